@@ -217,6 +217,9 @@ class Oracle:
             return
         if summary["error"] in RIGHTLY_REFUSED or self._was_asked_to_stop(execution):
             return
+        hung = sum(fault.what == HostFault.GANG_HANGS for fault in self.faults)
+        if summary["error"] == "ProgramHangs" and hung > 1:
+            return  # a program that hangs twice before its first step is given up: it would again
         if execution.status is not Status.SUCCEEDED:
             self.breaks(
                 Promise.SURVIVES,

@@ -110,7 +110,7 @@ def end_of(
     last = given.outcome
     how = outcome.conclude(last.kind, error=last.error, cause=last.cause, reason=last.reason)
     if given.cut_short and records and records.run.stopping:
-        how = outcome.conclude("error", error=Stopped.__name__, reason=stopping.reason(records))
+        how = outcome.conclude("error", error=Stopped.__name__, reason=stopping.reason(records, clock()))
     end = RunEnd(
         run=run,
         bucket=bucket_name,

@@ -95,6 +95,10 @@ class Program:
         if self._leaving is None:
             self._leaving = self.gang.world.after(seconds, end, what=f"program {self.assignment.instance}")
 
+    def hears(self) -> bool:
+        """Whether it has a handler for SIGTERM."""
+        return self.gang.work.handler
+
     def ask_to_leave(self) -> None:
         """SIGTERM."""
         self.asked = True
@@ -175,7 +179,9 @@ class Gang:
         role = program.assignment.role
         if self.work.deaf or self.phase is Phase.HUNG:
             return
-        if role is Role.EVALUATOR:
+        if not self.work.handler:
+            program.end_after(LEAVE_SECONDS, TERMINATED)
+        elif role is Role.EVALUATOR:
             program.end_after(LEAVE_SECONDS, RESTART, "told to leave")
         elif self.phase is Phase.FORMING:
             program.end_after(LEAVE_SECONDS, TERMINATED)

@@ -11,8 +11,9 @@ from training.host.program.environment import FORM_SECONDS, FORM_SECONDS_WITH_SH
 class Work:
     """Arguments of the same names, with hyphens: `--steps 40 --step-seconds 1 --error-at 7`.
 
-    A program that is `silent` neither reports nor prints; one that is `deaf` does not hear SIGTERM; one that `hoards`
-    saves nothing. At `error_at` it ends with `exit_code` everywhere, or on `error_on` (`worker-1`) alone; at `hang_at`
+    A program that is `silent` neither reports nor prints; one that is `deaf` does not end at SIGTERM, one without a
+    `handler` for it ends at once; one that `hoards` saves nothing; of one that `delegates` the chief waits for what the
+    others compute. At `error_at` it ends with `exit_code` everywhere, or on `error_on` (`worker-1`) alone; at `hang_at`
     it stands still everywhere. `lacks` names a result that it does not leave."""
 
     steps: int = 40
@@ -24,7 +25,9 @@ class Work:
     hang_at: int = 0
     silent: bool = False
     deaf: bool = False
+    handler: bool = True
     hoards: bool = False
+    delegates: bool = False
     lacks: str = ""
     save_steps: int = 0
     save_seconds: float = 120.0

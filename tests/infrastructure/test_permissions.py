@@ -285,6 +285,7 @@ def test_hosts_speak_for_themselves_measure_and_read_their_credentials(yard: Ass
         ("s3:PutObject", "runs/*/attempts/*/last-words/${aws:userid}*"),
         ("s3:PutObject", "runs/*/attempts/*/leaving/${aws:userid}*"),
         ("s3:PutObject", "runs/*/attempts/*/words/${aws:userid}*"),
+        ("s3:PutObject", "runs/*/attempts/*/working/${aws:userid}*"),
     ]
 
 

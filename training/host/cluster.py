@@ -103,6 +103,13 @@ class Cluster:
         """Whether the chief is one of the workers."""
         return not self.has_servers or self.job["cluster"]["chief"] == "worker"
 
+    def trains_beside(self, assignment: Assignment) -> tuple[Assignment, ...]:
+        """The workers that train on by themselves when this one's program has ended: those of a chief that is a worker
+        of parameter servers."""
+        if not (self.has_servers and self.chief_trains and assignment.is_chief):
+            return ()
+        return tuple(other for other in self.trainers if other is not assignment)
+
     def restores_alone(self, assignment: Assignment) -> bool:
         """Whether no other host must restore the same checkpoint."""
         return len(self.assignments) == 1 or (self.has_servers and assignment.is_chief)

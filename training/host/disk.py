@@ -3,7 +3,7 @@
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -11,6 +11,8 @@ from training.host.errors import HostTrouble, ProgramFault
 
 RESERVE_BYTES = 16 * 1024 * 1024
 FULL_BELOW = 8 * 1024 * 1024
+EVENT_FILE = ".tfevents."
+"""In the name of every file of TensorBoard's events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,23 @@ def readable_files(folder: Path) -> Iterator[Path]:
             path = Path(parent, name)
             if is_readable(path):
                 yield path
+
+
+def written_below(folder: Path, *, besides: Collection[Path]) -> tuple[int, int]:
+    """How many files there are and their bytes together: both stay while nothing new is written, though a file be
+    written anew with what it had. Left out are those `besides`, and TensorFlow's event files, which a program that
+    waits goes on to write."""
+    files = size = 0
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if Path(parent, name) not in besides]
+        for name in names:
+            path = Path(parent, name)
+            try:
+                if EVENT_FILE not in name and is_readable(path):
+                    files, size = files + 1, size + path.stat().st_size
+            except FileNotFoundError:  # it has just been replaced: the next look sees what by
+                continue
+    return files, size
 
 
 def is_readable(path: Path) -> bool:

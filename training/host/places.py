@@ -11,6 +11,11 @@ class Places:
     root: Path = Path("/")
 
     @property
+    def startup(self) -> Path:
+        """On every program's path: what Python runs before it."""
+        return self.agent / "training/host/program/startup"
+
+    @property
     def agent(self) -> Path:
         """The package `training` and the lists of what hosts need: on the path of the agent's commands and of the
         programs that are shipped, of nobody else."""

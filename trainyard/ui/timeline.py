@@ -174,12 +174,17 @@ def _of_attempt(scale: Scale, attempt: Attempt, timeline: Sequence[Event]) -> La
     kind = f"attempt-{attempt.ending or 'now'}"
     bar = scale.bar(attempt.launched, attempt.ended, kind, label, title)
     marks = [
-        Mark(scale.at(event.at), "saved", f"checkpoint at step {int(event.detail.get('step') or 0)}")
+        Mark(scale.at(event.at), "saved", _saved(event))
         for event in timeline
         if event.event == "checkpointed" and attempt.launched <= event.at <= (attempt.ended or scale.end)
     ]
     every = ceil(len(marks) / MOST_SAVED) or 1
     return Lane(f"attempt {attempt.number}", (bar,), tuple(marks[::-1][::every][::-1]))
+
+
+def _saved(event: Event) -> str:
+    step = event.detail.get("step")
+    return "checkpoint" if step is None else f"checkpoint at step {int(step)}"
 
 
 def _of_host(scale: Scale, host: Host, timeline: Sequence[Event], now: datetime) -> Lane:

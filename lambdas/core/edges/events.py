@@ -127,6 +127,8 @@ class FromHost:
     tail: str | None = None
     exit_code: int | None = None
     final: bool | None = None
+    advised: bool | None = None
+    left: str | None = None
     until: datetime | None = None
 
 

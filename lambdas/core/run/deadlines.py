@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from lambdas.core.capacity import cost
-from lambdas.core.run.records import Records
+from lambdas.core.run.records import Records, last_save
 
 HEARTBEAT = timedelta(seconds=150)
 """How long nothing may be heard of a gang in training. The chief's agent speaks once a minute while it lives, whatever
@@ -68,11 +68,12 @@ def at_its_cap(records: Records, now: datetime, *, step: int | None) -> str:
     )
     by_dollars = spent / dollars > took / hours
     cap = f"${dollars:,.2f} (limits.dollars)" if by_dollars else f"{hours:g} hours (limits.hours)"
-    reached = "before its first step" if step is None else f"after step {step:,}"
-    how = "start it again" if step is None else f"resume with checkpoints.resume: {run.run} in a job"
+    reached = "" if step is None else f" after step {step:,}"
+    saved = any(row.saved or row.from_step for row in records.attempts.values())
+    how = f"resume with checkpoints.resume: {run.run} in a job" if saved else "start it again"
     return (
-        f"stopped at its cap of {cap} {reached}, having taken {took:.2f} hours and ${spent:,.2f}; "
-        f"{how} with a higher cap"
+        f"stopped at its cap of {cap}{reached}, having taken {took:.2f} hours and ${spent:,.2f}; "
+        f"{last_save(records, now)}; {how} with a higher cap"
     )
 
 

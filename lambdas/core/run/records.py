@@ -219,8 +219,9 @@ class IntentUpdate(TypedDict, total=False):
 class AttemptRow:
     """One attempt. `error` and `cause` are what its token was, or will be, answered with. `resumed` is what its program
     found when it restored (`step`, `verified`, ...), None when it said nothing of that; `reported` the last step that
-    its chief has reported, `checkpointed` that of its last whole checkpoint. `capped` is when its gang was asked to
-    leave because the run's hours or dollars are used up, `asked_to_stop` because somebody has stopped the run."""
+    its chief has reported, `checkpointed` that of its last whole checkpoint where the program tells steps, `saved` when
+    that was whole. `capped` is when its gang was asked to leave because the run's hours or dollars are used up,
+    `asked_to_stop` because somebody has stopped the run."""
 
     attempt: int
     offer: Mapping[str, Any]
@@ -238,6 +239,7 @@ class AttemptRow:
     resumed: Mapping[str, Any] | None = None
     reported: int | None = None
     checkpointed: int | None = None
+    saved: datetime | None = None
     asked: datetime | None = None
     asked_to_stop: datetime | None = None
     capped: datetime | None = None
@@ -279,6 +281,7 @@ class AttemptUpdate(TypedDict, total=False):
     resumed: Mapping[str, Any] | None
     reported: int
     checkpointed: int
+    saved: datetime
     asked: datetime
     asked_to_stop: datetime
     capped: datetime
@@ -376,9 +379,14 @@ class Records:
 
     def assigned(self, attempt: int) -> tuple[tuple[Role, HostRow], ...]:
         """The hosts of that attempt with their roles, the chief first."""
+        return tuple(
+            (assignment.role, self.hosts[assignment.instance]) for assignment in self.assignments(attempt)
+        )
+
+    def assignments(self, attempt: int) -> tuple[gang.Assignment, ...]:
+        """The same with their numbers."""
         assert self.run.job is not None, "only a job's hosts have roles"
-        taken = gang.assignments(self.run.job, self.members(attempt))
-        return tuple((assignment.role, self.hosts[assignment.instance]) for assignment in taken)
+        return tuple(gang.assignments(self.run.job, self.members(attempt)))
 
     def chief(self, attempt: int) -> HostRow | None:
         """The host that speaks for that attempt and saves; None before the attempt is launched."""
@@ -542,28 +550,31 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
     """What to tell Recover when a gang has left: the hosts that go, or that none does, and the step reached.
 
     Hosts that have trained together in this attempt can do so again; those that have not may be what is wrong. Where a
-    program hangs they are suspected only when the one before hung, too: all of them have answered."""
+    program hangs they are suspected only when the one before hung, too: all of them have answered. A program that hangs
+    twice in a row in a run that has come to no step and no checkpoint would hang again, and is given up."""
     members = records.members(attempt)
     going = tuple(
         host.instance for host in members if host.why == StopReason.INTERRUPTED or host.warned or host.lost
     )
-    error, well = "Interrupted", not going and _trained(records, attempt)
+    error, well, final = "Interrupted", not going and _trained(records, attempt), False
     killed = _left(records, attempt, StopReason.KILLED)
     if _left(records, attempt, StopReason.HANGS):
         error, well = (
             "ProgramHangs",
             not going and (_trained(records, attempt) or not _hung(records, attempt - 1)),
         )
+        final = _hung(records, attempt - 1) and not _has_come_anywhere(records)
         reason = _hangs(records, attempt, going)
+        if final:
+            reason = f"{reason}. It hung twice in a row, before its first step and its first checkpoint"
     elif going:
-        saved = records.attempts[attempt].checkpointed
-        what = "it has reported no checkpoint" if saved is None else f"its last checkpoint is of step {saved}"
+        what = _saved_before_it_left(records, attempt)
         reason = f"the gang has left because hosts are going away: {', '.join(going)}; {what}"
     elif killed:
         reason = f"the program was killed on {killed}, and the others left to be started again; all hosts are there"
     else:
         reason = "the programs left to be started again; all hosts are there"
-    return Trouble(error=error, reason=reason, lost=going, step=step, all_well=well)
+    return Trouble(error=error, reason=reason, lost=going, step=step, all_well=well, final=final)
 
 
 def _left(records: Records, attempt: int, why: StopReason) -> str:
@@ -578,14 +589,42 @@ def _hangs(records: Records, attempt: int, going: Collection[str]) -> str:
     log = f"runs/{records.run.run}/attempts/{attempt}/logs/chief-0/"
     hosts = f"{', '.join(going)} went meanwhile" if going else "all hosts are there"
     return (
-        f"for {minutes:g} minutes the program has neither reported progress nor printed, so it was ended: it hangs; "
-        f"{hosts}; its log {log} shows how far it came"
+        f"for {minutes:g} minutes the program has shown no work (no progress, no new line or file, no real share of a "
+        f"processor or GPU on any host), so it was ended: it hangs; {hosts}; its log {log} shows how far it came"
     )
 
 
 def _hung(records: Records, attempt: int) -> bool:
     row = records.attempts.get(attempt)
     return row is not None and row.error == "ProgramHangs"
+
+
+def _has_come_anywhere(records: Records) -> bool:
+    """Whether any attempt has told of a step or a checkpoint, or began from one."""
+    return any(row.reached or row.from_step or row.saved for row in records.attempts.values())
+
+
+def _saved_before_it_left(records: Records, attempt: int) -> str:
+    left = [
+        host.stopped_at for host in records.members(attempt) if host.stopped >= attempt and host.stopped_at
+    ]
+    return last_save(records, max(left, default=None))
+
+
+def last_save(records: Records, until: datetime | None) -> str:
+    """How much of the work is in the bucket, in words: how old the run's last checkpoint was at that time (None: nobody
+    knows when), and its step where the program tells steps."""
+    saves = [row for row in records.attempts.values() if row.saved]
+    if not saves:
+        return "nothing has been saved"
+    last = max(saves, key=lambda row: row.saved or row.launched)
+    age = max(0.0, (until - last.saved).total_seconds()) if until and last.saved else None
+    old = "is in the bucket" if age is None else f"was {_span(age)} old"
+    return f"its last save{'' if last.checkpointed is None else f', of step {last.checkpointed:,},'} {old}"
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def _trained(records: Records, attempt: int) -> bool:

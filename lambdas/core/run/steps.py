@@ -10,17 +10,20 @@ from trainyard.core.values.lazy import dataclass
 @dataclass(frozen=True)
 class Steps:
     """`done` is the step at which the run stands, None before its first; `lost` the sum over all restarts of what was
-    trained before each, less where it resumed."""
+    trained before each, less where it resumed, None where nobody knows: the program tells no steps."""
 
     done: int | None
-    lost: int
+    lost: int | None
 
 
 def walk(attempts: Iterable[AttemptRow]) -> Steps:
     """What the attempts, in any order, come to. One that resumes stands where it resumed, though it may be lost before
     its first word; one that never started moves nothing."""
+    ordered = sorted(attempts, key=lambda row: row.attempt)
+    if all(attempt.reached is None for attempt in ordered) and any(attempt.saved for attempt in ordered):
+        return Steps(None, None if sum(attempt.started is not None for attempt in ordered) > 1 else 0)
     done, lost = None, 0
-    for attempt in sorted(attempts, key=lambda row: row.attempt):
+    for attempt in ordered:
         if attempt.started:
             begins = resumed_at(attempt)
             lost += max(0, (done or 0) - begins)

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from lambdas.core.run.outcome import Ending
-from lambdas.core.run.records import Records
+from lambdas.core.run.records import Records, last_save
 from lambdas.core.run.steps import walk
 from trainyard.core.values.lazy import dataclass
 
@@ -55,8 +55,8 @@ def decide(records: Records, asked: datetime | None, now: datetime) -> Deed:
     return GiveTime() if now - asked < TO_LEAVE else EndAttempt()
 
 
-def reason(records: Records, step: int | None = None) -> str:
-    """Who has stopped it, and how far it had come; `step`: as somebody says now."""
+def reason(records: Records, now: datetime, step: int | None = None) -> str:
+    """Who has stopped it, how far it had come and what of that is saved; `step`: as somebody says now."""
     reached = [each for each in (step, walk(tuple(records.attempts.values())).done) if each is not None]
-    after = f"after step {max(reached):,}" if reached else "before its first step"
-    return f"{records.run.stopped_by or 'somebody'} has stopped the run {after}"
+    after = f" after step {max(reached):,}" if reached else ""
+    return f"{records.run.stopped_by or 'somebody'} has stopped the run{after}; {last_save(records, now)}"

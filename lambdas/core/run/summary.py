@@ -154,7 +154,10 @@ def _steps_in_words(steps: Mapping[str, Any], proof: Mapping[str, Any]) -> str:
     if not proof["resumed_at"]:
         return done
     resumed = ", ".join(str(step) for step in proof["resumed_at"])
-    return f"{done}, resumed at step {resumed}; steps lost: {proof['steps_lost']}"
+    lost = proof["steps_lost"]
+    if lost is None:
+        return f"{done}; steps lost: unknown, since the program reports none"
+    return f"{done}, resumed at step {resumed}; steps lost: {lost}"
 
 
 def places(facts: RunFacts, objects: Collection[str], below: Mapping[str, str] = PLACES) -> dict[str, str]:

@@ -5,19 +5,22 @@ A rule calls it for executions that were cut short, which never reach their own 
 
 from collections.abc import Collection
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from lambdas import settings
 from lambdas.aws import messages, s3
 from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
-from lambdas.core.run import outcome, summary
+from lambdas.core.run import blame, outcome, recovery, summary
+from lambdas.core.run.blame import Failure
 from lambdas.core.run.outcome import Ending
+from lambdas.core.run.records import Records
 from lambdas.settings import ConcludeSettings
-from lambdas.steps import conclusion
+from lambdas.steps import conclusion, left_words
 from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import logger
-from trainyard.core.model.errors import AccessDenied
+from trainyard.core.model.errors import AccessDenied, ProgramFailed
 
 
 @entry_point
@@ -27,7 +30,7 @@ def handler(given: ConcludeInput) -> Concluded | NotConcluded:
     if not isinstance(end, RunEnd):
         return end
     objects = s3.keys(end.bucket, f"runs/{end.run}/")
-    end = _resumable(end, objects)
+    end = _resumable(_blamed(end), objects)
     metrics = _metrics(end, objects)
     try:
         notice = summary.notice(summary.summarise(end, objects=objects, metrics=metrics))
@@ -37,6 +40,43 @@ def handler(given: ConcludeInput) -> Concluded | NotConcluded:
         end = _resumable(end.spoiled(denied), objects)
     end.write(summary.summarise(end, objects=objects, metrics=metrics))
     return end.answer
+
+
+def _blamed(end: RunEnd) -> RunEnd:
+    """Where the program failed on several hosts, with the failure that tells most and what each of the others said."""
+    records, how = end.records, end.conclusion
+    row = records.attempts.get(records.run.attempt) if records else None
+    if records is None or row is None or row.trouble is None or how.error != ProgramFailed.__name__:
+        return end
+    trouble = blame.retell(row.trouble, _failures(end, records, row.attempt))
+    if trouble is row.trouble:
+        return end
+    again = recovery.decide(
+        trouble, attempt=row.attempt, restarts=0, now=end.now, deadline=end.now + timedelta(days=1)
+    )
+    return replace(end, conclusion=replace(how, reason=again.reason))
+
+
+def _failures(end: RunEnd, records: Records, attempt: int) -> list[Failure]:
+    names = {
+        assignment.instance: f"{assignment.role.value}-{assignment.index}"
+        for assignment in records.assignments(attempt)
+    }
+    said = [
+        each
+        for each in left_words.of_attempt(end.bucket, end.run, attempt)
+        if each.word == "failed" and each.signal.kind == "program" and each.signal.instance in names
+    ]
+    return [
+        Failure(
+            host=names[each.signal.instance],
+            reason=each.signal.reason or "no reason given",
+            tail=each.signal.tail or "",
+            exit_code=each.signal.exit_code,
+            advised=bool(each.signal.advised),
+        )
+        for each in sorted(said, key=lambda each: each.at)
+    ]
 
 
 def _resumable(end: RunEnd, objects: Collection[str]) -> RunEnd:

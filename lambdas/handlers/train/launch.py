@@ -155,7 +155,7 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater 
     assert job is not None
     assert plan is not None, "Plan comes before Launch"
     if records.run.stopping:
-        return GiveUp(Stopped.__name__, stopping.reason(records))
+        return GiveUp(Stopped.__name__, stopping.reason(records, now))
     broke = deadlines.out_of_money(records, now)
     if broke:
         return GiveUp("LimitReached", broke)

@@ -68,15 +68,12 @@ def _end_unstarted(ledger: Ledger, run: str, attempt: int, now: datetime) -> Non
 def _missed(ledger: Ledger, run: str, attempt: int) -> str:
     """That an earlier attempt has left a checkpoint which nobody finds; a first attempt has none to miss."""
     earlier = ledger.timeline(run) if attempt > 1 else ()
-    steps = [
-        entry.detail["step"]
-        for entry in earlier
-        if entry.event == "checkpointed" and entry.detail.get("step")
-    ]
-    if not steps:
+    saved = [entry.detail for entry in earlier if entry.event == "checkpointed"]
+    if not saved:
         return ""
-    key = f"runs/{run}/checkpoints/latest.json"
-    return f": the checkpoint of step {max(steps)} is not in the bucket any more ({key}), so its steps are done again"
+    steps = [detail["step"] for detail in saved if detail.get("step")]
+    key, which = f"runs/{run}/checkpoints/latest.json", f" of step {max(steps)}" if steps else ""
+    return f": the checkpoint{which} is not in the bucket any more ({key}), so its steps are done again"
 
 
 def _cluster(records: Records, attempt: int, yard_bucket: str, now: datetime) -> dict[str, Any]:

@@ -145,10 +145,10 @@ def _how_far(signal: FromHost) -> AttemptUpdate:
 
 def _checkpointed(context: SignalContext, signal: FromHost, now: datetime) -> str:
     entry = _entry(context, signal, "checkpointed", now, step=signal.step, key=signal.key)
-    writes = [event_row(context.run, entry)]
+    saved: AttemptUpdate = {"saved": signal.at or now}
     if signal.step is not None:
-        writes.append(attempt_row(context.run, context.attempt, {"checkpointed": signal.step}))
-    return _alive(context, writes)
+        saved["checkpointed"] = signal.step
+    return _alive(context, [event_row(context.run, entry), attempt_row(context.run, context.attempt, saved)])
 
 
 def _alive(context: SignalContext, writes: list[Write]) -> str:
@@ -169,6 +169,7 @@ def _finished(context: SignalContext, signal: FromHost, now: datetime) -> str:
         return f"{instance} is not the chief of a live attempt"
     step = signal.step
     reason = "the program finished" if step is None else f"the program finished at step {step}"
+    reason = f"{reason}; {signal.left}" if signal.left else reason
     entry = _entry(context, signal, "finished", now, reason=reason, step=step)
     if step is not None:
         context.ledger.write(_came(context, signal, now))

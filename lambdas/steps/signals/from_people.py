@@ -52,7 +52,7 @@ def go_on(context: SignalContext, now: datetime) -> str:
         case EndAttempt():
             return _end(context, records, now)
         case StopExecution():
-            trouble = Trouble(error=Stopped.__name__, reason=stopping.reason(records), final=True)
+            trouble = Trouble(error=Stopped.__name__, reason=stopping.reason(records, now), final=True)
             stopped = states.stop(records.run.execution_arn, trouble)
             return "its execution is stopped" if stopped else "its execution is over"
         case deed:
@@ -78,7 +78,7 @@ def _end(context: SignalContext, records: Records, now: datetime) -> str:
 
 def end(context: SignalContext, records: Records, step: int | None, now: datetime) -> None:
     """The attempt of a run that somebody has stopped is over; `step` is the last that its hosts have told."""
-    reason = stopping.reason(records, step)
+    reason = stopping.reason(records, now, step)
     trouble = Trouble(error=Stopped.__name__, reason=reason, step=step, final=True)
     over = context.entry("stopped", at=now, source=Source.WORKFLOW, reason=reason)
     row = records.attempts[context.attempt]

@@ -55,7 +55,7 @@ class Agent:
     def __init__(self, machine: Machine, identity: Identity, tags: RunTags) -> None:
         self.machine = machine
         self.bucket = bucket_of(machine.ask_as_run, tags.bucket)
-        self._mailbox = bucket_of(machine.ask, tags.bucket)
+        self.mailbox, self.sender = bucket_of(machine.ask, tags.bucket), tags.sender
         self.orders: dict[str, Order] = {}
         self.going_down = False
         self._identity, self._tags = identity, tags
@@ -65,8 +65,8 @@ class Agent:
         self._trouble: HostTrouble | None = None
         self._seen = ""
         self._is_down = False
-        self._outbox = Outbox(machine, tags.sender, self._mailbox, run=tags.run)
-        self._renewal = Renewal(machine, self._mailbox, tags.sender, say=self.say, attempt=tags.attempt)
+        self._outbox = Outbox(machine, tags.sender, self.mailbox, run=tags.run)
+        self._renewal = Renewal(machine, self.mailbox, tags.sender, say=self.say, attempt=tags.attempt)
         self.watchdog = Watchdog(machine, tags.lease, changed=self.wake, leave=self._leave)
         self._state = self._recalled()
         machine.attempt = self._state.attempt
@@ -127,7 +127,7 @@ class Agent:
                 if order:
                     self.order(order.word, order.run, order.attempt)
                     if order.word == "stop":
-                        self._mailbox.write(standing_order.taken_key(order, self._tags.sender), b"{}")
+                        self.mailbox.write(standing_order.taken_key(order, self._tags.sender), b"{}")
                 self._seen = found.etag if found else self._seen
                 return
             except HostTrouble:

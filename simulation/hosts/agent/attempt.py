@@ -4,7 +4,7 @@ end means. The judgements are the real agent's own."""
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -17,8 +17,10 @@ from simulation.hosts.flow import Flow, Nap, Steps
 from simulation.hosts.gang import Phase, Program
 from simulation.hosts.machine import Machine
 from simulation.world.world import BEGINNING
-from training.host.agent.attempt import Outcome
+from training.host.agent.attempt import WORKERS_LOOK_SECONDS, Outcome
+from training.host.agent.life import SAY_SECONDS, Peers, StillTraining
 from training.host.agent.notice import Leaving, leave_for_trouble, leave_since_it_hangs, order_to_leave
+from training.host.agent.parting import Parting
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
 from training.host.cluster import Assignment, Cluster, Role
@@ -27,7 +29,7 @@ from training.host.errors import HostTrouble
 from training.host.orders import Order
 from training.host.program import ending, silence
 from training.host.program.ending import End, Failed, Finished, Stopped
-from training.host.program.silence import Silence
+from training.host.program.silence import Effort, Silence
 from training.host.reporting import signals
 from training.host.reporting.chunks import chunk_key
 from training.host.reporting.metrics import Metrics
@@ -38,12 +40,15 @@ from training.host.reporting.progress import (
     facts_in,
     resumed_in,
 )
-from training.host.reporting.signals import Signal, stamp
+from training.host.reporting.signals import Sender, Signal, stamp
 
 LOOK_SECONDS = 0.2
+HOLD_LOOK_SECONDS = 1.0
 UPLOAD_LOOK_SECONDS = 1.0
 LOG_SECONDS, METRICS_SECONDS, EVALUATOR_SECONDS = 3.0, 5.0, 5.0
 DISK_BYTES = 100 * 1024**3
+WAITING_SHARE = 0.002
+"""Of a processor, by gRPC's polling and heartbeats: seen of gangs that hung."""
 VARIABLES_IN_MODEL = {"saved_model.pb": b"a model", "variables/variables.index": b"an index"}
 
 
@@ -90,6 +95,8 @@ class Within(Protocol):
 
     machine: Machine
     bucket: Bucket
+    mailbox: Bucket
+    sender: Sender
     orders: dict[str, Order]
     watchdog: Watchdog
     going_down: bool
@@ -113,6 +120,10 @@ class Attempt:
         self._name = f"{assignment.role.value}-{assignment.index}"
         self._reports = Reports(Path("progress"), started=self._seconds())
         self._silence = Silence()
+        self._effort, self._used, self._looked = Effort(), 0.0, self._seconds()
+        self._peers = Peers(
+            cluster, assignment, bucket=agent.bucket, mailbox=agent.mailbox, sender=agent.sender
+        )
         self._curve = Curve(self._bucket, f"runs/{cluster.run}/metrics.json")
         self._upload = Uploaded(last, last)
         self._log: list[str] = []
@@ -167,33 +178,54 @@ class Attempt:
 
     def watch(self) -> Steps:
         """Until the program's end; `outcome` is there then."""
-        program, leaving, is_killed = self.program, None, False
+        program, parting = self.program, None
         assert program is not None, "start comes before watch"
         self._begin_to_carry_away(program)
         while program.exit_code is None:
-            if leaving is None:
-                leaving = self._reason_to_leave() or self._hang(program)
-                if leaving:
-                    self._say_in_log(f"{ending.ASKING}: {leaving.why}")
-                    program.ask_to_leave()
-            elif not is_killed and self._machine.now() >= leaving.kill_at:
-                self._say_in_log("the program did not leave in time and is killed")
-                program.kill()
-                is_killed = True
+            if parting is None and (leaving := self._reason_to_leave() or self._hang(program)):
+                parting = self._parting(program, leaving)
+            if parting:
+                parting.turn(self._machine.now())
             if program.exit_code is None:
-                yield Nap(self._until_next_look(leaving))
+                yield Nap(self._until_next_look(parting))
         self._machine.is_busy(False)
         for flow in self._flows:
             flow.end()
         with self._heartbeat():
             yield LOOK_SECONDS
-            yield from self._conclude(program.exit_code, leaving, is_killed=is_killed)
+            yield from self._conclude(program.exit_code, parting)
+
+    def _parting(self, program: Program, leaving: Leaving) -> Parting:
+        return Parting(
+            program,
+            leaving,
+            saves=self._run_has_saved(),
+            saved=lambda: self._upload.step,
+            chief_has_left=self._chief_has_left,
+            note=self._say_in_log,
+        )
+
+    def _run_has_saved(self) -> bool:
+        if self.assignment.is_chief:
+            return self._upload.step >= 0
+        try:
+            return in_bucket.catalogue_of(self._bucket, self.cluster.run) is not None
+        except HostTrouble:
+            return False
+
+    def _chief_has_left(self) -> bool:
+        if self.assignment.is_chief:
+            return False
+        state = self._peers.state_of(self.cluster.chief)
+        return state is not None and state.ended is not None
 
     def _begin_to_carry_away(self, program: Program) -> None:
         self._machine.is_busy(self.assignment.role is not Role.PS)
         if self.assignment.is_chief:
             self._reporter = self._carry(self._report(program), "reports")
             self._uploader = self._carry(self._upload_when_saved(), "checkpoints")
+        elif self._machine.site.is_exact or program.gang.work.silent:  # else nobody asks
+            self._carry(self._say_that_it_works(program), "says that it works")
         if self.assignment.role is Role.EVALUATOR:
             self._carry(self._follow_checkpoints(), "evaluator's checkpoints")
         if self._machine.site.is_exact:
@@ -205,10 +237,12 @@ class Attempt:
             self._flows.append(flow)
         return flow
 
-    def _until_next_look(self, leaving: Leaving | None) -> float:
+    def _until_next_look(self, parting: Parting | None) -> float:
         now = self._machine.now()
-        if leaving:
-            return max(LOOK_SECONDS, (leaving.kill_at - now).total_seconds())
+        if parting and not parting.asked:
+            return HOLD_LOOK_SECONDS
+        if parting:
+            return max(LOOK_SECONDS, (parting.leaving.kill_at - now).total_seconds())
         end = min(self.cluster.deadline, self._agent.watchdog.lease.until)
         seconds = max(LOOK_SECONDS, (end - now).total_seconds())
         return min(seconds, silence.LOOK_SECONDS) if self.assignment.is_chief else seconds
@@ -270,12 +304,23 @@ class Attempt:
     def _next_report(self, program: Program) -> float | None:
         return None if program.gang.work.silent else program.gang.until_next_step()
 
-    def _signs_of_life(self, program: Program) -> tuple[int, int, int]:
-        """A program that is silent uses its processor, unless it stands still."""
-        runs = program.gang.phase is Phase.TRAINING
-        printed = 0 if program.gang.work.silent else program.gang.step
-        busy = 0 if self._reports.reports or not runs else int(self._seconds())
-        return printed, self._reports.length, busy
+    def _signs_of_life(self, program: Program) -> Hashable:
+        """A program that is silent uses its processor, unless it stands still or waits for its peers."""
+        gang, now = program.gang, self._seconds()
+        works = gang.phase in (Phase.TRAINING, Phase.ENDING) and not gang.work.delegates
+        self._used += (now - self._looked) * (1.0 if works else WAITING_SHARE)
+        self._looked = now
+        self._effort.look(now, self._used)
+        shown = (0 if gang.work.silent else gang.step, self._reports.length)
+        if self._reports.reports:
+            return (*shown, self._effort.looks) if self._reports.is_at_its_end else shown
+        return (*shown, self._effort.looks, self._peers.signs(now) if self._peers.are_there else None)
+
+    def _say_that_it_works(self, program: Program) -> Steps:
+        while True:
+            if program.gang.phase in (Phase.TRAINING, Phase.ENDING):
+                self._peers.say_works(self._seconds(), self._machine.now())
+            yield SAY_SECONDS
 
     def _upload_when_saved(self) -> Steps:
         while True:
@@ -335,23 +380,28 @@ class Attempt:
 
     # ---- its end
 
-    def _conclude(self, code: int, leaving: Leaving | None, *, is_killed: bool) -> Steps:
-        program = self.program
+    def _conclude(self, code: int, parting: Parting | None) -> Steps:
+        program, leaving = self.program, parting.leaving if parting else None
         assert program is not None, "who has ended was started"
         self._say_in_log(f"the program ended with exit code {code}")
+        self._peers.say_ended(code, self._machine.now())
         self._listen(program)
         tail = "".join(f"{line}\n" for line in [*self._log, *program.tail])
         end = End(
             code=code,
             tail=tail,
             asked=leaving.why if leaving else None,
-            killed=is_killed,
+            killed=bool(parting and parting.killed),
             gang=len(self.cluster.assignments),
             serves=self.cluster.serves(self.assignment),
             room=self._room(),
         )
+        if code == 0 and not leaving:
+            yield from self._wait_for_workers()
         trouble = yield from self._finish_upload()
         ended = ending.decide(replace(end, missing=self._missing(program)))
+        if isinstance(ended, Failed | Stopped) and not leaving and self._chief_has_finished():
+            ended = Finished()
         results: dict[str, Any] = {}
         try:
             if isinstance(ended, Finished) and self.assignment.is_chief:
@@ -369,7 +419,22 @@ class Attempt:
             trouble = leaving.trouble
         if trouble and not isinstance(ended, Failed):
             ended = Failed(trouble.kind, trouble.reason, code, trouble.final)
+        if isinstance(ended, Failed) and ending.waits_for_the_chief(ended, is_chief=self.assignment.is_chief):
+            yield ending.CHIEF_FIRST_SECONDS
         self.outcome = self._outcome(ended, results, tail)
+
+    def _wait_for_workers(self) -> Steps:
+        others, still = self.cluster.trains_beside(self.assignment), StillTraining(self._seconds())
+        while others and still.among(self._peers.states_of(others), self._seconds()):
+            if self._reason_to_leave():
+                return
+            yield WORKERS_LOOK_SECONDS
+
+    def _chief_has_finished(self) -> bool:
+        if not (self.cluster.serves(self.assignment) and self.cluster.chief_trains):
+            return False
+        state = self._peers.state_of(self.cluster.chief)
+        return state is not None and state.finished
 
     def _finish_upload(self) -> Generator[float | Nap, None, HostTrouble | None]:
         """What keeps the last checkpoint from its place, if anything does."""

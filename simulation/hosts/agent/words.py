@@ -51,4 +51,5 @@ LEFT_IN_BUCKET: Mapping[str, str] = {
     "words": "training.host.reporting.signals.Outbox._leave_word",
     "last-words": "training.host.reporting.signals.Outbox._say_last_words",
     "leaving": "training.host.agent.standing_order.StandingOrder._look",
+    "working": "training.host.agent.life.Peers._leave",
 }

@@ -13,7 +13,7 @@ from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 
 ITSELF = "${aws:userid}"
-LEFT = tuple(f"runs/*/attempts/*/{each}/{ITSELF}" for each in ("words", "last-words", "leaving"))
+LEFT = tuple(f"runs/*/attempts/*/{each}/{ITSELF}" for each in ("words", "last-words", "leaving", "working"))
 """Word that a host leaves of its own, in no other's name."""
 CREDENTIALS = f"credentials/{ITSELF}"
 WRITTEN = (

@@ -204,7 +204,7 @@ def test_a_program_that_hangs_leaves_and_is_to_be_started_again_here(
     monkeypatch.setattr(silence, "SILENT_SECONDS", 2.0)
     stopped = yard.hear("stopped")
     assert (stopped["why"], stopped["step"]) == ("hangs", 7)
-    assert "[trainyard] for 15 minutes the program has neither reported progress nor printed" in yard.log()
+    assert "[trainyard] for 12 minutes the program has shown no work" in yard.log()
     assert "[trainyard] asking the program to leave: hangs" in yard.log()
     yard.hear("ready", attempt=2)
 

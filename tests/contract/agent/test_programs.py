@@ -11,6 +11,7 @@ import pytest
 
 from tests.contract.agent.host import INSTANCE, Yard
 from tests.contract.conftest import eventually
+from training.host.agent import notice
 
 KEEPS_A_FOLDER = """
 import os, pathlib, time
@@ -37,25 +38,110 @@ save(done + 1)
 """
 
 
+@pytest.fixture(autouse=True)
+def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a program that is told to leave."""
+    monkeypatch.setattr(notice, "GRACE", timedelta(seconds=12))
+
+
 def test_a_script_keeps_its_folder_over_an_interruption_it_knows_nothing_of(yard: Yard) -> None:
     yard.prepare(KEEPS_A_FOLDER)
     yard.start_agent()
     yard.hear("ready")
     yard.order("start", 1)
-    assert yard.hear("checkpointed")["step"] == 3
+    assert yard.hear("checkpointed")["step"] is None
     yard.order("stop", 1)
     stopped = yard.hear("stopped")
-    assert (stopped["step"], stopped["why"]) == (3, "asked")
+    assert (stopped["step"], stopped["why"]) == (None, "asked"), "what it calls its checkpoint is no step"
     first = yard.latest
     assert (first["kind"], first["key"]) == ("folder", f"runs/{yard.run}/checkpoints/00000003/")
     assert set(first["files"]) == {"mine/checkpoint", "mine/ckpt-3.data", "mine/ckpt-3.index"}
 
     yard.hear("ready", attempt=2)
     yard.order("start", 2, checkpoint={"step": 3, "key": first["key"]})
-    assert yard.hear("finished", attempt=2)["step"] == 4
+    yard.hear("finished", attempt=2)
     assert "found ['checkpoint', 'ckpt-3.data', 'ckpt-3.index']" in yard.log(2)
     assert set(yard.latest["files"]) == set(first["files"]) | {"mine/ckpt-4.data", "mine/ckpt-4.index"}
     assert [older["step"] for older in yard.latest["before"]] == [3]
+
+
+SAVES_NOW_AND_THEN = """
+import os, pathlib, time
+
+folder = pathlib.Path(os.environ["TRAINYARD_CHECKPOINTS"])
+for epoch in range(1, 100):
+    time.sleep(5)
+    half = folder / ".half"
+    half.write_text("weights of %d" % epoch)
+    half.replace(folder / ("weights-%d" % epoch))
+    print("saved", epoch, flush=True)
+"""
+
+
+def test_a_script_that_does_not_hear_sigterm_saves_once_more_before_it_gets_it(yard: Yard) -> None:
+    yard.prepare(SAVES_NOW_AND_THEN)
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    yard.hear("checkpointed")
+    before = set(yard.latest["files"])
+    yard.order("stop", 1)
+    stopped = yard.hear("stopped", within=60)
+    assert (stopped["why"], stopped["step"]) == ("asked", None)
+    assert set(yard.latest["files"]) > before
+    assert "has no handler for SIGTERM: it goes on until its next checkpoint is taken" in yard.log()
+
+
+SAVES_WHERE_IT_IS = """
+import pathlib
+pathlib.Path("ckpt").mkdir()
+for number in range(3):
+    pathlib.Path("ckpt/weights-%d" % number).write_text("x")
+pathlib.Path("model.keras").write_text("x")
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        (
+            SAVES_WHERE_IT_IS,
+            "left in its working folder and not carried: ckpt/ (3 files), model.keras; give it a folder",
+        ),
+        ("print('hello')", "it left no model, checkpoint or metrics; give it a folder that is carried"),
+    ],
+)
+def test_a_program_that_leaves_nothing_in_the_bucket_says_what_it_has_left_behind(
+    yard: Yard, program: str, said: str
+) -> None:
+    yard.prepare(program)
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    assert yard.hear("finished")["left"].startswith(said)
+    assert said in yard.log()
+
+
+LEAVES_A_HALF = """
+import os, pathlib, time
+
+folder = pathlib.Path(os.environ["TRAINYARD_CHECKPOINTS"], "ckpt-1_temp")
+folder.mkdir()
+(folder / "part-00000-of-00002.index").write_text("names")
+(folder / "part-00000-of-00002.data-00000-of-00001").write_text("weights")
+(folder.parent / "ckpt-2.data-00000-of-00001").write_text("weights")
+time.sleep(4)
+raise ValueError("ckpt-1_temp/part-00001-of-00002.index is not there")
+"""
+
+
+def test_half_a_checkpoint_is_taken_for_none(yard: Yard) -> None:
+    yard.prepare(LEAVES_A_HALF)
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    assert yard.hear("failed")["kind"] == "program"
+    assert not yard.keys(f"runs/{yard.run}/checkpoints/")
 
 
 SAYS_GOODBYE = """
@@ -139,7 +225,7 @@ def test_a_program_that_saves_more_often_than_anybody_looks_has_checkpoints_all_
     yard.start_agent()
     yard.hear("ready")
     yard.order("start", 1)
-    assert yard.hear("checkpointed")["step"] == 1
+    assert yard.hear("checkpointed")["key"].endswith("/00000001/")
     assert yard.read(f"{yard.latest['key']}weights.h5").startswith("epoch ")
 
 

@@ -200,6 +200,7 @@ def restart(
     resumed: dict[str, Any] | None = None,
     started: datetime | None = NOON,
     checkpointed: int | None = None,
+    saved: datetime | None = None,
 ) -> dict[str, Any]:
     return {
         "from_step": from_step,
@@ -208,13 +209,14 @@ def restart(
         "resumed": resumed,
         "started": started,
         "checkpointed": checkpointed,
+        "saved": saved,
     }
 
 
 WHOLE: dict[str, Any] = {"step": 120, "verified": True}
 DAMAGED: dict[str, Any] = {"step": 120, "verified": False}
 FIRST = restart(to_step=120)
-RESUMES: list[tuple[str, list[dict[str, Any]], list[int], int, bool | None]] = [
+RESUMES: list[tuple[str, list[dict[str, Any]], list[int], int | None, bool | None]] = [
     # sentence, the attempts, resumed at, steps lost, verified
     ("no restart", [FIRST], [], 0, None),
     ("stopped at its checkpoint", [restart(0, 118, 120), restart(120, resumed=WHOLE)], [120], 0, True),
@@ -227,6 +229,7 @@ RESUMES: list[tuple[str, list[dict[str, Any]], list[int], int, bool | None]] = [
     ("a program that does not say what it restored", [restart(0, 125), restart(120)], [120], 5, None),
     ("resumed at the step reported", [restart(0, 120), restart(120, resumed=WHOLE)], [120], 0, True),
     ("resumed later than anybody reported", [restart(0, 110), restart(120, resumed=WHOLE)], [120], 0, True),
+    ("of a program that tells no steps nobody knows", [restart(saved=NOON), restart(3)], [3], None, None),
     ("several", [restart(0, 130), restart(120, 205, resumed=WHOLE), restart(200, resumed={"step": 200, "verified": True})], [120, 200], 15, True),
     ("one of several was damaged", [restart(0, 130), restart(120, 205, resumed=DAMAGED), restart(200, resumed={"step": 200, "verified": True})], [120, 200], 15, False),
     ("one of several did not say", [restart(0, 130), restart(120, 205), restart(200, resumed={"step": 200, "verified": True})], [120, 200], 15, None),
@@ -241,7 +244,7 @@ RESUMES: list[tuple[str, list[dict[str, Any]], list[int], int, bool | None]] = [
     ("rows", "resumed_at", "lost", "verified"), [row[1:] for row in RESUMES], ids=[row[0] for row in RESUMES]
 )
 def test_the_proof_of_resume(
-    rows: list[dict[str, Any]], resumed_at: list[int], lost: int, verified: bool | None
+    rows: list[dict[str, Any]], resumed_at: list[int], lost: int | None, verified: bool | None
 ) -> None:
     attempts = [again(n, **row) for n, row in enumerate(rows, 1)]
     found = summary.resume(run_facts(RUN, attempts=reversed(attempts), job=job()).attempts)

@@ -196,6 +196,9 @@ WARNED: list[tuple[str, dict[str, str], dict[str, Any], str]] = [
     ("in a class nobody uses", {"train.py": IMPORT + "class Old:\n  def __init__(self):\n    tf.Session()\n  def run(self):\n    tf.Session()"}, {}, "tf.Session"),
     ("a method nobody calls", {"train.py": IMPORT + "class A:\n  def old(self):\n    tf.Session()\nA()"}, {}, "tf.Session"),
     ("another module's function of that name", {"train.py": "import new, old\nnew.go()", "new.py": "def go(): pass", "old.py": IMPORT + "def go():\n  tf.Session()"}, {}, "old.py uses tf.Session (line 3)"),
+    ("addresses in a ClusterSpec", {"train.py": IMPORT + "c = tf.train.ClusterSpec({'ps': ['pc-01:2222'], 'worker': ['10.0.0.2:2222']})"}, {"cluster": SERVERS}, "train.py line 2 makes its ClusterSpec of addresses written into it (pc-01:2222, 10.0.0.2:2222)"),
+    ("addresses in lists that a ClusterSpec is made of", {"train.py": "import tensorflow.compat.v1 as tf\nps = ['pc-01:2222']\ndef main():\n  spec = {'ps': ps}\n  tf.train.ClusterSpec(spec)"}, {"cluster": SERVERS}, '"${ps_hosts}", "${worker_hosts}" in program.args'),
+    ("addresses in a text", {"train.py": IMPORT + "hosts = 'a:1,b:2'\nc = tf.train.ClusterSpec({'worker': hosts.split(',')})"}, {"cluster": TWO}, "(a:1, b:2)"),
     ("a trainyard of its own", {"train.py": "import trainyard", "trainyard.py": ""}, {}, "it has a trainyard of its own"),
 ]  # fmt: skip
 
@@ -238,6 +241,9 @@ SILENT: list[tuple[str, dict[str, str], dict[str, Any]]] = [
     ("layers with Keras 2", {"train.py": "import tensorflow.compat.v1 as tf\ntf.layers.dense(1, 2)"}, {"environment": LEGACY}),
     ("layers with Keras 2, said by the program", {"train.py": "import os\nos.environ['TF_USE_LEGACY_KERAS'] = '1'\nimport tensorflow.compat.v1 as tf\ntf.layers.dense(1, 2)"}, {}),
     ("SyncReplicasOptimizer alone", {"train.py": "import tensorflow.compat.v1 as tf\ntf.train.SyncReplicasOptimizer(1)"}, {}),
+    ("a ClusterSpec of arguments", {"train.py": IMPORT + "import sys\nc = tf.train.ClusterSpec({'ps': sys.argv[1].split(',')})"}, {"cluster": SERVERS}),
+    ("addresses of one host", {"train.py": IMPORT + "c = tf.train.ClusterSpec({'local': ['localhost:2222']})"}, {}),
+    ("addresses of something else", {"train.py": IMPORT + "proxy = 'proxy:3128'\nurl = 'http://x:80/'"}, {"cluster": TWO}),
     ("warnings of the compiler", {"train.py": "x = '\\d'\nx is 'a'"}, {}),
     ("a very long expression", {"train.py": "x = " + "+".join(["1"] * 3000)}, {}),
     ("a package called training that may be installed", {"train.py": "import training.x", "r.txt": "training"}, {"requirements": "r.txt"}),

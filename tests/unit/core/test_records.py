@@ -301,6 +301,44 @@ def test_a_part_of_an_attempt_is_known_until_it_is_ended(
     assert [each.instance for each in found.stranded(2)] == (["i-b"] if goes else [])
 
 
+GIVEN_UP = [
+    # sentence, of the attempt before: how it ended, its step and checkpoint; this one's step; whether it is given up
+    ("the first time", None, {}, None, False),
+    ("twice in a row, and no step in all its life", "ProgramHangs", {}, None, True),
+    ("step 0 is none", "ProgramHangs", {"reported": 0}, 0, True),
+    ("it had trained before", "ProgramHangs", {"reported": 3}, None, False),
+    ("it had saved before", "ProgramHangs", {"checkpointed": 1}, None, False),
+    ("it has trained this time", "ProgramHangs", {}, 4, False),
+    ("a host was lost before", "HostLost", {}, None, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "facts", "step", "final"), [row[1:] for row in GIVEN_UP], ids=[row[0] for row in GIVEN_UP]
+)
+def test_a_program_that_hangs_twice_and_comes_to_nothing_is_given_up(
+    before: str | None, facts: dict[str, Any], step: int | None, final: bool
+) -> None:
+    attempt = {"offer": {"pool": "p"}, "hosts": ["i-a"], "launched": AT}
+    rows = [
+        {"sk": "attempt#0001", **attempt, "error": before, **facts},
+        {"sk": "attempt#0002", **attempt, "reported": step},
+    ]
+    run = {
+        "sk": "run",
+        "kind": "train",
+        "state": "Train",
+        "attempt": 2,
+        "created": AT,
+        "execution_arn": "arn",
+    }
+    run |= {"job": JOB, "progress": {"attempt": 2, "step": step, "at": AT}}
+    hosts = {"i-a": host(stopped=2, why="hangs")}
+    trouble = records.interruption(ledger(*rows, run, hosts=hosts, attempt=2), 2, step)
+    assert (trouble.error, trouble.final) == ("ProgramHangs", final)
+    assert ("twice in a row" in trouble.reason) is final
+
+
 HELD = [
     # sentence, survivors as (gang, type, zone, market), the index of the offer that goes on with them
     ("nobody", [], None),
@@ -363,7 +401,8 @@ def test_a_program_that_hung_is_the_reason_and_no_host_is(
     trouble = records.interruption(ledger(*rows, run, hosts=hosts, attempt=2), 2, step)
     assert (trouble.error, trouble.all_well) == ("ProgramHangs", well)
     assert trouble.lost == (("i-b",) if worker else ())
-    assert "for 15 minutes the program has neither reported progress nor printed" in trouble.reason
+    assert "for 12 minutes the program has shown no work" in trouble.reason
+    assert not trouble.final, "it began from a checkpoint"
     assert "runs/digits-1/attempts/2/logs/chief-0/" in trouble.reason
     assert ("i-" in trouble.reason) is bool(worker)
 
@@ -379,10 +418,15 @@ def test_an_interruption_names_the_hosts_that_go() -> None:
 
 
 @pytest.mark.parametrize(
-    ("saved", "words"), [({}, "it has reported no checkpoint"), ({"checkpointed": 30}, "is of step 30")]
+    ("saved", "words"),
+    [
+        ({}, "; nothing has been saved"),
+        ({"saved": AT, "checkpointed": 30}, "its last save, of step 30, was 34 s old"),
+        ({"saved": AT}, "its last save was 34 s old"),
+    ],
 )
 def test_an_interruption_claims_no_checkpoint_that_nobody_made(saved: dict[str, Any], words: str) -> None:
-    hosts = {"i-a": host(stopped=1, why="interrupted")}
+    hosts = {"i-a": host(stopped=1, why="interrupted", stopped_at=wire.stamp(after(34)))}
     row = {"sk": "attempt#0001", "offer": {}, "hosts": ["i-a"], "launched": AT, **saved}
     assert words in records.interruption(ledger(row, hosts=hosts), 1, 40).reason
 
@@ -556,16 +600,18 @@ USED_UP = [
 )
 def test_which_cap_is_reached_is_said_in_figures(hosts: int, hours: float, said: str | None) -> None:
     gang = {f"i-{n}": host() for n in range(hosts)}
-    found = deadlines.used_up(ledger(hosts=gang), 1, after(hours * 3600), step=1840)
+    row = {"sk": "attempt#0001", "offer": {}, "hosts": sorted(gang), "launched": AT, "saved": AT}
+    found = deadlines.used_up(ledger(row, hosts=gang), 1, after(hours * 3600), step=1840)
     assert found is None if said is None else said in (found or "")
-    assert found is None or "resume with checkpoints.resume: digits-1" in found
+    assert found is None or "min old; resume with checkpoints.resume: digits-1" in found
 
 
-def test_a_run_at_its_cap_that_has_made_no_step_has_nothing_to_resume() -> None:
-    found = deadlines.used_up(ledger(hosts={"i-a": host()}), 1, after(2 * 3600), step=None)
+@pytest.mark.parametrize("step", [None, 1840])
+def test_a_run_at_its_cap_that_has_saved_nothing_has_nothing_to_resume(step: int | None) -> None:
+    found = deadlines.used_up(ledger(hosts={"i-a": host()}), 1, after(2 * 3600), step=step)
     assert found is not None
-    assert "before its first step" in found
-    assert found.endswith("; start it again with a higher cap")
+    assert ("after step 1,840" in found) is (step is not None)
+    assert found.endswith("; nothing has been saved; start it again with a higher cap")
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,10 @@ from lambdas import settings
 from lambdas.aws import messages
 from lambdas.handlers.train import conclude
 from lambdas.settings import ConcludeSettings
+from tests.unit.core.facts import admitted
 from tests.unit.handlers.conftest import Log
 from trainyard.core.model.errors import AccessDenied
+from trainyard.core.values import wire
 
 AT = "2026-11-20T12:00:00.000Z"
 FINISHED = {"kind": "finished", "reason": "the program finished at step 40"}
@@ -222,3 +224,34 @@ def test_what_recoveries_took_is_told_when_the_run_is_over(run: Run, log: Log) -
     assert log.metrics() == {"SecondsLost": [210.0]}
     run.ends()
     assert log.metrics() == {}
+
+
+def test_of_several_hosts_that_failed_the_one_that_tells_most_is_the_reason(run: Run) -> None:
+    cluster = {"strategy": "multi_worker", "workers": 2}
+    job = json.dumps(wire.to_json(admitted(cluster=cluster)))
+    run.put("run", job=json.loads(job, parse_float=Decimal))
+    row = {**run.row("host#i-a"), "sk": "host#i-b"}
+    run.put("host#i-b", **{key: value for key, value in row.items() if key not in ("pk", "sk")})
+    cause = json.dumps({"reason": "AbortedError: a peer", "exit_code": 1})
+    run.put("attempt#0001", hosts=["i-a", "i-b"], ending="failed", error="ProgramFailed", cause=cause)
+    for instance, reason, advised in (
+        ("i-b", "AbortedError: a peer", False),
+        ("i-a", "URL fetch failure on https://x; put it into the bucket", True),
+    ):
+        said = {
+            "run": "r",
+            "attempt": 1,
+            "instance": instance,
+            "at": AT,
+            "signal": "failed",
+            "kind": "program",
+        }
+        said |= {"reason": reason, "tail": f"last lines of {instance}", "exit_code": 1, "advised": advised}
+        key = f"runs/r/attempts/1/words/AROA:{instance}.json"
+        run.account.objects[key] = json.dumps(said).encode()
+    reason = run.ends(outcome={"kind": "stop", "error": "ProgramFailed", "reason": "Attempt 1 failed"})[
+        "reason"
+    ]
+    assert "chief-0: URL fetch failure on https://x; put it into the bucket" in reason
+    assert "worker-1: AbortedError: a peer" in reason
+    assert reason.endswith("The program's last lines:\nlast lines of i-a")

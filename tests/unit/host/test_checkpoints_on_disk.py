@@ -35,6 +35,19 @@ def test_latest_json_says_and_is_read_the_same() -> None:
     assert Catalogue.from_json(catalogue(80, 40).to_json()) == catalogue(80, 40)
 
 
+def test_data_count_once_their_index_is_there(tmp_path: Path) -> None:
+    whole = (
+        "ckpt-3.data-00000-of-00002",
+        "ckpt-3.data-00001-of-00002",
+        "ckpt-3.index",
+        "checkpoint",
+        "my_temp",
+    )
+    for name in (*whole, "ckpt-4.data-00000-of-00001"):
+        (tmp_path / name).write_text("x")
+    assert set(on_disk.listing_of(tmp_path)) == set(whole)
+
+
 def test_only_a_step_with_its_facts_is_one_of_the_runtimes(tmp_path: Path) -> None:
     for name in ("00000100", "00000200", "00000300.half"):
         (tmp_path / name).mkdir()
@@ -56,9 +69,21 @@ def test_a_folder_that_changes_looks_different(tmp_path: Path) -> None:
     assert on_disk.fingerprint(after) != on_disk.fingerprint(before)
 
 
-@pytest.mark.parametrize("name", ["00000012.half/variables", ".trainyard-x/variables"])
+HALVES = [
+    "00000012.half/variables",
+    ".trainyard-x/variables",
+    "ckpt-1_temp/part-00000-of-00002.data-00000-of-00001",
+    "ckpt-1_temp/part-00000-of-00002.index",
+    "chief/ckpt-1_temp/part-00001-of-00002.index",
+    "model.ckpt-7_temp_0a1b2c3d4e5f/part-00000-of-00002.index",
+    "ckpt-3.data-00000-of-00002",
+    "chief/ckpt-3.data-00001-of-00002",
+]
+
+
+@pytest.mark.parametrize("name", HALVES)
 def test_what_is_still_being_made_is_no_part_of_it(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text("x")
     assert on_disk.listing_of(tmp_path) == {}
 

@@ -239,7 +239,15 @@ def test_a_full_disk_is_the_reason_even_when_the_program_could_not_say_so(code: 
             "smaller batch",
         ),
         ("OSError: [Errno 98] Address already in use", "another server has the port"),
-        ("Exception: URL fetch failure on https://x/mnist.npz: None -- timed out", "put it into the bucket"),
+        (
+            "Exception: URL fetch failure on https://x/words.txt: None -- timed out",
+            "the program loads https://x/words.txt from the internet, which this host does not reach: put it into",
+        ),
+        (
+            "Exception: URL fetch failure on https://x/tf-keras-datasets/mnist.npz: None -- [Errno -3] no name",
+            "mnist.npz is one of Keras's datasets: put it into the bucket as datasets/mnist.npz below a folder that",
+        ),
+        ("urllib.error.URLError: <urlopen error timed out>", "the program loads something from the internet"),
         ("SyntaxError: Missing parentheses in call to 'print'. Did you mean print(...)?", "Python 2"),
         ("FileNotFoundError: [Errno 2] No such file or directory: 'train.csv'", "${data.NAME}"),
     ],
@@ -250,6 +258,60 @@ def test_the_reason_says_what_to_do(said: str, advice: str) -> None:
 
 def test_an_error_that_nobody_knows_gets_no_advice() -> None:
     assert why(End(code=1, tail=TRACEBACK)).endswith("ValueError: the labels are strings")
+
+
+OP_ERRORS = [
+    # sentence, what TensorFlow printed, the reason
+    (
+        "of a graph",
+        """tensorflow.python.framework.errors_impl.InvalidArgumentError: Graph execution error:
+
+Detected at node sequential_1/embedding_1/GatherV2 defined at (most recent call last):
+  File "/x/train.py", line 15, in <module>
+
+  File "/x/keras/src/backend/tensorflow/numpy.py", line 3095, in take
+
+indices[0,0] = 20 is not in [0, 10)
+\t [[{{node sequential_1/embedding_1/GatherV2}}]] [Op:__inference_multi_step_on_iterator_941]
+[trainyard] the program ended with exit code 1
+""",
+        "InvalidArgumentError: Graph execution error: indices[0,0] = 20 is not in [0, 10)",
+    ),
+    (
+        "of several hosts",
+        """tensorflow.python.framework.errors_impl.InvalidArgumentError: Graph execution error:
+
+2 root error(s) found.
+  (0) INVALID_ARGUMENT:  indices = 5 is not in [0, 2)
+\t [[{{node GatherV2}}]]
+  (1) CANCELLED:  Function was cancelled before it was started
+0 successful operations.
+""",
+        "InvalidArgumentError: Graph execution error: indices = 5 is not in [0, 2)",
+    ),
+    (
+        "in one line",
+        "tensorflow.python.framework.errors_impl.NotFoundError: ckpt-1_temp/part-0; No such file [Op:SaveV2]\n",
+        "NotFoundError: ckpt-1_temp/part-0; No such file [Op:SaveV2]",
+    ),
+    (
+        "of a layer",
+        "ValueError: Exception encountered when calling Dense.call().\n\nNo variables\n",
+        "Dense.call(): No variables",
+    ),
+    (
+        "with nothing below",
+        "InvalidArgumentError: Graph execution error:\n",
+        "InvalidArgumentError: Graph execution error:",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"), [row[1:] for row in OP_ERRORS], ids=[row[0] for row in OP_ERRORS]
+)
+def test_the_reason_of_an_operation_is_the_line_before_its_node(said: str, reason: str) -> None:
+    assert last_exception(f"step 1\nTraceback (most recent call last):\n{said}").endswith(reason)
 
 
 def test_the_last_exception_wins() -> None:

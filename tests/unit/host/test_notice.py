@@ -3,7 +3,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from training.host.agent.lease import Lease
-from training.host.agent.notice import order_to_leave
+from training.host.agent.notice import Leaving, is_held, order_to_leave
+from training.host.errors import HostTrouble
 from training.host.metadata import Notice
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -76,3 +77,30 @@ def test_a_notice_that_is_late_gives_no_time_but_also_none_that_is_past() -> Non
     )
     assert leaving
     assert leaving.kill_at == NOW
+
+
+ASKED = Leaving("asked", NOW + timedelta(seconds=90))
+TROUBLED = Leaving("asked", NOW + timedelta(seconds=90), HostTrouble("the bucket is gone"))
+HANGING = Leaving("hangs", NOW + timedelta(seconds=90))
+HELD: list[tuple[str, Leaving, int, dict[str, bool], bool]] = [
+    # sentence, why it leaves, seconds after that, what is known, whether SIGTERM waits
+    ("it has no handler, and saves now and then", ASKED, 0, {}, True),
+    ("until it has saved again", ASKED, 30, {"has_saved_since": True}, False),
+    ("which may come late", ASKED, 84, {}, True),
+    ("and not at all", ASKED, 85, {}, False),
+    ("a program with a handler decides itself", ASKED, 0, {"hears": True}, False),
+    ("nobody waits for one that has never saved", ASKED, 0, {"saves": False}, False),
+    ("nor on other hosts when the chief has left", ASKED, 0, {"chief_has_left": True}, False),
+    ("one that hangs will not save", HANGING, 0, {}, False),
+    ("where the agent cannot bring it away nothing is won", TROUBLED, 0, {}, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("leaving", "seconds", "known", "held"), [row[1:] for row in HELD], ids=[row[0] for row in HELD]
+)
+def test_sigterm_waits_for_the_next_checkpoint_of_a_program_without_a_handler(
+    leaving: Leaving, seconds: int, known: dict[str, bool], held: bool
+) -> None:
+    facts = {"hears": False, "saves": True, "has_saved_since": False, "chief_has_left": False} | known
+    assert is_held(leaving, NOW + timedelta(seconds=seconds), **facts) is held

@@ -46,11 +46,14 @@ def given(of: Cluster, assignment: Assignment) -> dict[str, str]:
     return environment(of, assignment, Places(), region="us-east-1", image="ami-1", base=BASE, secrets={})
 
 
+STARTUP = "/opt/trainyard/agent/training/host/program/startup"
+
+
 @pytest.mark.parametrize(
     ("source", "path"),
     [
-        ("s3://b/p.tar", "/var/lib/trainyard/home/program"),
-        (None, "/var/lib/trainyard/home/program:/opt/trainyard/agent"),
+        ("s3://b/p.tar", f"{STARTUP}:/var/lib/trainyard/home/program"),
+        (None, f"{STARTUP}:/var/lib/trainyard/home/program:/opt/trainyard/agent"),
     ],
 )
 def test_only_programs_that_are_shipped_have_the_package_training_on_their_path(

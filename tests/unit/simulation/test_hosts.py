@@ -134,7 +134,12 @@ class Yard:
     def list_objects_v2(self, request: dict[str, Any]) -> dict[str, Any]:
         keys = sorted(key for key in self.objects if key.startswith(request["Prefix"]))
         found = [
-            {"Key": k, "Size": len(self.objects[k]), "ETag": '"e"', "LastModified": self.world.now}
+            {
+                "Key": k,
+                "Size": len(self.objects[k]),
+                "ETag": f'"{hashlib.md5(self.objects[k]).hexdigest()}"',
+                "LastModified": self.world.now,
+            }
             for k in keys
         ]
         return {"Contents": found, "IsTruncated": False}
@@ -569,9 +574,50 @@ def test_a_program_that_hangs_is_stopped_by_its_chiefs_agent_which_goes_on_to_sa
     began = yard.world.now
     (stopped,) = yard.until("stopped")
     assert stopped["why"] == "hangs"
-    assert timedelta(minutes=15) < stopped["time"] - began < timedelta(minutes=20)
+    assert timedelta(minutes=12) < stopped["time"] - began < timedelta(minutes=15)
     beats = [event["time"] for event in yard.said("progress")]
     assert max(after - before for before, after in pairwise(beats)) <= timedelta(seconds=61)
+
+
+SLOW = [
+    # sentence, what it does: all of it takes most of an hour
+    ("a step in ten minutes", {"steps": 5, "step_seconds": 600}),
+    ("the same in silence, with its processor", {"steps": 5, "step_seconds": 600, "silent": True}),
+    (
+        "in silence, while its chief waits for what the others compute",
+        {"steps": 3, "step_seconds": 1200, "silent": True, "delegates": True},
+    ),
+    ("a long export", {"steps": 5, "export_seconds": 3000}),
+]
+
+
+@pytest.mark.parametrize("given", [row[1] for row in SLOW], ids=[row[0] for row in SLOW])
+def test_a_slow_program_does_not_hang(given: dict[str, Any]) -> None:
+    yard, _ = training(program=args(**given))
+    (finished,) = yard.until("finished")
+    assert not yard.said("stopped")
+    assert finished["time"] - yard.said("started")[0]["time"] > timedelta(minutes=48)
+
+
+@pytest.mark.parametrize("given", [{"silent": True}, {"silent": True, "delegates": True}])
+def test_a_silent_program_that_only_polls_hangs(given: dict[str, Any]) -> None:
+    yard, _ = training(program=args(hang_at=3, **given))
+    began = yard.world.now
+    (stopped,) = yard.until("stopped")
+    assert (stopped["why"], stopped["time"] - began < timedelta(minutes=18)) == ("hangs", True)
+
+
+def test_a_program_without_a_handler_saves_once_more_before_it_leaves() -> None:
+    yard, hosts = training(
+        program=args(steps=500, handler=False), checkpoints={"steps": 20, "seconds": 1e6, "keep": 3}
+    )
+    yard.until("checkpointed")
+    yard.run(5)
+    yard.order("stop", hosts, 1)
+    yard.until("stopped", 2)
+    steps = [event["step"] for event in yard.said("checkpointed")]
+    assert steps == [20, 40], "SIGTERM came when the second was taken"
+    assert {event["why"] for event in yard.said("stopped")} <= {"asked", "killed", "peer"}
 
 
 def test_a_program_that_leaves_no_model_has_failed_where_one_is_expected() -> None:

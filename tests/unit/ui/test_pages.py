@@ -82,8 +82,12 @@ def test_a_run_that_was_refused_can_neither_be_resumed_nor_run_again(cloud: cann
     assert "Run again" not in shown
 
 
-def test_a_run_that_failed_with_a_checkpoint_offers_to_go_on(cloud: canned.Cloud) -> None:
-    cloud.stories[FAILED].rows[2]["checkpointed"] = Decimal(80)
+@pytest.mark.parametrize("saved", [{"checkpointed": Decimal(80)}, {"saved": "2026-11-24T12:00:00.000Z"}])
+def test_a_run_that_failed_with_a_checkpoint_offers_to_go_on(
+    saved: dict[str, object], cloud: canned.Cloud
+) -> None:
+    """Also one whose program tells no steps."""
+    cloud.stories[FAILED].rows[2].update(saved)
     assert "Resume…" in owner(cloud).get(f"/runs/{FAILED}").text
 
 

@@ -20,6 +20,7 @@ from training.host.account import Account
 from training.host.agent import hold, lease, renewal, standing_order, state, systems_manager
 from training.host.agent.attempt import Attempt, Outcome
 from training.host.agent.lease import Lease
+from training.host.agent.life import Peers
 from training.host.agent.membership import join, recall_assignment
 from training.host.agent.renewal import RunCredentials
 from training.host.agent.standing_order import StandingOrder
@@ -208,7 +209,7 @@ class Agent:
         self._bucket = Bucket(
             self._as_run.client("s3", config=CALLS), tags.bucket, credentials=credentials.environment(places)
         )
-        mailbox = Bucket(session.client("s3", config=CALLS), tags.bucket)
+        self._mailbox = mailbox = Bucket(session.client("s3", config=CALLS), tags.bucket)
         self._disk = Disk(places.reserve)
         self._watchdog = Watchdog(metadata, tags.lease, self._leave, held=hold.held_until(identity.tags))
         self._outbox = Outbox(
@@ -353,6 +354,13 @@ class Agent:
             account=self._account,
             places=self._places,
             bucket=self._bucket,
+            peers=Peers(
+                cluster,
+                assignment,
+                bucket=self._bucket,
+                mailbox=self._mailbox,
+                sender=self._tags.sender,
+            ),
             identity=self._identity,
             watchdog=self._watchdog,
             disk=self._disk,

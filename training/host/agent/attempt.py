@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,14 +11,18 @@ from typing import Any
 
 from training.host import orders
 from training.host.account import NOBODY_ELSE, Account
+from training.host.agent.life import Life, Peers, StillTraining, has_gpus
 from training.host.agent.notice import Leaving, leave_for_trouble, leave_since_it_hangs, order_to_leave
+from training.host.agent.parting import Parting
 from training.host.agent.uploads import Uploads, uploads_of
 from training.host.agent.watchdog import Watchdog
 from training.host.bucket import Bucket
+from training.host.checkpoints import in_bucket
 from training.host.checkpoints.in_bucket import Manifest
 from training.host.checkpoints.restore import restore
 from training.host.checkpoints.upload import CheckpointUpload, LastCheckpoint
 from training.host.cluster import Assignment, Cluster
+from training.host.data import keras_home
 from training.host.data.fetch import fetch_shares
 from training.host.disk import Disk, fresh
 from training.host.errors import HostTrouble
@@ -39,6 +43,8 @@ from training.host.reporting.results import FolderUpload
 from training.host.reporting.signals import Signal
 
 TICK_SECONDS = 0.2
+WORKERS_LOOK_SECONDS = 2.0
+RESULTS = ("model", "metrics", "checkpoint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +56,8 @@ class Outcome:
 
 
 class Attempt:
-    """`say` puts a signal; `ssm` makes a client with the run's credentials; `last` is the last whole checkpoint in the
-    bucket, `note_checkpoint` remembers the next."""
+    """`say` puts a signal; `peers` is what the hosts of the gang tell each other; `ssm` makes a client with the run's
+    credentials; `last` is the last whole checkpoint in the bucket, `note_checkpoint` remembers the next."""
 
     def __init__(
         self,
@@ -61,6 +67,7 @@ class Attempt:
         account: Account,
         places: Places,
         bucket: Bucket,
+        peers: Peers,
         identity: Identity,
         watchdog: Watchdog,
         disk: Disk,
@@ -74,6 +81,7 @@ class Attempt:
         self._account = account
         self._places = places
         self._bucket = bucket
+        self._peers = peers
         self._identity = identity
         self._watchdog = watchdog
         self._disk = disk
@@ -87,6 +95,7 @@ class Attempt:
         self._log = ProgramLog(cluster, assignment, places=places, bucket=bucket, hear=self._hear)
         self._progress = Progress(places.progress(cluster.attempt), started=time.monotonic())
         self._silence = Silence()
+        self._life = Life(places, account, self._progress, has_gpus(identity.tags))
         self._metrics = Metrics(bucket, f"runs/{cluster.run}/metrics.json")
         self._checkpoints = CheckpointUpload(
             bucket,
@@ -160,25 +169,46 @@ class Attempt:
         self._checkpoints.runs = program.runs
         uploads.start()
         killed_before = killed_for_memory()
-        leaving, killed = None, False
+        parting: Parting | None = None
         while (code := program.exit_code()) is None:
             self._listen()
             self._report()
-            if leaving is None:
-                leaving = self._reason_to_leave(uploads) or self._hang(program)
-                if leaving:
-                    self._log.note(f"{ending.ASKING}: {leaving.why}")
-                    program.ask_to_leave()
-            elif not killed and datetime.now(UTC) >= leaving.kill_at:
-                self._log.note("the program did not leave in time and is killed")
-                program.kill()
-                killed = True
+            if parting is None and (leaving := self._reason_to_leave(uploads) or self._hang(program)):
+                parting = self._parting(program, leaving)
+            if parting:
+                parting.turn(datetime.now(UTC))
             time.sleep(TICK_SECONDS)
         program.kill()  # whatever it left behind in its group, and anywhere else
         self._account.end_all()
         with self._heartbeat():
             starved = killed_before is None or killed_for_memory() != killed_before
-            return self._conclude(code, leaving, uploads, killed=killed, starved=starved)
+            return self._conclude(code, parting, uploads, starved=starved)
+
+    def _parting(self, program: Program, leaving: Leaving) -> Parting:
+        return Parting(
+            program,
+            leaving,
+            saves=self._run_has_saved(),
+            saved=lambda: self._checkpoints.last,
+            chief_has_left=self._chief_has_left,
+            note=self._log.note,
+        )
+
+    def _run_has_saved(self) -> bool:
+        """Of other hosts than the chief's the bucket knows. Whoever cannot ask it waits for nothing."""
+        if self._assignment.is_chief:
+            return self._checkpoints.last.step >= 0
+        try:
+            return in_bucket.catalogue_of(self._bucket, self._cluster.run) is not None
+        except HostTrouble as trouble:
+            self._log.note(f"whether the run has saved is unknown: {trouble.reason}")
+            return False
+
+    def _chief_has_left(self) -> bool:
+        if self._assignment.is_chief:
+            return False
+        state = self._peers.state_of(self._cluster.chief)
+        return state is not None and state.ended is not None
 
     def _fetch_secrets(self) -> dict[str, str]:
         return secrets.fetch(self._secrets, yard=self._identity.tags["trainyard:yard"], client=self._ssm)
@@ -200,6 +230,7 @@ class Attempt:
                 given_up=lambda: bool(self._order_to_leave()),
             )
             self._places.results.mkdir(exist_ok=True)
+            keras_home.link(self._places)
         if self._assignment.is_chief:
             self._metrics.begin(up_to=restored.checkpoint.step)
         what = f"restore the checkpoint of step {restored.checkpoint.step}" if asked else "a fresh start"
@@ -214,10 +245,12 @@ class Attempt:
         return self._order_to_leave() or (leave_for_trouble(trouble, datetime.now(UTC)) if trouble else None)
 
     def _hang(self, program: Program) -> Leaving | None:
-        """The chief's host alone judges: where another's program hangs, the chief's waits for it in vain."""
-        if not self._assignment.is_chief:
-            return None
-        if not self._silence.hangs(time.monotonic(), lambda: self._signs_of_life(program)):
+        """The chief's host alone judges: where another's program hangs, the chief's waits for it in vain. The others
+        say whether theirs works."""
+        hangs = self._silence.hangs(time.monotonic(), lambda: self._signs_of_life(program))
+        if not self._assignment.is_chief and self._silence.works:
+            self._peers.say_works(time.monotonic(), datetime.now(UTC))
+        if not (hangs and self._assignment.is_chief):
             return None
         self._log.note(silence.SAID)
         return leave_since_it_hangs(datetime.now(UTC))
@@ -235,32 +268,40 @@ class Attempt:
             now=datetime.now(UTC),
         )
 
-    def _conclude(
-        self, code: int, leaving: Leaving | None, uploads: Uploads, *, killed: bool, starved: bool
-    ) -> Outcome:
+    def _conclude(self, code: int, parting: Parting | None, uploads: Uploads, *, starved: bool) -> Outcome:
+        leaving = parting.leaving if parting else None
         room = self._disk.room()
         if room.is_full:
             self._disk.release()
         self._log.note(f"the program ended with exit code {code}")
+        self._peers.say_ended(code, datetime.now(UTC))
         self._listen()
         code, tail = torchrun.seen_through(code, self._log.tail)
         end = End(
             code=code,
             tail=tail,
             asked=leaving.why if leaving else None,
-            killed=killed,
+            killed=bool(parting and parting.killed),
             gang=len(self._cluster.assignments),
             serves=self._cluster.serves(self._assignment),
             room=room,
             starved=starved,
         )
+        if code == 0 and not leaving:
+            self._wait_for_workers()
         self._checkpoints.ends_well = end.is_whole
         trouble = uploads.finish("checkpoints", "events")
         self._listen()  # also to what these have noted and seen
         ended = ending.decide(replace(end, missing=self._missing() if self._assignment.is_chief else ()))
+        if isinstance(ended, Failed | Stopped) and not leaving and self._chief_has_finished():
+            self._log.note("the chief has finished, so that this program did not is no news")
+            self._listen()
+            ended = Finished()
         results: dict[str, Any] = {}
+        left: dict[str, str] = {}
         try:
             if isinstance(ended, Finished) and self._assignment.is_chief:
+                left = self._left_behind()
                 results = self._bring_results()
         except HostTrouble as problem:
             trouble = trouble or problem
@@ -271,7 +312,8 @@ class Attempt:
             ended = Failed(trouble.kind, trouble.reason, code, trouble.final)
         match ended:
             case Finished():
-                facts = {**results, "step": self._step(results.get("step")), **self._progress.restored}
+                step = self._step(results.get("step"))
+                facts = {**results, "step": step, **left, **self._progress.restored}
                 return Outcome(
                     ended, self._signal("finished", **facts) if self._assignment.is_chief else None
                 )
@@ -279,9 +321,34 @@ class Attempt:
                 facts = {**self._progress.all, "step": self._step(), "why": why}
                 return Outcome(ended, self._signal("stopped", **facts))
             case Failed():
+                if ending.waits_for_the_chief(ended, is_chief=self._assignment.is_chief):
+                    time.sleep(ending.CHIEF_FIRST_SECONDS)
                 tail = ending.last_lines(end.tail.encode())
                 said = signals.failed(self._cluster.attempt, ended, tail, restored=self._progress.restored)
                 return Outcome(ended, said)
+
+    def _wait_for_workers(self) -> None:
+        """The end of the chief's program ends the attempt: those that train on by themselves are waited for, as long as
+        they work and nobody wants the gang to leave."""
+        others = self._cluster.trains_beside(self._assignment)
+        still = StillTraining(time.monotonic())
+        said: tuple[str, ...] = ()
+        while others and (trains := still.among(self._peers.states_of(others), time.monotonic())):
+            if self._order_to_leave():
+                return
+            if trains != said:
+                self._log.note(
+                    f"the chief has finished; waiting for those that still train: {', '.join(trains)}"
+                )
+                said = trains
+            time.sleep(WORKERS_LOOK_SECONDS)
+
+    def _chief_has_finished(self) -> bool:
+        """On a host whose program the chief can do without."""
+        if not (self._cluster.serves(self._assignment) and self._cluster.chief_trains):
+            return False
+        state = self._peers.state_of(self._cluster.chief)
+        return state is not None and state.finished
 
     def _listen(self) -> None:
         """Take in what the program has printed and reported since the last time."""
@@ -297,6 +364,7 @@ class Attempt:
                 self._metrics.add(facts, now)
 
     def _hear(self, line: str) -> None:
+        self._life.hear(line)
         facts = self._printed.facts(line) if self._printed else {}
         if facts:
             self._seen.put(facts)
@@ -318,12 +386,12 @@ class Attempt:
         if facts is not None:
             self._say(self._signal("progress", **facts))
 
-    def _signs_of_life(self, program: Program) -> tuple[int, int, int]:
-        """What a program that goes on changes: its log, its reports and, where it never reports, its processor time.
-
-        One that reports shows by its reports that it goes on; one that hangs may well keep a processor busy."""
-        busy = 0 if self._progress.reports else program.processor_time()
-        return self._log.size, self._progress.length, busy
+    def _signs_of_life(self, program: Program) -> Hashable:
+        """Those of this host's program and, where the chief reports nothing itself, of its peers': it may wait for what
+        they compute."""
+        own = self._life.signs(program)
+        asks = self._assignment.is_chief and self._peers.are_there and not self._progress.reports
+        return (own, self._peers.signs(time.monotonic())) if asks else own
 
     @contextmanager
     def _heartbeat(self) -> Iterator[None]:
@@ -342,13 +410,26 @@ class Attempt:
                 beat.end()
 
     def _checkpointed(self, last: LastCheckpoint, manifest: Manifest) -> None:
-        self._say(self._signal("checkpointed", step=manifest.step, key=manifest.key))
+        step = manifest.step if last.tells_step else self._progress.step
+        self._say(self._signal("checkpointed", step=step, key=manifest.key))
         self._note_checkpoint(last)
 
     def _missing(self) -> tuple[str, ...]:
         expected = tuple(self._cluster.job["program"].get("expect", ()))
         with self._account.acting():
             return results.missing(expected, self._places, has_checkpoint=self._checkpoints.last.step >= 0)
+
+    def _left_behind(self) -> dict[str, str]:
+        """What of a program's work nobody carries, in words, where it has left nothing that is carried."""
+        started = self._places.process(self._cluster.attempt).stat().st_mtime
+        with self._account.acting():
+            saved = self._checkpoints.last.step >= 0
+            if len(results.missing(RESULTS, self._places, has_checkpoint=saved)) < len(RESULTS):
+                return {}
+            said = results.nothing_carried(results.left_behind(self._places.program, since=started))
+        self._log.note(said)
+        self._listen()
+        return {"left": said}
 
     def _bring_results(self) -> dict[str, Any]:
         """Model and metrics.json into the bucket; how far the program came, as metrics.json says it where it does."""
@@ -361,10 +442,11 @@ class Attempt:
         return facts_in(document) if document else self._progress.known
 
     def _step(self, written: int | None = None) -> int | None:
-        """The last step this host knows of: saved, reported, or `written` by the program into metrics.json."""
-        told = (self._checkpoints.last.step, self._progress.step, written)
-        known = [step for step in told if step is not None]
-        return max((step for step in known if step >= 0), default=None)
+        """The last step this host knows of: what is saved, where that tells, what was reported, or `written` by the
+        program into metrics.json."""
+        last = self._checkpoints.last
+        told = (last.step if last.tells_step else None, self._progress.step, written)
+        return max((step for step in told if step is not None), default=None)
 
     def _signal(self, word: str, **facts: object) -> Signal:
         return Signal(word, self._cluster.attempt, facts)

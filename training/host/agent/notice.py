@@ -15,6 +15,14 @@ is too short for that each has half."""
 SHUTDOWN_GRACE = timedelta(seconds=60)
 """The boot unit gives the agent 90 seconds when the machine goes down."""
 LEASE_GRACE = timedelta(seconds=45)
+TERM_BEFORE_KILL = timedelta(seconds=5)
+"""What is left of the grace for SIGTERM, where it was held."""
+IN_WORDS = {
+    "interrupted": "interrupted, this host goes away",
+    "asked": "asked, this attempt is over",
+    "limit": "limit, the run's hours or dollars are used up",
+}
+"""Why, for whoever reads the program's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +32,10 @@ class Leaving:
     why: str
     kill_at: datetime
     trouble: HostTrouble | None = None
+
+    @property
+    def in_words(self) -> str:
+        return IN_WORDS.get(self.why, self.why)
 
 
 def order_to_leave(
@@ -49,6 +61,18 @@ def order_to_leave(
     if lease.is_over(now):
         return Leaving("asked", now + LEASE_GRACE, HostTrouble(lease.reason))
     return None
+
+
+def is_held(
+    leaving: Leaving, now: datetime, *, hears: bool, saves: bool, has_saved_since: bool, chief_has_left: bool
+) -> bool:
+    """Whether SIGTERM waits. A program that has no handler for it (that does not `hears`) ends at once, and what it did
+    since its last save is lost; one that `saves` now and then may do so once more in the time that there is. So the
+    chief's goes on until a checkpoint of it is taken, the others' until the chief has left, and all until shortly
+    before the end of the grace."""
+    if hears or not saves or leaving.why == "hangs" or leaving.trouble:
+        return False
+    return not (has_saved_since or chief_has_left) and now < leaving.kill_at - TERM_BEFORE_KILL
 
 
 def leave_since_it_hangs(now: datetime) -> Leaving:

@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from training.host.checkpoints.in_bucket import FACTS, name_of
@@ -17,6 +17,10 @@ from training.host.disk import is_readable, readable_files
 
 UNFINISHED = re.compile(r"\d+\.\w+|\..*")
 """Top-level names that are on their way to be a checkpoint of the runtime's, or hidden."""
+HALF = re.compile(r".*_temp(_[0-9a-f]+)?")
+"""Folders in which TensorFlow puts a checkpoint together. What lies there is none yet and, where that failed, never."""
+DATA = re.compile(r"(.*)\.data-\d{5}-of-\d{5}")
+"""Of one checkpoint of TensorFlow's, which is there once its `.index` is."""
 NO_STATE = re.compile(r"events\.out\.tfevents\..*|graph\.pbtxt")
 """Files that TensorFlow keeps beside checkpoints and from which nothing goes on: TensorBoard's events, the graph."""
 NEWEST_OF_TENSORFLOW = re.compile(r'^model_checkpoint_path: "(.*?)(?:-(\d+))?"$', re.MULTILINE)
@@ -40,18 +44,23 @@ def keep_newest(folder: Path, keep: int) -> None:
 
 
 def listing_of(folder: Path) -> Listing:
-    """Everything in a folder that a program keeps in its own way."""
+    """Everything in a folder that a program keeps in its own way, but for halves of checkpoints."""
     seen = {}
     for path in readable_files(folder):
         name = path.relative_to(folder)
-        if UNFINISHED.fullmatch(name.parts[0]):
+        if UNFINISHED.fullmatch(name.parts[0]) or any(map(HALF.fullmatch, name.parts[:-1])):
             continue
         try:
             facts = path.stat()
         except FileNotFoundError:  # it has just been replaced: the next look sees what by
             continue
         seen[name.as_posix()] = (facts.st_size, facts.st_mtime_ns)
-    return seen
+    return {name: facts for name, facts in seen.items() if not _lacks_index(name, seen)}
+
+
+def _lacks_index(name: str, seen: Collection[str]) -> bool:
+    data = DATA.fullmatch(name)
+    return data is not None and f"{data[1]}.index" not in seen
 
 
 def open_to_write(folder: Path) -> frozenset[str]:

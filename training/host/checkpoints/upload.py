@@ -26,6 +26,11 @@ class LastCheckpoint:
     step: int = -1
     folder: str = ""
 
+    @property
+    def tells_step(self) -> bool:
+        """Whether `step` is how far the program was: what others call their checkpoints is mostly a count of these."""
+        return self.step >= 0 and not self.folder
+
 
 @dataclass(slots=True)
 class CheckpointUpload:
@@ -134,8 +139,8 @@ class CheckpointUpload:
         if not self._noted:
             self.note(
                 f"the checkpoint {name} is not taken: its files are not on the chief's disk, so a restart would begin "
-                "anew. A sharded saver writes on the parameter servers' disks; make a saver on the worker's device "
-                "(docs/programs.md)"
+                "anew. TensorFlow 1's sharded saver writes on the parameter servers' disks; make a saver on the "
+                "worker's device (docs/programs.md)"
             )
             self._noted = True
 

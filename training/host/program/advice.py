@@ -25,9 +25,14 @@ NO_DATA = (
     "as ${data.NAME}"
 )
 INTERNET = (
-    "the program loads something from the internet, which this host does not reach: put it into the bucket and name it "
+    "the program loads {what} from the internet, which this host does not reach: put it into the bucket and name it "
     "in the job's section data"
 )
+KERAS_DATA = (
+    "{name} is one of Keras's datasets: put it into the bucket as datasets/{name} below a folder that the job's "
+    "section data names keras, which is ~/.keras on hosts, and load_data() finds it there"
+)
+ADDRESS = re.compile(r"https?://[^\s'\"<>)\]]+")
 OLD_LAYERS = (
     "tf.compat.v1.layers needs Keras 2: make the layer of variables and tf.matmul, or use tf_keras.layers"
 )
@@ -71,6 +76,8 @@ ADVICE = (
 )
 NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 NO_NAME = re.compile(r"cannot import name '\w+' from '([\w.]+)'")
+KERAS_STORE = "keras-datasets/"
+"""In the address of every data set of Keras."""
 COMPILED = tuple((re.compile(pattern), advice) for pattern, advice in ADVICE)
 
 
@@ -78,7 +85,7 @@ def advice_on(output: str) -> str | None:
     """What to do about what the program printed last; None when that is not known."""
     for pattern, advice in COMPILED:
         if pattern.search(output):
-            return advice
+            return about_address(output) if advice is INTERNET else advice
     if missing := NO_MODULE.search(output):
         name = missing[1].partition(".")[0]
         return (
@@ -89,3 +96,13 @@ def advice_on(output: str) -> str | None:
         package = other[1].partition(".")[0]
         return f"the host's {package} is another version: name the one you need in the file of program.requirements"
     return None
+
+
+def about_address(output: str) -> str:
+    """What to do about something that is on the internet, by its address where the program names it."""
+    address = ADDRESS.search(output)
+    url = address[0].rstrip(".,:;") if address else ""
+    advice = INTERNET.format(what=url or "something")
+    if KERAS_STORE not in url:
+        return advice
+    return f"{advice}; {KERAS_DATA.format(name=url.rpartition('/')[2])}"

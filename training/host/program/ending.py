@@ -33,6 +33,13 @@ JAX_ABORTS = "the JAX distributed service detected fatal errors"
 LAST_EXCEPTION = re.compile(
     r"^(?:\[rank\d+\]: ?)?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Iteration)\b.*)$", re.MULTILINE
 )
+NAMES_NODE = re.compile(r"^[ \t]*\[\[\{\{node ", re.MULTILINE)
+"""TensorFlow names the operation that failed, after what it has to say of it."""
+PLACE = re.compile(r"File \"|Detected at node|node |Stack trace|\d+ (successful|root|derived) |<stack traces")
+"""Lines between an exception and its reason."""
+ROOT_ERROR = re.compile(r"^\(\d+\) [A-Z_]+: +")
+SAYS_NOTHING = re.compile(r"(Graph execution error|Exception encountered when calling .*)[:.]*\s*$|:\s*$")
+"""How an exception's line ends that tells no reason: it stands below."""
 AGENTS_OWN = "[trainyard] "
 """How the agent's own lines in the program's log begin."""
 ASKING = "asking the program to leave"
@@ -42,6 +49,9 @@ INTERRUPTS = re.compile(
 )
 """The exceptions by which programs leave when they are told to."""
 REASON_CHARACTERS = 400
+CHIEF_FIRST_SECONDS = 5.0
+"""How long another host than the chief's waits with a failure of its program that nobody knows advice about: the first
+word ends the attempt, and where all failed the chief's is to be heard."""
 LEAVE_IT_IN = {
     "model": "the folder that TRAINYARD_MODEL names",
     "metrics": "the file that TRAINYARD_METRICS names",
@@ -69,6 +79,8 @@ class Failed:
     reason: str
     exit_code: int | None
     final: bool = False
+    advised: bool = False
+    """What to do about the program's error is known, and part of the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +133,11 @@ class End:
         return by_itself or self.code in (0, RESTART, PREEMPTED)
 
 
+def waits_for_the_chief(ended: Failed, *, is_chief: bool) -> bool:
+    """Whether others than this host may know more of what went wrong."""
+    return ended.kind == "program" and not (is_chief or ended.advised)
+
+
 def decide(end: End) -> Finished | Stopped | Failed:
     if end.code == 0 and not end.missing:
         return Finished()
@@ -138,7 +155,8 @@ def decide(end: End) -> Finished | Stopped | Failed:
         return Stopped(end.asked or "peer")
     if end.gang > 1 and end.code == PREEMPTED and PREEMPTION_NEWS.search(end.tail):
         return Stopped("peer")
-    return Failed("program", why(end), end.code)
+    advised = advice_on(since_last_exception(end.tail)) is not None
+    return Failed("program", why(end), end.code, advised=advised)
 
 
 def nothing_left(missing: tuple[str, ...]) -> str:
@@ -171,9 +189,23 @@ def ended(code: int, exception: str, line: str) -> str:
 
 
 def last_exception(tail: str) -> str:
-    """The last line that names an exception, shortened; empty when there is none."""
-    found = LAST_EXCEPTION.findall(tail)
-    return found[-1].strip()[:REASON_CHARACTERS] if found else ""
+    """The last line that names an exception, shortened, with the reason from below where it tells none itself; empty
+    when there is none."""
+    found = list(LAST_EXCEPTION.finditer(tail))
+    if not found:
+        return ""
+    line = found[-1][1].strip()
+    below = said_below(tail[found[-1].end() :]) if SAYS_NOTHING.search(line) else ""
+    return (f"{line.rstrip(':. ')}: {below}" if below else line)[:REASON_CHARACTERS]
+
+
+def said_below(text: str) -> str:
+    """What TensorFlow says of an operation that failed: the lines before that which names its node, else the first line
+    that is no place in a file."""
+    node = NAMES_NODE.search(text)
+    lines = [line.strip() for line in text[: node.start() if node else None].splitlines()]
+    told = [line for line in lines if line and not PLACE.match(line) and not line.startswith(AGENTS_OWN)]
+    return ROOT_ERROR.sub("", told[-1] if node else told[0]) if told else ""
 
 
 def since_last_exception(tail: str) -> str:

@@ -60,7 +60,9 @@ def environment(
         "TRAINYARD_METRICS": str(places.metrics),
         "TRAINYARD_PROGRESS": str(places.progress(cluster.attempt)),
         "PATH": commands_path(places, base.get("PATH", os.defpath)),
-        "PYTHONPATH": os.pathsep.join(search_path(places, source=cluster.job["program"].get("source"))),
+        "PYTHONPATH": os.pathsep.join(
+            [str(places.startup), *search_path(places, source=cluster.job["program"].get("source"))]
+        ),
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
         **credentials.environment(places),

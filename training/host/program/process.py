@@ -107,6 +107,16 @@ class Program:
             sum(int(ticks) for ticks in stat[TIMES]) for _, stat in _stats() if int(stat[GROUP]) == self.pid
         )
 
+    def hears(self) -> bool:
+        """Whether SIGTERM does something else than end it: it has a handler, or ignores it."""
+        pid = self.itself()
+        try:
+            status = Path(f"/proc/{pid}/status").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        masks = re.findall(r"^Sig(?:Ign|Cgt):\s*([0-9a-f]+)$", status, re.MULTILINE)
+        return any(int(mask, 16) >> (signal.SIGTERM - 1) & 1 for mask in masks)
+
     def ask_to_leave(self) -> None:
         """SIGTERM to the program alone: what it started itself is its own to end. One that was frozen must be able
         to hear it."""

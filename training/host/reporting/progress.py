@@ -103,6 +103,12 @@ class Progress:
         return bool(self.facts)
 
     @property
+    def is_at_its_end(self) -> bool:
+        """Whether it has told of its last step, after which it may export for long."""
+        step, steps = self.known.get("step"), self.known.get("steps")
+        return step is not None and steps is not None and step >= steps
+
+    @property
     def length(self) -> int:
         """Grows with what the program reports, and with what is seen of it."""
         return self._offset + self._sights

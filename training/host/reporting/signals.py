@@ -61,13 +61,17 @@ class Sender:
         """Raises KeyError naming a tag that is not there."""
         return Sender(tags["trainyard:bus"], f"{tags['trainyard:role']}:{instance}")
 
+    def of_peer(self, instance: str) -> "Sender":
+        """Another host of the yard: one role is all hosts'."""
+        return Sender(self.bus, f"{self.user.partition(':')[0]}:{instance}")
+
     @property
     def source(self) -> str:
         """Of its events."""
         return f"trainyard.host/{self.user}"
 
     def key(self, run: str, attempt: int, folder: str) -> str:
-        """Where it leaves word of its own in the bucket: `words`, `last-words` or `leaving`."""
+        """Where it leaves word of its own in the bucket: `words`, `last-words`, `leaving` or `working`."""
         return f"runs/{run}/attempts/{attempt}/{folder}/{self.user}.json"
 
 
@@ -93,6 +97,7 @@ def failed(attempt: int, ended: Failed, tail: str, *, restored: Mapping[str, Any
             "tail": tail,
             "exit_code": ended.exit_code,
             "final": ended.final,
+            "advised": ended.advised,
             **(restored or {}),
         },
     )

@@ -69,6 +69,7 @@ class Attempt:
     from_step: int | None
     to_step: int | None
     saved: int | None
+    saved_at: datetime | None
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,11 @@ class RunStatus:
         return sum(host.dollars(self.at) for host in self.hosts)
 
     @property
+    def has_saved(self) -> bool:
+        """Whether it has a whole checkpoint, be it that its program tells no steps."""
+        return any(attempt.saved_at or attempt.saved is not None for attempt in self.attempts)
+
+    @property
     def saved_step(self) -> int | None:
         """The step of its last whole checkpoint, as far as it was told of; None before the first."""
         steps = [attempt.saved for attempt in self.attempts if attempt.saved is not None]
@@ -227,6 +233,7 @@ def attempts_in(rows: Rows) -> Iterator[Attempt]:
                 from_step=_step(row.get("from_step")),
                 to_step=_step(row.get("to_step")),
                 saved=_step(row.get("checkpointed")),
+                saved_at=_instant(row.get("saved")),
             )
 
 

@@ -3,7 +3,7 @@ files that cannot be compiled. The run goes on all the same: its program may kno
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from trainyard.core.jobfile import tensorflow_names
 from trainyard.core.jobfile.program_archive import Archive
@@ -25,6 +25,14 @@ FIT_ARGUMENTS = frozenset(
 PATCHES = re.compile(rb"\bsetattr\(|\bsys\.modules\b")
 """A program that does this may put any name into TensorFlow."""
 
+ADDRESS = re.compile(r"(?:grpc://)?[A-Za-z0-9][\w.-]*:\d{1,5}")
+"""`host:port`, as a ClusterSpec has it."""
+OTHER_ADDRESSES = (
+    "the hosts of a run have others, so its servers would wait for each other until they are ended as hung: take the "
+    "addresses from TF_CONFIG (tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec()), or from "
+    'arguments ("${ps_hosts}", "${worker_hosts}" in program.args)'
+)
+
 Node = tuple[Module, ast.AST]
 
 
@@ -42,6 +50,8 @@ def warnings(job: Job, archive: Archive) -> tuple[str, ...]:
         found += _lost_names(job, modules, nodes, keras_2=keras_2)
         if job.gang > 1 and not keras_2:
             found += _fit_across_hosts(nodes)
+        if job.gang > 1:
+            found += _addresses_of_others(nodes)
     return tuple(found)
 
 
@@ -109,6 +119,42 @@ def _fit_across_hosts(nodes: list[Node]) -> Iterator[str]:
             f'hosts; import tf_keras instead of tf.keras or keras, or (with tf.keras) put {LEGACY_KERAS}: "1" into '
             "program.environment, or write the loop yourself"
         )
+
+
+def _addresses_of_others(nodes: list[Node]) -> Iterator[str]:
+    """A ClusterSpec of addresses that are written into the program: its hosts have others."""
+    assigned = {
+        (module, target.id): node.value
+        for module, node in nodes
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for module, call in nodes:
+        if isinstance(call, ast.Call) and _makes_cluster_spec(module, call):
+            addresses = dict.fromkeys(_addresses(call, module, assigned, names=2))
+            shown = ", ".join(list(addresses)[:MOST_NAMES_SHOWN])
+            if addresses:
+                yield (
+                    f"{module.path} line {call.lineno} makes its ClusterSpec of addresses written into it ({shown}); "
+                    f"{OTHER_ADDRESSES}"
+                )
+
+
+def _addresses(
+    value: ast.AST, module: Module, assigned: Mapping[tuple[Module, str], ast.expr], *, names: int
+) -> Iterator[str]:
+    """Those that stand in it, or in what so many `names` in a row stand for."""
+    for node in ast.walk(value):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from filter(ADDRESS.fullmatch, node.value.split(","))
+        elif isinstance(node, ast.Name) and names and (module, node.id) in assigned:
+            yield from _addresses(assigned[module, node.id], module, assigned, names=names - 1)
+
+
+def _makes_cluster_spec(module: Module, call: ast.Call) -> bool:
+    dotted = module.dotted(call.func) or ""
+    return dotted.startswith("tensorflow.") and dotted.endswith(".ClusterSpec")
 
 
 def _strategy(module: Module, call: ast.Call) -> str | None:

@@ -28,10 +28,10 @@ class StopReason(StrEnum):
     LIMIT = "limit"  # the run's hours or dollars are used up
     PEER = "peer"  # another host of its cluster has left or failed
     KILLED = "killed"  # its program was ended by a signal of nobody's that is known
-    HANGS = "hangs"  # its program showed no sign of life for PROGRAM_SILENT
+    HANGS = "hangs"  # its program showed no work for PROGRAM_SILENT
 
 
-PROGRAM_SILENT = timedelta(minutes=15)
+PROGRAM_SILENT = timedelta(minutes=12)
 """After which the chief's agent says of its program that it hangs."""
 
 

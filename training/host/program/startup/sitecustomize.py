@@ -1,0 +1,81 @@
+"""What a program's Python does before the program: let the chief of parameter servers save on its own disk.
+
+TensorFlow writes each variable where it lies: on the disk of a parameter server, which nobody reads, so that
+`CheckpointManager`, `BackupAndRestore` and `ModelCheckpoint` fail as every tutorial has them. TensorFlow's own word for
+another place is `experimental_io_device`; here it has the default that such a program would have to name itself.
+
+Python imports this module by its name from PYTHONPATH. What the machine has under the same name is run, too.
+"""
+
+import functools
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+OPTIONS = {
+    "tensorflow.python.checkpoint.checkpoint_options": "CheckpointOptions",
+    "tensorflow.python.saved_model.save_options": "SaveOptions",
+    "tensorflow.python.saved_model.load_options": "LoadOptions",
+}
+"""By module the class whose `experimental_io_device` has another default."""
+
+
+class OptionsFinder:
+    """Changes these classes once their modules are imported; imports nothing by itself."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path, target) if name in OPTIONS else None
+        loader = spec.loader if spec else None
+        if not isinstance(loader, importlib.machinery.SourceFileLoader):
+            return None
+        execute = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            options = getattr(module, OPTIONS[name])
+            options.__init__ = with_own_device(options.__init__)
+
+        loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def with_own_device(begin: Callable[..., None]) -> Callable[..., None]:
+    """The same `__init__`, where nobody names a device with that of this process."""
+
+    @functools.wraps(begin)
+    def begin_with_device(self: Any, *args: Any, **kwargs: Any) -> None:
+        begin(self, *args, **kwargs)
+        if self.experimental_io_device is None:
+            self.experimental_io_device = own_device()
+
+    return begin_with_device
+
+
+def own_device() -> str | None:
+    """This process as the cluster calls it that it has connected to; None before that."""
+    from tensorflow.python.eager import context
+
+    server = context.get_server_def()
+    return server and f"/job:{server.job_name}/replica:0/task:{server.task_index}/device:CPU:0"
+
+
+def run_the_machines_own() -> None:
+    """The next module of this name on the path, which this one hides."""
+    here = Path(__file__).parent
+    spec = PathFinder.find_spec("sitecustomize", [path for path in sys.path if Path(path or ".") != here])
+    if spec and spec.loader:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+if os.environ.get("TRAINYARD_STRATEGY") == "parameter_server":
+    sys.meta_path.insert(0, OptionsFinder)
+run_the_machines_own()
