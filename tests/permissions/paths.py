@@ -28,6 +28,8 @@ ALIVE = ("pending", "running", "stopping", "shutting-down")
 POINTERS = ("/trainyard/image", "/trainyard/image/previous")
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 TYPE = "g6.xlarge"
+FETCHED_AT = {200: "g6.xlarge", 300: "g5.2xlarge"}
+"""The type that is dear enough on demand for a disk at so many MiB/s (core/capacity/initialization.py)."""
 
 
 @dataclass(frozen=True)
@@ -209,6 +211,21 @@ def default_quota(runs: Runs, name: str) -> Seen:
     return _seen(runs, runs.start(job))
 
 
+def at_rate(rate: int) -> Path:
+    """Hosts whose disks are fetched at that rate: for each there are launch templates."""
+
+    def path(runs: Runs, name: str) -> Seen:
+        hardware = {
+            "instance_types": [FETCHED_AT[rate]],
+            "market": "on_demand",
+            "max_dollars_per_hour": None,
+        }
+        return _seen(runs, runs.start(runs.job(name, **ONE, hardware=hardware)))
+
+    path.__name__ = f"at_{rate}"
+    return path
+
+
 def in_zone(zone: str) -> Path:
     """The one zone that has room."""
 
@@ -253,6 +270,26 @@ def bake_in_zone(zone: str) -> Path:
 
     path.__name__ = f"bake_in_zone_{zone}"
     return path
+
+
+def bake_at_rate(rate: int) -> Path:
+    """A builder whose disk is fetched at that rate."""
+
+    def path(runs: Runs, name: str) -> Seen:
+        builder = {"instance_types": [FETCHED_AT[rate]], "market": "on_demand"}
+        with _as_before(runs):
+            return _seen(runs, _bake(runs, name, builder=builder), seconds=400)
+
+    path.__name__ = f"bake_at_{rate}"
+    return path
+
+
+def rolled_back(runs: Runs, name: str) -> Seen:
+    """The previous image becomes the current one again."""
+    with _as_before(runs):
+        previous = {"Name": POINTERS[1], "Value": runs.yard.image(), "Type": "String", "Overwrite": True}
+        runs.yard.session.client("ssm").put_parameter(**previous)
+        return _seen(runs, runs.yard.start("bake", {"rollback": True}, f"{name[:50]}-{time.time_ns()}"))
 
 
 def bake_quick(runs: Runs, name: str) -> Seen:
@@ -458,6 +495,10 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (r"TrainRole-states:SendTaskFailure", train_too_late),
     (r"TrainLaunchRole-ec2:DescribeInstances", answer_lost),
     (r"TrainPlanRole-servicequotas:GetAWSDefault", default_quota),
+    (r"^TrainLaunchRole-.*HostTemplate200", at_rate(200)),
+    (r"^TrainLaunchRole-.*HostTemplate300", at_rate(300)),
+    (r"^BakeLaunchRole-.*BuilderTemplate200", bake_at_rate(200)),
+    (r"^BakeLaunchRole-.*BuilderTemplate300", bake_at_rate(300)),
     (r"^TrainLaunchRole-.*Subnet1", in_zone("us-east-1a")),
     (r"^TrainLaunchRole-.*Subnet2", in_zone("us-east-1b")),
     (r"^TrainLaunchRole-.*Subnet3", in_zone("us-east-1c")),
@@ -466,7 +507,9 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (r"BakeLaunchRole-.*Subnet3", bake_in_zone("us-east-1c")),
     (r"BakeCaptureRole-states", bake_captured),
     (r"BakeDocumentRole-ssm:GetCommandInvocation", install_fails),
+    (r"BakeDocumentRole-s3:ListBucket", install_fails),
     (r"BakeDocumentRole-s3", own_test_fails),
+    (r"BakePublishRole-ssm:GetParameter-.*PreviousImage", rolled_back),
     (r"BakeAdmitRole-s3:GetObjectVersion", bake_uploaded),
     (r"BakeAdmitRole-s3:ListBucket", bake_missing),
     (r"BakeAdmitRole-(s3:GetObject|ssm)", bake_by_key),
@@ -518,6 +561,14 @@ UNSEEN: tuple[tuple[str, str], ...] = (
     (
         r"^SignalRole-states:StopExecution",
         "a run that is stopped while it has no hosts ends when it is about to ask for some; the event is a lost one",
+    ),
+    (
+        r"Template100$",
+        "gangs of more than 25 hosts ask for disks at this rate: a region makes no more at 200",
+    ),
+    (
+        r"LaunchRole-ssm:GetParameters-",
+        "the image is named in the request, and by the template only for who launches from it by hand",
     ),
     (
         r"^PatrolRole-pricing:GetProducts",
@@ -653,8 +704,8 @@ def _drain(runs: Runs) -> None:
         pass
 
 
-def _bake(runs: Runs, name: str) -> Run:
-    recipe = {"name": "permissions", "base": runs.yard.image()}
+def _bake(runs: Runs, name: str, **more: Any) -> Run:
+    recipe = {"name": "permissions", "base": runs.yard.image(), **more}
     return runs.yard.start("bake", {"recipe": recipe, "force": True}, f"{name[:50]}-{time.time_ns()}")
 
 
