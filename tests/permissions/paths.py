@@ -566,6 +566,7 @@ UNSEEN: tuple[tuple[str, str], ...] = (
         r"Template100$",
         "gangs of more than 25 hosts ask for disks at this rate: a region makes no more at 200",
     ),
+    (r"^LaunchConcludeRole-s3:ListBucket", "only a launch that was stopped before its first row asks for it"),
     (
         r"LaunchRole-ssm:GetParameters-",
         "the image is named in the request, and by the template only for who launches from it by hand",
