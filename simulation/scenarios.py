@@ -29,21 +29,21 @@ class Scenario:
     over: Callable[[Yard], bool] = lambda yard: bool(yard.runs()) and yard.all_over()
 
 
-def job(
-    name: str, cluster: Mapping[str, Any], hardware: Mapping[str, Any] | None = None, **more: Any
-) -> bytes:
+HARDWARE: dict[str, Any] = {
+    "instance_types": ["g6.xlarge", "g5.xlarge", "g4dn.xlarge"],
+    "market": "spot_then_on_demand",
+    "max_dollars_per_hour": 8.0,
+}
+
+
+def job(name: str, cluster: Mapping[str, Any], **more: Any) -> bytes:
     """A job file of a program that takes 40 steps of two seconds and saves every tenth."""
     args = {"steps": STEPS, "step-seconds": STEP_SECONDS}
     document = {
         "name": name,
         "program": {"module": "training.programs.digits", "args": args},
         "cluster": cluster,
-        "hardware": {
-            "instance_types": ["g6.xlarge", "g5.xlarge", "g4dn.xlarge"],
-            "market": "spot_then_on_demand",
-            "max_dollars_per_hour": 8.0,
-            **(hardware or {}),
-        },
+        "hardware": HARDWARE,
         "checkpoints": {"steps": CHECKPOINT_STEPS},
         "limits": {"hours": 2, "dollars": 20, "restarts": 3, "wait_minutes": 20},
         "after": {"hosts": "terminate", "image": "never"},
@@ -57,8 +57,8 @@ def _train(yard: Yard) -> None:
 
 def _parameter_servers(yard: Yard) -> None:
     cluster = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
-    disks = {"disk_gib": 150, "zones": ["us-east-1a", "us-east-1b"]}
-    yard.upload("jobs/servers.json", job("servers", cluster, disks))
+    hardware = HARDWARE | {"disk_gib": 150, "zones": ["us-east-1a", "us-east-1b"]}
+    yard.upload("jobs/servers.json", job("servers", cluster, hardware=hardware))
 
 
 def _bake(yard: Yard) -> None:
