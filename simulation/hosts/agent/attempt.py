@@ -208,6 +208,8 @@ class Attempt:
     def _run_has_saved(self) -> bool:
         if self.assignment.is_chief:
             return self._upload.step >= 0
+        if self.assignment.role is Role.EVALUATOR:
+            return False
         try:
             return in_bucket.catalogue_of(self._bucket, self.cluster.run) is not None
         except HostTrouble:

@@ -21,7 +21,7 @@ from training.host.checkpoints import in_bucket
 from training.host.checkpoints.in_bucket import Manifest
 from training.host.checkpoints.restore import restore
 from training.host.checkpoints.upload import CheckpointUpload, LastCheckpoint
-from training.host.cluster import Assignment, Cluster
+from training.host.cluster import Assignment, Cluster, Role
 from training.host.data import keras_home
 from training.host.data.fetch import fetch_shares
 from training.host.disk import Disk, fresh
@@ -195,9 +195,12 @@ class Attempt:
         )
 
     def _run_has_saved(self) -> bool:
-        """Of other hosts than the chief's the bucket knows. Whoever cannot ask it waits for nothing."""
+        """Of other hosts than the chief's the bucket knows. Whoever cannot ask it waits for nothing, and so does an
+        evaluator, which has no part in what is saved."""
         if self._assignment.is_chief:
             return self._checkpoints.last.step >= 0
+        if self._assignment.role is Role.EVALUATOR:
+            return False
         try:
             return in_bucket.catalogue_of(self._bucket, self._cluster.run) is not None
         except HostTrouble as trouble:
