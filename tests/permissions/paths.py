@@ -250,6 +250,14 @@ def upload_unheard(runs: Runs, name: str) -> Seen:
     return Seen("FAILED", message, {"reason": message})
 
 
+def recipe_unheard(runs: Runs, name: str) -> Seen:
+    """No bake can start: the same."""
+    _drain(runs)
+    begin(runs.yard.bucket, runs.yard.recipe, runs.yard.bucket.read(runs.yard.recipe) or b"")
+    message = runs.until("the event in the queue of lost events", lambda: _lost(runs))
+    return Seen("FAILED", message, {"reason": message})
+
+
 def bake(runs: Runs, name: str) -> Seen:
     """A whole bake, from the yard's own image, which has most of it. Parameters and images are as before afterwards."""
     with _as_before(runs):
@@ -313,6 +321,25 @@ def builder_lost(runs: Runs, name: str) -> Seen:
         if isinstance(begun, list):
             runs.cloud.fault("kill", str(begun[0]["hosts"][0]))
         return _seen(runs, run, seconds=400)
+
+
+def bake_answer_lost(runs: Runs, name: str) -> Seen:
+    """CreateFleet's answer was lost: nobody knows which builder it launched."""
+    runs.cloud.fault("refuse", "*", "*", "*")
+    with _as_before(runs):
+        try:
+            run = _bake(runs, name)
+            intents = runs.until("a bake that waits", lambda: _waits(run) and _rows(run, "intent#", "answer"))
+            _forget(runs, intents[-1], "answer", "refusal", "code", "reason", "answered")
+        finally:
+            runs.cloud.fault("clear")
+        return _seen(runs, run, seconds=400)
+
+
+def bake_default_quota(runs: Runs, name: str) -> Seen:
+    """A quota that the account never had raised, of a builder."""
+    with _as_before(runs):
+        return _seen(runs, _bake(runs, name, builder={"instance_types": ["p5.4xlarge"]}))
 
 
 def own_test_fails(runs: Runs, name: str) -> Seen:
@@ -456,7 +483,9 @@ def launched_again(runs: Runs, name: str) -> Seen:
 # ------------------------------------------------------------------------------------------------- which path
 
 PATHS: tuple[tuple[str, Path], ...] = (
+    (r"SubmitRole-states:StartExecution-BakeWorkflow", recipe_unheard),
     (r"SubmitRole-states:StartExecution", upload_unheard),
+    (r"SubmitRole-s3:GetObjectVersion-.*images", bake_uploaded),
     (r"SignalRunRole-s3:(DeleteObject|PutObject-.*checkpoints)", many_checkpoints),
     (r"SignalRunRole-s3:PutObject-.*tensorboard", with_events),
     (r"SignalRunRole-ssm|TrainAdmitRole-ssm", with_secret),
@@ -480,9 +509,9 @@ PATHS: tuple[tuple[str, Path], ...] = (
         imaged,
     ),
     (r"SnapshotQuiesceRole-states:SendTaskSuccess", snapshot_paused_before),
-    (r"SnapshotUndoRole-ec2:StartInstances", snapshot_stopped_fails),
+    (r"SnapshotUndoRole-ec2:(StartInstances|DescribeInstances)", snapshot_stopped_fails),
     (r"SnapshotUndoRole|SnapshotWorkflowRole-.*Undo", snapshot_paused_fails),
-    (r"SnapshotFateRole-ec2:St(op|art)Instances", snapshot_stopped),
+    (r"SnapshotFateRole-ec2:(St(op|art)Instances|ModifyInstanceAttribute)", snapshot_stopped),
     (r"SnapshotAdmitRole-s3", snapshot_of_run),
     (r"^Snapshot", snapshot_paused),
     (r"LaunchWorkflowRole-.*(LaunchRecover|Release)", launched_again),
@@ -508,6 +537,9 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (r"BakeCaptureRole-states", bake_captured),
     (r"BakeDocumentRole-ssm:GetCommandInvocation", install_fails),
     (r"BakeDocumentRole-s3:ListBucket", install_fails),
+    (r"BakePlanRole-servicequotas:GetAWSDefault", bake_default_quota),
+    (r"BakeLaunchRole-ec2:DescribeInstances", bake_answer_lost),
+    (r"^BuilderRole-s3:GetObject-.*logs", builder_lost),
     (r"BakeDocumentRole-s3", own_test_fails),
     (r"BakePublishRole-ssm:GetParameter-.*PreviousImage", rolled_back),
     (r"BakeAdmitRole-s3:GetObjectVersion", bake_uploaded),
@@ -566,7 +598,14 @@ UNSEEN: tuple[tuple[str, str], ...] = (
         r"Template100$",
         "gangs of more than 25 hosts ask for disks at this rate: a region makes no more at 200",
     ),
-    (r"^LaunchConcludeRole-s3:ListBucket", "only a launch that was stopped before its first row asks for it"),
+    (
+        r"^(Launch|Snapshot)ConcludeRole-s3:ListBucket",
+        "only a launch or snapshot that was stopped before its first row asks for it",
+    ),
+    (
+        rf"^BuilderRole-{MANAGED}",
+        "a bake waits ten minutes for a builder that Systems Manager does not know (a fault of the simulator)",
+    ),
     (
         r"LaunchRole-ssm:GetParameters-",
         "the image is named in the request, and by the template only for who launches from it by hand",

@@ -22,6 +22,7 @@ AS_SHIPPED: dict[Path, tuple[str, str]] = {
     paths.default_quota: ("FAILED", "quota"),
     paths.install_fails: ("FAILED", "s3:GetObject"),
     paths.own_test_fails: ("FAILED", "tests[0]"),
+    paths.bake_default_quota: ("FAILED", "quota"),
     paths.bake_missing: ("FAILED", "it does not exist"),
     paths.bake_meanwhile: ("FAILED", "is under way"),
     paths.image_fails: ("FAILED", "ImageFailed"),
@@ -41,7 +42,7 @@ def nothing_lives_on(runs: Runs) -> Iterator[None]:
     "path", dict.fromkeys(path for _, path in paths.PATHS), ids=lambda path: path.__name__
 )
 def test_the_shipped_roles_allow_the_whole_path(runs: Runs, path: Path) -> None:
-    if path is paths.upload_unheard:
+    if path in (paths.upload_unheard, paths.recipe_unheard):
         pytest.skip("without a missing permission every upload is heard")
     status, said = AS_SHIPPED.get(path, ("SUCCEEDED", ""))
     seen = path(runs, f"whole-{path.__name__.replace('_', '-')}"[:40])
@@ -87,8 +88,9 @@ def check_the_summary(grant: Grant, seen: Seen) -> None:
 
 
 def check_what_is_left(grant: Grant, seen: Seen, left: list[str]) -> None:
-    """Nothing runs on; where Release may not end hosts, the reason says which still run and how to end them."""
-    for host in left:
+    """Nothing runs on; where Release may not end hosts, the reason says which still run and how to end them. The host
+    of a launch that cannot be concluded goes by patrol."""
+    for host in () if str(grant).startswith("LaunchConclude") else left:
         assert "aws ec2 terminate-instances" in seen.said, f"{host} runs on: {seen.said}"
         assert host in seen.said, seen.said
 
