@@ -579,6 +579,10 @@ UNSEEN: tuple[tuple[str, str], ...] = (
         "the run goes on: the host's agent names it in its log, and patrol, which knows nothing of its GPUs, warns",
     ),
     (
+        r"^HostRole-s3:PutObject-.*working",
+        "by it hosts tell each other that their programs work: missed where one of them waits for another, or hangs",
+    ),
+    (
         r"^HostRole-s3:PutObject-",
         "a second way for what a host says by its events: missed when one of them is lost",
     ),
