@@ -69,6 +69,8 @@ VARIES: Mapping[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 """Attributes by row whose values are instants, ids, or what training has come to by then: compared by name alone."""
+WHILE_IT_WORKS = "/working/"
+"""What hosts leave in there depends on how long their programs take: they look once a minute."""
 IN_VALUES = ("tail", "step")
 """What varies within a value."""
 REPEATS = ("checkpointed", "ready")
@@ -102,7 +104,7 @@ class Seen:
             "states": [*told["states"], f"{told['status']} {told['error']}".strip()],
             "calls": sorted(_calls(told["calls"])),
             "rows": sorted(_row(row, names) for row in rows),
-            "keys": sorted({names.of_key(key) for key in told["keys"]}),
+            "keys": sorted({names.of_key(key) for key in told["keys"] if WHILE_IT_WORKS not in key}),
             "documents": sorted({line for name, content in told["documents"].items()
                                  for line in _paths(names.plain(name), content)}),
         }  # fmt: skip

@@ -67,6 +67,12 @@ def net(hosts: Hosts, cloud: Cloud) -> Iterator[Net]:
     hosts.terminate_all()
 
 
+UNIT = """[Service]
+ExecStart=sleep 1000
+ExecStopPost=/bin/sh -c "curl -s -o /dev/null -w '%{{http_code}}' '{url}' >/srv/answer"
+"""
+
+
 def equals(key: str, value: str) -> dict[str, Any]:
     return {"StringNotEquals": {key: value}}
 
@@ -84,3 +90,20 @@ def test_who_may_by_the_endpoint_of_a_vpc_may_from_no_other_place(net: Net) -> N
     assert net.reads(inside, net.denies_unless(**equals("aws:VpcSourceIp", address))) == "200"
     net.hosts.ec2.modify_vpc_endpoint(VpcEndpointId=net.endpoint, RemoveRouteTableIds=[net.table])
     assert net.reads(inside, who) == "403", "no route leads through the endpoint any more"
+
+
+def test_a_host_that_shuts_down_still_comes_by_its_endpoint(net: Net) -> None:
+    """It brings its work away until it is off."""
+    host = net.hosts.one(SubnetId=net.subnet)
+    endpoint = net.hosts.run(host, 'echo "$AWS_ENDPOINT_URL"')
+    url = net.signed(endpoint, net.denies_unless(**equals("aws:SourceVpc", net.vpc)))
+    unit = UNIT.format(url=url.replace("%", "%%"))
+    path = "/etc/systemd/system/last.service"
+    net.hosts.run(
+        host,
+        f"mkdir -p /srv && cat >{path} <<'UNIT'\n{unit}UNIT",
+        "systemctl daemon-reload",
+        "systemctl start last",
+    )
+    net.hosts.stop_and_start(host)
+    assert net.hosts.run(host, "cat /srv/answer") == "200"

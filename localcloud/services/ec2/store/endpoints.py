@@ -8,14 +8,16 @@ from typing import Any
 
 from localcloud.services.ec2.store.records import LOCK, backend, instances
 
+OFF = ("stopped", "terminated")
+"""Whoever is in another state may have something to say: one that shuts down brings its work away."""
+
 
 def facts_of(service: str, address: str) -> Mapping[str, str]:
     """The condition keys of a request to that service from that address: those of the endpoint in the routes of the
     host's subnet. Whoever comes from elsewhere, or past an endpoint, has none of them."""
     with LOCK:
-        host = next(
-            (one for one in instances() if one.private_ip == address and one.state == "running"), None
-        )
+        there = (one for one in instances() if one.private_ip == address and one.state not in OFF)
+        host = next(there, None)
         endpoint = _endpoint(service, host) if host else None
     if endpoint is None:
         return {}
