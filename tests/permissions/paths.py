@@ -28,8 +28,8 @@ ALIVE = ("pending", "running", "stopping", "shutting-down")
 POINTERS = ("/trainyard/image", "/trainyard/image/previous")
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 TYPE = "g6.xlarge"
-FETCHED_AT = {200: "g6.xlarge", 300: "g5.2xlarge"}
-"""The type that is dear enough on demand for a disk at so many MiB/s (core/capacity/initialization.py)."""
+FETCHED_AT = {200: "g5.2xlarge", 300: "g5.12xlarge"}
+"""The type that is dear enough on demand for a disk of 100 GiB at so many MiB/s (core/capacity/initialization.py)."""
 
 
 @dataclass(frozen=True)
@@ -312,14 +312,15 @@ def bake_captured(runs: Runs, name: str) -> Seen:
 
 
 def builder_lost(runs: Runs, name: str) -> Seen:
-    """The builder vanishes, and another one follows."""
+    """The builder vanishes when it has begun, and another one follows and goes on with its log."""
     with _as_before(runs):
         run = _bake(runs, name)
-        begun = runs.until(
-            "a builder or an end", lambda: _rows(run, "attempt#", "hosts") or run.execution.is_over
+        runs.until(
+            "a builder that says something, or an end",
+            lambda: any("logs/builder/" in key for key in run.keys) or run.execution.is_over,
         )
-        if isinstance(begun, list):
-            runs.cloud.fault("kill", str(begun[0]["hosts"][0]))
+        if not run.execution.is_over:
+            runs.cloud.fault("kill", str(_rows(run, "attempt#", "hosts")[0]["hosts"][0]))
         return _seen(runs, run, seconds=400)
 
 
@@ -337,9 +338,9 @@ def bake_answer_lost(runs: Runs, name: str) -> Seen:
 
 
 def bake_default_quota(runs: Runs, name: str) -> Seen:
-    """A quota that the account never had raised, of a builder."""
+    """A quota that the account never had raised, of a builder: the image is made on processors then."""
     with _as_before(runs):
-        return _seen(runs, _bake(runs, name, builder={"instance_types": ["p5.4xlarge"]}))
+        return _seen(runs, _bake(runs, name, builder={"instance_types": ["p5.4xlarge"]}), seconds=400)
 
 
 def own_test_fails(runs: Runs, name: str) -> Seen:

@@ -22,7 +22,6 @@ AS_SHIPPED: dict[Path, tuple[str, str]] = {
     paths.default_quota: ("FAILED", "quota"),
     paths.install_fails: ("FAILED", "s3:GetObject"),
     paths.own_test_fails: ("FAILED", "tests[0]"),
-    paths.bake_default_quota: ("FAILED", "quota"),
     paths.bake_missing: ("FAILED", "it does not exist"),
     paths.bake_meanwhile: ("FAILED", "is under way"),
     paths.image_fails: ("FAILED", "ImageFailed"),
@@ -62,7 +61,7 @@ def test_a_run_without_this_permission_fails_and_names_it(runs: Runs, grant: Gra
     if paths.path_of(grant) in paths.IMAGED:
         check_what_is_said_beside(grant, seen, "".join(seen.summary["warnings"]))
         return
-    if str(grant).endswith("InvokeFunction-RetireFunction"):
+    if str(grant) == "BakeWorkflowRole-lambda:InvokeFunction-RetireFunction":
         check_what_is_said_beside(grant, seen, seen.summary["retirement"])
         return
     assert seen.status == "FAILED", f"{seen.said}\n{seen.log}"
