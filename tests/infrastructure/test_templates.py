@@ -96,6 +96,7 @@ NEVER_REPLACED = {
     ("AWS::S3::Bucket", "Arn"): set(),
     ("AWS::DynamoDB::Table", "Ref"): {"AttributeDefinitions", "KeySchema"},
     ("AWS::DynamoDB::Table", "Arn"): {"AttributeDefinitions", "KeySchema"},
+    ("AWS::EC2::VPC", "Ref"): {"CidrBlock", "InstanceTenancy"},
     ("AWS::EC2::Subnet", "Ref"): {"AvailabilityZone", "CidrBlock", "VpcId"},
     ("AWS::EC2::SecurityGroup", "GroupId"): {"GroupDescription", "VpcId"},
 }

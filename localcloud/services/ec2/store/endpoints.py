@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from localcloud.services.ec2.store.records import LOCK, backend, instances
+from ministack.core.responses import get_account_id, get_region
+
+from localcloud.services.ec2.store.records import LOCK, backend, everything, instances
 
 OFF = ("stopped", "terminated")
 """Whoever is in another state may have something to say: one that shuts down brings its work away."""
@@ -14,7 +16,9 @@ OFF = ("stopped", "terminated")
 
 def facts_of(service: str, address: str) -> Mapping[str, str]:
     """The condition keys of a request to that service from that address: those of the endpoint in the routes of the
-    host's subnet. Whoever comes from elsewhere, or past an endpoint, has none of them."""
+    host's subnet. Whoever comes from elsewhere, past an endpoint, or to a region that nobody uses, has none of them."""
+    if (get_account_id(), get_region()) not in everything():
+        return {}
     with LOCK:
         there = (one for one in instances() if one.private_ip == address and one.state not in OFF)
         host = next(there, None)
