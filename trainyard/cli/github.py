@@ -7,6 +7,7 @@ GITHUB_OUTPUT and GITHUB_STEP_SUMMARY name, what is wrong is an annotation, and 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import signal
 import sys
@@ -151,7 +152,7 @@ def summary_of(said: Mapping[str, str]) -> str:
     title = f"### {said.get('run', 'No run')}: {said.get('state', 'not submitted')}\n"
     cost = f"\nCost: {dollars(float(said['dollars']))}\n" if said.get("dollars") else ""
     reason = said.get("reason", "")
-    fence = "`" * max(3, 1 + max((len(run) for run in _ticks(reason)), default=0))
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", reason)), default=0))
     return f"{title}{cost}\n{fence}text\n{reason}\n{fence}\n" if reason else f"{title}{cost}"
 
 
@@ -213,10 +214,6 @@ def _escaped(text: str, also: str = "") -> str:
     for each in "%\r\n" + also:
         text = text.replace(each, f"%{ord(each):02X}")
     return text
-
-
-def _ticks(text: str) -> Iterator[str]:
-    yield from (word for word in "".join(each if each == "`" else " " for each in text).split())
 
 
 def _refused(error: YardError, hub: GitHub) -> Code:

@@ -614,13 +614,13 @@ def _saved_before_it_left(records: Records, attempt: int) -> str:
 def last_save(records: Records, until: datetime | None) -> str:
     """How much of the work is in the bucket, in words: how old the run's last checkpoint was at that time (None: nobody
     knows when), and its step where the program tells steps."""
-    saves = [row for row in records.attempts.values() if row.saved]
+    saves = [(row.saved, row.checkpointed) for row in records.attempts.values() if row.saved]
     if not saves:
         return "nothing has been saved"
-    last = max(saves, key=lambda row: row.saved or row.launched)
-    age = max(0.0, (until - last.saved).total_seconds()) if until and last.saved else None
+    at, step = max(saves, key=lambda save: save[0])
+    age = max(0.0, (until - at).total_seconds()) if until else None
     old = "is in the bucket" if age is None else f"was {_span(age)} old"
-    return f"its last save{'' if last.checkpointed is None else f', of step {last.checkpointed:,},'} {old}"
+    return f"its last save{'' if step is None else f', of step {step:,},'} {old}"
 
 
 def _span(seconds: float) -> str:

@@ -118,10 +118,9 @@ def decide(
     stop = partial(EndRun, attempt=attempt)
     if trouble.error in STOPS and trouble.final:
         return stop(error=trouble.error, reason=f"{trouble.reason}.{_last_lines(trouble)}")
+    if hopeless := why_hopeless(trouble, attempt):
+        return stop(error=trouble.error, reason=hopeless)
     happened = _happened(trouble, attempt)
-    hopeless = _hopeless(trouble)
-    if hopeless:
-        return stop(error=trouble.error, reason=f"{happened} {hopeless}{_last_lines(trouble)}")
     pause = _pause(trouble.error, attempt)
     if now + timedelta(seconds=pause) >= deadline:
         return stop(error="LimitReached", reason=f"{happened} {USED_UP}{_last_lines(trouble)}")
@@ -138,6 +137,12 @@ def decide(
         reason=f"{happened} {_what_next(trouble, keep, attempt, restarts, pause)}",
         attempt=attempt + 1,
     )
+
+
+def why_hopeless(trouble: Trouble, attempt: int) -> str | None:
+    """The whole reason of a run that ends with this, however many restarts are left; None where one may help."""
+    hopeless = _hopeless(trouble)
+    return f"{_happened(trouble, attempt)} {hopeless}{_last_lines(trouble)}" if hopeless else None
 
 
 def _hopeless(trouble: Trouble) -> str | None:

@@ -5,7 +5,6 @@ A rule calls it for executions that were cut short, which never reach their own 
 
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 from lambdas import settings
@@ -46,15 +45,14 @@ def _blamed(end: RunEnd) -> RunEnd:
     """Where the program failed on several hosts, with the failure that tells most and what each of the others said."""
     records, how = end.records, end.conclusion
     row = records.attempts.get(records.run.attempt) if records else None
-    if records is None or row is None or row.trouble is None or how.error != ProgramFailed.__name__:
+    told = row.trouble if row else None
+    if records is None or row is None or told is None or how.error != ProgramFailed.__name__:
         return end
-    trouble = blame.retell(row.trouble, _failures(end, records, row.attempt))
-    if trouble is row.trouble:
+    trouble = blame.retell(told, _failures(end, records, row.attempt))
+    reason = recovery.why_hopeless(trouble, row.attempt)
+    if trouble is told or reason is None:
         return end
-    again = recovery.decide(
-        trouble, attempt=row.attempt, restarts=0, now=end.now, deadline=end.now + timedelta(days=1)
-    )
-    return replace(end, conclusion=replace(how, reason=again.reason))
+    return replace(end, conclusion=replace(how, reason=reason))
 
 
 def _failures(end: RunEnd, records: Records, attempt: int) -> list[Failure]:

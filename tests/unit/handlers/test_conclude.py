@@ -255,3 +255,13 @@ def test_of_several_hosts_that_failed_the_one_that_tells_most_is_the_reason(run:
     assert "chief-0: URL fetch failure on https://x; put it into the bucket" in reason
     assert "worker-1: AbortedError: a peer" in reason
     assert reason.endswith("The program's last lines:\nlast lines of i-a")
+
+
+def test_where_one_host_alone_failed_the_reason_is_recovers(run: Run) -> None:
+    job = json.dumps(wire.to_json(admitted(cluster={"strategy": "single", "workers": 1})))
+    run.put("run", job=json.loads(job, parse_float=Decimal))
+    run.put(
+        "attempt#0001", ending="failed", error="ProgramFailed", cause=json.dumps({"reason": "ValueError"})
+    )
+    outcome = {"kind": "stop", "error": "ProgramFailed", "reason": "Attempt 1 failed: as Recover has said"}
+    assert run.ends(outcome=outcome)["reason"] == "Attempt 1 failed: as Recover has said"

@@ -4,8 +4,8 @@ traceback of its own how these ended. Pure."""
 import re
 import signal
 
-RESTART = 75
-"""EX_TEMPFAIL, as in ending.py."""
+from training.host.program.ending import RESTART
+
 TRACEBACK = "Traceback (most recent call last):"
 CHILD_FAILED = re.compile(
     r"^torch\.distributed\.elastic\.multiprocessing\.errors\.ChildFailedError:.*?"

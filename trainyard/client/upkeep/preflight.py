@@ -319,7 +319,12 @@ def _way_to_s3(session: Session, network: Network) -> Row:
     )
     if not network.vpc:
         return Row(subject, "the yard's own endpoint", needed, Verdict.READY)
-    past = [subnet for subnet in network.subnets if not _has_endpoint(session, network.vpc, subnet)]
+    by_endpoint = _tables_with_endpoint(session, network.vpc)
+    past = [
+        subnet
+        for subnet in network.subnets
+        if not by_endpoint & {table["RouteTableId"] for table in _route_tables(session, network.vpc, subnet)}
+    ]
     found = f"no endpoint in the routes of {', '.join(past)}" if past else f"an endpoint of {network.vpc}"
     if past and network.s3_endpoint:
         step = (
@@ -330,15 +335,15 @@ def _way_to_s3(session: Session, network: Network) -> Row:
     return Row(subject, found, needed, Verdict.READY, step)
 
 
-def _has_endpoint(session: Session, vpc: str, subnet: str) -> bool:
-    ofs3 = [
+def _tables_with_endpoint(session: Session, vpc: str) -> set[str]:
+    """The route tables that lead to S3 by a gateway endpoint."""
+    wanted = [
         {"Name": "vpc-id", "Values": [vpc]},
         {"Name": "service-name", "Values": [f"com.amazonaws.{session.region}.s3"]},
         {"Name": "vpc-endpoint-type", "Values": ["Gateway"]},
     ]
-    endpoints = session.client("ec2").describe_vpc_endpoints(Filters=ofs3)["VpcEndpoints"]
-    tables = {table["RouteTableId"] for table in _route_tables(session, vpc, subnet)}
-    return any(tables & set(endpoint["RouteTableIds"]) for endpoint in endpoints)
+    endpoints = session.client("ec2").describe_vpc_endpoints(Filters=wanted)["VpcEndpoints"]
+    return {table for endpoint in endpoints for table in endpoint["RouteTableIds"]}
 
 
 def _leads_out(session: Session, vpc: str, subnet: str) -> bool:
