@@ -11,37 +11,39 @@ unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 VENV := .venv/bin/python
 HOST := .venv-host/bin/python
 UV := .venv/bin/uv
-# An index of Python's own pip configuration is not known to uv: where uv cannot install, pip does. Compiled at once, as
-# pip does by itself: else each process compiles what it imports where nothing may be written (TensorFlow: 6 s).
-install = $(UV) pip install --quiet --require-hashes --compile-bytecode --python $(1) $(2) || \
-	$(1) -m pip install --quiet --require-hashes $(2)
+# An index of Python's own pip configuration is not known to uv: where uv cannot install, pip does. What is imported is
+# compiled then: all of aws-cdk-lib, moto and the rest at once takes 43 s of processor time, what is used of it 5 s.
+install = $(UV) pip install --quiet --require-hashes --python $(1) $(2) || \
+	$(1) -m pip install --quiet --require-hashes --no-compile $(2)
 
 # Two packages install this module, and aws-cdk-lib must be the last: else the CDK knows its own types no more when it asks
 # for an account's zones. pip keeps that order, uv installs side by side.
 SCHEMA := .venv/lib/python3*/site-packages/aws_cdk/cloud_assembly_schema/__init__.py
 
 .PHONY: help setup demo preflight deploy destroy test simulate permissions frameworks interoperability docs check format
-.PHONY: lock bench clean
+.PHONY: lock bench clean jupyter
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
 setup: .venv/.ready ## everything the other targets need (they call it)
 	@$(MAKE) -j3 .tools/cdk/.ready .tools/awscli/.ready .venv-host/.ready
 
-demo: setup ## a run from nothing to an evaluated model; JOB=path runs another job file, KEEP=1 leaves the cloud up
+demo: .venv/.ready .tools/cdk/.ready ## a run from nothing to an evaluated model; JOB=path runs another job file, KEEP=1 leaves the cloud up
 	@$(VENV) -m demo
 
 preflight: .venv/.ready ## what the account lacks for a yard; ARGS=--request asks AWS for the quotas that are too small
 	@$(VENV) -m trainyard.cli doctor $(ARGS)
 
-deploy: .venv/.ready .tools/cdk/.ready .tools/awscli/.ready ## put the yard into the account or endpoint the environment names
+deploy: .venv/.ready .tools/cdk/.ready ## put the yard into the account or endpoint the environment names
 	@scripts/deploy $(ARGS)
 
 destroy: .venv/.ready ## take the yard out of that account; says what is left and what it costs (ARGS='--images --data')
 	@$(VENV) -m trainyard.cli yard destroy $(ARGS)
 
-test: setup ## every test: core, templates, local cloud, host software, whole runs
+test: setup jupyter ## every test: core, templates, local cloud, host software, whole runs
 	@scripts/test $(ARGS)
+
+jupyter: .tools/wheels/.jupyter ## JupyterLab for dev hosts of the local cloud; bake an image then
 
 simulate: .venv/.ready ## every fault at every place, in a simulated AWS; SEEDS=2000 by chance, SEED=x one as a story; ARGS=--help
 	@$(VENV) -m simulation $(ARGS)
@@ -63,7 +65,7 @@ check: .venv/.ready ## format, lint, types, layers, unit tests (seconds)
 
 format: .venv/.ready ## mend what can be mended by itself; write schemas and tables anew
 	@ruff check --quiet --fix . ; ruff format --quiet .
-	@$(VENV) -m tests.unit.core.reference && $(VENV) -m tests.unit.core.patrol_page && $(VENV) -m tests.unit.cli.reference
+	@$(VENV) -m tests.unit.core.jobfile.reference && $(VENV) -m tests.unit.core.patrol.patrol_page && $(VENV) -m tests.unit.cli.reference
 
 lock: .venv/.ready ## write locks/ anew after a change of requirements*.txt: every package by its SHA-256
 	@scripts/lock
@@ -82,7 +84,7 @@ clean: ## stop the local cloud and remove what was built (environments stay: .ve
 	@$(VENV) -m pip install --quiet --require-hashes -r locks/requirements-bootstrap.txt
 	@$(call install,$(VENV),-r locks/requirements-dev.txt)
 	@grep -q 'jsii_type="aws-cdk-lib' $(SCHEMA) || $(UV) pip install --quiet --require-hashes --no-deps \
-		--compile-bytecode --python $(VENV) --reinstall-package aws-cdk-lib -r locks/requirements-dev.txt
+		--python $(VENV) --reinstall-package aws-cdk-lib -r locks/requirements-dev.txt
 	@printf '#!%s\nimport sys\nsys.path.insert(0, "%s")\nfrom trainyard.cli.__main__ import main\nmain()\n' \
 		"$(CURDIR)/$(VENV)" "$(CURDIR)" >.venv/bin/trainyard && chmod +x .venv/bin/trainyard
 	@touch $@
@@ -115,6 +117,12 @@ LOCAL := locks/requirements-bootstrap.txt locks/requirements-host-local.txt lock
 	@echo "setup: wheels of PyTorch and JAX for the local cloud's hosts (.tools/wheels-frameworks; 390 MB)"
 	@mkdir -p .tools/wheels-frameworks && ln -f .tools/wheels/*.whl .tools/wheels-frameworks/
 	@$(VENV) -m pip download -qq --only-binary :all: --dest .tools/wheels-frameworks -r tests/frameworks/requirements.txt
+	@touch $@
+
+# More of them, which images baked from then on have; make demo need not wait for them.
+.tools/wheels/.jupyter: locks/requirements-jupyter.txt .tools/wheels/.ready
+	@echo "setup: wheels of JupyterLab for the local cloud's dev hosts (.tools/wheels; 40 MB)"
+	@$(VENV) -m pip download -qq --only-binary :all: --no-deps --require-hashes --dest .tools/wheels -r $<
 	@touch $@
 
 .venv-host/.ready: .tools/wheels/.ready locks/requirements-host-dev.txt

@@ -14,12 +14,24 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from benchmarks import budgets, endurance, harness, imports, patrol, quick, runs, saving, scaling, transfer
+from benchmarks import (
+    budgets,
+    endurance,
+    harness,
+    imports,
+    patrol,
+    quick,
+    runs,
+    saving,
+    scaling,
+    sessions,
+    transfer,
+)
 from benchmarks.budgets import Row
 from benchmarks.simulated import growth, scale, week
 from benchmarks.simulated.worlds import MANY
 from demo.local import ROOT, Cloud, port_for
-from trainyard.cli.terminal import Phases, console, failed, say
+from trainyard.cli.output.terminal import Phases, console, failed, say
 from trainyard.client import Yard, YardError
 
 STATE = ROOT / "build" / "bench-cloud"
@@ -70,6 +82,9 @@ PARTS: Mapping[str, Part] = {
         budgets.of_week,
     ),
     "worlds": Part(f"{MANY:,} clean simulated runs", scale.worlds, budgets.of_worlds),
+    "sessions": Part(
+        f"Sessions: a forward, cuts, {sessions.PEOPLE} people", sessions.measure, budgets.of_sessions
+    ),
     "endurance": Part(
         f"The local cloud over {endurance.CALLS:,} calls and {endurance.HOSTS} hosts",
         endurance.measure,

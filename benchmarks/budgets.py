@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks import endurance, harness, patrol, runs, saving, scaling, transfer
+from benchmarks import endurance, harness, patrol, runs, saving, scaling, sessions, transfer
 from benchmarks.simulated import growth, scale
 from benchmarks.simulated.week import Asked
 from benchmarks.simulated.worlds import FEW, MANY, Worlds
-from simulation.aws.rates import CONCURRENCY, READ_UNITS, TRANSITIONS, WRITE_UNITS, rate_of
+from simulation.aws.door.rates import CONCURRENCY, READ_UNITS, TRANSITIONS, WRITE_UNITS, rate_of
 
 
 @dataclass(frozen=True)
@@ -207,6 +207,29 @@ def _growth(held: list[growth.Held]) -> list[Row]:
         )
     )
     return rows
+
+
+def of_sessions(measured: sessions.Measured) -> list[Row]:
+    """Issue 17's."""
+    slower = min(measured.from_host, measured.to_host)
+    carried = f"{measured.from_host:g} / {measured.to_host:g} MB/s (from / to the host)"
+    added = f"{measured.added_ms:g} ms (19 of 20: {measured.added_p95_ms:g})"
+    return [
+        Row("a forwarded port carries", ">= 50 MB/s", carried, slower >= 50),
+        Row("a forward adds to a request", "<= 5 ms", added, measured.added_ms <= 5),
+        Row(
+            "a cut session goes on once there is a way",
+            "<= 3 s",
+            f"{measured.back_seconds:g} s",
+            measured.back_seconds <= 3,
+        ),
+        Row(
+            f"{sessions.PEOPLE} shells on a host, begun and answered",
+            "<= 10 s",
+            f"{measured.people_seconds:g} s",
+            measured.people_seconds <= 10,
+        ),
+    ]
 
 
 def _by_hosts(figures: dict[int, int]) -> str:

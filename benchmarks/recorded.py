@@ -47,7 +47,7 @@ CONTEXT = LambdaContext()
 @dataclass
 class Host:
     """One instance. `share` says of a minute how many percent its busiest GPU was at (None: nobody knows), `processors`
-    the same of all its processors."""
+    the same of all its processors, `use` who was at it, as a dev host's agent tells."""
 
     id: str
     type: str = "g5.xlarge"
@@ -59,6 +59,7 @@ class Host:
     tags: dict[str, str] = field(default_factory=dict)
     share: Callable[[datetime], float | None] = lambda _: 0.0
     processors: Callable[[datetime], float | None] = lambda _: 1.0
+    use: Callable[[datetime], float | None] = lambda _: 0.0
 
 
 CREDENTIALS_END = "2026-11-20T13:00:00Z"
@@ -66,7 +67,8 @@ CREDENTIALS_END = "2026-11-20T13:00:00Z"
 
 @dataclass
 class Recorded:
-    """`running` are the names of executions by state machine, `over` is when others ended, by ARN; `imaged` the images
+    """`running` are the names of executions by state machine, `over` is when others ended, by ARN; `sessions` the
+    documents of the sessions on hosts; `imaged` the images
     being made, by their host, and `images` the states of others; `refuses` the hosts that EC2 will not stop or end,
     and why; `broken` the calls that fail, by error code; `lost_answers` says of how many more writes the answer is
     lost, `shown_late` how often EC2 denies that there is an image, `policy_room` how long a policy STS takes. SNS,
@@ -76,7 +78,7 @@ class Recorded:
     hosts: dict[str, Host]
     running: dict[str, list[str]] = field(default_factory=dict)
     over: dict[str, datetime] = field(default_factory=dict)
-    sessions: set[str] = field(default_factory=set)
+    sessions: dict[str, str] = field(default_factory=dict)
     commanded: set[str] = field(default_factory=set)
     imaged: dict[str, str] = field(default_factory=dict)
     images: dict[str, str] = field(default_factory=dict)
@@ -144,8 +146,10 @@ class Recorded:
                 self.images.pop(said["ImageId"], None)
                 return f"<DeregisterImageResponse {NAMESPACE}><return>true</return></DeregisterImageResponse>"
             case "CreateTags":
+                numbers = [name.split(".")[1] for name in said if re.fullmatch(r"Tag\.\d+\.Key", name)]
                 for host in _numbered(said, "ResourceId"):
-                    self.hosts[host].tags[said["Tag.1.Key"]] = said["Tag.1.Value"]
+                    for n in numbers:
+                        self.hosts[host].tags[said[f"Tag.{n}.Key"]] = said.get(f"Tag.{n}.Value", "")
                 return f"<CreateTagsResponse {NAMESPACE}><return>true</return></CreateTagsResponse>"
             case "ModifyInstanceAttribute":
                 self.hosts[said["InstanceId"]].shutdown = said["InstanceInitiatedShutdownBehavior.Value"]
@@ -227,7 +231,10 @@ class Recorded:
             return {"InstanceInformationList": []}
         if operation == "DescribeSessions":
             return {
-                "Sessions": [{"SessionId": f"s-{host}", "Target": host} for host in sorted(self.sessions)]
+                "Sessions": [
+                    {"SessionId": f"s-{host}", "Target": host, "DocumentName": document}
+                    for host, document in sorted(self.sessions.items())
+                ]
             }
         if operation == "SendCommand":
             return _failed("ssm", "InvalidInstanceId")
@@ -243,7 +250,9 @@ class Recorded:
         for query in said["MetricDataQueries"]:
             metric = query["MetricStat"]["Metric"]
             host = self.hosts[metric["Dimensions"][0]["Value"]]
-            told = host.processors if metric["MetricName"] == "CPUUtilization" else host.share
+            told = {"CPUUtilization": host.processors, "InUse": host.use}.get(
+                metric["MetricName"], host.share
+            )
             known = [(at, share) for at in minutes if (share := told(at)) is not None]
             results.append(
                 {

@@ -9,6 +9,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -19,8 +21,8 @@ import yaml
 from demo import datasets
 from demo.datasets import HOST_PYTHON
 from demo.local import ROOT, Cloud, port_for
-from trainyard.cli import report, screen
-from trainyard.cli.terminal import Phases, console, failed, quote, say
+from trainyard.cli.output import report, screen
+from trainyard.cli.output.terminal import Phases, console, failed, quote, say
 from trainyard.client import Run, Yard, YardError
 from trainyard.client.errors import NotHere, RunFailed
 from trainyard.client.jobs import source
@@ -79,7 +81,7 @@ def main() -> int:
 
 def run(settings: Settings, phases: Phases, cloud: Cloud) -> None:
     """Deploy, bake, submit, follow, evaluate, report."""
-    with phases.phase("deploy", "Deploying the stacks"):
+    with phases.phase("deploy", "Deploying the stacks"), host_software():
         yard = cloud.deployed()
     with phases.phase("bake", "Baking an image"):
         bake(yard)
@@ -106,6 +108,20 @@ def run(settings: Settings, phases: Phases, cloud: Cloud) -> None:
             "the program has changed, or its training",
             f"look at s3://{yard.bucket.name}/runs/{run.id}/metrics.json (KEEP=1 leaves the cloud up)",
         )
+
+
+@contextmanager
+def host_software() -> Iterator[None]:
+    """What hosts and the evaluation run on is set up beside the block, which needs none of it."""
+    command = ["make", "--no-print-directory", ".venv-host/.ready"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL) as setup:
+        try:
+            yield
+        except BaseException:
+            setup.terminate()
+            raise
+    if setup.returncode:
+        raise NotHere("the software of hosts could not be set up", "what was printed is above", "make setup")
 
 
 def write(summary: dict[str, Any], accuracy: float | None, phases: dict[str, float]) -> None:
@@ -182,7 +198,6 @@ def tour(folder: str) -> list[str]:
         f'eval "$(trainyard local env --state {folder})"',
         "trainyard show @last      # and ls, logs, why, get, hosts, cost: trainyard --help",
         "trainyard init mine && trainyard submit mine/job.yaml",
-        "aws stepfunctions list-state-machines",
         f"trainyard local down --state {folder}",
     ]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from demo.local import ROOT
-from trainyard.cli.terminal import quote
+from trainyard.cli.output.terminal import quote
 from trainyard.client.bucket import Bucket
 from trainyard.client.errors import NotHere
 from trainyard.client.jobs.source import content_of

@@ -11,7 +11,7 @@ import boto3
 
 from scripts.assembly import SOURCES, fingerprint_of
 from trainyard.cli.clone import port_for as port_for
-from trainyard.cli.terminal import console, quote, say
+from trainyard.cli.output.terminal import console, quote, say
 from trainyard.client import Session, Yard
 from trainyard.client.errors import NotHere, YardNotFound, YardOfAnotherVersion
 
@@ -28,6 +28,8 @@ class Cloud:
     state: Path
     port: int
     facts: Path | None = None
+    settings: tuple[str, ...] = ()
+    """Of its yard, beside CHOICES, as `cdk` is told them."""
 
     def is_up(self) -> bool:
         """True when the cloud of this state folder answers."""
@@ -89,7 +91,7 @@ class Cloud:
         }
         with console.status("cdk deploy ..."), log.open("w") as lines:
             done = subprocess.run(
-                [str(ROOT / "scripts" / "deploy"), *CHOICES],
+                [str(ROOT / "scripts" / "deploy"), *CHOICES, *self.settings],
                 cwd=ROOT,
                 env=client_environment(self.environment()) | settings,
                 stdin=subprocess.DEVNULL,

@@ -55,12 +55,21 @@ class AdmitSettings(YardSettings):
 
 
 class TrainAdmitSettings(AdmitSettings):
-    """The yard's limits; 0: none. `when_full`: `wait` or `refuse`."""
+    """The yard's limits; 0: none, but for `most_pool_hosts`, of which there are none then. `when_full`: `wait` or
+    `refuse`."""
 
     most_dollars_per_run: float = 0.0
     most_runs: int = 0
     most_hosts: int = 0
+    most_pool_hosts: int = 0
     when_full: str = "wait"
+    data_buckets: tuple[str, ...] = ()
+    """Other buckets that runs may read, as the setting of the yard names them."""
+
+
+class ReleaseSettings(YardSettings):
+    most_pool_hosts: int = 0
+    """How many hosts of runs may wait for others at once; 0: none."""
 
 
 class PlanSettings(YardSettings):
@@ -87,6 +96,8 @@ class SignalSettings(YardSettings):
     host_role_id: str
     run_role: str
     """The ARN of the role that credentials of a run are of."""
+    launch_state_machine_arn: str
+    snapshot_state_machine_arn: str
 
 
 class QuiesceSettings(YardSettings):

@@ -50,6 +50,7 @@ class Asked:
     trace: Path | None
     file: Path | None
     detect: bool
+    alike: bool
     command: str
 
 
@@ -91,6 +92,9 @@ def main(
     detect: Annotated[
         str, _option("DETECT", "1: how soon losses are seen in train; writes detection.md.")
     ] = "",
+    alike: Annotated[
+        str, _option("ALIKE", "1: single faults also where a place is like others that are tried.")
+    ] = "",
 ) -> None:
     """Try the yard in a simulated AWS: every single fault at every place of every scenario.
 
@@ -98,7 +102,7 @@ def main(
     what broke (broken.txt) and detection.md.
     """
     given = {"SEED": seed, "SEEDS": seeds, "SCENARIO": scenario, "KIND": kind, "SAMPLE": sample, "FILE": file}
-    given |= {"FIRST": "" if first == "1" else first, "JOBS": jobs, "DETECT": detect}
+    given |= {"FIRST": "" if first == "1" else first, "JOBS": jobs, "DETECT": detect, "ALIKE": alike}
     words = [f"{name}={shlex.quote(value)}" for name, value in given.items() if value]
     asked = Asked(
         scenarios=[trial.known_scenario(name) for name in _words(scenario)] or list(SCENARIOS),
@@ -111,6 +115,7 @@ def main(
         trace=Path(trace) if trace else None,
         file=Path(file) if file else None,
         detect=detect not in ("", "0"),
+        alike=alike not in ("", "0"),
         command=" ".join(["make simulate", *words]),
     )
     raise typer.Exit(_do(asked))
@@ -183,12 +188,15 @@ def _campaign(asked: Asked) -> int:
 def _to_try(asked: Asked, cores: Cores, heard: Callable[[Sequence[Finding]], None]) -> list[Trial]:
     """What follows from the places of the clean worlds, whose findings are `heard`."""
     clean = cores.clean(["train"] if asked.detect else asked.scenarios)
-    heard([finding for finding, _ in clean.values()])
+    heard([each.finding for each in clean.values()])
     kinds = [Kind.HOST, Kind.EVENT] if asked.detect else asked.kinds
-    spaces = campaign.of_kinds({name: faults for name, (_, faults) in clean.items()}, kinds)
+    whole = {name: each.faults for name, each in clean.items()}
+    spaces = campaign.of_kinds(whole if asked.seeds else campaign.its_own(whole), kinds)
     if not spaces:
         broken = [
-            f"{each.trial} broke: {each.violations[0].what}" for each, _ in clean.values() if each.violations
+            f"{each.finding.trial} broke: {each.finding.violations[0].what}"
+            for each in clean.values()
+            if each.finding.violations
         ]
         why = f" ({'; '.join(broken)})" if broken else ""
         raise BadInputError(
@@ -196,7 +204,8 @@ def _to_try(asked: Asked, cores: Cores, heard: Callable[[Sequence[Finding]], Non
         )
     if asked.seeds:
         return [campaign.chosen(spaces, asked.first + number) for number in range(asked.seeds)]
-    singles = campaign.each_single(spaces)
+    all_of_them = asked.alike or asked.detect
+    singles = campaign.each_single(spaces if all_of_them else campaign.one_of_each(spaces, clean))
     if Kind.EVENT in kinds and not asked.detect:
         singles += cores.late_news(spaces)
     return campaign.sample(singles, asked.sample, asked.first) if asked.sample else singles

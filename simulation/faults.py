@@ -7,11 +7,11 @@ invocation), `HostSignal ready host-1 #2` (an event), `host-1 after finished #1`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from simulation.aws.gateway import Fate
+from simulation.aws.door.gateway import Fate
 
 
 class Kind(StrEnum):
@@ -131,12 +131,27 @@ class Fault:
         return cls(Kind(kind), place, what)
 
 
+Place = tuple[Kind, str]
+
+
+@dataclass
+class Passed:
+    """As what a world has passed a place."""
+
+    during: str
+    """The states in which its executions were."""
+    about: str
+    """What is said or asked there, and in which role; not by which host or for which time."""
+    asks: Sequence[str] = ()
+    """What the invocation asks AWS for, from its begin to its end."""
+
+
 @dataclass
 class Plan:
     """The faults of one world. It also records every place that the world passes: the space of the next worlds."""
 
     faults: Sequence[Fault] = ()
-    places: dict[tuple[Kind, str], None] = field(default_factory=dict)
+    places: dict[Place, Passed | None] = field(default_factory=dict)
     struck: list[Fault] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -149,15 +164,31 @@ class Plan:
         for fault in faults:
             self._by_place.setdefault((fault.kind, fault.place), []).append(fault)
 
-    def at(self, kind: Kind, place: str) -> list[Fault]:
+    def at(self, kind: Kind, place: str, passed: Passed | None = None) -> list[Fault]:
         """What goes wrong there."""
-        self.places.setdefault((kind, place))
+        self.places.setdefault((kind, place), passed)
         found = self._by_place.get((kind, place), [])
         self.struck += [fault for fault in found if fault not in self.struck]
         return found
 
 
-def singles(places: Iterable[tuple[Kind, str]]) -> Iterator[Fault]:
+def like_others(places: Mapping[Place, Passed | None]) -> frozenset[Place]:
+    """Places like others, which are tried in their stead. Alike are places that are about the same, in the same states,
+    and at which functions ask AWS for the same things in the same order: they differ only in which host of a role it
+    is, or in how often it was said or asked. Of requests the last one is tried, of all else the first and the last."""
+    alike: dict[tuple[object, ...], list[Place]] = {}
+    for (kind, place), passed in places.items():
+        if passed:
+            key = (kind, passed.during, passed.about, *passed.asks)
+            alike.setdefault(key, []).append((kind, place))
+    return frozenset(
+        each
+        for group in alike.values()
+        for each in (group[:-1] if group[0][0] is Kind.REQUEST else group[1:-1])
+    )
+
+
+def singles(places: Iterable[Place]) -> Iterator[Fault]:
     """Every fault at every place."""
     for kind, place in places:
         for names in WHATS[kind]:

@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from simulation.aws.door.gateway import Fate
 from simulation.aws.dynamodb import Key
 from simulation.aws.dynamodb.values import Item
 from simulation.aws.ec2 import Instance
-from simulation.aws.gateway import Fate
+from simulation.aws.ec2.books import bill
 from simulation.aws.stepfunctions import Execution, Status
 from simulation.faults import (
     ASKS,
@@ -24,6 +25,7 @@ from simulation.faults import (
     PersonFault,
     PoolFault,
 )
+from simulation.hosts.agent.agent import NOT_WIPED
 
 if TYPE_CHECKING:
     from simulation.scenarios import Scenario
@@ -33,8 +35,11 @@ PASSES = 4
 """Of patrol, after a run's end: no host of it lives longer."""
 WARNED = "whether it works has been unknown"
 """What patrol tells of a host of which CloudWatch knows nothing."""
-MOST_TRANSITIONS = {"train": (15, 14), "servers": (15, 14)}
+MOST_TRANSITIONS = {"train": (15, 14), "servers": (15, 14), "elastic": (15, 14), "pool": (15, 14)}
 """Of an execution: without any trouble, and for each attempt more."""
+JOINS = timedelta(minutes=26)
+"""A host has twenty minutes to get ready, and patrol looks each minute; a lost event or a killed function costs some
+more."""
 RETRIED = 24
 """Transitions that one fault may add by being tried again."""
 BILL_SECONDS, BILL_SHARE = 90.0, 0.03
@@ -154,6 +159,7 @@ class Oracle:
             self._end_of(execution)
         self._orphans()
         self._stuck()
+        self._pool()
         return list(self.broken.values())
 
     def _end_of(self, execution: Execution) -> None:
@@ -189,7 +195,7 @@ class Oracle:
     def _stops(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         """A run that somebody has stopped ends soon and says so, unless its program was faster."""
         row = self.yard.run_row(execution.name) or {}
-        if summary["outcome"] == "stopped" and "stopping" not in row:
+        if summary["outcome"] == "stopped" and execution.name not in self.yard.asked_to_stop:
             self.breaks(Promise.ONE_END, f"{execution.name} says that it was stopped, and nobody has asked")
         if "stopping" not in row or any(fault.what not in ASKS for fault in self.faults):
             return
@@ -251,17 +257,36 @@ class Oracle:
     def _model(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         models = self.yard.versions(f"runs/{execution.name}/model/trainyard.json")
         well = execution.status is Status.SUCCEEDED
+        # A failed run keeps what its program had finished as its hosts shut down: harmless, and maybe all it has.
         late = [each for each in models if execution.stopped and each.at > execution.stopped]
-        if late:
+        if late and (well or len(models) > 1):
             self.breaks(Promise.ONE_MODEL, f"{execution.name} wrote its model after its end, at {late[0].at}")
         if well and not models:
             self.breaks(Promise.ONE_MODEL, f"{execution.name} succeeded without a model")
 
     def _gangs(self, run: str) -> None:
+        """Each attempt began with as many hosts as it may have, which all know it."""
+        most = self.scenario.gang
         for attempt, cluster in self.yard.clusters(run).items():
-            if len(cluster["hosts"]) != self.scenario.gang:
-                count = len(cluster["hosts"])
+            count, workers = len(cluster["hosts"]), cluster["job"]["cluster"]["workers"]
+            if self.scenario.least and workers != count:
+                self.breaks(
+                    Promise.WHOLE_GANG,
+                    f"attempt {attempt} of {run} has {count} hosts, which are told of {workers} workers",
+                )
+            if not (self.scenario.least or most) <= count <= most:
                 self.breaks(Promise.WHOLE_GANG, f"attempt {attempt} of {run} began with {count} hosts")
+        if self.scenario.least:
+            self._newcomers(run)
+
+    def _newcomers(self, run: str) -> None:
+        """A host that was launched for a run joins it, or goes, within the time that it has to get ready."""
+        clusters = self.yard.clusters(run).values()
+        joined = {host["instance"] for cluster in clusters for host in cluster["hosts"]}
+        for each in self.yard.ec2.tagged("trainyard:run", run):
+            lived = (each.ended or self.yard.world.now) - each.created
+            if each.id not in joined and lived > JOINS:
+                self.breaks(Promise.NO_ORPHAN, f"{each.id} lived for {lived} and joined no attempt of {run}")
 
     def _steps(self, run: str, summary: Mapping[str, Any]) -> None:
         """Steps only go back to a checkpoint that was confirmed."""
@@ -276,6 +301,8 @@ class Oracle:
         """The summary's hours are EC2's, unless somebody has deleted what the ledger knew."""
         if any(fault.what in (PersonFault.DELETES_ROWS, Fate.ROWS_DELETED) for fault in self.faults):
             return
+        if self.scenario.name == "pool":
+            return  # a host has several runs: _pool looks at all of them
         seconds, hosts = self.yard.hours(run)
         billed = float(summary["cost"]["hours"]) * 3600
         if abs(billed - seconds) > max(BILL_SECONDS * max(hosts, 1), BILL_SHARE * seconds):
@@ -289,10 +316,12 @@ class Oracle:
         if budget is None:
             return
         clean, each = budget
-        attempts = max(1, len(summary.get("attempts", ())))
+        rows = summary.get("attempts", ())
+        attempts = max(1, len(rows))
         harmless = HARMLESS | UNKNOWN if self.scenario.gang else HARMLESS
         reasons = sum(fault.what not in harmless for fault in self.faults)
-        if attempts > 1 + reasons:
+        grown = sum(row["ending"] == "resized" for row in rows)
+        if attempts > 1 + reasons + grown:
             self.breaks(
                 Promise.WITHIN_BUDGETS,
                 f"{execution.name} took {attempts} attempts, though {reasons} faults at most can end one each",
@@ -329,11 +358,39 @@ class Oracle:
         lines = (line for text in told for line in text.splitlines() if WARNED in line)
         return "trainyard:run" not in instance.tags and any(instance.id in line for line in lines)
 
+    def _pool(self) -> None:
+        """A host is wiped between two runs, and the bills of all together are EC2's, the time in the pool with them."""
+        for entry in self.yard.world.trace:
+            if entry.what == NOT_WIPED:
+                self.breaks(Promise.WHOLE_GANG, f"{entry.who} {entry.what}")
+        rows = self.yard.host_rows()
+        if not any("taken" in row or "pooled" in row for row in rows):
+            return
+        if any(fault.what in (PersonFault.DELETES_ROWS, Fate.ROWS_DELETED) for fault in self.faults):
+            return
+        now, instances = self.yard.world.now, list(self.yard.ec2.ever.values())
+        billed = sum(
+            _seconds(row, "launched", "ended", now) + _seconds(row, "pooled", "cooled", now) for row in rows
+        )
+        seconds = bill(instances, now, gib_month=0.0).hours * 3600
+        if abs(billed - seconds) > max(BILL_SECONDS * max(len(rows), 1), BILL_SHARE * seconds):
+            self.breaks(
+                Promise.TRUE_BOOKS,
+                f"all runs are billed for {billed:.0f} s of hosts, EC2 says {seconds:.0f} s",
+            )
+
     def _stuck(self) -> None:
         for execution in self.yard.stepfunctions.stuck():
             self.breaks(
                 Promise.NEVER_STUCK, f"{execution.label} waits in {execution.at}, and nothing is to come"
             )
+
+
+def _seconds(row: Mapping[str, Any], begin: str, end: str, now: datetime) -> float:
+    if begin not in row:
+        return 0.0
+    until = datetime.fromisoformat(row[end]) if end in row else now
+    return (until - datetime.fromisoformat(row[begin])).total_seconds()
 
 
 def in_words(broken: Sequence[Broken]) -> Iterator[str]:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from simulation.yard import Yard
 
 STEPS, STEP_SECONDS, CHECKPOINT_STEPS = 40, 2.0, 10
+POOL_MINUTES = 6
+SHORT = {"module": "training.programs.digits", "args": {"steps": 4, "step-seconds": STEP_SECONDS}}
+"""What it does on warm hosts is as on any: how it comes there, and leaves them, is what is tried."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +26,16 @@ class Scenario:
     begin: Callable[[Yard], None]
     longest: timedelta = timedelta(hours=3)
     gang: int = 0
-    """Hosts that each attempt must have; 0: it trains nothing."""
+    """Hosts that each attempt must have, or may have at most; 0: it trains nothing."""
+    least: int = 0
+    """Hosts that each attempt must have at least; 0: as many as `gang` says."""
     stays: int = 0
     """Hosts that live on when it has succeeded."""
     over: Callable[[Yard], bool] = lambda yard: bool(yard.runs()) and yard.all_over()
+    since: str = ""
+    """The first place of its own: single faults before it are tried in the scenario that it begins like."""
+    until: str = ""
+    """The first place that is its own no more: single faults from it on are tried in the scenario that it ends like."""
 
 
 HARDWARE: dict[str, Any] = {
@@ -59,6 +68,33 @@ def _parameter_servers(yard: Yard) -> None:
     cluster = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
     hardware = HARDWARE | {"disk_gib": 150, "zones": ["us-east-1a", "us-east-1b"]}
     yard.upload("jobs/servers.json", job("servers", cluster, hardware=hardware))
+
+
+def _elastic(yard: Yard) -> None:
+    """There is room for three for some minutes, and then for all."""
+    cluster = {"strategy": "multi_worker", "workers": {"min": 2, "max": 4}}
+    program = {"module": "training.programs.digits", "args": {"steps": STEPS, "step-seconds": 60.0}}
+    yard.ec2.pools.hold(3)
+    yard.after(300, lambda: yard.ec2.pools.hold(None), "there is room for more")
+    yard.upload("jobs/elastic.json", job("elastic", cluster, program=program))
+
+
+def _pool(yard: Yard) -> None:
+    """One after the other, on the same hosts if these are warm."""
+    cluster = {"strategy": "multi_worker", "workers": 2}
+    yard.upload("jobs/first.json", job("first", cluster, pool={"keep": 2, "minutes": POOL_MINUTES}))
+
+    def once_it_is_over() -> None:
+        if yard.runs() and yard.all_over():
+            yard.upload("jobs/second.json", job("second", cluster, program=SHORT))
+        else:
+            yard.after(20, once_it_is_over, "somebody looks whether it is over")
+
+    yard.after(20, once_it_is_over, "somebody looks whether it is over")
+
+
+def _both_are_over(yard: Yard) -> bool:
+    return len(yard.runs()) > 1 and yard.all_over()
 
 
 def _bake(yard: Yard) -> None:
@@ -104,8 +140,32 @@ SCENARIOS: Mapping[str, Scenario] = {
     for each in (
         Scenario("train", "two workers", _train, gang=2),
         Scenario("servers", "chief, two workers, a parameter server", _parameter_servers, gang=4),
+        Scenario(
+            "elastic",
+            "two to four workers, three of them at first",
+            _elastic,
+            gang=4,
+            least=2,
+            since="train-launch#2",
+        ),
+        Scenario(
+            "pool",
+            "two runs, the second on the hosts of the first",
+            _pool,
+            gang=2,
+            over=_both_are_over,
+            since="release#1",
+            until="train Train #2",
+        ),
         Scenario("bake", "an image from its recipe", _bake, timedelta(hours=6)),
-        Scenario("snapshot", "an image of a host that works", _snapshot, stays=1, over=_imaged),
+        Scenario(
+            "snapshot",
+            "an image of a host that works",
+            _snapshot,
+            stays=1,
+            over=_imaged,
+            since="snapshot-admit#1",
+        ),
         Scenario("launch", "a host from the yard's image", _launch, stays=1),
         Scenario("retire", "old images go", _retire),
         Scenario("patrol", "a host that nobody uses", _patrol, over=_nothing_runs),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from simulation.faults import Fault, Kind, Plan
+from simulation.faults import Fault, Passed, Place, Plan
 from simulation.promises import Broken, Oracle
 from simulation.scenarios import Scenario
 from simulation.strikes import Strikes
@@ -33,7 +33,7 @@ class Story:
     struck: tuple[Fault, ...]
     broken: tuple[Broken, ...]
     trace: list[Entry]
-    places: tuple[tuple[Kind, str], ...]
+    places: Mapping[Place, Passed | None]
     outcome: str
     virtual_seconds: float
     calls: dict[str, int] = field(default_factory=dict)
@@ -65,7 +65,7 @@ def follow(
     Strikes(yard).listen()
     oracle = Oracle(yard, scenario)
     beginning = world.now
-    with contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         scenario.begin(yard)
         ended = _run_to_end(yard, scenario)
         broken = oracle.conclude()
@@ -78,7 +78,7 @@ def follow(
         struck=tuple(plan.struck),
         broken=tuple(broken),
         trace=world.trace,
-        places=tuple(plan.places),
+        places=dict(plan.places),
         outcome="; ".join(outcomes) or "nothing was started",
         virtual_seconds=(ended - beginning).total_seconds(),
         calls=dict(yard.gateway.calls),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from localcloud.services.ec2.capacity.allocation import Refusal
 from simulation.aws.eventbridge import Event, Rule, Target
 from simulation.aws.functions import Invocation, LambdaFailure
-from simulation.aws.stepfunctions import Execution
+from simulation.aws.stepfunctions import Execution, Status
 from simulation.faults import (
     BOOTS,
     ONE_AFTER_ANOTHER,
@@ -19,6 +19,7 @@ from simulation.faults import (
     HostFault,
     InvocationFault,
     Kind,
+    Passed,
     PersonFault,
     PoolFault,
 )
@@ -69,9 +70,9 @@ class Strikes:
         self.yard.machines.on_word = self._word
         self.yard.gateway.throttle = self._asked
 
-    def _place(self, kind: Kind, place: str, who: str) -> list[str]:
+    def _place(self, kind: Kind, place: str, who: str, passed: Passed | None = None) -> list[str]:
         """What the plan has for it, which is noted."""
-        found = [fault.what for fault in self.plan.at(kind, place)]
+        found = [fault.what for fault in self.plan.at(kind, place, passed)]
         for what in found:
             self.world.note(who, f"meets a fault: {what}", place=place)
         return found
@@ -82,13 +83,25 @@ class Strikes:
         number = self._counts[word]
         return f"{word} #{number}" if number <= ONE_AFTER_ANOTHER else None
 
+    def _during(self) -> str:
+        """The states of all executions, each with how often it was entered."""
+        states = (
+            _named(each, each.at) for each in self.yard.runs() if each.status is Status.RUNNING and each.at
+        )
+        return ", ".join(f"{state} #{self._counts[state]}" for state in states)
+
     # ------------------------------------------------------------------------------------------------------ functions
 
     def _invocation(self, invocation: Invocation) -> None:
+        invocation.during = self._during()
+        if invocation.event is not None:
+            word, instance = _subject(invocation.payload)
+            invocation.heard = f"{invocation.event} {word} {self.yard.machines.role_of(instance)}"
         if self._numbered(invocation.about) is None:
             return
         functions = self.yard.functions
-        for what in self._place(Kind.INVOCATION, invocation.name, invocation.name):
+        passed = self.yard.passed(invocation)
+        for what in self._place(Kind.INVOCATION, invocation.name, invocation.name, passed):
             match what:
                 case InvocationFault.OUT_OF_MEMORY:
                     self.world.after(0.2, lambda: functions.kill(invocation))
@@ -109,20 +122,17 @@ class Strikes:
     def _event(self, event: Event, rule: Rule, target: Target) -> Sequence[float] | None:
         if rule.schedule is not None:
             return None
-        place = self._numbered(f"{short(rule.name)} {self._about(event)}")
-        for what in self._place(Kind.EVENT, place, "events") if place else ():
+        word, instance = _subject(event)
+        about = " ".join(part for part in (word, self._number_of(instance)) if part)
+        place = self._numbered(f"{short(rule.name)} {about}")
+        if place is None:
+            return None
+        passed = Passed(self._during(), f"{short(rule.name)} {word} {self.yard.machines.role_of(instance)}")
+        for what in self._place(Kind.EVENT, place, "events", passed):
             return LATENESS[EventFault(what)]
         return None
 
-    def _about(self, event: Event) -> str:
-        detail: dict[str, Any] = event["detail"]
-        instance = detail.get("instance") or detail.get("instance-id") or detail.get("InstanceId")
-        what = (
-            detail.get("signal") or detail.get("state") or detail.get("status") or detail.get("State") or ""
-        )
-        return " ".join(str(part) for part in (what, self._number_of(instance)) if part)
-
-    def _number_of(self, instance: str | None) -> str:
+    def _number_of(self, instance: str) -> str:
         """EC2's ids are numbers in the order of the launches."""
         return f"host-{int(instance[2:], 16)}" if instance in self.yard.ec2.ever else ""
 
@@ -130,14 +140,15 @@ class Strikes:
 
     def _word(self, host: Struck, word: str, when: When) -> hosts.Fault | None:
         if word == "boot" and when == "before":
-            return self._host_fault(host, f"host-{host.number + 1} {BOOTS}")
+            return self._host_fault(host, f"host-{host.number + 1} {BOOTS}", BOOTS)
         if word not in WORDS and word not in ON_THE_WAY:
             return None
         place = self._numbered(f"host-{host.number + 1} {when} {word}")
-        return self._host_fault(host, place) if place else None
+        return self._host_fault(host, place, f"{when} {word}") if place else None
 
-    def _host_fault(self, host: Struck, place: str) -> hosts.Fault | None:
-        for what in self._place(Kind.HOST, place, host.instance):
+    def _host_fault(self, host: Struck, place: str, word: str) -> hosts.Fault | None:
+        passed = Passed(self._during(), f"{host.role.partition('-')[0]} {word}")
+        for what in self._place(Kind.HOST, place, host.instance, passed):
             if what in NOTICES:
                 self._take_back(host.instance, NOTICES[HostFault(what)])
             else:
@@ -183,7 +194,7 @@ class Strikes:
     def _state(self, execution: Execution, state: str, what: str) -> None:
         if what != "entered":
             return
-        place = self._numbered(f"{execution.machine.name.partition('-')[2]} {state}")
+        place = self._numbered(_named(execution, state))
         for what in self._place(Kind.STATE, place, "somebody") if place else ():
             self._do(PersonFault(what), execution)
 
@@ -223,6 +234,18 @@ class Strikes:
     def _delete(self, prefix: str) -> None:
         for key in list(self.yard.s3.keys(self.yard.bucket, prefix)):
             self.yard.ask("s3", "delete_object", Bucket=self.yard.bucket, Key=key)
+
+
+def _named(execution: Execution, state: str) -> str:
+    return f"{execution.machine.name.partition('-')[2]} {state}"
+
+
+def _subject(event: Event) -> tuple[str, str]:
+    """What an event says, and of which instance, if of any."""
+    detail: Mapping[str, Any] = event["detail"]
+    instance = detail.get("instance") or detail.get("instance-id") or detail.get("InstanceId") or ""
+    word = detail.get("signal") or detail.get("state") or detail.get("status") or detail.get("State") or ""
+    return str(word), str(instance)
 
 
 def short(name: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from simulation.aws import iam
-from simulation.aws.api import ACCOUNT, PARTITION, REGION
+from simulation.aws.door.api import ACCOUNT, PARTITION, REGION
 from simulation.aws.eventbridge import DEFAULT_BUS, Rule, Target
 from simulation.aws.functions import FunctionFacts
 from simulation.aws.stepfunctions import Machine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -14,14 +14,14 @@ from greenlet import GreenletExit
 
 from lambdas.aws.clients import THROTTLED
 from lambdas.core.edges.events import OF_PEOPLE
-from simulation.aws.api import ACCOUNT, PARTITION, REGION, Caller, ServiceError
-from simulation.aws.botocore_door import DOOR
 from simulation.aws.cloudwatch import CloudWatch
+from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Caller, ServiceError
+from simulation.aws.door.botocore_door import DOOR
+from simulation.aws.door.gateway import Broken, Fate, Gateway, Service, Unreachable
 from simulation.aws.dynamodb import DynamoDb
 from simulation.aws.ec2 import Ec2, Instance, ServiceQuotas
 from simulation.aws.eventbridge import Delivery, EventBridge
 from simulation.aws.functions import ENVIRONMENTS, Functions, Invocation
-from simulation.aws.gateway import Broken, Fate, Gateway, Service, Unreachable
 from simulation.aws.iam import Iam
 from simulation.aws.notices import Notices
 from simulation.aws.pricing import Pricing
@@ -29,12 +29,13 @@ from simulation.aws.s3 import S3, Version
 from simulation.aws.ssm import Ssm
 from simulation.aws.stepfunctions import Execution, Status, StepFunctions
 from simulation.aws.sts import Sts
-from simulation.faults import ONE_AFTER_ANOTHER, PERSON, READS, Kind, Plan
+from simulation.faults import ONE_AFTER_ANOTHER, PERSON, READS, Fault, Kind, Passed, Plan
 from simulation.hosts.machines import Machines
 from simulation.hosts.surroundings import CommandEnd, Host
 from simulation.template import YardTemplate
 from simulation.world.clock import CLOCK
 from simulation.world.world import World
+from trainyard.core.model.yard.warm import warm_until
 
 ROOT = Caller("somebody", "root")
 REQUEST_SECONDS = (0.008, 0.06)
@@ -43,6 +44,7 @@ SLOW_SECONDS = 45.0
 MINUTE = timedelta(minutes=1)
 GPU_METRIC = ("Trainyard", "nvidia_smi_utilization_gpu")
 CPU_METRIC = ("AWS/EC2", "CPUUtilization")
+USE_METRIC = ("Trainyard", "InUse")
 AGENTS_PERCENT = 0.1
 """What agents alone use of a host's processors: no world computes on these."""
 ROOT_FOLDER = Path(__file__).parents[1]
@@ -85,6 +87,10 @@ class Yard:
             "lambda": self.functions,
         }
         self.gateway = Gateway(world, services, self.iam)
+        self.asked_to_stop: set[str] = set()
+        """Runs that somebody has asked to stop, in vain or not."""
+        self.in_use: Callable[[datetime], float | None] = lambda at: 0.0
+        """What agents of dev hosts tell of that minute: 0 nobody, 1 kernels, 2 terminals."""
         self._chance = world.chance("network")
         self._environments = {
             name: {**facts.environment, "AWS_REGION": REGION, "AWS_LAMBDA_FUNCTION_NAME": name}
@@ -112,7 +118,8 @@ class Yard:
         for profile, role in template.instance_profiles.items():
             self.ec2.add_profile(profile, role)
         for document in template.documents.values():
-            self.ssm.add_document(document.name, document.content)
+            if document.kind == "Command":  # what people open sessions by is theirs alone
+                self.ssm.add_document(document.name, document.content)
         self.ec2.add_base_images()
         self.ec2.may = self.iam.may
         self.s3.create_bucket(template.bucket.name)
@@ -167,8 +174,9 @@ class Yard:
         invocation = self._current()
         if tries == 0:
             invocation.requests += 1
+            invocation.asks.append(f"{service}.{operation}")
         place = _place(invocation, invocation.requests, service, operation)
-        found = self.plan.at(Kind.REQUEST, place) if self._is_new(invocation, place) else ()
+        found = self._struck_at(place, invocation) if self._is_new(invocation, place) else ()
         fates = [Fate(fault.what) for fault in found]
         caller = Caller(invocation.name, invocation.function.role)
         if self._refused:
@@ -189,10 +197,11 @@ class Yard:
         invocation = self._current()
         place = _place(invocation, invocation.requests + 1, service, operation)
         if not self.takes_short_way or (
-            self._is_new(invocation, place) and self.plan.at(Kind.REQUEST, place)
+            self._is_new(invocation, place) and self._struck_at(place, invocation)
         ):
             return None
         invocation.requests += 1
+        invocation.asks.append(f"{service}.{operation}")
         self.world.sleep(self._chance.uniform(*REQUEST_SECONDS))
         caller = Caller(invocation.name, invocation.function.role)
         try:
@@ -202,7 +211,16 @@ class Yard:
                 raise
             self._refused = refused
         invocation.requests -= 1
+        invocation.asks.pop()
         return None
+
+    def _struck_at(self, place: str, invocation: Invocation) -> Sequence[Fault]:
+        return self.plan.at(Kind.REQUEST, place, self.passed(invocation, place.partition("/")[2]))
+
+    def passed(self, invocation: Invocation, request: str = "") -> Passed:
+        """What a place in it is."""
+        about = f"{invocation.function.name} {invocation.heard or invocation.about} {request}"
+        return Passed(invocation.during, about, invocation.asks)
 
     def _is_new(self, invocation: Invocation, place: str) -> bool:
         """Whether other invocations about the same have not asked the same often enough.
@@ -305,7 +323,11 @@ class Yard:
         def load(at: datetime) -> float | None:
             return self.machines.gpu_minutes(instance.id, at, at + MINUTE).get(at)
 
+        def use(at: datetime) -> float | None:
+            return self.in_use(at) if "trainyard:dev" in instance.tags and load(at) is not None else None
+
         if instance.state == "running":
+            self.cloudwatch.follow(*USE_METRIC, instance.id, use)
             self.cloudwatch.follow(*CPU_METRIC, instance.id, lambda _: AGENTS_PERCENT)
             if instance.type[0] in "gp":
                 self.cloudwatch.follow(*GPU_METRIC, instance.id, load)
@@ -341,6 +363,7 @@ class Yard:
 
     def ask_to_stop(self, run: str) -> None:
         """So that it saves."""
+        self.asked_to_stop.add(run)
         bus, source = self.template.bus.name, f"{OF_PEOPLE}{PERSON}"
         entry = {
             "EventBusName": bus,
@@ -434,6 +457,11 @@ class Yard:
     def run_row(self, run: str) -> dict[str, Any] | None:
         return self.dynamodb.row(self.template.table.name, f"run#{run}", "run")
 
+    def host_rows(self) -> list[dict[str, Any]]:
+        """What the ledger says of all hosts of all runs, of each run's its own."""
+        rows = self.dynamodb.rows(self.template.table.name)
+        return [row for row in rows if row["sk"].startswith("host#")]
+
     def document(self, key: str) -> Any:
         body = self.s3.body(self.bucket, key)
         return None if body is None else json.loads(body)
@@ -462,12 +490,13 @@ class Yard:
         return self.ec2.bill("trainyard:run", run).hours * 3600, len(instances)
 
     def over_since(self, instance: Instance) -> datetime:
-        """When the run of a host ended; now, while it goes on; its launch where it has none."""
+        """When the run of a host ended, or its time in the pool; now, while it goes on; its launch without one."""
         run = instance.tags.get("trainyard:run")
         of_it = [each for each in self.runs() if each.name == run]
         if not of_it:
             return instance.created
-        return of_it[-1].stopped or self.world.now
+        over, warm = of_it[-1].stopped or self.world.now, warm_until(instance.tags)
+        return max(over, warm) if warm else over
 
 
 @dataclass

@@ -18,8 +18,9 @@ from stacks.constructs.permissions import keys
 from stacks.constructs.permissions.hosts import end_hosts, mark_hosts
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
-from trainyard.core.model import names, policy
-from trainyard.core.model.metrics import Metric
+from trainyard.core.model import names
+from trainyard.core.model.yard import policy
+from trainyard.core.model.yard.metrics import Metric
 
 MACHINES = ("train", "bake", "snapshot", "launch")
 """The state machines whose executions keep hosts."""
@@ -117,7 +118,7 @@ class PatrolStack(cdk.Stack):
         permissions.allow(role, ["states:StartExecution"], [machines["snapshot"]])
         permissions.allow(role, ["lambda:InvokeFunction"], called)
         end_hosts(role, yard)
-        mark_hosts(role, yard, verdict.TAG)
+        mark_hosts(role, yard, verdict.TAG, policy.JUDGED_BY)
         permissions.read_objects(role, storage.bucket, "runs/")
         permissions.list_objects(role, storage.bucket, "runs/")
         permissions.use_ledger(role, storage.table, "BatchGetItem", "Query", "PutItem")

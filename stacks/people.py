@@ -1,4 +1,4 @@
-"""What people may do with a yard: three policies for users, groups or permission sets (docs/permissions.md); and the
+"""What people may do with a yard: four policies for users, groups or permission sets (docs/permissions.md); and the
 parameter by which they find it."""
 
 from collections.abc import Mapping
@@ -12,7 +12,15 @@ from lambdas.core.patrol import hold
 from stacks.constructs import permissions
 from stacks.constructs.names import by_name
 from stacks.constructs.permissions.holder import PeoplesPolicy
-from stacks.constructs.permissions.hosts import end_hosts, enter_hosts, mark_hosts, start_hosts
+from stacks.constructs.permissions.hosts import (
+    end_hosts,
+    enter_hosts,
+    mark_hosts,
+    sit_at_own_hosts,
+    start_hosts,
+    use_sessions,
+)
+from stacks.documents import Document
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from trainyard import __version__
@@ -29,8 +37,9 @@ UPLOADED = (*OWN_JOBS, "programs/", "data/")
 
 
 class PeopleStack(cdk.Stack):
-    """Viewers look, users look and run jobs. Operators see to images and hosts, and are users besides: one policy with
-    all of it would be longer than IAM takes where the yard has a key of the customer's."""
+    """Viewers look, users look and run jobs, and sit at dev hosts by a policy beside that. Operators see to images and
+    hosts, and are users besides: one policy with all of it would be longer than IAM takes where the yard has a key of
+    the customer's."""
 
     def __init__(self, scope: Construct, settings: YardSettings, storage: StorageStack) -> None:
         super().__init__(
@@ -42,14 +51,18 @@ class PeopleStack(cdk.Stack):
         self._settings, self._storage = settings, storage
         viewer = self._policy("viewer", "Looks at runs, hosts, logs and figures of the yard")
         user = self._policy("user", "Runs jobs on the yard, and launches and images hosts")
+        dev = self._policy("dev", "For users: sits at their own dev hosts")
         operator = self._policy("operator", "For users: bakes the yard's images, ends and enters its hosts")
         self._look(viewer)
         self._look(user)
         self._run(user)
+        self._command = Document(self, "command", yard=settings.yard).document_arn
+        use_sessions(dev, self._command)
+        sit_at_own_hosts(dev, settings.yard, hold.TAG, key=settings.kms_key)
         self._operate(operator)
         arns = {
             word: policy.managed_policy_arn
-            for word, policy in (("viewer", viewer), ("user", user), ("operator", operator))
+            for word, policy in (("viewer", viewer), ("user", user), ("dev", dev), ("operator", operator))
         }
         self._tell(arns)
 
@@ -94,6 +107,7 @@ class PeopleStack(cdk.Stack):
             "ec2:DescribeImages",
             "cloudwatch:GetMetricData",
             "cloudwatch:ListMetrics",
+            "ssm:DescribeInstanceInformation",
         )
         permissions.anywhere(policy, "ssm:DescribeParameters")
         settings = self._settings
@@ -145,6 +159,7 @@ class PeopleStack(cdk.Stack):
         start_hosts(policy, yard, key=self._settings.kms_key)
         mark_hosts(policy, yard, hold.TAG)
         enter_hosts(policy, yard)
+        use_sessions(policy, self._command)
         letters = by_name(self, "sqs", f"{yard}-dead-letters")
         read = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"]
         permissions.allow(policy, read, [letters])

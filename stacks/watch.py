@@ -15,7 +15,7 @@ from stacks.patrol import PatrolStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from stacks.training import TrainingStack
-from trainyard.core.model.metrics import Metric
+from trainyard.core.model.yard.metrics import Metric
 
 OPEN_RUNS = """\
 filter message = "open run"

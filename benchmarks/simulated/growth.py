@@ -21,12 +21,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from benchmarks.simulated.week import CLUSTER, PROGRAM, NothingFails, without_quotas
-from lambdas.aws.ledger import OPEN, packed
+from lambdas.aws.dynamodb.ledger import OPEN, packed
 from simulation import assembly
-from simulation.aws.api import Caller, ServiceError
+from simulation.aws.door.api import Caller, ServiceError
+from simulation.aws.door.rates import Throttle
 from simulation.aws.ec2 import Instance
 from simulation.aws.functions import Invocation, LambdaFailure
-from simulation.aws.rates import Throttle
 from simulation.aws.stepfunctions import Execution, Status
 from simulation.scenarios import job
 from simulation.template import YardTemplate

@@ -24,11 +24,11 @@ from typing import Any
 import typer
 
 from simulation import assembly
-from simulation.aws.api import Caller, ServiceError
+from simulation.aws.door.api import Caller, ServiceError
+from simulation.aws.door.rates import CONCURRENCY, Throttle
 from simulation.aws.ec2 import Pools
-from simulation.aws.rates import CONCURRENCY, Throttle
 from simulation.aws.stepfunctions import Status
-from simulation.faults import Fault, Kind, Plan
+from simulation.faults import Fault, Kind, Passed, Plan
 from simulation.promises import Oracle
 from simulation.scenarios import Scenario, job
 from simulation.template import YardTemplate
@@ -100,7 +100,7 @@ class Week:
 class NothingFails(Plan):
     """Remembers no places: a week has millions."""
 
-    def at(self, kind: Kind, place: str) -> list[Fault]:
+    def at(self, kind: Kind, place: str, passed: Passed | None = None) -> list[Fault]:
         return []
 
 

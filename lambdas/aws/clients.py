@@ -2,6 +2,7 @@
 when IAM says no; ServiceUnavailable when AWS is in trouble, be it throttling, its own fault, a conflict or the network.
 What is left is a ClientError, for whoever asked to know."""
 
+import os
 import random
 import re
 from collections.abc import Mapping
@@ -70,8 +71,18 @@ SHOWN_LATE = {"ec2": "DeregisterImage", "kms": "CreateGrant"}
 ACTION = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z]+)")
 PREFIXES = {"stepfunctions": "states", "service-quotas": "servicequotas"}
 """IAM's names of services, where they are not the client's."""
-ACTIONS = {"s3:ListObjectsV2": "s3:ListBucket", "dynamodb:TransactWriteItems": "dynamodb:UpdateItem"}
-"""IAM's names of actions, where they are not the operation's."""
+ACTIONS = {
+    "s3:CopyObject": "s3:PutObject",
+    "s3:CreateMultipartUpload": "s3:PutObject",
+    "s3:DeleteObjects": "s3:DeleteObject",
+    "s3:HeadBucket": "s3:ListBucket",
+    "s3:HeadObject": "s3:GetObject",
+    "s3:ListObjectsV2": "s3:ListBucket",
+    "s3:UploadPart": "s3:PutObject",
+    "dynamodb:TransactWriteItems": "dynamodb:UpdateItem",
+}
+"""IAM's names of actions, where they are not the operation's (service authorization reference). What answers HEAD says
+none itself."""
 
 
 @cache
@@ -105,9 +116,10 @@ def denial(code: str, message: str, *, action: str) -> AccessDenied | None:
         return None
     named = ACTION.search(message)
     action = named.group(1) if named else ACTIONS.get(action, action)
+    function = f"the function {os.environ.get('AWS_LAMBDA_FUNCTION_NAME', '')}".rstrip()
     return AccessDenied(
         f"The role may not {action}: {message or code}. "
-        f"Give the role of this function (or of the host) the permission {action}; nothing was retried."
+        f"Give the role of {function} (or of the host) the permission {action}; nothing was retried."
     )
 
 

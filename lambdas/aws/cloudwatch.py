@@ -1,4 +1,4 @@
-"""CloudWatch: how busy the GPUs of many hosts are, or their processors, in one call."""
+"""CloudWatch: how busy the GPUs of many hosts are and whether people use them, or their processors, in one call."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
@@ -33,17 +33,25 @@ class Metric:
 
 
 GPUS = Metric("Trainyard", "nvidia_smi_utilization_gpu", 60)
+IN_USE = Metric("Trainyard", "InUse", 60)
+"""What agents of dev hosts tell (training/host/dev/idle/decision.py): 0 nobody, 1 kernels, 2 terminals, 3 both."""
 PROCESSORS = Metric("AWS/EC2", "CPUUtilization", 300)
 """Of basic monitoring, which costs nothing and needs no agent."""
 
+Series = tuple[Metric, str]
+"""A metric of a host."""
+Known = dict[Series, dict[datetime, float]]
+"""What is known of each, by the begin of its period."""
 
-def windows(hosts: Collection[str], *, minutes: int, now: datetime) -> dict[str, Window]:
-    """The window of each host that ends where CloudWatch can know everything; a call for each 500 hosts."""
+
+def windows(asked: Collection[Series], *, minutes: int, now: datetime) -> dict[Series, Window]:
+    """The window of each that ends where CloudWatch can know everything; a call for each 500. All of these metrics
+    are told once a minute."""
     end = now.replace(second=0, microsecond=0) - LAG + timedelta(minutes=1)
     begin = end - timedelta(minutes=minutes)
-    known = _read(GPUS, hosts, begin, end)
+    known = _read(asked, begin, end, period=timedelta(minutes=1))
     instants = [begin + timedelta(minutes=n) for n in range(minutes)]
-    return {host: Window(tuple(values.get(at) for at in instants)) for host, values in known.items()}
+    return {each: Window(tuple(values.get(at) for at in instants)) for each, values in known.items()}
 
 
 def processors(hosts: Collection[str], *, minutes: int, now: datetime) -> dict[str, Window]:
@@ -53,44 +61,40 @@ def processors(hosts: Collection[str], *, minutes: int, now: datetime) -> dict[s
         now - timedelta(minutes=minutes) + PROCESSORS.period - timedelta(microseconds=1)
     )
     told = PROCESSORS.begin_of(now) - PROCESSORS.period
-    known = _read(PROCESSORS, hosts, first, now)
+    known = _read([(PROCESSORS, host) for host in hosts], first, now, period=PROCESSORS.period)
     sure = [first + n * PROCESSORS.period for n in range((told - first) // PROCESSORS.period)]
     return {
         host: Window(
             (*(values.get(at) for at in sure), *(value for at, value in sorted(values.items()) if at >= told))
         )
-        for host, values in known.items()
+        for (_, host), values in known.items()
     }
 
 
-def _read(
-    metric: Metric, hosts: Collection[str], begin: datetime, end: datetime
-) -> dict[str, dict[datetime, float]]:
-    """What is known of each host, by the begin of its period."""
-    some = max(1, min(MOST_QUERIES, MOST_POINTS // max(1, (end - begin) // metric.period)))
-    ordered = sorted(hosts)
-    found: dict[str, dict[datetime, float]] = {host: {} for host in ordered}
+def _read(asked: Collection[Series], begin: datetime, end: datetime, *, period: timedelta) -> Known:
+    some = max(1, min(MOST_QUERIES, MOST_POINTS // max(1, (end - begin) // period)))
+    ordered = sorted(asked, key=lambda each: (each[1], each[0].name))
+    found: Known = {each: {} for each in ordered}
     for first in range(0, len(ordered), some):
-        _gather(metric, ordered[first : first + some], begin, end, found)
+        _gather(ordered[first : first + some], begin, end, found)
     return found
 
 
-def _gather(
-    metric: Metric, hosts: list[str], begin: datetime, end: datetime, found: dict[str, dict[datetime, float]]
-) -> None:
-    queries = [_query(metric, n, host) for n, host in enumerate(hosts)]
+def _gather(asked: list[Series], begin: datetime, end: datetime, found: Known) -> None:
+    queries = [_query(n, *each) for n, each in enumerate(asked)]
     request: dict[str, Any] = {"MetricDataQueries": queries, "StartTime": begin, "EndTime": end}
     for result in listed("cloudwatch", "get_metric_data", "MetricDataResults", **request):
-        known = found[hosts[int(result["Id"][1:])]]
+        series = asked[int(result["Id"][1:])]
+        known = found[series]
         # A list that the service left out is one without values.
         stamps, values = result.get("Timestamps") or [], result.get("Values") or []
         for at, value in zip(stamps, values, strict=True):
-            period = metric.begin_of(at)
+            period = series[0].begin_of(at)
             known[period] = max(value, known.get(period, 0.0))
 
 
-def _query(metric: Metric, n: int, host: str) -> dict[str, Any]:
-    """The maximum over all GPUs of the host."""
+def _query(n: int, metric: Metric, host: str) -> dict[str, Any]:
+    """The maximum: of all GPUs of the host, the busiest."""
     dimensions = [{"Name": "InstanceId", "Value": host}]
     which = {"Namespace": metric.namespace, "MetricName": metric.name, "Dimensions": dimensions}
     return {"Id": f"m{n}", "MetricStat": {"Metric": which, "Period": metric.seconds, "Stat": "Maximum"}}

@@ -8,11 +8,13 @@ from botocore.exceptions import ClientError
 
 from lambdas.aws.calls import unless
 from lambdas.aws.clients import NO_ANSWER, client, unanswered
+from trainyard.core.model.errors import AccessDenied
 from trainyard.core.values.lazy import dataclass
 
 GONE = ("NoSuchKey", "NoSuchVersion", "404", "MethodNotAllowed")
 """MethodNotAllowed: the version asked for is a delete marker."""
 EMPTY = "InvalidRange"
+NO_BUCKET = ("NoSuchBucket", "404")
 LARGEST_DOCUMENT = 16 * 2**20
 TAKEN = ("PreconditionFailed", "ConditionalRequestConflict")
 
@@ -122,6 +124,28 @@ def first_page(bucket: str, prefix: str) -> tuple[tuple[str, int], ...]:
     """(key, size) of the first thousand objects under a prefix."""
     answer = client("s3").list_objects_v2(Bucket=bucket, Prefix=prefix)
     return tuple((found["Key"], found["Size"]) for found in answer.get("Contents", []))
+
+
+def unreadable(bucket: str, prefix: str) -> str | None:
+    """Why nothing under the prefix can be read from here, of a bucket that is somebody's; None where it can be, or
+    nothing is there."""
+    s3 = client("s3")
+    try:
+        answer = unless(NO_BUCKET, s3.head_bucket, Bucket=bucket)
+        if answer is None:
+            return f"there is no bucket {bucket}; check its name"
+        here, there = s3.meta.region_name, answer.get("BucketRegion") or s3.meta.region_name
+        if there != here:
+            return f"it is in {there}, and the yard in {here}; copy it to a bucket there: aws s3 sync"
+        first = next((key for key, size in first_page(bucket, prefix) if size), None)
+        if first:
+            get_start(bucket, first, most=1)
+    except AccessDenied as error:
+        return (
+            f"S3 says no ({error}); the bucket's policy must let this account s3:GetObject and s3:ListBucket there; "
+            "what a KMS key encrypts needs that key's ARN in data_buckets and kms:Decrypt in the key's policy"
+        )
+    return None
 
 
 def keys(bucket: str, prefix: str) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from trainyard.core.values.lazy import dataclass
 MOST_IDS = 50
 LAST_LINES = 4000
 SESSIONS_A_PAGE = 200
+FORWARDS = "AWS-StartPortForwardingSession"
+"""What the documents are called by which a port of a host is carried to a person's computer."""
 UNDER_WAY = ("Pending", "InProgress")
 NEVER_TOLD = ("DeliveryTimedOut", "Undeliverable")
 """Status details of a command whose host said nothing (Systems Manager's user guide, "Understanding command
@@ -121,11 +123,14 @@ def result(command: str, instance: str) -> CommandResult:
     )
 
 
-def sessions() -> frozenset[str]:
-    """The instances that a person has a session on."""
+def sessions() -> dict[str, frozenset[str]]:
+    """The instances that a person has a session on, each with the documents that these were begun by."""
     size = {"PageSize": SESSIONS_A_PAGE}
-    found = listed("ssm", "describe_sessions", "Sessions", State="Active", PaginationConfig=size)
-    return frozenset(str(session["Target"]) for session in found if session.get("Target"))
+    found: dict[str, set[str]] = {}
+    for session in listed("ssm", "describe_sessions", "Sessions", State="Active", PaginationConfig=size):
+        if session.get("Target"):
+            found.setdefault(str(session["Target"]), set()).add(str(session.get("DocumentName", "")))
+    return {host: frozenset(documents) for host, documents in found.items()}
 
 
 def commanded() -> frozenset[str]:

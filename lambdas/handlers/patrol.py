@@ -10,8 +10,8 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws import messages, pricing
+from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.ec2 import instances
-from lambdas.aws.logbook import Logbook
 from lambdas.core.capacity import prices
 from lambdas.core.capacity.prices import PriceList, Prices
 from lambdas.core.patrol import budget, guard, report, verdict
@@ -26,7 +26,8 @@ from lambdas.steps.observability import clock, logger, measure
 from lambdas.steps.patrol import missed_events
 from lambdas.steps.patrol.act import Acted, act
 from lambdas.steps.patrol.observe import Observation, observe, price_of
-from trainyard.core.model.metrics import Metric
+from trainyard.core.model.yard import policy
+from trainyard.core.model.yard.metrics import Metric
 from trainyard.core.values import wire
 
 SUMMARY_HOUR = 0
@@ -58,6 +59,7 @@ def handler() -> dict[str, Any]:
     entries = _entries(seen, allowed, acted, now)
     _tried(lambda: instances.keep_disks(_restarted(seen)), troubles)
     _tried(lambda: instances.tag(guard.tag_changes(seen.verdicts, seen.earlier, now), verdict.TAG), troubles)
+    _tried(lambda: instances.tag(guard.policy_changes(seen.hosts), policy.JUDGED_BY), troubles)
     _tried(lambda: book.write([wire.to_json(each) for each in entries], now), troubles)
     money = _tried(lambda: _count(book, yard, seen, regions, known.money, now), troubles) if known else None
     _tried(
@@ -130,6 +132,7 @@ def _entries(seen: Observation, allowed: Passed, acted: Acted, now: datetime) ->
             run=host.run,
             outcome=_outcome(name, allowed, acted),
             refusal=acted.refused.get(name),
+            dev=host.dev,
         )
         for name, host, found in ((name, seen.hosts[name], seen.verdicts[name]) for name in changed)
     ]

@@ -4,7 +4,7 @@ The workflow calls it, and a rule for executions that did not end well (those ha
 
 EC2 is asked by tag, so hosts that the ledger never heard of are ended too; and it is asked before the
 ledger may fail, so that a broken ledger does not keep hosts running. What the ledger has launched a moment
-ago is ended too, though EC2 does not show it yet.
+ago is ended too, though EC2 does not show it yet. Hosts that a run keeps for others stay, wiped (core/run/pool.py).
 """
 
 from collections.abc import Collection
@@ -12,17 +12,32 @@ from datetime import datetime
 from typing import assert_never
 
 from lambdas import settings
+from lambdas.aws.dynamodb.ledger import (
+    AlreadyWrittenError,
+    Ledger,
+    event_row,
+    host_row,
+    pooled_rows,
+    run_row,
+)
 from lambdas.aws.ec2 import instances
-from lambdas.aws.ledger import Ledger, event_row, host_row, run_row
+from lambdas.aws.ec2.instances import Instance
 from lambdas.core.edges.common import Released, ReleaseInput, Scope
-from lambdas.core.run import release
+from lambdas.core.run import pool, release
+from lambdas.core.run.pool import WarmHost
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import KeptHosts
 from lambdas.core.run.release import Act, Disposal
+from lambdas.settings import ReleaseSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger, note
+from trainyard.core.model.errors import ServiceUnavailable
+from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Hosts
+from trainyard.core.model.yard import warm
 
+POOL_TRIES = 5
+"""Whoever puts hosts into the pool meanwhile makes one more."""
 MOST_HOSTS = 20
 """How many of them the answer names."""
 
@@ -30,18 +45,22 @@ MOST_HOSTS = 20
 @entry_point
 def handler(given: ReleaseInput) -> Released:
     run, run_is_over = given.run, given.scope is Scope.RUN
-    ledger, now = Ledger(settings.read(settings.YardSettings).table_name), clock()
+    yard, now = settings.read(ReleaseSettings), clock()
+    ledger = Ledger(yard.table_name)
     records, unread = _records(ledger, run)
     if records and not records.run.is_of(given.execution):
         return Released(hosts=(), reason=f"{run} is another execution's: {records.run.execution_arn}")
-    found = [(host.id, host.market) for host in instances.of_run(run)]
-    new = release.unseen(records.hosts.values(), dict(found), now) if records else ()
+    there = instances.of_run(run)
+    found = [(host.id, host.market) for host in there]
+    new = _not_shown(records, dict(found), now) if records else ()
     job = records.run.job if records else None
+    pooled, not_kept = _pooled(ledger, records, there, given, yard.most_pool_hosts, now)
     disposals = release.dispose(
         [*found, *new],
         after=job.after.hosts if job else Hosts.TERMINATE,
-        keep=_kept(records, given) if records and not run_is_over else (),
+        keep=_kept(records, given, [*found, *new]) if records and not run_is_over else (),
         run_is_over=run_is_over,
+        pooled=pooled,
     )
     unwritten = _announce(ledger, run, records, disposals, now) if records else None
     refused = instances.terminate([each.instance for each in disposals if each.act is Act.TERMINATE])
@@ -51,7 +70,9 @@ def handler(given: ReleaseInput) -> Released:
     if wrong := unread or unwritten:
         raise wrong
     if records:
-        _write(ledger, records, disposals, given.attempt, clock(), run_is_over=run_is_over)
+        _write(ledger, records, disposals, given, clock(), not_kept)
+    if run_is_over and records and _is_growing(records, now):
+        raise ServiceUnavailable(f"EC2 may still launch more hosts of {run}: it is looked at again")
     done = tuple(f"{each.act} {each.instance}: {each.reason}" for each in disposals)
     return Released(hosts=done[:MOST_HOSTS])
 
@@ -65,12 +86,78 @@ def _records(ledger: Ledger, run: str) -> tuple[Records | None, Exception | None
         return None, error
 
 
+def _not_shown(records: Records, shown: Collection[str], now: datetime) -> tuple[tuple[str, Market], ...]:
+    """Hosts of the run that EC2 does not show by its tag."""
+    hosts = records.hosts.values()
+    return tuple(dict.fromkeys((*release.unseen(hosts, shown, now), *release.missed(hosts, shown))))
+
+
+def _pooled(
+    ledger: Ledger,
+    records: Records | None,
+    there: Collection[Instance],
+    given: ReleaseInput,
+    most: int,
+    now: datetime,
+) -> tuple[frozenset[str], str | None]:
+    """Those of the run's hosts that wait for the next run: an earlier call has put them into the pool, or this one
+    does. What keeps one from that ends it, and is no trouble of the run's: why, for its timeline."""
+    waiting = frozenset(
+        host.id for host in there if (until := warm.warm_until(host.tags)) is not None and until > now
+    )
+    if records is None or given.scope is not Scope.RUN or given.execution or not pool.keeps_hosts(records):
+        return waiting, None
+    running = [host.id for host in there if host.state == "running" and not pool.is_held(host.tags, now)]
+    try:
+        return waiting | _put_into_pool(ledger, records, running, waiting, most, now), None
+    except Exception as error:  # noqa: BLE001 - whatever it is: a host that cannot wait ends, as all do
+        logger.exception("no host is kept for the next run")
+        return waiting, f"hosts cannot be kept for the next run (pool), and end: {error}"
+
+
+def _put_into_pool(
+    ledger: Ledger, records: Records, running: list[str], waiting: frozenset[str], most: int, now: datetime
+) -> frozenset[str]:
+    """The row first, which says whose bill it is, and then the tag, by which the host learns it."""
+    for _ in range(POOL_TRIES):
+        number, there = ledger.warm_hosts()
+        chosen = pool.chosen(records, running, there, most=most, now=now)
+        new = [host for host in chosen if host not in there]
+        try:
+            if new:
+                names = ", ".join(host.instance for host in new)
+                why = f"{names}: wiped, and then for {new[0].minutes:g} minutes (pool), if no run takes them before"
+                entry = note("kept for the next run", why, at=now, attempt=records.run.attempt)
+                ledger.write(*pooled_rows(new, number), event_row(records.run.run, entry))
+        except AlreadyWrittenError:
+            logger.info("somebody else has put hosts into the pool")
+            continue
+        untagged = [host for host in chosen if host.instance not in waiting and host.until > now]
+        instances.tag(_by_tag(untagged), warm.TAG)
+        return frozenset(host.instance for host in untagged)
+    return frozenset()
+
+
+def _by_tag(hosts: Collection[WarmHost]) -> dict[str, list[str]]:
+    tags: dict[str, list[str]] = {}
+    for host in hosts:
+        tags.setdefault(host.tag, []).append(host.instance)
+    return tags
+
+
+def _is_growing(records: Records, now: datetime) -> bool:
+    """Whether Launch may still wait for EC2's answer about more hosts: what it has launched is to be ended, too."""
+    return records.growth() is not None and records.is_asking(now)
+
+
 def _announce(
     ledger: Ledger, run: str, records: Records, disposals: Collection[Disposal], now: datetime
 ) -> Exception | None:
     """Say before EC2 does that these hosts go because we ask for it: nobody shall take them for lost."""
     going = [
-        each.instance for each in disposals if each.act is not Act.KEEP and each.instance in records.hosts
+        each.instance
+        for each in disposals
+        if each.act not in (Act.KEEP, Act.POOL) and each.instance in records.hosts
     ]
     try:
         ledger.write(*(host_row(run, host, {"releasing": now}) for host in going))
@@ -80,8 +167,11 @@ def _announce(
     return None
 
 
-def _kept(records: Records, given: ReleaseInput) -> frozenset[str]:
-    """What the next attempt goes on with: the survivors, if it keeps any, without those that are lost."""
+def _kept(records: Records, given: ReleaseInput, found: Collection[tuple[str, Market]]) -> frozenset[str]:
+    """What the next attempt goes on with: the survivors, if it keeps any, without those that are lost. While an attempt
+    trains, all but the lost."""
+    if given.scope is Scope.LOST:
+        return (frozenset(host for host, _ in found) | frozenset(records.hosts)) - frozenset(given.lost)
     match given.keep:
         case KeptHosts.NONE:
             return frozenset()
@@ -96,21 +186,24 @@ def _write(
     ledger: Ledger,
     records: Records,
     disposals: Collection[Disposal],
-    attempt: int | None,
+    given: ReleaseInput,
     now: datetime,
-    *,
-    run_is_over: bool,
+    not_kept: str | None,
 ) -> None:
-    """A host that was not found is gone already: for it, too, the clock stops here at the latest. `now` is when EC2 has
-    answered: it bills until then."""
-    run = records.run.run
-    kept = {each.instance for each in disposals if each.act is Act.KEEP}
-    over = [
-        host.instance for host in records.hosts.values() if host.ended is None and host.instance not in kept
-    ]
+    """A host that was not found is gone already: for it, too, the clock stops here at the latest; where an earlier call
+    has ended it and died, it stopped then. `now` is when EC2 has answered: it bills until then."""
+    run, run_is_over = records.run.run, given.scope is Scope.RUN
+    kept = {each.instance for each in disposals if each.act in (Act.KEEP, Act.POOL)}
+    if given.scope is Scope.LOST:
+        kept |= set(records.hosts) - set(given.lost)
+    over = [host for host in records.hosts.values() if host.ended is None and host.instance not in kept]
+    found = {each.instance for each in disposals}
+    ended = {host.instance: now if host.instance in found else host.releasing or now for host in over}
     done = "; ".join(f"{each.act} {each.instance}" for each in disposals) or "no host is left"
-    entry = note("released" if run_is_over else "retired", done, at=now, attempt=attempt)
-    writes = [host_row(run, host, {"ended": now}) for host in over]
+    entry = note("released" if run_is_over else "retired", done, at=now, attempt=given.attempt)
+    writes = [host_row(run, host, {"ended": at}) for host, at in ended.items()]
+    if not_kept:
+        writes.append(event_row(run, note("warning", not_kept, at=now, attempt=given.attempt)))
     ledger.write(
         *writes, event_row(run, entry), *([run_row(run, {"state": "Release"})] if run_is_over else [])
     )

@@ -9,8 +9,8 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws import s3, ssm, states
+from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.ec2 import images, instances
-from lambdas.aws.ledger import Ledger
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.edges.retire import Retired, RetireFailed, RetireInput, SomeLeft
 from lambdas.core.images import retention
@@ -18,9 +18,9 @@ from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, Ret
 from lambdas.settings import RetireSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger
-from trainyard.core.model import image
 from trainyard.core.model.errors import AccessDenied, Misconfigured, Refused
-from trainyard.core.model.image import Image
+from trainyard.core.model.images import image
+from trainyard.core.model.images.image import Image
 from trainyard.core.values.validation import InputFaults
 
 JSON, TEXT = "images/report.json", "images/report.txt"

@@ -6,13 +6,14 @@ met on the way ends the run with that error: nobody waits for an event to be ret
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from lambdas import settings
-from lambdas.aws.ledger import Ledger
+from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.core.edges import events
 from lambdas.core.edges.events import (
     CommandStatus,
+    DevAsked,
     Event,
     FromHost,
     FromPatrol,
@@ -27,13 +28,16 @@ from lambdas.steps import attempts
 from lambdas.steps.access_denied import end_denied
 from lambdas.steps.entry_point import entry_point, parse
 from lambdas.steps.observability import clock, is_about, logger, measure
-from lambdas.steps.signals import from_aws, from_hosts, from_patrol, from_people
+from lambdas.steps.signals import dev_hosts, from_aws, from_hosts, from_patrol, from_people
 from lambdas.steps.signals.context import SignalContext
+from trainyard.core.model import dev
 from trainyard.core.model.errors import AccessDenied, Misconfigured
-from trainyard.core.model.metrics import Metric
+from trainyard.core.model.yard.metrics import Metric
 from trainyard.core.values import wire
 
-News = FromHost | FromPatrol | FromPerson | events.AwsNews
+NewsOfRuns = FromHost | FromPatrol | FromPerson | events.AwsNews
+News = NewsOfRuns | DevAsked
+Wish = TypeVar("Wish", FromPerson, DevAsked)
 NOT_OURS = Handled(result="nothing of ours")
 
 
@@ -44,6 +48,10 @@ def handler(event: Event) -> Handled:
     news, context = _read(event), None
     if news is None:
         return NOT_OURS
+    if isinstance(news, DevAsked):  # of a run that there is not yet
+        is_about(news.run)
+        by = events.person_of(event.source) or ""
+        return Handled(result=dev_hosts.handle(yard, ledger, news, by, now))
     try:
         context = _context(news, event.detail_type, yard, ledger)
         if context is None:
@@ -66,7 +74,9 @@ def _read(event: Event) -> News | None:
     if sender := events.sender_of(event.source):
         return _from_host(sender, event)
     if events.person_of(event.source):
-        return _from_person(event)
+        if event.detail_type == dev.WORD:
+            return _from_person(DevAsked, event)
+        return _from_person(FromPerson, event)
     if event.source == events.OF_PATROL:
         return parse(FromPatrol, event.detail, of="signal")
     kind = events.AWS_NEWS.get(event.detail_type)
@@ -85,12 +95,12 @@ def _from_host(sender: str, event: Event) -> FromHost | None:
     return signal
 
 
-def _from_person(event: Event) -> FromPerson | None:
+def _from_person(kind: type[Wish], event: Event) -> Wish | None:
     """What somebody types is no fault of the yard's."""
-    if wrong := wire.faults(FromPerson, event.detail):
+    if wrong := wire.faults(kind, event.detail):
         logger.warning("%s is ignored: %s", event.detail_type, "; ".join(wrong))
         return None
-    return wire.from_json(FromPerson, event.detail)
+    return wire.from_json(kind, event.detail)
 
 
 def _count_forged(what: str) -> None:
@@ -98,7 +108,7 @@ def _count_forged(what: str) -> None:
     measure(Metric.FORGED_SIGNALS, what=what)
 
 
-def _context(news: News, word: str, yard: SignalSettings, ledger: Ledger) -> SignalContext | None:
+def _context(news: NewsOfRuns, word: str, yard: SignalSettings, ledger: Ledger) -> SignalContext | None:
     """Which run and attempt the news are about: hosts and patrol say it, for AWS's events the look-up rows do. A host
     speaks of the run that it was launched for; when it asks to be held, its own tag says which that is."""
     if isinstance(news, FromHost | FromPatrol):
@@ -123,12 +133,15 @@ def _is_of_its_run(news: FromHost, ledger: Ledger) -> bool:
     if owner is None:
         logger.info("%s: no host of this yard", news.instance)
         return False
+    if owner.before is not None and owner.before == news.run:
+        logger.info("%s: late news of %s, for which it was launched", news.instance, news.run)
+        return False
     if owner.run != news.run:
         _count_forged(f"{news.instance}, a host of {owner.run}, speaks of the run {news.run}")
     return owner.run == news.run
 
 
-def _handle(context: SignalContext, news: News, event: Event, now: datetime) -> str:
+def _handle(context: SignalContext, news: NewsOfRuns, event: Event, now: datetime) -> str:
     match news:
         case FromHost():
             return from_hosts.handle(context, event.detail_type, news, now)

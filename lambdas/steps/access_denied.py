@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from lambdas.aws import states
-from lambdas.aws.ledger import Ledger, attempt_row
+from lambdas.aws.dynamodb.ledger import Ledger, attempt_row
 from lambdas.core.edges.common import Denied
 from lambdas.core.run.records import WAITING, TokenRow, ended_badly
 from lambdas.core.run.recovery import Trouble

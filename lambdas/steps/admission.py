@@ -4,8 +4,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, Write, event_row, open_row, place_given, run_row
-from lambdas.aws.logbook import Logbook
+from lambdas.aws.dynamodb.ledger import (
+    AlreadyWrittenError,
+    Ledger,
+    Write,
+    event_row,
+    open_row,
+    place_given,
+    run_row,
+)
+from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.edges.conclude import ConcludeInput
 from lambdas.core.patrol import budget
@@ -16,7 +24,10 @@ from trainyard.core.model import names
 from trainyard.core.model.errors import AccessDenied, BudgetSpent, Refused, UsersFault
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.text import printable
 from trainyard.core.values.validation import InputFaults
+
+MOST_SAID = 512
 
 
 class Decided(Protocol):
@@ -43,6 +54,12 @@ def raise_denied(given: AdmitInput) -> None:
     """Submit may not have been allowed to read the uploaded file: the execution fails with what it was told."""
     if isinstance(given.input, Mapping) and given.input.get("denied"):
         raise AccessDenied(str(given.input["denied"]))
+
+
+def told_refusal(given: AdmitInput) -> str | None:
+    """Why signal has refused what somebody asked for, in the input of an execution that is to say so."""
+    said = given.input.get("refused") if isinstance(given.input, Mapping) else None
+    return printable(str(said), MOST_SAID) if said else None
 
 
 @dataclass(frozen=True)

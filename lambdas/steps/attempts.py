@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from lambdas.aws import states
-from lambdas.aws.ec2.instances import Instance
-from lambdas.aws.ledger import (
+from lambdas.aws.dynamodb.ledger import (
     AlreadyWrittenError,
     Ledger,
     Write,
@@ -20,6 +19,7 @@ from lambdas.aws.ledger import (
     run_row,
     token_row,
 )
+from lambdas.aws.ec2.instances import Instance
 from lambdas.core.edges.common import Available, Done
 from lambdas.core.edges.train import Finished, GangReady
 from lambdas.core.run import deadlines, readiness

@@ -6,18 +6,19 @@ from datetime import datetime
 from typing import Any, Literal
 
 from lambdas.aws import s3
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, Write, event_row, no_open_row, run_row
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger, Write, event_row, no_open_row, run_row
 from lambdas.core.capacity.cost import bill
 from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
-from lambdas.core.run import outcome, steps, stopping
+from lambdas.core.run import outcome, stopping
+from lambdas.core.run.conclusion import steps
+from lambdas.core.run.conclusion.summary import RunFacts
 from lambdas.core.run.outcome import Conclusion, Outcome
 from lambdas.core.run.records import AttemptUpdate, Records, RunUpdate
-from lambdas.core.run.summary import RunFacts
 from lambdas.steps import admission, attempts
 from lambdas.steps.observability import clock, logger, measure, note
 from trainyard.core.model import timeline
 from trainyard.core.model.errors import AccessDenied, Stopped, TrainyardError
-from trainyard.core.model.metrics import Metric
+from trainyard.core.model.yard.metrics import Metric
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 
@@ -57,7 +58,10 @@ class RunEnd(RunFacts):
         }
 
     def row_write(self, *, unless: Literal["ended"] | None) -> Write:
-        return run_row(self.run, self.values, unless=unless, waits=False)
+        values, added = self.values, {}
+        if unless and self.row and self.row.kind == "train":  # what its hosts cost in the pool is added, too
+            added["dollars"] = values.pop("dollars")
+        return run_row(self.run, values, unless=unless, waits=False, add=added)
 
     def write(self, summary: Mapping[str, Any], *, unless: Literal["ended"] | None = "ended") -> None:
         """summary.json, timeline.jsonl, plan.json with every pool that was asked; then the run's row, and the

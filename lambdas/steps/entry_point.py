@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from lambdas.steps.observability import is_about, logger, measure
 from trainyard.core.model import errors
 from trainyard.core.model.errors import Misconfigured
-from trainyard.core.model.metrics import Metric
+from trainyard.core.model.yard.metrics import Metric
 from trainyard.core.values import wire
 
 Given = TypeVar("Given")

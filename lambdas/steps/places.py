@@ -5,7 +5,7 @@ it has read, and the second finds another."""
 
 from datetime import datetime
 
-from lambdas.aws.ledger import AlreadyWrittenError, run_row
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, run_row
 from lambdas.core.edges.common import Admitted
 from lambdas.core.edges.train import Waits
 from lambdas.core.run import places, waiting

@@ -11,8 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from lambdas.aws import ssm
-from lambdas.aws.ec2 import images, instances
-from lambdas.aws.ledger import (
+from lambdas.aws.dynamodb.ledger import (
     Ledger,
     Write,
     event_row,
@@ -20,6 +19,7 @@ from lambdas.aws.ledger import (
     run_row,
     wait_row,
 )
+from lambdas.aws.ec2 import images, instances
 from lambdas.core.edges.common import Available, Done
 from lambdas.core.run import deadlines
 from lambdas.core.run.records import Owner, Records, TokenRow, WaitRow, ended_badly
@@ -39,7 +39,7 @@ from trainyard.core.model.errors import (
     TestFailed,
     TrainyardError,
 )
-from trainyard.core.model.image import Image
+from trainyard.core.model.images.image import Image
 from trainyard.core.values.lazy import dataclass
 
 ENDED_BADLY = ("Failed", "TimedOut", "Cancelled", "Cancelling")

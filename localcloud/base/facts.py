@@ -68,6 +68,13 @@ class Interruption:
 
 
 @dataclass(frozen=True)
+class SessionTimes:
+    """How long Session Manager's minute is, in which a session's time-outs are given."""
+
+    minute_seconds: float
+
+
+@dataclass(frozen=True)
 class Spot:
     """What spot costs and how likely a pool is to have room."""
 
@@ -114,7 +121,13 @@ class BaseImage:
     files: dict[str, str] = field(default_factory=dict)
 
 
-PARTS = {"latencies": Latencies, "metrics": Metrics, "interruption": Interruption, "spot": Spot}
+PARTS = {
+    "latencies": Latencies,
+    "metrics": Metrics,
+    "interruption": Interruption,
+    "sessions": SessionTimes,
+    "spot": Spot,
+}
 ENTRIES = {"quotas": Quota, "images": BaseImage}
 """Of a facts file: what its mappings are, and what the entries of others are."""
 
@@ -130,6 +143,7 @@ class Facts:
     latencies: Latencies
     metrics: Metrics
     interruption: Interruption
+    sessions: SessionTimes
     spot: Spot
     price_factors: dict[str, float]
     storage_prices: dict[str, float]

@@ -11,7 +11,7 @@ import json
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from localcloud.base.facts import Facts
@@ -84,18 +84,25 @@ class PriceList:
             raise _invalid(f"maxResults must be between 1 and {MOST}")
         if request.get("FormatVersion", "aws_v1") != "aws_v1":
             raise _invalid("formatVersion must be aws_v1")
-        wanted = [
-            ("servicecode", operator.eq, service),
-            *(_filter(service, each) for each in request.get("Filters", ())),
-        ]
-        found = [
-            text
-            for attributes, text in self._products
-            if all(fits(attributes.get(field, ""), value) for field, fits, value in wanted)
-        ]
+        wanted = tuple(_filter(service, each) for each in request.get("Filters", ()))
+        found = self._fitting(service, wanted)
         start = _start(request.get("NextToken"), len(found))
         answer = {"FormatVersion": "aws_v1", "PriceList": found[start : start + size]}
         return answer if start + size >= len(found) else {**answer, "NextToken": str(start + size)}
+
+    @cached_property
+    def _fitting(self) -> Callable[[str, tuple[Filter, ...]], list[str]]:
+        """The texts of a service's products that all filters let through; kept, for they are asked for page by page."""
+
+        def fitting(service: str, filters: tuple[Filter, ...]) -> list[str]:
+            return [
+                text
+                for attributes, text in self._products
+                if attributes["servicecode"] == service
+                and all(fits(attributes.get(field, ""), value) for field, fits, value in filters)
+            ]
+
+        return lru_cache(maxsize=64)(fitting)
 
     @cached_property
     def _products(self) -> list[tuple[dict[str, str], str]]:

@@ -2,21 +2,36 @@
 
 hypercorn lets a connection that its client has closed lie (CLOSE-WAIT) until a quiet one's time is over, waits for the
 rest of a request without end, and never notices a client whose machine has vanished.
+
+One that is to become a WebSocket for somebody else's hands (`base.upgrades`: the data channel of a session) is given
+away once its client has said its first word: this server then has no part in it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import socket
+from http import HTTPStatus
+from typing import Any
 
 import h11
 from hypercorn.asyncio.tcp_server import MAX_RECV, TCPServer
 from hypercorn.events import Closed, RawData
 
+from localcloud.base import upgrades
+from localcloud.base.upgrades import Taker, Upgrade
+from localcloud.machine.guest import websocket
 from localcloud.patches import HYPERCORN
+
+log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 75
 """How long a connection is kept on which nothing is asked, and how long the rest of a request is waited for."""
+OPENING_SECONDS = 10
+"""How long the first word of a WebSocket is waited for."""
+LONGEST_HEAD = 1 << 16
 VANISHED = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, IDLE_SECONDS),
@@ -27,10 +42,14 @@ VANISHED = (
 """With these the kernel ends the connection of a client that no packet reaches any more, such as a cut host."""
 
 
+NOT_THAT = (1008).to_bytes(2, "big") + b"not with that token"
+
+
 class Connection(TCPServer):
     """One client's. What it asked before it went is still done, and answered if it listens."""
 
     _is_read = True
+    _is_fresh = True
 
     async def run(self) -> None:
         """Until nothing is to be read, and all that was asked is done."""
@@ -44,10 +63,81 @@ class Connection(TCPServer):
                 data = await asyncio.wait_for(self.reader.read(MAX_RECV), self._patience())
             except (OSError, TimeoutError):
                 break
+            if self._is_fresh and await self._given_away(data):
+                return
+            self._is_fresh = False
             await self.protocol.handle(RawData(data))
         self._is_read = False
         await self.idle_task.stop()
         await self.protocol.handle(Closed())
+
+    async def _given_away(self, data: bytes) -> bool:
+        """Whether somebody else has this connection now, or has refused it: then it is of no more use."""
+        target = data.split(b" ", 2)[1:2]
+        taker = upgrades.taker(target[0].decode("latin-1")) if data.startswith(b"GET ") and target else None
+        if taker is None:
+            return False
+        await self.idle_task.stop()
+        try:
+            async with asyncio.timeout(OPENING_SECONDS):
+                await self._give_away(taker, data)
+        except (OSError, TimeoutError, websocket.WebSocketError, asyncio.IncompleteReadError) as error:
+            log.info("a connection for %s came to nothing: %r", target[0][:100], error)
+        self._is_read = False
+        self.writer.transport.abort()  # this process's hold of it, and no more
+        await self.protocol.handle(Closed())
+        return True
+
+    async def _give_away(self, taker: Taker, data: bytes) -> None:
+        while b"\r\n\r\n" not in data and len(data) < LONGEST_HEAD:
+            data += await self._more()
+        head, _, begun = data.partition(b"\r\n\r\n")
+        upgrade = upgrades.parse(head)
+        if upgrade is None:
+            await self._refuse(400, "this is for WebSockets")
+            return
+        refusal = await asyncio.to_thread(taker.refusal, upgrade)
+        if refusal is not None:
+            await self._refuse(refusal.status, refusal.message)
+            return
+        await self._accept(upgrade)
+        parser = websocket.Parser(begun)
+        word = next(parser.feed(b""), None)
+        while word is None or word[0] != websocket.TEXT:
+            word = next(parser.feed(await self._more()), None)
+        opening = word[1]
+        reader: Any = self.reader
+        reader._transport.pause_reading()
+        begun = parser.rest + bytes(reader._buffer)
+        connection = self.writer.get_extra_info("socket").dup()
+        if not await asyncio.to_thread(
+            taker.take, upgrade, opening.decode("utf-8", "replace"), connection, begun
+        ):
+            connection.close()
+            self.writer.write(websocket.encode(websocket.CLOSE, NOT_THAT))
+            await self.writer.drain()
+
+    async def _more(self) -> bytes:
+        data = await self.reader.read(MAX_RECV)
+        if not data:
+            raise ConnectionResetError("its client has gone")
+        return data
+
+    async def _accept(self, upgrade: Upgrade) -> None:
+        accepted = websocket.accept(upgrade.headers["sec-websocket-key"])
+        lines = ("HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade")
+        said = "\r\n".join((*lines, f"Sec-WebSocket-Accept: {accepted}", "", ""))
+        self.writer.write(said.encode())
+        await self.writer.drain()
+
+    async def _refuse(self, status: int, message: str) -> None:
+        body = json.dumps({"message": message}).encode()
+        reason = HTTPStatus(status).phrase
+        head = (
+            f"HTTP/1.1 {status} {reason}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        )
+        self.writer.write(f"{head}Connection: close\r\n\r\n".encode() + body)
+        await self.writer.drain()
 
     async def _idle_timeout(self) -> None:
         if self._is_read:  # else nobody would end the wait when the last answer is given

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from simulation.aws.api import Caller, Check, ServiceError
-from simulation.aws.parameters import not_simulated, only
+from simulation.aws.door.api import Caller, Check, ServiceError
+from simulation.aws.door.parameters import not_simulated, only
 from simulation.world.world import World
 
 MINUTE = timedelta(minutes=1)

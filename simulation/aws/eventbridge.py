@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from simulation.aws.api import ACCOUNT, PARTITION, REGION, Caller, Check, ServiceError
+from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Caller, Check, ServiceError
 from simulation.world.world import World
 
 Event = Mapping[str, Any]

@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from lambdas import settings
-from simulation.aws.api import Caller, Check, ServiceError
+from simulation.aws.door.api import Caller, Check, ServiceError
 from simulation.world.world import Planned, Process, World
 
 ASYNC_RETRY_SECONDS = (60.0, 120.0)
@@ -71,9 +71,15 @@ class Invocation:
     process: Process | None = None
     timeout: Planned | None = None
     requests: int = 0
+    asks: list[str] = field(default_factory=list)
+    """The operations of its requests."""
+    during: str = ""
+    """The states in which the yard's executions were when it began."""
+    heard: str = ""
+    """What the event that began it says, and in which role."""
     over: bool = False
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
         return f"{self.function.name.partition('-')[2]}#{self.number}"
 
@@ -81,10 +87,15 @@ class Invocation:
     def context(self) -> LambdaContext:
         return LambdaContext(self.function.name, self.name, arn_of(self.function.name))
 
+    @property
+    def event(self) -> str | None:
+        """The kind of event that it is about, where an event has begun it."""
+        return self.payload.get("detail-type")
+
     @functools.cached_property
     def about(self) -> str:
         """The same for all passes of a schedule, all signs of progress, all tries of a state."""
-        event = self.payload.get("detail-type")
+        event = self.event
         if event == "Scheduled Event" or self.payload.get("detail", {}).get("signal") == "progress":
             return f"{self.function.name} {event}"
         return f"{self.function.name} {dict(self.payload, token=None)}"

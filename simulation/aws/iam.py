@@ -26,8 +26,8 @@ from ministack.core.iam_evaluator import (
 )
 
 from localcloud.services.iam import variables
-from simulation.aws.api import ACCOUNT, REGION, Caller, Check, ServiceError
-from simulation.aws.parameters import not_simulated
+from simulation.aws.door.api import ACCOUNT, REGION, Caller, Check, ServiceError
+from simulation.aws.door.parameters import not_simulated
 
 Document = Mapping[str, Any]
 """A policy as JSON, without any Ref or Fn:: left in it."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from simulation.aws.api import Caller, Check, ServiceError
-from simulation.aws.parameters import not_simulated, only
+from simulation.aws.door.api import Caller, Check, ServiceError
+from simulation.aws.door.parameters import not_simulated, only
 from simulation.world.world import World
 
 MOST_SUBJECT = 100

@@ -8,8 +8,8 @@ from typing import Any
 
 from localcloud.base.facts import Facts
 from localcloud.base.price_list import ENDPOINTS, PriceList, PriceListError
-from simulation.aws.api import Caller, Check, ServiceError
-from simulation.aws.ec2.catalogue import shipped
+from simulation.aws.door.api import Caller, Check, ServiceError
+from simulation.aws.ec2.offered.catalogue import shipped
 
 
 @cache

@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote, unquote
 
-from simulation.aws.api import PARTITION, Caller, Check, ServiceError
-from simulation.aws.parameters import not_simulated, only
+from simulation.aws.door.api import PARTITION, Caller, Check, ServiceError
+from simulation.aws.door.parameters import not_simulated, only
 from simulation.world.world import World
 
 MOST_KEYS = 1000

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from simulation.aws.api import ACCOUNT, PARTITION, REGION, Caller, Check, ServiceError
+from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Caller, Check, ServiceError
 from simulation.aws.ec2 import arns
 from simulation.aws.ec2.model import Emit, Instance, Machines, Span
 from simulation.aws.ec2.service import Ec2
@@ -127,12 +127,17 @@ class Parameter:
     changed: datetime
 
 
+SHELL = "SSM-SessionManagerRunShell"
+"""The document of a session for which nobody names another."""
+
+
 @dataclass(frozen=True)
 class Session:
     id: str
     target: str
     owner: str
     began: datetime
+    document: str
 
 
 class Ssm:
@@ -222,8 +227,8 @@ class Ssm:
         elif host.instance.state in ("running", "stopping", "shutting-down"):
             say()
 
-    def open_session(self, instance_id: str, owner: str = "person") -> str:
-        session = Session(self.world.new_id(f"{owner}-"), instance_id, owner, self.world.now)
+    def open_session(self, instance_id: str, owner: str = "person", *, document: str = SHELL) -> str:
+        session = Session(self.world.new_id(f"{owner}-"), instance_id, owner, self.world.now, document)
         self.sessions[session.id] = session
         return session.id
 
@@ -524,6 +529,7 @@ class Ssm:
                 "Status": "Connected",
                 "StartDate": s.began,
                 "Owner": s.owner,
+                "DocumentName": s.document,
             }
             for s in rows
         ]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from simulation.aws.api import Caller, Check, ServiceError
+from simulation.aws.door.api import Caller, Check, ServiceError
+from simulation.aws.door.parameters import only
 from simulation.aws.iam import Iam
-from simulation.aws.parameters import only
 from simulation.world.world import World
 
 LONGEST_POLICY = 2048

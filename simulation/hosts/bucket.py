@@ -6,7 +6,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from simulation.aws.api import ServiceError
+from simulation.aws.door.api import ServiceError
 from training.host.bucket import Bucket
 
 TRIES = 6

@@ -23,4 +23,6 @@ class Delays:
     install: Range = (200.0, 500.0)
     test: Range = (100.0, 250.0)
     generalize: Range = (3.0, 10.0)
+    wipe: Range = (1.0, 4.0)
+    """From the tag that keeps a host to the last thing of its run that is gone."""
     shut_down: Range = (2.0, 8.0)

@@ -85,7 +85,7 @@ def _bake(machine: Machine, word: str, parameters: Parameters) -> Ending:
     run_id, uri = parameters["Run"][0], parameters["Recipe"][0]
     bucket = bucket_of(machine.ask, uri.removeprefix("s3://").partition("/")[0])
     try:
-        recipe = json.loads(as_admitted(bucket.read(bucket.key_of(uri)), parameters["Sha256"][0]))
+        recipe = json.loads(as_admitted(bucket.read(bucket.of(uri)[1]), parameters["Sha256"][0]))
         known = machine.disk.done.get((word, run_id))
         if known is None:
             does = _install if word == "install" else _test

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from simulation.aws.api import ServiceError
+from simulation.aws.door.api import ServiceError
 from simulation.hosts import gpus
 from simulation.hosts.bucket import Unreachable, patient
 from simulation.hosts.delays import Delays, Range
@@ -114,6 +114,11 @@ class Disk:
     generalized: bool = False
     is_full: bool = False
 
+    def wipe(self) -> None:
+        """Of all that is a run's."""
+        self.state, self.job = None, {}
+        self.clusters, self.checkpoints, self.restores = {}, set(), set()
+
 
 class Machine:
     """`number`: the how-manieth of all. Everything it does is drawn from its own chance."""
@@ -138,6 +143,7 @@ class Machine:
         self.life: Life | None = None
         self._chance = site.world.chance(f"host/{self.instance}")
         self._flows: list[Flow] = []
+        self._of_life: list[Flow] = []
         self._kept: dict[str, tuple[str, Mapping[str, Sequence[str]], Done]] = {}
         self._ahead = timedelta()
         self._ask, self._ask_as_run = patient(host.aws), patient(host.aws_as_run)
@@ -173,10 +179,27 @@ class Machine:
         return self._ask_as_run(self.credentials["AccessKeyId"], service, operation, **request)
 
     def flow(self, steps: Steps, what: str) -> Flow:
+        """Of what lives on it."""
+        self._of_life = [flow for flow in self._of_life if not flow.ended]
+        flow = self._own_flow(steps, what)
+        self._of_life.append(flow)
+        return flow
+
+    def _own_flow(self, steps: Steps, what: str) -> Flow:
+        """Of the machine itself, and of Systems Manager's agent."""
         self._flows = [flow for flow in self._flows if not flow.ended]
         flow = Flow(self.world, steps, lambda: self.is_frozen, what)
         self._flows.append(flow)
         return flow
+
+    def begin_anew(self) -> None:
+        """The agent's process has nothing of a run in it any more: what lives there now, its tags say."""
+        for flow in self._of_life:
+            flow.end()
+        self._of_life = []
+        self.program = self.credentials = None
+        self.life = self.site.life_of(self)
+        self._own_flow(self.life.live(), f"{self.instance} begins anew")
 
     def note(self, what: str, **details: Any) -> None:
         self.world.note(self.instance, what, **details)
@@ -206,7 +229,7 @@ class Machine:
     def power_off(self, reason: str) -> None:
         """By itself; the rest is EC2's."""
         self.note("powers off", reason=reason)
-        self.flow(self._going_down(self.host.power_off), f"{self.instance} powers off")
+        self._own_flow(self._going_down(self.host.power_off), f"{self.instance} powers off")
 
     def is_busy(self, busy: bool) -> None:
         if self.load.at(self.world.now) is not None:
@@ -227,7 +250,7 @@ class Machine:
             return
         self.is_on, self.is_frozen, self.is_up = True, False, False
         self.note("boots")
-        self.flow(self._boot(), f"{self.instance} boots")
+        self._own_flow(self._boot(), f"{self.instance} boots")
 
     def shut_down(self, down: Callable[[], None]) -> None:
         """In good order; `down` is called when its power is off, as EC2 takes it after two minutes at the latest."""
@@ -236,7 +259,7 @@ class Machine:
             return
         what = f"{self.instance} is forced off"
         self._forced = self.world.after(FORCED_SECONDS, lambda: self._off(down), what=what)
-        self.flow(self._going_down(down), f"{self.instance} goes down")
+        self._own_flow(self._going_down(down), f"{self.instance} goes down")
 
     def cut_power(self) -> None:
         self._off(lambda: None)
@@ -253,7 +276,7 @@ class Machine:
         """A document of Systems Manager. Nobody is answered by a host that hangs or is cut off for good."""
         self._kept[command_id] = (document, parameters, done)
         if self.is_registered and not self.is_cut_off:
-            self.flow(self._obey(command_id), f"{self.instance} {document}")
+            self._own_flow(self._obey(command_id), f"{self.instance} {document}")
 
     def withdraw(self, command_id: str) -> None:
         """Systems Manager has given it up."""
@@ -318,7 +341,7 @@ class Machine:
         if gpus.has_gpus(self.host.metadata.instance_type) and self.site.has_agent(self.host):
             self.publish()
         if self.site.knows_systems_manager(self.host):
-            self.flow(self._register(), f"{self.instance} registers")
+            self._own_flow(self._register(), f"{self.instance} registers")
         yield self.draw(self.delays.agent)
         self.life = self.site.life_of(self)
         yield from self.stage("boot", "after")
@@ -359,7 +382,7 @@ class Machine:
 
     def _deliver_kept(self) -> None:
         for command_id, (document, _, _) in self._kept.items():
-            self.flow(self._obey(command_id), f"{self.instance} {document}")
+            self._own_flow(self._obey(command_id), f"{self.instance} {document}")
 
     def _going_down(self, down: Callable[[], None]) -> Steps:
         if self.life:

@@ -7,9 +7,10 @@ import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from simulation.aws.api import ServiceError
+from simulation.aws.door.api import ServiceError
 from simulation.hosts import documents
 from simulation.hosts.agent.agent import Agent, with_a_lease
+from simulation.hosts.agent.waiting import Waiting
 from simulation.hosts.bucket import Unreachable
 from simulation.hosts.delays import Delays
 from simulation.hosts.faults import Fault, OnWord, Strike, Struck, When
@@ -19,8 +20,9 @@ from simulation.hosts.machine import Life, Machine
 from simulation.hosts.quiet import Bare, Builder, Quiet
 from simulation.hosts.surroundings import CommandEnd, Done, Host
 from simulation.world.world import World
-from training.host.agent.hold import entry_of
+from training.host.agent.deadlines.hold import entry_of
 from training.host.cluster import Cluster
+from training.host.pool.tag import warm_of
 
 
 def is_of_yard(host: Host) -> bool:
@@ -166,6 +168,11 @@ class Machines:
     def machine(self, instance_id: str) -> Machine:
         return self._machines[instance_id]
 
+    def role_of(self, instance_id: str) -> str:
+        """`worker` in the attempt that it is or was in last; empty before the first, or when it is gone."""
+        machine = self._machines.get(instance_id)
+        return machine.role.partition("-")[0] if machine else ""
+
     # ---- faults
 
     def at(
@@ -192,6 +199,8 @@ class Machines:
 
     def life_of(self, machine: Machine) -> Life:
         """What runs there, by its tags."""
+        if warm_of(machine.host.metadata.tags()) and self.has_agent(machine.host):
+            return Waiting(machine, machine.identity())
         identity = with_a_lease(machine.identity(), machine.now())
         kind = identity.tags.get("trainyard:kind")
         if kind == "bake":

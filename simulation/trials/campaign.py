@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import multiprocessing
 import os
@@ -16,11 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
 from simulation import detection, timeline
-from simulation.faults import EventFault, Fault, Kind, Plan, singles
+from simulation.faults import EventFault, Fault, Kind, Place, Plan, like_others, singles
 from simulation.scenarios import SCENARIOS
 from simulation.story import Story, follow
 from simulation.timeline import Line
@@ -30,7 +32,7 @@ from simulation.trials.process import MOST_CPU_SECONDS, TooLong
 from simulation.trials.trial import CLEAN_SEED, SIMULATOR, BadInputError, Finding, Trial, Violation, parse
 from simulation.world.world import BEGINNING, Entry
 
-MOST_BRANCHES = 24
+MOST_BRANCHES = 64
 """Of one world. More would cost less, and make who waits for the end of what goes on wait longer."""
 RECOVERS = {
     "train": "train: host host-1 after progress #2: dies",
@@ -89,7 +91,7 @@ def tried(assembly: Path, trial: Trial, *, in_full: bool = False) -> Told:
 def branched(assembly: Path, trials: Sequence[Trial]) -> list[Finding]:
     """Of worlds of one scenario and seed, each a fork of their clean world: what `tried` finds, for less."""
     _load(assembly, trials[0].scenario)
-    forks = Forks(trials)
+    forks = Forks[Finding](trials)
     told: Told | None = None
     try:
         told = _followed(assembly, trials[0].only(()), forks)
@@ -97,9 +99,17 @@ def branched(assembly: Path, trials: Sequence[Trial]) -> list[Finding]:
         pass
     finally:
         if forks.asked:
-            forks.answer(told.finding if told else None)
+            forks.answer(dataclasses.replace(told.finding, cpu=time.process_time()) if told else None)
     process.tidy()
-    return [*forks.findings, *(tried(assembly, trial).finding for trial in forks.left)]
+    heard = [
+        _died(trial, answer) if isinstance(answer, int) else answer for trial, answer in forks.answers.items()
+    ]
+    return [*heard, *(tried(assembly, trial).finding for trial in forks.left)]
+
+
+def _died(trial: Trial, code: int) -> Finding:
+    said = f"its process ended with {code} and said nothing"
+    return Finding(trial, violations=(Violation(SIMULATOR, said, 0.0),))
 
 
 @functools.cache
@@ -214,6 +224,16 @@ def read_trace(path: Path) -> tuple[str, list[str]]:
 
 # ----------------------------------------------------------------------------------------------------- what is tried
 
+
+@dataclass(frozen=True)
+class Clean:
+    """A scenario's world without faults: the faults that its places allow, and which of these are like others."""
+
+    finding: Finding
+    faults: tuple[Fault, ...] = ()
+    like_others: frozenset[Place] = frozenset()
+
+
 Spaces = Mapping[str, tuple[Fault, ...]]
 """By scenario: every single fault at every place that its clean world passes."""
 
@@ -227,6 +247,31 @@ def of_kinds(spaces: Spaces, kinds: Iterable[Kind]) -> Spaces:
     wanted = set(kinds)
     left = {name: tuple(fault for fault in faults if fault.kind in wanted) for name, faults in spaces.items()}
     return {name: faults for name, faults in left.items() if faults}
+
+
+def its_own(spaces: Spaces) -> Spaces:
+    """Of a scenario that begins, or ends, like another one the faults from the first place of its own up to the last,
+    whatever their kind."""
+    found = {}
+    for name, faults in spaces.items():
+        scenario = SCENARIOS[name]
+        own = itertools.dropwhile(partial(_is_before, scenario.since), faults)
+        found[name] = tuple(
+            itertools.takewhile(partial(_is_before, scenario.until), own) if scenario.until else own
+        )
+    return found
+
+
+def _is_before(place: str, fault: Fault) -> bool:
+    return not fault.place.startswith(place)
+
+
+def one_of_each(spaces: Spaces, clean: Mapping[str, Clean]) -> Spaces:
+    """Without the faults at places that are like others, which stay."""
+    return {
+        name: tuple(each for each in faults if (each.kind, each.place) not in clean[name].like_others)
+        for name, faults in spaces.items()
+    }
 
 
 def each_single(spaces: Spaces) -> list[Trial]:
@@ -328,8 +373,8 @@ class Cores:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def clean(self, scenarios: Iterable[str]) -> dict[str, tuple[Finding, tuple[Fault, ...]]]:
-        """The clean world of each, and the faults that its places allow."""
+    def clean(self, scenarios: Iterable[str]) -> dict[str, Clean]:
+        """The clean world of each."""
         names = list(scenarios)
         return dict(zip(names, self._all(_clean, names), strict=True))
 
@@ -382,9 +427,11 @@ def _find(branches: Branches) -> list[Finding]:
     return branched(_ASSEMBLY[0], branches.trials)
 
 
-def _clean(scenario: str) -> tuple[Finding, tuple[Fault, ...]]:
+def _clean(scenario: str) -> Clean:
     told = tried(_ASSEMBLY[0], Trial(scenario, seed=CLEAN_SEED))
-    return told.finding, space_of(told.story) if told.story else ()
+    if told.story is None:
+        return Clean(told.finding)
+    return Clean(told.finding, space_of(told.story), like_others(told.story.places))
 
 
 def _late_news(recovers: str) -> list[Trial]:

@@ -1,26 +1,33 @@
-"""Worlds of one scenario and seed are one world until the first of their faults strikes: there its process forks."""
+"""Worlds of one scenario and seed are one world until the first of their faults strikes: there its process forks, and
+the child tells what came of its own."""
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import os
 import random
-import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import NoReturn
+from typing import Generic, NoReturn, TypeVar, cast
 
-from simulation.faults import Fault, Kind, Plan
+from simulation.faults import Fault, Kind, Passed, Plan
+from simulation.scenarios import Scenario
+from simulation.story import Story, follow
+from simulation.template import YardTemplate
 from simulation.trials import process
-from simulation.trials.trial import SIMULATOR, Finding, Trial, Violation
+from simulation.trials.trial import CLEAN_SEED, Trial
+from simulation.yard import Yard
+
+Answer = TypeVar("Answer")
 
 
 class AllTold(BaseException):
     """Nobody needs the rest of this world. No `except Exception` on the way holds it."""
 
 
-class Forks(Plan):
+class Forks(Plan, Generic[Answer]):
     """Nothing goes wrong here; where it would in the world of a trial, a child goes on as that world.
 
     The process waits for each child: of its worlds one runs at a time.
@@ -30,12 +37,12 @@ class Forks(Plan):
         super().__init__()
         self.left = list(trials)
         """This world has not come to any of their faults yet."""
-        self.findings: list[Finding] = []
-        """Of the children."""
+        self.answers: dict[Trial, Answer | int] = {}
+        """Of the children; the exit code of one that said nothing."""
         self.asked: Connection | None = None
-        """Of a child: where its finding is waited for."""
+        """Of a child: where its answer is waited for."""
 
-    def at(self, kind: Kind, place: str) -> list[Fault]:
+    def at(self, kind: Kind, place: str, passed: Passed | None = None) -> list[Fault]:
         here = [
             trial
             for trial in self.left
@@ -44,16 +51,16 @@ class Forks(Plan):
         for trial in here:
             self.left.remove(trial)
             if self._forks(trial):
-                return super().at(kind, place)
+                return super().at(kind, place, passed)
         if here and not self.left:
             raise AllTold
-        return super().at(kind, place)
+        return super().at(kind, place, passed)
 
-    def answer(self, finding: Finding | None) -> NoReturn:
+    def answer(self, answer: Answer | None) -> NoReturn:
         """The last that a child does."""
         try:
-            if self.asked and finding:
-                self.asked.send(dataclasses.replace(finding, cpu=time.process_time()))
+            if self.asked and answer is not None:
+                self.asked.send(answer)
         finally:
             os._exit(0)
 
@@ -70,16 +77,39 @@ class Forks(Plan):
             self.take(trial.faults)
             return True
         writes.close()
-        try:
-            finding = reads.recv()
-        except EOFError:
-            finding = None
+        answer: Answer | None = None
+        with contextlib.suppress(EOFError):
+            answer = reads.recv()
         _, status = os.waitpid(child, 0)
-        self.findings.append(finding or _died(trial, os.waitstatus_to_exitcode(status)))
+        self.answers[trial] = os.waitstatus_to_exitcode(status) if answer is None else answer
         return False
 
 
-def _died(trial: Trial, code: int) -> Finding:
-    return Finding(
-        trial, violations=(Violation(SIMULATOR, f"its process ended with {code} and said nothing", 0.0),)
-    )
+def told(
+    template: YardTemplate,
+    scenario: Scenario,
+    faults: Iterable[Fault],
+    look: Callable[[Story], Answer],
+    *,
+    at_end: Callable[[Yard], object] = lambda yard: None,
+) -> dict[Fault, Answer]:
+    """What `look` finds in the story of each of these faults alone. Raises RuntimeError for a world that told none."""
+    trials = {Trial(scenario.name, (fault,)): fault for fault in faults}
+    forks = Forks[Answer](list(trials))
+    found: Answer | None = None
+    try:
+        found = look(follow(template, scenario, forks, seed=CLEAN_SEED, at_end=at_end))
+    except AllTold:
+        pass
+    except Exception:
+        if forks.asked:
+            traceback.print_exc()
+        else:
+            raise
+    finally:
+        if forks.asked:
+            forks.answer(found)
+    silent = [str(trial) for trial in trials if isinstance(forks.answers.get(trial), int | None)]
+    if silent:
+        raise RuntimeError(f"nothing was heard of {'; '.join(silent)}")
+    return {fault: cast(Answer, forks.answers[trial]) for trial, fault in trials.items()}

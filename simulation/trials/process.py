@@ -16,7 +16,7 @@ from typing import NoReturn
 from greenlet import GreenletExit
 
 from simulation import template
-from simulation.aws.botocore_door import DOOR
+from simulation.aws.door.botocore_door import DOOR
 from simulation.aws.functions import ENVIRONMENTS
 from simulation.template import YardTemplate
 from simulation.world.clock import CLOCK

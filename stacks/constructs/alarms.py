@@ -10,7 +10,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from stacks.constructs.metrics import measured
-from trainyard.core.model.metrics import Metric
+from trainyard.core.model.yard.metrics import Metric
 
 
 class Alarms:

@@ -14,6 +14,7 @@ from lambdas.core.capacity import initialization
 from lambdas.core.edges.events import OF_HOSTS
 from stacks.constructs.acknowledge import acknowledge
 from stacks.constructs.permissions import YARD_TAG
+from trainyard.core.model.yard.data_buckets import DataBucket
 
 OF_ITSELF = f"{OF_HOSTS}${{aws:userid}}"
 """What a host puts on the yard's bus comes from it and no other: IAM knows a host as `<id of its role>:<instance>`."""
@@ -43,15 +44,20 @@ class HostRole(iam.Role):
         self.profile = iam.CfnInstanceProfile(self, "Profile", roles=[self.role_name])
 
 
-def only_from(role: iam.Role, vpc: str | None, bucket: s3.IBucket) -> None:
-    """What it may in the bucket it may through that VPC's endpoint for S3: its credentials are of no use elsewhere. A
-    key that a request lacks is not equal to anything (IAM User Guide, "Condition operators")."""
+def only_from(role: iam.Role, vpc: str | None, bucket: s3.IBucket, *others: DataBucket) -> None:
+    """What it may in these buckets it may through that VPC's endpoint for S3: its credentials are of no use elsewhere.
+    A key that a request lacks is not equal to anything (IAM User Guide, "Condition operators")."""
     if vpc:
+        read = [f"arn:{cdk.Aws.PARTITION}:s3:::{each}" for each in sorted({other.name for other in others})]
         role.add_to_policy(
             iam.PolicyStatement(
                 effect=iam.Effect.DENY,
                 actions=["s3:*"],
-                resources=[bucket.bucket_arn, bucket.arn_for_objects("*")],
+                resources=[
+                    bucket.bucket_arn,
+                    bucket.arn_for_objects("*"),
+                    *(each for name in read for each in (name, f"{name}/*")),
+                ],
                 conditions={"StringNotEquals": {"aws:SourceVpc": vpc}},
             )
         )

@@ -2,7 +2,7 @@
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from trainyard.core.model.metrics import NAMESPACE, Metric
+from trainyard.core.model.yard.metrics import NAMESPACE, Metric
 
 
 def measured(

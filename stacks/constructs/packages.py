@@ -28,12 +28,15 @@ SOFTWARE = (
     "trainyard/archives.py",
     "trainyard/hold.py",
     "trainyard/locks.py",
+    "trainyard/notebook",
     "trainyard/runtime",
     "requirements-host.txt",
     "requirements-host-local.txt",
     "locks/requirements-host.txt",
     "locks/requirements-host-local.txt",
     "locks/requirements-host-tf-keras.txt",
+    "requirements-jupyter.txt",
+    "locks/requirements-jupyter.txt",
 )
 """What a bake installs on the builder, of `trainyard` what is for hosts; the local lists are for base images without a
 GPU."""
@@ -56,7 +59,7 @@ def functions_folder() -> Path:
 
 
 def software_folder() -> Path:
-    """The packages `training` and `trainyard.runtime` and the lists of what they need."""
+    """The packages `training`, `trainyard.notebook` and `trainyard.runtime` and the lists of what they need."""
     return _copied("software", SOFTWARE)
 
 

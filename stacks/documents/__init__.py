@@ -1,5 +1,7 @@
 """The SSM documents of the yard, one YAML file each: what may be run on a host, and with which parameters.
 
+Those with steps are commands, which functions send; one with a `sessionType` is for a person's session.
+
 A line `#{name}` stands for the lock of that name: what there is no other way to tell a host by, yet.
 """
 
@@ -20,12 +22,13 @@ class Document(ssm.CfnDocument):
     """The document `<yard>-<word>`, from `<word>.yaml`. A change makes a new version, which is the default at once."""
 
     def __init__(self, scope: Construct, word: str, *, yard: str) -> None:
+        content = yaml.safe_load(text_of(word))
         super().__init__(
             scope,
             f"{word.capitalize()}Document",
             name=f"{yard}-{word}",
-            content=yaml.safe_load(text_of(word)),
-            document_type="Command",
+            content=content,
+            document_type="Session" if "sessionType" in content else "Command",
             document_format="YAML",
             target_type="/AWS::EC2::Instance",
             update_method="NewVersion",

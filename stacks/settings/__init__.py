@@ -6,7 +6,8 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from stacks.settings.context import CALLED, DAYS, READERS
-from trainyard.core.model.policy import Policy
+from trainyard.core.model.yard.data_buckets import DataBucket
+from trainyard.core.model.yard.policy import Policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +67,13 @@ class YardSettings:
     """The most that a job may allow its run to cost (limits.dollars); 0: no limit."""
     most_runs: int = 20
     """How many training runs there are at once; 0: no limit."""
+    data_buckets: tuple[DataBucket, ...] = ()
+    """Other buckets, or folders of them, that jobs may name in `data` and `program.source`; runs may read there what
+    their job names, and nobody may write."""
     most_hosts: int = 64
     """How many hosts training runs may have at once, all together; 0: no limit."""
+    most_pool_hosts: int = 8
+    """How many hosts of runs that have ended may wait for other runs at once (a job's `pool`); 0: none."""
     when_full: str = "wait"
     """What a run does then: `wait` for a place as long as its job says (limits.wait_minutes), or end (`refuse`)."""
 

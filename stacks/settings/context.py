@@ -5,8 +5,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from trainyard.core.model import policy
-from trainyard.core.model.policy import Policy
+from trainyard.core.model.yard import data_buckets, policy
+from trainyard.core.model.yard.data_buckets import DataBucket
+from trainyard.core.model.yard.policy import Policy
 from trainyard.core.values.validation import InputFaults, shown
 
 Reader: TypeAlias = Callable[[str, object], Any]
@@ -82,6 +83,11 @@ def _policy(key: str, given: object) -> Policy:
     return found
 
 
+def _data_buckets(key: str, given: object) -> tuple[DataBucket, ...]:
+    say = "say buckets or folders of them, like corpus,shared/images/=arn:aws:kms:..., or nothing"
+    return tuple(DataBucket.of(each) for each in _several(data_buckets.PLACE, say)(key, given))
+
+
 TEXT = _matches(r"(?s).*", "")
 COUNT = _matches(r"0*[1-9]\d*", "say a whole number above zero", to=int)
 
@@ -110,6 +116,8 @@ READERS: Mapping[str, Reader] = {
     "most_dollars_per_run": _matches(*DOLLARS, to=float),
     "most_runs": _matches(*NUMBER, to=int),
     "most_hosts": _matches(*NUMBER, to=int),
+    "most_pool_hosts": _matches(r"0*(\d|1[0-6])", "say 0 to 16 hosts; 0 for none", to=int),
+    "data_buckets": _data_buckets,
     "when_full": _matches("wait|refuse", "say wait or refuse"),
 }
 """How each setting is read, by what context calls it."""

@@ -8,8 +8,9 @@ from constructs import Construct
 from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue, after_execution
 from stacks.constructs.function import FunctionFactory
-from stacks.constructs.permissions.hosts import end_hosts
+from stacks.constructs.permissions.hosts import end_hosts, mark_hosts
 from stacks.constructs.workflow import Workflow, callers
+from trainyard.core.model.yard import warm
 
 
 class Release(Construct):
@@ -17,10 +18,12 @@ class Release(Construct):
 
     def __init__(self, scope: cdk.Stack, factory: FunctionFactory) -> None:
         super().__init__(scope, "Release")
-        self.function = factory.make(self, "release", minutes=2)
+        most = str(factory.settings.most_pool_hosts)
+        self.function = factory.make(self, "release", minutes=2, MOST_POOL_HOSTS=most)
         role = self.function.its_role
-        permissions.use_ledger(role, factory.table, "Query", "PutItem", "UpdateItem")
+        permissions.use_ledger(role, factory.table, "GetItem", "Query", "PutItem", "UpdateItem")
         end_hosts(role, factory.settings.yard)
+        mark_hosts(role, factory.settings.yard, warm.TAG)
         permissions.anywhere(role, "ec2:DescribeInstances")
 
     def rules(self, queue: DeadLetterQueue, workflows: Sequence[Workflow]) -> None:

@@ -9,13 +9,19 @@ from lambdas.core.patrol import hold
 from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue, rule
 from stacks.constructs.function import FunctionFactory
+from stacks.constructs.names import by_name
 from stacks.constructs.permissions.hosts import command_hosts, mark_hosts
 from stacks.constructs.workflow import Workflow
 from stacks.documents import Document
 from stacks.workflows.train.host import RunRole, TrainingHost
+from trainyard.core.model.yard import warm
 
 OWN = ("HostSignal", "PersonAsks")
 """The rules of the yard's own bus."""
+STARTED = ("launch", "snapshot")
+"""For people's dev hosts: brought up, and made an image."""
+CALLED = ("train-launch", "release")
+"""For runs that may have more workers than they have: to launch more, and to end those that do not get ready."""
 
 
 class Signal(Construct):
@@ -40,15 +46,25 @@ class Signal(Construct):
         function.add_environment("RUN_ROLE", run_role.role_arn)
         permissions.answer_tasks(role, "Success", "Failure", "Heartbeat")
         permissions.anywhere(
-            role, "ssm:DescribeInstanceInformation", "ssm:ListCommandInvocations", "ec2:DescribeInstances"
+            role,
+            "ssm:DescribeInstanceInformation",
+            "ssm:ListCommandInvocations",
+            "ec2:DescribeInstances",
+            "ec2:DescribeImages",
         )
         train.machine.stop_executions(role)
         command_hosts(role, stop.document_arn, yard)
-        mark_hosts(role, yard, hold.TAG)
+        mark_hosts(role, yard, hold.TAG, warm.TAG)
         permissions.read_objects(role, factory.bucket, "runs/")
         permissions.list_objects(role, factory.bucket, "runs/")
         permissions.write_objects(role, factory.bucket, "runs/*/order.json", "credentials/")
-        permissions.use_ledger(role, factory.table, "GetItem", "Query", "PutItem", "UpdateItem")
+        permissions.use_ledger(role, factory.table, "GetItem", "Query", "PutItem", "UpdateItem", "DeleteItem")
+        starts = {word: by_name(self, "states", "stateMachine", f"{yard}-{word}") for word in STARTED}
+        permissions.allow(role, ["states:StartExecution"], [*starts.values()])
+        for word, machine in starts.items():
+            function.add_environment(f"{word.upper()}_STATE_MACHINE_ARN", machine)
+        called = [by_name(self, "lambda", "function", f"{yard}-{word}") for word in CALLED]
+        permissions.allow(role, ["lambda:InvokeFunction"], called)
         for name, description, pattern in _reports(yard):
             rule(
                 scope,
@@ -65,7 +81,11 @@ def _reports(yard: str) -> list[tuple[str, str, events.EventPattern]]:
     """By the rule's name. Hosts report and people ask on the yard's own bus, AWS reports on the account's."""
     return [
         ("HostSignal", "A host reports how it is", events.EventPattern(source=events.Match.prefix(OF_HOSTS))),
-        ("PersonAsks", "A person stops a run", events.EventPattern(source=events.Match.prefix(OF_PEOPLE))),
+        (
+            "PersonAsks",
+            "A person stops a run, or wants a dev host",
+            events.EventPattern(source=events.Match.prefix(OF_PEOPLE)),
+        ),
         (
             "SpotInterruption",
             "EC2 takes a spot host back in two minutes",

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from lambdas.aws.ledger import Ledger, event_row, run_row
+from lambdas.aws.dynamodb.ledger import Ledger, event_row, run_row
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, answering, eventually, free_port
 from trainyard.core.model.errors import ServiceUnavailable
 from trainyard.core.model.timeline import Entry, Source

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.recorded import CONTEXT
 from lambdas import settings
-from lambdas.aws.ledger import Ledger
+from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.handlers import release
 from lambdas.handlers.bake import admit as bake_admit
@@ -35,7 +35,9 @@ NAMES: dict[str, Any] = {
     "most_dollars_per_run": 500.0,
     "most_runs": 20,
     "most_hosts": 64,
+    "most_pool_hosts": 8,
     "when_full": "wait",
+    "data_buckets": (),
     "subnet_ids": (),
     "topic_arn": "nobody is told",
     "resume_document": "none",

@@ -10,6 +10,7 @@ import yaml
 from tests.contract.conftest import FACTS, REGION, Cloud, Credentials, free_port
 from trainyard.client import Session
 from trainyard.client.upkeep.preflight import Need, Needs, Network, Row, Verdict, look, request_increases
+from trainyard.core.model.yard.data_buckets import DataBucket
 
 SPOT, ON_DEMAND = "L-3819A6DF", "L-DB2E81BA"
 NEEDS = Needs(
@@ -140,3 +141,19 @@ def test_whoever_is_told_of_nothing_is_told_so(cloud: Cloud) -> None:
     assert "-c notify=" in nobody.next_step
     somebody = about("notices", cloud, replace(NEEDS, notify="ops@example.com"))
     assert (somebody.found, somebody.next_step) == ("mailed to ops@example.com", "")
+
+
+def test_other_buckets_that_runs_are_to_read_are_looked_at(cloud: Cloud) -> None:
+    s3 = cloud.client("s3")
+    s3.create_bucket(Bucket="a-corpus")
+    s3.put_object(Bucket="a-corpus", Key="images/a.npz", Body=b"a")
+    buckets = [DataBucket("a-corpus", "images/"), DataBucket("a-corpus", "words/"), DataBucket("no-corpus")]
+    seen = look(session(cloud), replace(NEEDS, data_buckets=buckets))
+    found = {
+        row.subject: (row.verdict, row.found) for row in seen.rows if row.subject.startswith("data bucket")
+    }
+    assert found == {
+        "data bucket s3://a-corpus/images/": (Verdict.READY, "there, and not empty"),
+        "data bucket s3://a-corpus/words/": (Verdict.SHORT, "nothing is there"),
+        "data bucket s3://no-corpus/": (Verdict.SHORT, "there is no such bucket"),
+    }

@@ -17,6 +17,10 @@ from demo.local import ROOT, Cloud, port_for
 from tests.e2e.runs import Runs
 from trainyard.client import Yard
 
+OTHER_BUCKET = "open-data-of-somebody"
+READS = f"{OTHER_BUCKET}/digits/"
+"""The folder of it that the yard reads."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
@@ -47,7 +51,8 @@ def runs(cloud: Cloud) -> Runs:
 
 
 def cloud_in(state: Path) -> Cloud:
-    return Cloud(state, port_for(0), Path(__file__).with_name("facts.yaml"))
+    reads = ("-c", f"data_buckets={READS}")
+    return Cloud(state, port_for(0), Path(__file__).with_name("facts.yaml"), reads)
 
 
 def furnished(cloud: Cloud) -> Yard:

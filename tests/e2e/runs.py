@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks import quick
 from demo.local import Cloud
-from lambdas.aws.ledger import PRICES
+from lambdas.aws.dynamodb.ledger import PRICES
 from trainyard.client import Run, Yard
 from trainyard.client.jobs import submission
 from trainyard.client.jobs.submission import Upload

@@ -137,6 +137,11 @@ STAYS = (
         "TensorFlow's workers report their steps, as the simulated ones do; of the quick program the chief alone does",
     ),
     Stays(
+        r"interrupted: (timeline of worker-1: only .*: stopped \(attempt 2\): told to leave \[\]|rows: only .*: host#: "
+        r"address, attempt=1, .*, stopped=[12], stopped_at, )",
+        "a worker that is at its last steps as the run ends is told to leave: chance, and its row has the attempt",
+    ),
+    Stays(
         r"(clean|refused): keys: .* attempts/1/words/worker-1|(interrupted|killed): keys: .* attempts/2/words/worker-1",
         "a worker that finishes says nothing; one that is at its last steps as the run ends is told to leave: chance",
     ),

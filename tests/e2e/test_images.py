@@ -75,7 +75,7 @@ def test_a_host_comes_back_with_its_files_in_another_zone_and_trains_again(runs:
     assert again.succeeded, again.why()
     host = again.summary["instance"]
     assert again.summary["zone"] == other
-    assert again.summary["connect"] == f"aws ssm start-session --target {host}"
+    assert again.summary["connect"] == f"trainyard shell {host}"
     assert shell(runs, host, f"cat {NOTES}") == "tuned by hand"
     shell(runs, host, f"echo 'and once more' >> {NOTES}")
 

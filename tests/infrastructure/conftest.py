@@ -24,6 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 ZONES = "us-east-1a,us-east-1b,us-east-1c"
 KEY = "arn:aws:kms:us-east-1:123456789012:key/9a746902-de65-49d8-9234-021e1480b584"
+OTHER_KEY = "arn:aws:kms:us-east-1:210987654321:key/11111111-de65-49d8-9234-021e1480b584"
 
 
 def synthesise(folder: Path, context: Mapping[str, Any]) -> Assembly:
@@ -51,12 +52,15 @@ def yard(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
 
 @pytest.fixture(scope="session")
 def private_yard(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    """A second one, with `-c yard=Other -c private=true -c disposable=true -c notify=someone`."""
+    """A second one, with `-c yard=Other -c private=true -c disposable=true -c notify=someone`, which bakes nothing when
+    it is deployed."""
     context = {
         "yard": "Other",
         "private": True,
         "disposable": True,
         "notify": "someone@example.org",
+        "bake_on_deploy": "false",
+        "bake_recipe": "mine",
         "zones": ZONES,
     }
     return synthesise(tmp_path_factory.mktemp("private"), context)
@@ -64,5 +68,6 @@ def private_yard(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
 
 @pytest.fixture(scope="session")
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    """One whose every secret is under a customer's key."""
-    return synthesise(tmp_path_factory.mktemp("keyed"), {"zones": ZONES, "kms_key": KEY})
+    """One whose every secret is under a customer's key; it reads other buckets, too."""
+    context = {"zones": ZONES, "kms_key": KEY, "data_buckets": f"corpus,shared/images/={OTHER_KEY}"}
+    return synthesise(tmp_path_factory.mktemp("keyed"), context)

@@ -84,23 +84,41 @@ def run_alone(asset_and_layer: tuple[Path, Path], program: str) -> str:
     return done.stdout
 
 
+IMPORTED = """
+import importlib, os, traceback
+import boto3
+print(boto3.__file__, len(sys.modules), flush=True)
+for name in {handlers!r}:
+    if os.fork() == 0:
+        try:
+            handler = importlib.import_module("lambdas.handlers." + name).handler
+            print(name, len(sys.modules) if callable(handler) else "is none", flush=True)
+        except BaseException as error:
+            print(name, repr(error), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+"""boto3, which every handler imports, and then each handler in a fork of its own."""
+
+
 @pytest.fixture(scope="module")
-def modules_of_boto3(asset_and_layer: tuple[Path, Path]) -> int:
-    return int(run_alone(asset_and_layer, "import boto3; print(len(sys.modules))"))
+def imported(asset_and_layer: tuple[Path, Path]) -> dict[str, str]:
+    """By handler how many modules there are then, or its error; first of all boto3's, by its path."""
+    program = f"exec({IMPORTED.format(handlers=HANDLERS)!r})"
+    lines = run_alone(asset_and_layer, program).splitlines()
+    return {name: said for name, _, said in (line.partition(" ") for line in lines)}
 
 
 @pytest.mark.parametrize("handler", HANDLERS)
 def test_a_handler_imports_with_nothing_but_its_asset_and_its_layer(
-    asset_and_layer: tuple[Path, Path], modules_of_boto3: int, handler: str
+    asset_and_layer: tuple[Path, Path], imported: dict[str, str], handler: str
 ) -> None:
     """And a cold start imports half as many modules again as boto3 does, at most: `make bench` has the seconds."""
     _, layer = asset_and_layer
-    loaded = run_alone(
-        asset_and_layer,
-        f"import lambdas.handlers.{handler} as it; assert callable(it.handler); print(len(sys.modules)); "
-        f"import boto3; assert boto3.__file__.startswith({str(layer)!r}), boto3.__file__",
-    )
-    assert int(loaded) <= 1.5 * modules_of_boto3
+    boto3, of_boto3 = next(iter(imported.items()))
+    assert boto3.startswith(str(layer))
+    assert imported[handler].isdigit(), imported[handler]
+    assert int(imported[handler]) <= 1.5 * int(of_boto3)
 
 
 def test_the_asset_holds_the_functions_and_nothing_else(asset_and_layer: tuple[Path, Path]) -> None:

@@ -8,8 +8,8 @@ import pytest
 from stacks.settings import YardSettings
 from tests.infrastructure.assembly import Assembly, Permission, text
 from tests.infrastructure.test_permissions import YARD, of, tagged
-from trainyard.core.model import policy
-from trainyard.core.model.policy import Policy
+from trainyard.core.model.yard import policy
+from trainyard.core.model.yard.policy import Policy
 
 
 def test_it_looks_every_minute_and_a_pass_that_fails_is_not_tried_again(yard: Assembly) -> None:
@@ -62,7 +62,9 @@ def test_it_touches_only_hosts_with_the_yards_tag(yard: Assembly, action: str) -
 
 def test_the_only_tag_it_writes_is_its_verdict(yard: Assembly) -> None:
     (permission,) = of(yard, "patrol", "ec2:CreateTags")
-    assert permission.when["ForAllValues:StringEquals"] == {"aws:TagKeys": ["trainyard:verdict"]}
+    assert permission.when["ForAllValues:StringEquals"] == {
+        "aws:TagKeys": ["trainyard:verdict", "trainyard:judged-by"]
+    }
 
 
 def on(permissions: list[Permission]) -> list[str]:
@@ -132,7 +134,13 @@ def test_a_policy_is_a_mapping_in_cdk_json_or_json_on_the_command_line() -> None
         ({"most_dollars_per_run": "-1"}, "context most_dollars_per_run='-1': say dollars"),
         ({"most_runs": "many"}, "context most_runs='many': say a whole number"),
         ({"most_hosts": 1.5}, "say a whole number; 0 for no limit"),
+        ({"most_pool_hosts": 17}, "context most_pool_hosts='17': say 0 to 16 hosts"),
+        ({"most_pool_hosts": -1}, "say 0 to 16 hosts"),
         ({"when_full": "queue"}, "context when_full='queue': say wait or refuse"),
+        ({"data_buckets": "Corpus"}, "context data_buckets='Corpus': say buckets or folders of them"),
+        ({"data_buckets": "corpus,corpus"}, "say buckets or folders of them"),
+        ({"data_buckets": "corpus/a*/"}, "say buckets or folders of them"),
+        ({"data_buckets": "corpus=alias/mine"}, "say buckets or folders of them"),
     ],
 )
 def test_a_wrong_policy_or_limit_is_refused_at_synth(context: dict[str, Any], says: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.infrastructure.assembly import Assembly, Permission, permissions_in, plain
 from trainyard import __version__
+from trainyard.cli.commands.yards import Level
 from trainyard.client.deployment import AS_TOLD
 
 PAGE = Path(__file__).parents[2] / "docs" / "permissions.md"
@@ -23,8 +24,8 @@ MOST_CHARACTERS = 6144
 
 
 def permissions(yard: Assembly, who: str) -> list[Permission]:
-    """An operator is a user, too."""
-    attached = ("user", "operator") if who == "operator" else (who,)
+    """As `trainyard yard grant` attaches policies: a user sits at dev hosts, and an operator is a user, too."""
+    attached = Level(who).policies
     return [each for policy in attached for each in permissions_in(document(yard, policy)["Statement"])]
 
 
@@ -77,11 +78,45 @@ def test_nobody_touches_what_the_yard_says_of_runs_or_what_it_is_made_of(yard: A
 
 
 @pytest.mark.parametrize("who", ["viewer", "user"])
-def test_only_an_operator_is_root_on_hosts(yard: Assembly, who: str) -> None:
+def test_only_an_operator_is_root_on_hosts_that_are_not_his_own(yard: Assembly, who: str) -> None:
     for each in permissions(yard, who):
         assert not (each.action == "s3:PutObject" and "images" in each.resource), each
         assert not (each.action == "states:StartExecution" and "BakeWorkflow" in each.resource), each
-        assert each.action not in ("ssm:StartSession", "ec2:TerminateInstances"), each
+        if each.resource.endswith((":instance/*", "::image/*", "::snapshot/*")):
+            assert who == "user", each
+            check_is_about_own_dev_hosts(each)
+
+
+def check_is_about_own_dev_hosts(each: Permission) -> None:
+    """Of the yard, by the tag of the owner, and a dev host: a run's hosts have its submitter in that tag, too."""
+    by = "ssm:resourceTag" if each.action.startswith("ssm:") else "aws:ResourceTag"
+    assert each.when["StringEquals"] == {
+        f"{by}/trainyard:yard": YARD,
+        f"{by}/trainyard:submitter": ["${aws:username}", "${aws:userid}"],
+    }
+    assert each.when["StringLike"] == {f"{by}/trainyard:dev": "?*"}
+    if each.action == "ec2:CreateTags":
+        assert each.when["ForAllValues:StringEquals"] == {"aws:TagKeys": ["trainyard:hold"]}
+
+
+def test_a_user_may_all_that_a_dev_host_needs_and_a_viewer_nothing(yard: Assembly) -> None:
+    about = (":instance/*", "::image/*", "::snapshot/*")
+    may = {
+        who: {each.action for each in permissions(yard, who) if each.resource.endswith(about)}
+        for who in ("viewer", "user")
+    }
+    assert may == {
+        "viewer": set(),
+        "user": {
+            "ec2:StartInstances",
+            "ec2:StopInstances",
+            "ec2:TerminateInstances",
+            "ec2:CreateTags",
+            "ssm:StartSession",
+            "ec2:DeregisterImage",
+            "ec2:DeleteSnapshot",
+        },
+    }
 
 
 @pytest.mark.parametrize("who", ["user", "operator"])
@@ -108,7 +143,29 @@ def test_hosts_are_the_yards_for_operators_too(yard: Assembly) -> None:
             assert "trainyard" in json.dumps(each.when), each
 
 
-@pytest.mark.parametrize("who", PEOPLE)
+def test_a_session_is_on_a_host_of_the_yard_and_by_a_document_that_is_named(yard: Assembly) -> None:
+    starts = [each for each in permissions(yard, "operator") if each.action == "ssm:StartSession"]
+    assert {each.resource.rpartition("/")[2] for each in starts} == {
+        "*",
+        "SSM-SessionManagerRunShell",
+        "AWS-StartPortForwardingSession",
+        "AWS-StartSSHSession",
+        "trainyard-command",
+    }
+    for each in starts:
+        assert bool(each.when) is each.resource.endswith(":instance/*")
+        account = ":{AWS::AccountId}:" in each.resource
+        assert account is not ("document/AWS-" in each.resource), each
+
+
+def test_sessions_are_resumed_and_ended_by_their_owner_alone(yard: Assembly) -> None:
+    for each in permissions(yard, "operator"):
+        if each.action in ("ssm:ResumeSession", "ssm:TerminateSession"):
+            owner = {"ssm:resourceTag/aws:ssmmessages:session-id": "${aws:userid}"}
+            assert each.when == {"StringEquals": owner}, each
+
+
+@pytest.mark.parametrize("who", [*PEOPLE, "dev"])
 def test_a_policy_is_no_longer_than_iam_takes(keyed: Assembly, who: str) -> None:
     """With a key of the customer's, which takes more words, in the region with the longest names."""
     text = json.dumps(plain(document(keyed, who)), separators=(",", ":"))
@@ -130,7 +187,7 @@ def test_the_yard_is_found_by_one_parameter_that_is_written_last(yard: Assembly)
     told = json.loads(plain(found.properties["Value"]))
     assert (told["version"], told["yard"], told["bus"]) == (__version__, "Trainyard", YARD)
     assert set(told["workflows"]) == {"train", "bake", "snapshot", "launch", "retire"}
-    assert set(told["policies"]) == set(PEOPLE)
+    assert set(told["policies"]) == {*PEOPLE, "dev"}
     assert set(AS_TOLD) | {"yard", "bucket"} <= set(told)
 
 

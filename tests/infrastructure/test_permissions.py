@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from policy_sentry.querying.actions import get_action_data
 
+from lambdas.core.run import pool
 from tests.infrastructure.assembly import Assembly, Permission, as_list, plain
+from tests.infrastructure.conftest import OTHER_KEY
 from trainyard.core.model.instance_types import all_types
 
 YARD = "trainyard"
@@ -106,7 +108,9 @@ def test_recover_decides_and_may_do_nothing(yard: Assembly) -> None:
 def test_only_release_patrol_and_the_fate_of_an_imaged_host_end_hosts(yard: Assembly) -> None:
     ending = {"ReleaseRole", "PatrolRole", "SnapshotFateRole"}
     assert yard.may("ec2:TerminateInstances") == yard.may("ec2:StopInstances") == ending
-    assert yard.may("ec2:ModifyInstanceAttribute") == ending
+    assert yard.may("ec2:ModifyInstanceAttribute") == ending | {
+        "LaunchConcludeRole"
+    }  # dev hosts keep their disk
     assert yard.may("ec2:StartInstances") == {"SnapshotFateRole", "SnapshotUndoRole"}
     assert yard.may("ec2:DeleteFleets") == set()
     assert yard.may("ec2:RebootInstances") == set()
@@ -166,13 +170,28 @@ def test_what_a_launch_creates_carries_the_yards_tag(yard: Assembly, function: s
     created = ("instance", "volume", "network-interface", "fleet")
     for action in ("ec2:RunInstances", "ec2:CreateTags"):
         for permission in of(yard, function, action):
+            if is_of_the_pool(permission):
+                continue
             kind = permission.resource.rsplit(":", 1)[1].split("/")[0]
             if kind in created:
                 assert tagged(permission, "aws:RequestTag/trainyard:yard"), permission
             else:
                 assert action == "ec2:RunInstances", permission
     for permission in of(yard, function, "ec2:CreateTags"):
-        assert "ec2:CreateAction" in permission.when["StringEquals"]
+        assert is_of_the_pool(permission) or "ec2:CreateAction" in permission.when["StringEquals"]
+
+
+def is_of_the_pool(permission: Permission) -> bool:
+    """To give a host of the yard another run: its run's tags, and those alone."""
+    return permission.when.get("ForAllValues:StringEquals") == {"aws:TagKeys": list(pool.RETAGGED)}
+
+
+def test_a_launch_of_training_gives_hosts_of_the_pool_to_its_run_and_no_other_does(yard: Assembly) -> None:
+    (permission,) = [each for each in of(yard, "train_launch", "ec2:CreateTags") if is_of_the_pool(each)]
+    assert permission.resource.endswith(":instance/*")
+    assert tagged(permission, "aws:ResourceTag/trainyard:yard")
+    assert "trainyard:yard" not in pool.RETAGGED
+    assert not [each for each in of(yard, "bake_launch", "ec2:CreateTags") if is_of_the_pool(each)]
 
 
 @pytest.mark.parametrize(("function", "of_yard"), [("train_launch", "Host"), ("bake_launch", "Builder")])
@@ -262,8 +281,10 @@ def test_only_a_bake_points_the_image_parameter(yard: Assembly) -> None:
 def test_only_submit_starts_runs_and_the_clock_what_retires_images_and_a_deployment_the_first_bake(
     yard: Assembly,
 ) -> None:
-    starting = {"SubmitRole", "RetireEventsRole", "PatrolRole", "PrepareRole"}
+    starting = {"SubmitRole", "RetireEventsRole", "PatrolRole", "PrepareRole", "SignalRole"}
     assert yard.may("states:StartExecution") == starting
+    of_people = {each.resource for each in of(yard, "signal", "states:StartExecution")}
+    assert all("LaunchWorkflow" in each or "SnapshotWorkflow" in each for each in of_people), "for dev hosts"
     for permission in of(yard, "submit", "states:StartExecution"):
         assert "*" not in permission.resource
 
@@ -300,6 +321,7 @@ def test_runs_read_programs_data_and_runs_and_write_runs(yard: Assembly) -> None
         ("s3:PutObject", "runs/*/checkpoints/*"),
         ("s3:PutObject", "runs/*/metrics.json*"),
         ("s3:PutObject", "runs/*/model/*"),
+        ("s3:PutObject", "runs/*/notebook/*"),
         ("s3:PutObject", "runs/*/tensorboard/*"),
         ("ssm:GetParameters", "trainyard/secrets/*"),
     ]
@@ -369,6 +391,13 @@ def test_signal_alone_stops_executions_and_those_of_train(yard: Assembly) -> Non
     assert resource.endswith(f":execution:{YARD}-train:*")
 
 
+def test_signal_has_more_hosts_launched_for_a_training_and_ends_those_that_do_not_join(
+    yard: Assembly,
+) -> None:
+    called = [each.resource.strip("{}") for each in of(yard, "signal", "lambda:InvokeFunction")]
+    assert [name.partition("Function")[0] for name in sorted(called)] == ["Release", "TrainLaunch"]
+
+
 def test_signal_writes_orders_and_credentials_and_nothing_else_into_the_bucket(yard: Assembly) -> None:
     written = {each.resource.split("/", 1)[1] for each in of(yard, "signal", "s3:PutObject")}
     assert written == {"runs/*/order.json*", "credentials/*"}
@@ -376,9 +405,13 @@ def test_signal_writes_orders_and_credentials_and_nothing_else_into_the_bucket(y
 
 @pytest.mark.parametrize(
     ("function", "keys"),
-    [("signal", ["trainyard:hold"]), ("launch_conclude", ["trainyard:hold", "trainyard:ready"])],
+    [
+        ("signal", ["trainyard:hold", "trainyard:pool"]),
+        ("launch_conclude", ["trainyard:hold", "trainyard:ready"]),
+        ("release", ["trainyard:pool"]),
+    ],
 )
-def test_who_holds_hosts_holds_those_of_the_yard_and_writes_no_other_tag(
+def test_who_holds_or_keeps_hosts_does_so_with_those_of_the_yard_and_writes_no_other_tag(
     yard: Assembly, function: str, keys: list[str]
 ) -> None:
     (permission,) = of(yard, function, "ec2:CreateTags")
@@ -446,9 +479,9 @@ def test_a_bake_asks_after_bakes_alone(yard: Assembly) -> None:
 
 
 def test_only_a_run_that_ends_takes_a_row_away(yard: Assembly) -> None:
-    """Of the runs that go on, and a bake's lock."""
+    """Of the runs that go on, and a bake's lock; and who takes a host from the pool, or sees it go."""
     concludes = {f"{word}ConcludeRole" for word in ("Train", "Bake", "Snapshot", "Launch")}
-    assert yard.may("dynamodb:DeleteItem") == concludes
+    assert yard.may("dynamodb:DeleteItem") == concludes | {"TrainLaunchRole", "SignalRole"}
 
 
 @pytest.mark.parametrize("role", ["HostRole", "BuilderRole"])
@@ -532,3 +565,31 @@ def test_a_workflow_calls_the_functions_it_names(yard: Assembly, word: str) -> N
     assert called == named
     others = actions(yard, role) - {"lambda:InvokeFunction"}
     assert all(action.startswith("logs:") for action in others)
+
+
+@pytest.mark.parametrize("role", ["SignalRunRole", "TrainAdmitRole"])
+def test_other_buckets_are_read_and_never_written(keyed: Assembly, role: str) -> None:
+    """`corpus`, and of `shared` the folder `images/`, with its key through S3 alone."""
+    arn = "arn:{AWS::Partition}:s3:::"
+    mine = [
+        each
+        for each in keyed.permissions(only(keyed, role))
+        if each.resource.startswith((f"{arn}corpus", f"{arn}shared"))
+    ]
+    assert sorted((each.action, each.resource.removeprefix(arn), str(each.when)) for each in mine) == [
+        ("s3:GetObject", "corpus/*", "{}"),
+        ("s3:GetObject", "shared/images/*", "{}"),
+        ("s3:ListBucket", "corpus", "{'StringLikeIfExists': {'s3:prefix': ['*']}}"),
+        ("s3:ListBucket", "shared", "{'StringLikeIfExists': {'s3:prefix': ['images/*']}}"),
+    ]
+    (key,) = [each for each in keyed.permissions(only(keyed, role)) if each.resource == OTHER_KEY]
+    assert key.action == "kms:Decrypt"
+    assert "kms:ViaService" in key.when["StringEquals"]
+
+
+def test_credentials_of_a_run_are_good_for_other_buckets_from_the_yards_network_alone(
+    keyed: Assembly,
+) -> None:
+    denied = [each for each in keyed.statements(only(keyed, "SignalRunRole")) if each["Effect"] == "Deny"]
+    (elsewhere,) = [each for each in denied if as_list(each["Action"]) == ["s3:*"]]
+    assert len(as_list(elsewhere["Resource"])) == 6

@@ -7,7 +7,7 @@ from stacks.settings import YardSettings
 from stacks.workflows.prepare import WAITS_MINUTES
 from stacks.yard import Yard
 from tests.infrastructure.assembly import Assembly
-from tests.infrastructure.conftest import ROOT, ZONES, synthesise
+from tests.infrastructure.conftest import ROOT
 
 
 def test_one_custom_resource_has_the_recipe_and_what_a_bake_installs(yard: Assembly) -> None:
@@ -43,10 +43,8 @@ def test_it_makes_ec2s_roles_and_no_others(yard: Assembly) -> None:
     assert yard.may("iam:CreateServiceLinkedRole") == {"PrepareRole"}
 
 
-def test_a_yard_may_do_without_the_bake(tmp_path_factory: pytest.TempPathFactory) -> None:
-    context = {"zones": ZONES, "bake_on_deploy": "false", "bake_recipe": "mine"}
-    quiet = synthesise(tmp_path_factory.mktemp("quiet"), context)
-    (prepared,) = quiet.resources("Custom::Prepared")
+def test_a_yard_may_do_without_the_bake(private_yard: Assembly) -> None:
+    (prepared,) = private_yard.resources("Custom::Prepared")
     assert set(prepared.properties) == {"ServiceToken", "ServiceTimeout"}
 
 

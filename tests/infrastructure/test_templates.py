@@ -1,7 +1,10 @@
 """The templates as a whole: what is promised by name, what runs on hosts, what wakes an operator."""
 
+import base64
 import json
+import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -87,7 +90,7 @@ def test_the_promised_outputs_are_there(yard: Assembly) -> None:
         },
         "Trainyard-Patrol": set(),
         "Trainyard-Watch": set(),
-        "Trainyard-People": {"ViewerPolicyArn", "UserPolicyArn", "OperatorPolicyArn"},
+        "Trainyard-People": {"ViewerPolicyArn", "UserPolicyArn", "DevPolicyArn", "OperatorPolicyArn"},
     }
 
 
@@ -353,6 +356,22 @@ def test_a_document_is_a_script_that_a_shell_understands(word: str) -> None:
         script = "\n".join(step["inputs"]["runCommand"])
         done = subprocess.run(["sh", "-n"], input=script, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+def test_a_persons_command_reaches_the_hosts_shell_as_letters_and_digits(yard: Assembly) -> None:
+    """It is pasted into a command line, as in any document for sessions: so it comes as base64."""
+    found = document(yard, "command")
+    assert (found["DocumentType"], found["UpdateMethod"]) == ("Session", "NewVersion")
+    pattern = found["Content"]["parameters"]["command"]["allowedPattern"]
+    for evil in ("", "a b", "a;b", "$(id)", "`id`", "a'b", 'a"b', "a\nb", "-x", "a=b"):
+        assert not re.search(pattern, evil), evil
+    text = "echo 'it is' \"$HOME\"; exit 3"
+    line = found["Content"]["properties"]["linux"]["commands"]
+    argv = shlex.split(line.replace("{{ command }}", base64.b64encode(text.encode()).decode()))
+    done = subprocess.run(
+        argv, capture_output=True, text=True, check=False, env={"HOME": "/h", "PATH": os.environ["PATH"]}
+    )
+    assert (done.stdout, done.returncode) == ("it is /h\n", 3)
 
 
 def test_the_parameters_that_functions_send_are_the_documents_own(yard: Assembly) -> None:

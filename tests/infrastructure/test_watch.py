@@ -8,7 +8,7 @@ from typing import Any
 from lambdas.core.capacity.plan import RefusalKind
 from tests.infrastructure import idle_cost
 from tests.infrastructure.assembly import Assembly, text
-from trainyard.core.model.metrics import NAMESPACE, Metric
+from trainyard.core.model.yard.metrics import NAMESPACE, Metric
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = ("train", "bake", "snapshot", "launch", "retire")

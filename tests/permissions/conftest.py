@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import cloud, runs
+from tests.e2e.conftest import READS, cloud, runs
 from tests.infrastructure.assembly import Assembly
 from tests.infrastructure.conftest import ROOT, synthesise
 from tests.permissions.grants import grants
@@ -26,8 +26,8 @@ PATROLS = "PatrolRole-"
 
 @cache
 def synthesised() -> Assembly:
-    """As shipped, with the zones that are deployed: what is taken away is counted by them."""
-    return synthesise(ASSEMBLY, {"zones": ",".join(ZONES)})
+    """As shipped, with the zones and other buckets that are deployed: what is taken away is counted by them."""
+    return synthesise(ASSEMBLY, {"zones": ",".join(ZONES), "data_buckets": READS})
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,9 @@ def grants(assembly: Assembly) -> list[Grant]:
         for policy, number, statement in _statements(assembly, role.name):
             for action in as_list(statement["Action"]):
                 for place, resource in enumerate(as_list(statement["Resource"])):
-                    on = _short(text(resource))
+                    on = _short(text(resource)) + (
+                        "-marked" if "TagKeys" in str(statement.get("Condition")) else ""
+                    )
                     found.append(Grant(role.stack, role.name, policy, number, action, place, on))
         if "ManagedPolicyArns" in role.properties:
             found.append(Grant(role.stack, role.name, "", -1, MANAGED, 0, "attached"))

@@ -6,7 +6,10 @@ A path starts a run and does to it what leads it where the permission is needed.
 from __future__ import annotations
 
 import json
+import os
+import pathlib
 import re
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,11 +17,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tests.contract.agent.test_notebooks import notebook
+from tests.e2e.conftest import OTHER_BUCKET, READS
 from tests.e2e.runs import Runs
 from tests.e2e.shelf import retire, shelf_of, waiting_run
 from tests.e2e.watch import table_of
 from tests.permissions.grants import MANAGED, Grant
 from trainyard.client import Run
+from trainyard.client.dev import asking
 from trainyard.client.errors import StillRunning
 from trainyard.client.jobs.submission import begin
 
@@ -62,6 +68,33 @@ def resumed(runs: Runs, name: str) -> Seen:
     saves = {"cluster": {"workers": 1}, "program": {"args": {"steps": 5, "checkpoint-every": 2}}}
     before = runs.run(runs.job(f"{name[:30]}-before", **saves))
     return _seen(runs, runs.start(runs.job(name, **ONE, checkpoints={"resume": before.id})))
+
+
+def from_pool(runs: Runs, name: str) -> Seen:
+    """A run that takes the host which another has kept warm for it."""
+    pool = {"keep": 1, "minutes": 10}
+    runs.run(runs.job(f"{name[:30]}-before", **ONE, pool=pool))
+    waiting = {"KeyConditionExpression": "pk = :pool", "ExpressionAttributeValues": {":pool": "pool"}}
+    runs.until(
+        "a warm host", lambda: any(row.get("ready") for row in table_of(runs).query(**waiting)["Items"])
+    )
+    return _seen(runs, runs.start(runs.job(name, **ONE)))
+
+
+def from_elsewhere(runs: Runs, name: str) -> Seen:
+    """Its data lie in a bucket that is not the yard's."""
+    s3 = runs.yard.session.client("s3")
+    s3.create_bucket(Bucket=OTHER_BUCKET)
+    s3.put_object(Bucket=OTHER_BUCKET, Key="digits/few/numbers.txt", Body=b"1\n2\n3\n")
+    return _seen(runs, runs.start(runs.job(name, **ONE, data={"few": f"s3://{READS}few/"})))
+
+
+def notebook_executed(runs: Runs, name: str) -> Seen:
+    """A notebook, which the run leaves executed."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "few.ipynb")
+        file.write_text(notebook("1 + 1"))
+        return _seen(runs, runs.yard.submit(file, name=name))
 
 
 def with_events(runs: Runs, name: str) -> Seen:
@@ -481,14 +514,25 @@ def launched_again(runs: Runs, name: str) -> Seen:
     return _seen(runs, run)
 
 
+def dev_host(runs: Runs, name: str) -> Seen:
+    """A person's own, which keeps its disk from the beginning."""
+    return _seen(runs, asking.begin(runs.yard, name[:36].rstrip("-"), "up", {"instance_types": [TYPE]}))
+
+
 # ------------------------------------------------------------------------------------------------- which path
 
+FROM_POOL = r"^TrainLaunchRole-(dynamodb:DeleteItem|ec2:CreateTags-instance-marked)"
+HAS_POOL = os.geteuid() == 0
+"""A host of an ordinary user's local cloud knows one account only, and is kept for nobody."""
 PATHS: tuple[tuple[str, Path], ...] = (
+    *(((FROM_POOL, from_pool),) if HAS_POOL else ()),
+    (rf"(SignalRun|TrainAdmit)Role-s3:(GetObject|ListBucket)-{OTHER_BUCKET}", from_elsewhere),
     (r"SubmitRole-states:StartExecution-BakeWorkflow", recipe_unheard),
     (r"SubmitRole-states:StartExecution", upload_unheard),
     (r"SubmitRole-s3:GetObjectVersion-.*images", bake_uploaded),
     (r"SignalRunRole-s3:(DeleteObject|PutObject-.*checkpoints)", many_checkpoints),
     (r"SignalRunRole-s3:PutObject-.*tensorboard", with_events),
+    (r"SignalRunRole-s3:PutObject-.*notebook", notebook_executed),
     (r"SignalRunRole-ssm|TrainAdmitRole-ssm", with_secret),
     (r"SignalRole-s3:PutObject-.*credentials", straight),
     (
@@ -517,6 +561,7 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (r"^Snapshot", snapshot_paused),
     (r"LaunchWorkflowRole-.*(LaunchRecover|Release)", launched_again),
     (r"LaunchAdmitRole-s3:ListBucket", launched_from_nowhere),
+    (r"LaunchConcludeRole-ec2:ModifyInstanceAttribute", dev_host),
     (r"^Launch", launched),
     (r"TrainAwaitHostsRole-states:SendTaskSuccess", await_hosts_late),
     (r"TrainAwaitHostsRole-states:SendTaskFailure", await_hosts_too_late),
@@ -557,6 +602,19 @@ PATHS: tuple[tuple[str, Path], ...] = (
 )
 
 UNSEEN: tuple[tuple[str, str], ...] = (
+    *(
+        ()
+        if HAS_POOL
+        else ((FROM_POOL, "only a run that takes warm hosts asks for it; as root a path does"),)
+    ),
+    (
+        r"^ReleaseRole-(dynamodb:GetItem|ec2:CreateTags)",
+        "only a run that keeps its hosts for others asks for it: they end instead, and its timeline says why",
+    ),
+    (
+        r"^SignalRole-dynamodb:DeleteItem",
+        "only a warm host that goes asks for it: its row stays until somebody looks, and the event is a lost one",
+    ),
     (
         r"SnapshotCaptureRole-ec2:(DeregisterImage|DeleteSnapshot)",
         "a snapshot asks for it when it was stopped in the very second in which EC2 began its image",
@@ -588,12 +646,20 @@ UNSEEN: tuple[tuple[str, str], ...] = (
         "a second way for what a host says by its events: missed when one of them is lost",
     ),
     (
-        r"^BuilderRole-cloudwatch:PutMetricData",
-        "the local cloud publishes a builder's metrics itself; on AWS its agent does, and the test gpu_metrics tells",
+        r"^BuilderRole-cloudwatch:(Put|Get)MetricData",
+        "on an image without GPUs there is nothing to publish; on one with GPUs the test gpu_metrics tells",
     ),
     (
         r"^SignalRole-ec2:",
         "only a host that somebody holds asks for it: it is told that nobody did, and the event is among the lost ones",
+    ),
+    (
+        r"^SignalRole-lambda:InvokeFunction",
+        "only a training of min and max workers that has a long way to go asks for it, ten minutes after it began",
+    ),
+    (
+        r"^SignalRole-states:StartExecution",
+        "a dev host that somebody asks for does not begin, which the command says; the event is among the lost ones",
     ),
     (
         r"^SignalRole-states:StopExecution",

@@ -13,7 +13,12 @@ from tests.permissions.paths import Path, Seen
 
 pytestmark = pytest.mark.exhaustive
 REPORT = File("build/permissions/report.md")
-WHOSE = ("host role", "role of runs", "the role of this function lacks")
+WHOSE = (
+    "host role",
+    "role of runs",
+    "the role of this function lacks",
+    "the role of the function trainyard-",
+)
 """As a reason names the role where it does not know its name."""
 AS_SHIPPED: dict[Path, tuple[str, str]] = {
     paths.program_fails: ("FAILED", "told to fail"),

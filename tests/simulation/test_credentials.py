@@ -2,25 +2,22 @@
 
 import json
 import re
-from collections.abc import Sequence
 from datetime import timedelta
 
-from simulation.aws.gateway import Fate
-from simulation.faults import Fault, Kind, singles
+from simulation.aws.door.gateway import Fate
+from simulation.faults import Kind, singles
 from simulation.scenarios import Scenario, job
-from simulation.story import Story, tell
+from simulation.story import tell
 from simulation.template import YardTemplate
+from simulation.trials import forks
 from simulation.yard import Yard
 
 HOSTS = 2
-HALF_HOURS = 2 * 24 * 3
+HALF_HOURS = 2 * 36
 
 
-def told(
-    template: YardTemplate, *, steps: int, step_seconds: float, faults: Sequence[Fault] = ()
-) -> tuple[Story, int]:
-    """A run of two hosts; and how often S3 was asked with credentials that had ended."""
-    refused = 0
+def lasting(*, steps: int, step_seconds: float) -> Scenario:
+    """A run of two hosts."""
 
     def begin(yard: Yard) -> None:
         limits = {"hours": 100, "dollars": 400, "restarts": 5, "wait_minutes": 60}
@@ -28,21 +25,25 @@ def told(
         document["program"]["args"] = {"steps": steps, "step-seconds": step_seconds}
         yard.after(1, lambda: yard.upload("jobs/long.json", json.dumps(document).encode()), "an upload")
 
-    def look(yard: Yard) -> None:
-        nonlocal refused
-        refused = yard.sts.expired
-
-    scenario = Scenario("long", "", begin, gang=HOSTS, longest=timedelta(hours=110))
-    story = tell(template, scenario, faults=faults, at_end=look)
-    return story, refused
+    return Scenario("long", "", begin, gang=HOSTS, longest=timedelta(hours=110))
 
 
-def test_a_run_of_three_days_never_meets_credentials_that_have_ended(yard: YardTemplate) -> None:
-    story, refused = told(yard, steps=432, step_seconds=600.0)
+class Expired:
+    """How often S3 was asked with credentials that had ended."""
+
+    times = 0
+
+    def look(self, yard: Yard) -> None:
+        self.times = yard.sts.expired
+
+
+def test_a_run_of_days_never_meets_credentials_that_have_ended(yard: YardTemplate) -> None:
+    expired = Expired()
+    story = tell(yard, lasting(steps=216, step_seconds=600.0), at_end=expired.look)
     assert not story.broken
     assert story.outcome.endswith("SUCCEEDED")
-    assert story.virtual_seconds > timedelta(days=3).total_seconds()
-    assert refused == 0
+    assert story.virtual_seconds > timedelta(hours=36).total_seconds()
+    assert expired.times == 0
     assert HOSTS * HALF_HOURS <= story.calls["sts.assume_role"] <= HOSTS * (HALF_HOURS + 3)
 
 
@@ -55,7 +56,8 @@ RENEWAL = re.compile(
 
 def test_whatever_befalls_a_renewal_the_run_goes_on_to_its_end(yard: YardTemplate) -> None:
     """Every fault of the host that asks, of its event, of the function and of each of its requests."""
-    clean, _ = told(yard, steps=40, step_seconds=60.0)
+    scenario, expired = lasting(steps=40, step_seconds=60.0), Expired()
+    clean = tell(yard, scenario)
     (signal, *_) = [
         place.partition("/")[0]
         for _, place in clean.places
@@ -67,9 +69,15 @@ def test_whatever_befalls_a_renewal_the_run_goes_on_to_its_end(yard: YardTemplat
         if RENEWAL.fullmatch(place) and (not place.startswith("signal#") or place.partition("/")[0] == signal)
     ]
     assert {kind for kind, _ in at_renewal} == {Kind.EVENT, Kind.HOST, Kind.INVOCATION, Kind.REQUEST}
-    for fault in singles(at_renewal):
-        story, refused = told(yard, steps=40, step_seconds=60.0, faults=[fault])
-        assert not story.broken, (fault, story.broken)
+    worlds = forks.told(
+        yard,
+        scenario,
+        singles(at_renewal),
+        lambda story: (story.broken, story.outcome, expired.times),
+        at_end=expired.look,
+    )
+    for fault, (broken, outcome, refused) in worlds.items():
+        assert not broken, (fault, broken)
         may_fail = fault.kind is Kind.HOST or fault.what == Fate.DENIED
-        assert may_fail or story.outcome.endswith("SUCCEEDED"), (fault, story.outcome)
+        assert may_fail or outcome.endswith("SUCCEEDED"), (fault, outcome)
         assert refused == 0, fault

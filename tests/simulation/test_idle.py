@@ -78,3 +78,62 @@ def test_one_that_is_to_be_held_is_let_go_when_the_hold_is_over(yard: YardTempla
         hold_hours=1,
     )
     assert timedelta(hours=1) < lived < timedelta(hours=1) + 2 * SLACK
+
+
+def dev_host(
+    template: YardTemplate,
+    *,
+    busy: timedelta,
+    use: float,
+    then: Callable[[Yard], object] = lambda world: None,
+) -> tuple[timedelta, list[str]]:
+    """How long a dev host lives at which somebody was for so long from its launch on, and what its notice says."""
+    said: list[str] = []
+
+    def begin(yard: Yard) -> None:
+        began = yard.world.now
+        yard.in_use = lambda at: use if at < began + busy else 0.0
+        yard.start(
+            "launch", "notebook", {"latest": "gpu", "instance_types": ["g6.xlarge"], "market": "on_demand"}
+        )
+        yard.after(600, lambda: name_it(yard), "it gets its name")
+
+    def name_it(yard: Yard) -> None:
+        host = launched(yard)
+        yard.ask("ec2", "create_tags", Resources=[host.id], Tags=[{"Key": "trainyard:dev", "Value": "mine"}])
+        then(yard)
+
+    story = tell(
+        template,
+        Scenario("dev host", "", begin, timedelta(hours=4), over=is_stopped),
+        at_end=lambda world: said.extend(each.text for each in world.notices.published),
+    )
+    return timedelta(seconds=story.virtual_seconds), said
+
+
+def is_stopped(world: Yard) -> bool:
+    return any(each.state == "stopped" for each in world.ec2.ever.values())
+
+
+@pytest.mark.parametrize("use", [1.0, 2.0, 3.0], ids=["kernels", "terminals", "both"])
+def test_a_dev_host_is_stopped_a_window_after_somebody_was_at_it(yard: YardTemplate, use: float) -> None:
+    busy = timedelta(hours=2)
+    lived, said = dev_host(yard, busy=busy, use=use)
+    assert busy + WINDOW - SLACK < lived < busy + WINDOW + SLACK
+    (notice,) = (each for each in said if each.startswith("stop i-"))
+    assert "and no kernel and no terminal of it was in use in the last 30 min" in notice
+
+
+@pytest.mark.parametrize(
+    ("document", "kept"), [("SSM-SessionManagerRunShell", True), ("AWS-StartPortForwardingSession", False)]
+)
+def test_a_session_alone_keeps_a_dev_host_and_a_forward_alone_does_not(
+    yard: YardTemplate, document: str, kept: bool
+) -> None:
+    lived, _ = dev_host(
+        yard,
+        busy=timedelta(0),
+        use=0.0,
+        then=lambda world: world.ssm.open_session(launched(world).id, document=document),
+    )
+    assert (lived > timedelta(hours=3)) is kept

@@ -2,51 +2,54 @@
 
 import functools
 import re
-from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
 
-from simulation.faults import Fault, singles
+from simulation.faults import singles
 from simulation.scenarios import Scenario, job
 from simulation.story import Story, tell
 from simulation.template import YardTemplate
+from simulation.trials import forks
 from simulation.yard import Yard
 
 TWO = {"strategy": "multi_worker", "workers": 2}
+PROGRAM = {"module": "training.programs.digits", "args": {"steps": 10, "step-seconds": 2.0}}
+"""As short as it can be: what is at stake is over before it begins, or when it has ended."""
 OTHERS = 6
 
 
-def told(
-    template: YardTemplate,
-    runs: int,
-    *,
-    wait_minutes: float = 60,
-    faults: Sequence[Fault] = (),
-    apart: float = 0.0,
-) -> tuple[Story, int]:
+class Crowd:
     """So many runs of two hosts, uploaded so many seconds apart; and the most hosts that there were at once."""
-    most = 0
 
-    def begin(yard: Yard) -> None:
-        limits = {"hours": 2, "dollars": 20, "restarts": 3, "wait_minutes": wait_minutes}
-        for number in range(runs):
-            upload = functools.partial(
-                yard.upload, f"jobs/r{number}.json", job(f"r{number}", TWO, limits=limits)
-            )
-            yard.after(1 + number * apart, upload, "an upload")
-        yard.ec2.on_change.append(lambda _: count(yard))
+    def __init__(self, runs: int, *, wait_minutes: float = 60, apart: float = 0.0) -> None:
+        self.runs, self.wait_minutes, self.apart = runs, wait_minutes, apart
+        self.most = 0
+        self.scenario = Scenario(
+            "limits", "", self.begin, gang=2, longest=timedelta(hours=6), over=self.is_over
+        )
 
-    def count(yard: Yard) -> None:
-        nonlocal most
+    def begin(self, yard: Yard) -> None:
+        limits = {"hours": 2, "dollars": 20, "restarts": 3, "wait_minutes": self.wait_minutes}
+        for number in range(self.runs):
+            body = job(f"r{number}", TWO, limits=limits, program=PROGRAM)
+            upload = functools.partial(yard.upload, f"jobs/r{number}.json", body)
+            yard.after(1 + number * self.apart, upload, "an upload")
+        yard.ec2.on_change.append(lambda _: self.count(yard))
+
+    def count(self, yard: Yard) -> None:
         live = sum(each.state in ("pending", "running") for each in yard.ec2.instances.values())
-        most = max(most, live)
+        self.most = max(self.most, live)
 
-    def over(yard: Yard) -> bool:
-        return len(yard.runs()) >= runs and yard.all_over()
+    def is_over(self, yard: Yard) -> bool:
+        return len(yard.runs()) >= self.runs and yard.all_over()
 
-    scenario = Scenario("limits", "", begin, gang=2, longest=timedelta(hours=6), over=over)
-    return tell(template, scenario, faults=faults), most
+
+def told(
+    template: YardTemplate, runs: int, *, wait_minutes: float = 60, apart: float = 0.0
+) -> tuple[Story, int]:
+    crowd = Crowd(runs, wait_minutes=wait_minutes, apart=apart)
+    return tell(template, crowd.scenario), crowd.most
 
 
 @pytest.mark.parametrize("limits", [{"most_runs": 2, "most_hosts": 0}, {"most_runs": 0, "most_hosts": 5}])
@@ -89,11 +92,14 @@ def test_no_fault_of_an_admission_costs_a_place_or_gives_one_twice(yard: YardTem
     """Every fault of what both admissions say to the ledger, of which the second has to wait."""
     template = yard.limited(most_runs=1)
     clean, _ = told(template, 2, apart=0.02)
+    crowd = Crowd(2, apart=0.02)
     admissions = re.compile(r"train-admit#[1-3](/\d+ dynamodb\..*)?$")
     places = [(kind, place) for kind, place in clean.places if admissions.match(place)]
     assert any(place.startswith("train-admit#3/") for _, place in places), "nobody has waited"
-    for fault in singles(places):
-        story, most = told(template, 2, apart=0.02, faults=[fault])
-        assert not story.broken, (fault, story.broken)
+    worlds = forks.told(
+        template, crowd.scenario, singles(places), lambda story: (story.broken, story.outcome, crowd.most)
+    )
+    for fault, (broken, outcome, most) in worlds.items():
+        assert not broken, (fault, broken)
         assert most <= 2, fault
-        assert story.outcome.count("LimitReached") == 0, (fault, story.outcome)
+        assert outcome.count("LimitReached") == 0, (fault, outcome)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from lambdas.aws.dynamodb.ledger import Ledger, Write
 from lambdas.aws.ec2 import instances
-from lambdas.aws.ledger import Ledger, Write
 from lambdas.handlers import signal
 from lambdas.steps import attempts, orders
 from lambdas.steps.signals.context import SignalContext

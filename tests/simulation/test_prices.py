@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.api import Caller, ServiceError
+from simulation.aws.door.api import Caller, ServiceError
 from simulation.promises import Promise
 from simulation.scenarios import Scenario, job
 from simulation.story import tell

@@ -26,15 +26,6 @@ WORLDS = tuple(
     for line in Path(__file__).with_name("worlds.txt").read_text().splitlines()
     if not line.startswith("#")
 )
-TWO = """
-import sys
-from pathlib import Path
-from simulation.trials import campaign, process
-from simulation.scenarios import SCENARIOS
-from simulation.story import tell
-story = tell(process.prepared(Path(sys.argv[1])), SCENARIOS["train"], seed=7)
-print(campaign.digest(story.trace))
-"""
 AFTERWARDS = """
 import gc, os, sys, time
 from pathlib import Path
@@ -81,22 +72,6 @@ def test_the_short_way_to_aws_makes_the_same_world_as_http(
     } == short
 
 
-def test_the_same_seed_is_the_same_world_in_another_process_with_other_hashes(
-    yard: YardTemplate, folder: Path
-) -> None:
-    here = campaign.digest(tell(yard, SCENARIOS["train"], seed=7).trace)
-    for hashes in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-c", TWO, str(folder)],
-            cwd=ROOT,
-            env={"PATH": "/usr/bin:/bin", "PYTHONHASHSEED": hashes, "TZ": "Asia/Tokyo"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.stdout.strip() == here, done.stderr[-2000:]
-
-
 def test_a_process_is_its_own_again_after_its_worlds(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", AFTERWARDS, str(folder)], cwd=ROOT, capture_output=True, text=True, check=False
@@ -110,8 +85,8 @@ def test_no_single_fault_of_this_commits_slice_breaks_a_promise(yard: YardTempla
     ).stdout
     first = int(hashlib.sha256(commit.encode()).hexdigest()[:6], 16)
     with Cores(folder, 2) as cores:
-        spaces = {name: faults for name, (_, faults) in cores.clean(SCENARIOS).items()}
-        trials = campaign.sample(campaign.each_single(spaces), SLICE, first)
+        spaces = {name: each.faults for name, each in cores.clean(SCENARIOS).items()}
+        trials = campaign.sample(campaign.each_single(campaign.its_own(spaces)), SLICE, first)
         found = cores.findings(trials, lambda _: None)
     wrong = [f"{each.trial.command}\n    {violation.what}" for each in found for violation in each.violations]
     assert not wrong, "\n".join(wrong)

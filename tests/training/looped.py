@@ -8,6 +8,7 @@ import tf_keras
 
 from trainyard.runtime import start
 from trainyard.runtime.data import Arrays
+from trainyard.runtime.loops.feeding import HELD
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--batch", type=int, default=64)
@@ -34,4 +35,8 @@ loop = runtime.loop(
     global_batch_size=arguments.batch,
     step_delay=arguments.delay,
 )
-runtime.finish(loop.train(Arrays(scans["images"], scans["labels"])).step)
+trained = loop.train(Arrays(scans["images"], scans["labels"]))
+assert len(HELD) == 1, (
+    "whoever lets go of what the strategy's devices iterate may wait for TensorFlow, up to a minute"
+)
+runtime.finish(trained.step)

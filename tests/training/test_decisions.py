@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
-from trainyard.runtime.data import Share
+from trainyard.runtime.data import Arrays, Records, Share
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.plan import Plan, Resumed, resume
 from trainyard.runtime.processes.place import Place, strategy_for
@@ -115,3 +116,15 @@ def test_the_environment_tells_folders_from_how_they_are_shared_out() -> None:
 def test_a_data_entry_that_is_not_there_is_named_with_what_to_do() -> None:
     with pytest.raises(SystemExit, match=r"needs data\.train: .*TRAINYARD_DATA_TRAIN"):
         Environment.from_os({}).data_folder("train")
+
+
+def test_no_thread_tunes_a_pipeline_that_has_nothing_to_tune(tmp_path: Path) -> None:
+    """It may miss that its iterator is gone, and the program's end waits for it, up to a minute on a busy host."""
+    with tf.io.TFRecordWriter(str(tmp_path / "one.tfrecord")) as file:
+        file.write(b"record")
+    share = Share.of_all_data(1, replicas=range(1), of=1)
+    for examples in (Records.under(tmp_path, lambda batch: batch), Arrays(tf.zeros(4), tf.zeros(4))):
+        batches = examples.batches(share, seed=1, first_step=0, epochs=1, per_epoch=1)
+        for dataset in (batches, examples.once(1)):
+            assert dataset.options().autotune.enabled is False
+            assert len(list(dataset)) > 0

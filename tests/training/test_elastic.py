@@ -1,6 +1,7 @@
 """The promises of the elastic loop, asked of real processes that train together."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -92,6 +93,25 @@ def test_one_worker_goes_on_where_two_left(tmp_path: Path, data: Path) -> None:
         assert [worker.wait() for worker in workers] == [0], workers[0].log.read_text()
     assert f"resumed from step {left_at}" in workers[0].log.read_text()
     assert json.loads((tmp_path / "metrics.json").read_text())["accuracy"] > 0.9
+
+
+def test_a_run_grows_and_shrinks_and_counts_each_step_once(tmp_path: Path, data: Path) -> None:
+    """64 examples a step by one, three and two workers, of which three do not divide them."""
+    begun = 0
+    for size in (1, 3):
+        with gang(size, tmp_path, data, args=SLOWLY) as workers:
+            workers[0].wait_for_step(begun + 5)
+            workers[-1].process.send_signal(signal.SIGTERM)
+            assert [worker.wait() for worker in workers] == [75] * size, workers[0].log.read_text()
+        if begun:
+            assert f"resumed from step {begun}" in workers[-1].log.read_text()
+        begun = checkpoint_steps(tmp_path)[-1]
+    with gang(2, tmp_path, data, args=ARGS) as workers:
+        assert [worker.wait() for worker in workers] == [0, 0], workers[0].log.read_text()
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics["step"] == metrics["steps"] == STEPS
+    assert all(math.isfinite(value) for value in metrics["history"][-1].values())
+    assert metrics["accuracy"] > 0.9
 
 
 def test_a_worker_that_never_comes_is_named_and_ends_the_wait() -> None:

@@ -5,8 +5,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +14,7 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.training.parameter_servers import gang
+from tests.training.processes import start
 from tests.training.programs import started
 from training.programs.datasets import idx, keras_text, reviews
 from training.programs.datasets import mnist as mnist_data
@@ -63,16 +62,10 @@ def alone(name: str, *args: str, folder: Path, told: Mapping[str, str] | None = 
     """The exit code and all words of a program that runs by hand, without a cluster."""
     own = {key: value for key, value in os.environ.items() if not key.startswith("TRAINYARD_")}
     folder.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        [sys.executable, "-m", f"training.programs.{name}", *args],
-        cwd=folder,
-        env=own | {"PYTHONPATH": str(PROGRAMS.parents[1])} | dict(told or {}),
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
+    environment = own | {"PYTHONPATH": str(PROGRAMS.parents[1])} | dict(told or {})
+    log = folder / "words.log"
+    code = start(["-m", f"training.programs.{name}", *args], environment, folder, log).wait(180)
+    return code, log.read_text()
 
 
 def metrics_in(folder: Path) -> dict[str, object]:

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from lambdas.aws import ledger, s3, ssm
+from lambdas.aws import s3, ssm
 from lambdas.aws.clients import THROTTLED
+from lambdas.aws.dynamodb import ledger
 from lambdas.aws.ec2 import fleet
 from lambdas.core.capacity import placement
 from lambdas.core.capacity.plan import RefusalKind
-from lambdas.core.capacity.prices import GIB_MONTH
 from lambdas.core.patrol import verdict
 from lambdas.core.run import deadlines, silent_hosts
 from lambdas.steps import orders
@@ -26,7 +26,8 @@ from lambdas.steps.signals import from_hosts
 from localcloud.base.facts import Facts
 from tests.unit.core.facts import NOON
 from training.host import errors
-from training.host.agent import lease, standing_order
+from training.host.agent import standing_order
+from training.host.agent.deadlines import lease
 from training.host.cluster import Cluster as HostsCluster
 from training.host.orders import Order
 from training.host.program import ending, silence
@@ -34,7 +35,19 @@ from training.host.reporting import progress, signals
 from trainyard.client.upkeep import teardown
 from trainyard.core.model import gang
 from trainyard.core.model.gang import StopReason
-from trainyard.core.model.job import Checkpoints, Cluster, Data, Job, Limits, Program, Result, Role, Strategy
+from trainyard.core.model.job import (
+    Checkpoints,
+    Cluster,
+    Data,
+    Job,
+    Limits,
+    Pool,
+    Program,
+    Result,
+    Role,
+    Strategy,
+)
+from trainyard.core.model.yard.storage import GIB_MONTH
 from trainyard.core.values import fields
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -129,11 +142,13 @@ SECTIONS = {
     "cluster": Cluster,
     "checkpoints": Checkpoints,
     "limits": Limits,
+    "pool": Pool,
 }
 """Those that hosts are told of in cluster.json; `hardware`, `after` and `policy` are the control plane's."""
 CONTROL_PLANES = {
     *(("cluster", key) for key in ("strategy", "parameter_servers", "evaluator")),
     ("checkpoints", "resume"),
+    ("pool", "minutes"),
     *(("limits", key) for key in ("hours", "dollars", "restarts")),
 }
 """Keys of these that no host needs: roles and strategy stand in cluster.json itself, the deadline does, too."""
@@ -184,6 +199,7 @@ def test_the_runtime_reads_what_hosts_tell_a_program_by_the_same_names() -> None
         "TRAINYARD_ATTEMPT",
         "TRAINYARD_ROLE",
         "TRAINYARD_INDEX",
+        "TRAINYARD_NOTEBOOK",
         "TRAINYARD_WORKERS",
     }
 

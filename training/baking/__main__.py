@@ -60,7 +60,7 @@ def bake(word: str, uri: str, sha256: str, run: str, *, places: Places, metadata
         try:
             builder = Builder(
                 run=run,
-                recipe=Recipe.from_json(as_admitted(bucket.read(bucket.key_of(uri)), sha256)),
+                recipe=Recipe.from_json(as_admitted(bucket.read(bucket.of(uri)[1]), sha256)),
                 identity=identity,
                 bucket=bucket,
                 places=places,

@@ -36,10 +36,9 @@ class Builder:
         return self.places.agent / name
 
     @property
-    def locks(self) -> tuple[Path, Path]:
-        """The same with all that it needs, each file by its SHA-256; and what is beside either."""
-        folder = self.places.agent / "locks"
-        return folder / self.requirements.name, folder / "requirements-host-tf-keras.txt"
+    def beside(self) -> Path:
+        """The lock of what is beside either list of the hosts' Python."""
+        return self.places.agent / "locks/requirements-host-tf-keras.txt"
 
     @property
     def our_path(self) -> dict[str, str]:

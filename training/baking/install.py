@@ -7,6 +7,7 @@ from pathlib import Path
 
 from training.baking.builder import Builder
 from training.baking.cloudwatch import install_agent
+from training.baking.jupyter import install_jupyter
 from training.baking.packages import install_python_packages, install_requirements, install_system_packages
 from training.baking.recipe import named
 from training.host import account
@@ -101,5 +102,6 @@ STEPS: tuple[tuple[str, Callable[[Builder], None]], ...] = (
     ("boot unit", install_boot_unit),
     ("command trainyard", install_command),
     ("package trainyard", install_library),
+    ("JupyterLab", install_jupyter),
     ("commands of the recipe", run_commands),
 )

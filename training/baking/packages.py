@@ -23,6 +23,8 @@ from trainyard import locks
 
 TENSORFLOW_BUILDS = ("tensorflow", "tensorflow-cpu")
 """Two names of one package: which is installed is the base image's doing, so a recipe may say either."""
+CHOSEN_BY_TENSORFLOW = ("numpy", "protobuf", "tensorboard")
+"""Packages of which each release of TensorFlow takes versions of its own."""
 DRAWN = frozenset("\N{MULTIPLICATION SIGN}╰─▶│├")
 MESSAGE_CHARACTERS = 1200
 """Characters of uv's explanation; the end of it says what to conclude."""
@@ -35,6 +37,8 @@ APT = (
     "--option=Dpkg::Options::=--force-confdef",
     "--option=Dpkg::Options::=--force-confold",
 )
+HELD = ("--no-deps", "--require-hashes", "-r")
+"""Before a lock: it has all, each file by its SHA-256."""
 LISTS_TAKEN = "/var/lib/apt/lists/lock"
 LISTS_SECONDS, LOOK_SECONDS = 600.0, 10.0
 APT_SOURCES = ("sources.list", "sources.list.d/*.list", "sources.list.d/*.sources")
@@ -54,18 +58,31 @@ def install_system_packages(builder: Builder) -> None:
     that apt-get would not install, HostTrouble where it does not work."""
     entries = builder.recipe.system_packages
     ours = [package for command, package in OURS.items() if shutil.which(command) is None]
-    if not entries and not ours:
+    if not entries and not ours and not builder.recipe.upgrade:
         return
     shell = builder.shell
     fetch_by_https(builder.places.apt)
     updated = _update_apt(shell)
     if not updated.is_good:
         raise no_sources(updated)
+    if builder.recipe.upgrade:
+        upgrade(shell)
     install = [*APT, "install", "--no-install-recommends", "--", *ours, *entries]
     done = shell.run(install, environment=APT_ENVIRONMENT)
     if not done.is_good:
         raise no_sources(updated) if NOT_FETCHED.search(updated.output) else trouble_of_apt(entries, done)
     shell.run([*APT, "clean"], environment=APT_ENVIRONMENT)
+
+
+def upgrade(shell: Shell) -> None:
+    """Everything that is there, as far as nothing new must be installed for it: the kernel, and what is built for it,
+    stays."""
+    done = shell.run([*APT, "upgrade"], environment=APT_ENVIRONMENT)
+    if not done.is_good:
+        raise HostTrouble(
+            f"apt-get could not update the base image's packages ({done.reason}): {done.last_lines()}; see that it "
+            "works there, or take `upgrade: true` out of the recipe"
+        )
 
 
 def fetch_by_https(folder: Path) -> None:
@@ -121,14 +138,12 @@ def trouble_of_apt(entries: Sequence[str], done: CommandResult) -> HostTrouble:
 
 
 def install_requirements(builder: Builder) -> None:
-    """What Trainyard and its programs need; the versions are the repository's."""
-    lock, beside = builder.locks
-    missing = locks.changed(builder.requirements.read_text(), lock.read_text())
-    if missing:
-        builder.log.note(locks.warning(lock.name, missing))
-    held = ["--no-deps", "--require-hashes", "-r"]
-    for words in (["-r", str(builder.requirements)] if missing else [*held, str(lock)], [*held, str(beside)]):
-        done = builder.shell.run(_uv(builder, *words))
+    """What Trainyard and its programs need; the versions are the repository's, but for another TensorFlow's."""
+    if builder.recipe.release:
+        install_release(builder, builder.recipe.release)
+        return
+    for words in (lock_or_list(builder, builder.requirements), [*HELD, str(builder.beside)]):
+        done = _uv(builder, *words)
         if not done.is_good:
             raise HostTrouble(
                 f"installing {words[-1]} failed ({done.reason}): {done.last_lines()}; see that the builder "
@@ -137,18 +152,69 @@ def install_requirements(builder: Builder) -> None:
             )
 
 
+def lock_or_list(builder: Builder, requirements: Path) -> list[str]:
+    """What uv is to install: the list's lock, or the list itself where somebody has changed it since."""
+    lock = requirements.parent / "locks" / requirements.name
+    missing = locks.changed(requirements.read_text(), lock.read_text())
+    if not missing:
+        return [*HELD, str(lock)]
+    builder.log.note(locks.warning(lock.name, missing))
+    return ["-r", str(requirements)]
+
+
+def install_release(builder: Builder, release: Mapping[str, str]) -> None:
+    """Another TensorFlow than the usual one, with what its own metadata ask for, and the tf_keras of its release."""
+    version, minor = release["tensorflow"], release["tensorflow"].rpartition(".")[0]
+    builder.log.note(
+        f"TensorFlow {version} and Keras {release['keras']}, without hashes: the lock is of another release"
+    )
+    lines = lines_of(builder.requirements.read_text(), release)
+    for words in (lines, ["--no-deps", f"tf-keras~={minor}.0"]):
+        done = _uv(builder, *words)
+        if not done.is_good:
+            raise HostTrouble(
+                f"installing TensorFlow {version} failed ({done.reason}): {message_of_uv(done)}; see that the "
+                "builder's package index has it for the base image's Python"
+            )
+    importlib.invalidate_caches()
+
+
+def lines_of(requirements: str, release: Mapping[str, str]) -> list[str]:
+    """What every host needs with that release: what TensorFlow itself chooses among is left to it."""
+    lines = []
+    for line in requirements.splitlines():
+        if not (text := line.partition("#")[0].strip()):
+            continue
+        need = Requirement(text)
+        name = canonicalize_name(need.name)
+        if name in TENSORFLOW_BUILDS or name == "keras":
+            extras = f"[{','.join(sorted(need.extras))}]" if need.extras else ""
+            lines.append(f"{need.name}{extras}=={release['keras' if name == 'keras' else 'tensorflow']}")
+        elif name not in CHOSEN_BY_TENSORFLOW:
+            lines.append(text)
+    return lines
+
+
+def _pins(builder: Builder) -> dict[str, str]:
+    """The versions that stay as they are: those of the list, where no other release is installed."""
+    listed = dict(locks.pins(builder.requirements.read_text()))
+    if not builder.recipe.release:
+        return listed
+    return {name: importlib.metadata.version(name) for name in listed}
+
+
 def install_python_packages(builder: Builder) -> None:
     """Raises ProgramFault naming the entries at fault: malformed, in the way of what is pinned, not to be had."""
     entries = builder.recipe.python_packages
     if not entries:
         return
-    pins = dict(locks.pins(builder.requirements.read_text()))
+    pins = _pins(builder)
     refuse(faults(entries, pins))
     with tempfile.TemporaryDirectory() as place:
         rules = _rules(builder, Path(place), pins)
-        done = builder.shell.run(_uv(builder, *rules, "--", *entries))
+        done = _uv(builder, *rules, "--", *entries)
         if not done.is_good:
-            alone = [builder.shell.run(_uv(builder, "--dry-run", *rules, "--", entry)) for entry in entries]
+            alone = [_uv(builder, "--dry-run", *rules, "--", entry) for entry in entries]
             raise ProgramFault(not_to_be_had(entries, done, alone))
     importlib.invalidate_caches()
     refuse(others_in_its_place(importlib.metadata.packages_distributions().get("tensorflow", ())))
@@ -238,6 +304,14 @@ def _rules(builder: Builder, place: Path, pins: Mapping[str, str]) -> list[str]:
     return ["--constraint", str(constraints), "--override", str(overrides)]
 
 
-def _uv(builder: Builder, *arguments: str) -> list[str]:
-    python = builder.places.python
-    return [str(python.with_name("uv")), "pip", "install", "--quiet", "--python", str(python), *arguments]
+def _uv(builder: Builder, *arguments: str) -> CommandResult:
+    return install_with_uv(builder, builder.places.python, *arguments)
+
+
+def install_with_uv(builder: Builder, python: Path, *arguments: str) -> CommandResult:
+    """Into that Python's environment. uv unpacks where its temporary files are and links from there: beside the
+    environment, for from another file system (a /tmp of its own) it would copy each file once more."""
+    with tempfile.TemporaryDirectory(dir=python.parents[1]) as beside:
+        uv = str(builder.places.python.with_name("uv"))
+        install = [uv, "pip", "install", "--quiet", "--python", str(python)]
+        return builder.shell.run([*install, *arguments], environment={"TMPDIR": beside})

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +12,15 @@ from training.host.errors import HostTrouble
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """`hash` is the image's: of recipe, software and base. `tensorflow` and `cuda` are version requirements as pip
-    writes them, empty where the recipe has none."""
+    writes them, empty where the recipe has none; `release` is what to install in place of the usual TensorFlow:
+    `tensorflow` and `keras` with their versions."""
 
     name: str
     hash: str
     tensorflow: str = ""
     cuda: str = ""
+    release: Mapping[str, str] | None = None
+    upgrade: bool = False
     system_packages: tuple[str, ...] = ()
     python_packages: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
@@ -32,6 +36,8 @@ class Recipe:
                 hash=str(document["hash"]),
                 tensorflow=document.get("tensorflow") or "",
                 cuda=document.get("cuda") or "",
+                release=document.get("release"),
+                upgrade=document.get("upgrade") is True,
                 system_packages=_lines(document, "system_packages"),
                 python_packages=_lines(document, "python_packages"),
                 commands=_lines(document, "commands"),

@@ -19,6 +19,7 @@ from training.baking import versions
 from training.baking.bill_of_materials import bill_of_materials
 from training.baking.builder import Builder
 from training.baking.install import UNIT
+from training.baking.jupyter import WITHOUT, setting
 from training.baking.pair import losses_of_two
 from training.baking.results import (
     Finding,
@@ -295,8 +296,8 @@ def two_processes(bench: Bench) -> Finding:
 def gpu_metrics(bench: Bench) -> Finding:
     """CloudWatch has utilisation and memory of this host under the names that patrol reads, and something computed."""
     builder = bench.builder
-    if not builder.gpus:
-        return skipped(NO_GPU_HERE)
+    if bench.without_gpu:
+        return skipped(bench.without_gpu)
     client = builder.session.client("cloudwatch")
     until = time.monotonic() + METRICS_SECONDS
     with _computing(bench):
@@ -308,6 +309,29 @@ def gpu_metrics(bench: Bench) -> Finding:
             if time.monotonic() >= until:
                 return failed(_what_is_missing(here))
             time.sleep(LOOK_SECONDS)
+
+
+def jupyter(bench: Bench) -> Finding:
+    """A kernel of JupyterLab's starts, runs a cell, and can import the hosts' TensorFlow."""
+    places = bench.builder.places
+    if (said := setting(places)) and not places.jupyter.exists():
+        return skipped(WITHOUT.format(said))
+    with tempfile.TemporaryDirectory() as place:
+        cell = Path(place, "cell.py")
+        cell.write_text(CELL)
+        aside = dict.fromkeys(("JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR"), place)
+        command = [str(places.jupyter / "bin/jupyter-run"), "--kernel=python3", str(cell)]
+        done = bench.builder.shell.run(command, seconds=120, environment=aside)
+    if done.is_good and SEEN in done.output:
+        return passed(f"{SEEN} in a kernel of JupyterLab")
+    return failed(f"a kernel of JupyterLab does not see TensorFlow ({done.reason}): {done.last_lines()}")
+
+
+SEEN = "TensorFlow is seen"
+CELL = f"""
+import importlib.util
+print("{SEEN}" if importlib.util.find_spec("tensorflow") else "it is not there")
+"""
 
 
 def recipe_test(bench: Bench, index: int) -> Finding:
@@ -335,6 +359,7 @@ TESTS: tuple[tuple[str, Callable[[Bench], Finding]], ...] = tuple(
         account_of_programs,
         two_processes,
         gpu_metrics,
+        jupyter,
     )
 )
 

@@ -1,6 +1,7 @@
-"""`trainyard run|start|stop|pause|resume|generalize|hold|release` (`python -m training.host ...`).
+"""`trainyard run|start|stop|pause|resume|generalize|hold|release|jupyter` (`python -m training.host ...`).
 
-The boot unit calls run, people on the host hold and release, the SSM documents the others."""
+The boot unit calls run, people on the host hold and release, their own `trainyard dev` jupyter, the SSM documents the
+others."""
 
 import argparse
 import logging
@@ -39,6 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
     holding = words.add_parser("hold", help="leave this host alone for so long, whatever it does")
     holding.add_argument("how_long", help="90m, 2h, 1h30m: at most 24 h at a time")
     words.add_parser("release", help="end the hold")
+    serving = words.add_parser("jupyter", help="say how JupyterLab of this host is to be reached")
+    serving.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="for it to serve")
     asked = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.Formatter.converter = time.gmtime
@@ -54,6 +57,11 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if asked.word in ("hold", "release"):
         return _hold(asked.how_long if asked.word == "hold" else None)
+    if asked.word == "jupyter":
+        from training.host.dev import jupyter
+
+        print(jupyter.wait(places, asked.wait).to_json())
+        return 0
     if asked.word == "generalize":
         return _generalize(places, asked.depth)
     orders.give(orders.Order(asked.word, asked.run, asked.attempt), places)
@@ -66,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _hold(how_long: str | None) -> int:
     """None releases."""
-    from training.host.agent import hold
+    from training.host.agent.deadlines import hold
 
     try:
         until = hold.release() if how_long is None else hold.hold(how_long)

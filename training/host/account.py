@@ -8,6 +8,7 @@ for one. So whatever the agent reads or writes there it does inside `acting`, wi
 import ctypes
 import os
 import pwd
+import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from training.host.errors import HostTrouble
 
 NAME = "trainyard"
 """As the bake makes it (training/baking/install.py)."""
+OPEN_TO_ALL = ("tmp", "var/tmp", "var/crash", "dev/shm", "run/lock")
+"""Folders below the root in which every account may write. What a disk has there is in an image of it, too."""
 UID_MAP = Path("/proc/self/uid_map")
 NOBODY_ELSE = (
     "this machine knows one account only (as in a user namespace): the program runs as the agent does"
@@ -94,6 +97,26 @@ class Account:
                 extra_groups=[],
             )
 
+    def remove_traces(self, root: Path) -> None:
+        """Remove all files of this account in the folders where everybody may write; of others nothing. To be called
+        while no process of it runs. Raises OSError for what cannot be removed. Where programs run as the agent does
+        nobody can tell theirs, and all stays."""
+        if not self.is_another:
+            return
+        for folder in OPEN_TO_ALL:
+            for place, folders, files in os.walk(root / folder, onerror=_raise_unless_gone):
+                mine = [name for name in folders if self._has(Path(place, name))]
+                folders[:] = [name for name in folders if name not in mine]
+                for name in (*mine, *(name for name in files if self._has(Path(place, name)))):
+                    _remove(Path(place, name))
+
+    def _has(self, path: Path) -> bool:
+        """Whether the file is its own; not one that somebody else has just removed."""
+        try:
+            return path.lstat().st_uid == self.uid
+        except FileNotFoundError:
+            return False
+
 
 def own() -> Account:
     """Whoever runs the agent."""
@@ -116,15 +139,38 @@ def find() -> Account:
     return Account(entry.pw_uid, entry.pw_gid)
 
 
+def is_alone() -> bool:
+    """Whether this machine knows no other account than the one that asks, as in a user namespace."""
+    return sum(count for _, count in _mapped()) <= 1
+
+
 def as_this_thread() -> dict[str, Any]:
     """For subprocess: the command runs as the account that this thread acts as."""
     uid, gid = _files_of_thread()
     return {} if uid == os.geteuid() else {"user": uid, "group": gid, "extra_groups": []}
 
 
+def _raise_unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def _remove(path: Path) -> None:
+    """A link, and not what it leads to."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
 def _is_mapped(uid: int) -> bool:
-    ranges = (map(int, line.split()) for line in UID_MAP.read_text().splitlines())
-    return any(first <= uid < first + count for first, _, count in ranges)
+    return any(first <= uid < first + count for first, count in _mapped())
+
+
+def _mapped() -> list[tuple[int, int]]:
+    """Ranges of accounts: the first, and how many."""
+    ranges = (line.split() for line in UID_MAP.read_text().splitlines())
+    return [(int(first), int(count)) for first, _, count in ranges]
 
 
 def _files_of_thread() -> tuple[int, int]:

@@ -57,13 +57,13 @@ class Bucket:
         url = str(self._s3.meta.endpoint_url)
         return self._credentials | ({} if ".amazonaws.com" in url else {"S3_ENDPOINT_URL": url})
 
-    def key_of(self, uri: str) -> str:
-        """The key of an s3 URI of this bucket."""
+    def of(self, uri: str) -> tuple["Bucket", str]:
+        """The bucket that an s3 URI names, by the same credentials, and the key."""
         scheme, _, rest = uri.partition("://")
         name, _, key = rest.partition("/")
-        if scheme != "s3" or name != self.name or not key:
-            raise Missing(f"{uri} is not an object of this yard's bucket {self.name}")
-        return key
+        if scheme != "s3" or not name or not key:
+            raise Missing(f"{uri} is not an object of a bucket")
+        return self if name == self.name else Bucket(self._s3, name, self._credentials), key
 
     def read(self, key: str) -> bytes:
         try:

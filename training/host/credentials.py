@@ -32,6 +32,14 @@ def ends(text: bytes) -> datetime:
         raise HostTrouble(f"what the yard left as credentials are none ({error!r})") from error
 
 
+def are_of(text: bytes, run: str) -> bool:
+    """Whether they are that run's, and not those of an earlier one of this host."""
+    try:
+        return bool(json.loads(text).get("Run") == run)
+    except (AttributeError, ValueError):
+        return True  # no credentials at all, which `ends` says
+
+
 def configure(places: Places, account: Account) -> None:
     """Write the AWS config for s5cmd, programs and whoever else is given `environment`."""
     config = f"[default]\ncredential_process = /bin/cat {places.credentials}\n"

@@ -12,7 +12,7 @@ from training.host.errors import HostTrouble
 
 SERVICE = "169.254.169.254"
 TOKEN_SECONDS = 21600
-PATIENCE_SECONDS = 3.0
+PATIENCE_SECONDS, TIMES = 3.0, 3
 SOON_SECONDS, SOON_TIMES, SELDOM_SECONDS = 2.0, 30, 60.0
 
 logger = logging.getLogger(__name__)
@@ -111,6 +111,15 @@ class Metadata:
         raise HostTrouble(f"the metadata service answered HTTP {status} for {path}")
 
     def _ask(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
+        """Asked again where no answer came: one packet too few must not end a person's command."""
+        for _ in range(TIMES - 1):
+            try:
+                return self._ask_once(method, path, headers)
+            except HostTrouble as trouble:
+                logger.debug("%s", trouble.reason)
+        return self._ask_once(method, path, headers)
+
+    def _ask_once(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
         connection = http.client.HTTPConnection(self._service, timeout=PATIENCE_SECONDS)
         try:
             connection.request(method, path, headers=headers)

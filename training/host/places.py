@@ -26,6 +26,25 @@ class Places:
         return self.root / "opt/trainyard/venv/bin/python"
 
     @property
+    def jupyter(self) -> Path:
+        """JupyterLab's own environment; absent from an image that was baked without."""
+        return self.root / "opt/trainyard/jupyter"
+
+    @property
+    def jupyter_run(self) -> Path:
+        """What a running JupyterLab has that is nobody else's: its token, its sockets. Gone with the power."""
+        return self.root / "run/trainyard-jupyter"
+
+    @property
+    def jupyter_token(self) -> Path:
+        return self.jupyter_run / "token"
+
+    @property
+    def jupyter_log(self) -> Path:
+        """What it prints."""
+        return self.log / "jupyter.log"
+
+    @property
     def command(self) -> Path:
         """What people on the host say `trainyard` to."""
         return self.root / "usr/local/bin/trainyard"
@@ -116,6 +135,21 @@ class Places:
         return self.home / "journals"
 
     @property
+    def spare(self) -> Path:
+        """Packages that an earlier run of this host has installed, by what their list is known by (pool/kept.py)."""
+        return self.home / "spare"
+
+    @property
+    def noted(self) -> Path:
+        """What root has noted of data and packages, to tell whether a program has changed them."""
+        return self.work / "noted.json"
+
+    @property
+    def kept(self) -> Path:
+        """What one run leaves to the next: root's alone."""
+        return self.root / "var/lib/trainyard-kept"
+
+    @property
     def checkpoints(self) -> Path:
         return self.home / "checkpoints"
 
@@ -128,6 +162,16 @@ class Places:
     def staging(self) -> Path:
         """A folder checkpoint on its way to the bucket: links to the program's files."""
         return self.home / "staging"
+
+    @property
+    def idle(self) -> Path:
+        """Of a dev host: when patrol would take it for idle, for whoever is to be warned; everybody may read it."""
+        return self.run / "idle.json"
+
+    @property
+    def terminals(self) -> Path:
+        """Pseudo-terminals, by their numbers."""
+        return self.root / "dev/pts"
 
     @property
     def reserve(self) -> Path:
@@ -146,6 +190,11 @@ class Places:
     @property
     def tensorboard(self) -> Path:
         return self.results / "tensorboard"
+
+    @property
+    def notebook(self) -> Path:
+        """The notebook that is the program, as far as it is executed."""
+        return self.results / "notebook"
 
     @property
     def metrics(self) -> Path:

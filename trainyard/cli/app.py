@@ -3,6 +3,7 @@
 from trainyard.cli.command import group, root
 from trainyard.cli.commands import (
     comparing,
+    dev,
     doctor,
     hosts,
     images,
@@ -12,6 +13,7 @@ from trainyard.cli.commands import (
     looking,
     page,
     planning,
+    sessions,
     steering,
     yards,
 )
@@ -26,6 +28,8 @@ for drawer in (
     steering,
     comparing,
     hosts,
+    sessions,
+    dev,
     images,
     page,
     doctor,

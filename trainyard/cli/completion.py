@@ -34,6 +34,17 @@ def complete_hosts(context: typer.Context, incomplete: str) -> list[str]:
     return [each for each in found if each.startswith(incomplete)][:MOST]
 
 
+def complete_dev_hosts(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of the yard's dev hosts that begin like this."""
+    try:
+        from trainyard.client.dev import hosts
+
+        found = sorted({host.name for host in hosts.hosts(_yard(context))})
+    except Exception:  # noqa: BLE001 - the same
+        return []
+    return [each for each in found if each.startswith(incomplete)]
+
+
 def _yard(context: typer.Context) -> Yard:
     """The yard that is meant, which has no time."""
     from trainyard.cli.options import NAME

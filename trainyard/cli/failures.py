@@ -55,6 +55,12 @@ CODES = {
     "RunNotFound": Code.NOT_FOUND,
     "NobodyFound": Code.NOT_FOUND,
     "HostNotFound": Code.NOT_FOUND,
+    "HostNotConnected": Code.REFUSED,
+    "HostRefused": Code.REFUSED,
+    "SessionRefused": Code.REFUSED,
+    "JupyterNotThere": Code.REFUSED,
+    "TensorBoardEnded": Code.RUN_FAILED,
+    "SessionOver": Code.RUN_FAILED,
     "RunAmbiguous": Code.NOT_FOUND,
     "RunNotStarted": Code.NOT_FOUND,
     "YardNotFound": Code.NOT_FOUND,
@@ -109,7 +115,7 @@ def _told(error: Exception, options: Options) -> Code:
 
 
 def _tell(error: YardError, code: Code, options: Options) -> Code:
-    from trainyard.cli import terminal
+    from trainyard.cli.output import terminal
 
     if options.is_json:
         said = {"error": type(error).__name__, "what": error.what, "means": error.means}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from trainyard.cli import report, screen, terminal
 from trainyard.cli.failures import Code
+from trainyard.cli.output import report, screen, terminal
 
 if TYPE_CHECKING:
     from trainyard.cli.options import Options

@@ -11,7 +11,7 @@ import re
 import secrets
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -21,11 +21,12 @@ from typing import Any, Self
 
 import typer
 
-from trainyard.cli import failures, screen
+from trainyard.cli import failures
 from trainyard.cli.commands.jobs import pairs, parsed
 from trainyard.cli.failures import CODES, Code
 from trainyard.cli.options import Options
-from trainyard.client import Run, Yard, YardError
+from trainyard.cli.output import screen
+from trainyard.client import Run, RunStatus, Yard, YardError
 from trainyard.client.jobs import source
 from trainyard.client.yard import changes
 from trainyard.core.values.quantities import dollars
@@ -70,8 +71,9 @@ class Asked:
         )
 
 
-class Cancelled(Exception):  # noqa: N818 - no error: somebody has cancelled the workflow
-    """Raised where a cancelled workflow may end without harm."""
+class Cancelled(BaseException):
+    """Raised where a cancelled workflow may end without harm. As KeyboardInterrupt it is no Exception: botocore takes
+    each that meets it while it waits for an answer for trouble with the network, and asks again."""
 
 
 @dataclass
@@ -99,6 +101,12 @@ class Cancellation:
         """Raise Cancelled if that was asked for meanwhile."""
         if self.heard:
             raise Cancelled
+
+    def between(self, statuses: Iterable[RunStatus]) -> Iterator[RunStatus]:
+        """The same, looked at before each: what is raised while Python tidies up (`__del__`) reaches nobody."""
+        for status in statuses:
+            self.look()
+            yield status
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         first, self.heard = not self.heard, True
@@ -167,7 +175,7 @@ def train(yard: Yard, asked: Asked, hub: GitHub, cancellation: Cancellation) -> 
         cancellation.look()
         print(run.id, flush=True)
         with hub.as_text():
-            screen.show(run.started().follow())
+            screen.show(cancellation.between(run.started().follow()))
         return _ended(run, asked, hub)
     except Cancelled:
         if run is None:

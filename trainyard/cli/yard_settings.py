@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from trainyard.cli import clone
+from trainyard.cli.options import SettingsError
 from trainyard.client.errors import NotHere
 from trainyard.client.upkeep.preflight import Need, Needs, Network
 from trainyard.core.model.instance_types import Market, cpu_types, instance_type, quota
 from trainyard.core.model.job import BUILDER_TYPES, Hardware
+from trainyard.core.model.yard.data_buckets import DataBucket
 
+Value = TypeVar("Value")
 WORKERS = 2
 """A gang of the demo's size: what a first job asks for."""
 
 
 def needs(said: Sequence[str] | None) -> Needs:
-    """Of the clone's yard, where there is a clone, else of one with the settings that it has without any."""
+    """Of the clone's yard, where there is a clone, else of one with the settings that it has without any. Raises
+    SettingsError."""
     try:
         context: dict[str, Any] = json.loads((clone.find() / "cdk.json").read_text())["context"]
     except NotHere:
         context = {}
-    context |= dict(each.split("=", 1) for each in said or () if "=" in each)
+    for each in said or ():
+        key, equals, value = each.partition("=")
+        if not equals:
+            raise SettingsError(f"-c {each}: say KEY=VALUE, as in -c monthly_dollars=500")
+        context[key] = value
     return needs_of(context)
 
 
 def needs_of(context: Mapping[str, Any]) -> Needs:
     """An instance to bake the image on, and a first job of two workers on spot; without quotas for GPUs both on
-    processors."""
+    processors. Raises SettingsError for a value that no deployment would take, either."""
     jobs = Hardware().instance_types
     gpu, baking, cpu = (instance_type(name) for name in (jobs[0], BUILDER_TYPES[0], cpu_types()[0]))
     wanted = (
@@ -48,8 +56,22 @@ def needs_of(context: Mapping[str, Any]) -> Needs:
     return Needs(
         types=sorted({*jobs, *BUILDER_TYPES}),
         quotas=[Need(known.code, known.name, vcpus, purpose) for known, vcpus, purpose in wanted if known],
-        monthly_dollars=float(context.get("monthly_dollars", 0)),
+        monthly_dollars=_read(context, "monthly_dollars", float, "a number, or 0 for no limit", 0.0),
         notify=context.get("notify", ""),
         network=network,
         key=context.get("kms_key", ""),
+        data_buckets=_read(context, "data_buckets", _buckets, "buckets or folders of them, by commas", []),
     )
+
+
+def _read(context: Mapping[str, Any], key: str, to: Callable[[str], Value], say: str, usual: Value) -> Value:
+    if key not in context:
+        return usual
+    try:
+        return to(str(context[key]))
+    except ValueError:
+        raise SettingsError(f"{key}={context[key]}: say {say}") from None
+
+
+def _buckets(text: str) -> list[DataBucket]:
+    return [DataBucket.of(each.strip()) for each in text.split(",") if each.strip()]

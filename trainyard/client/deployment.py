@@ -26,7 +26,7 @@ class Deployment:
     prefix of the stacks, `workflows` the ARNs of the state machines by `train`, `bake`, `snapshot`, `launch`, `retire`,
     `recipe` the key of the yard's own, `dashboard` its name in CloudWatch, `monthly_dollars` what hosts may cost in a
     month before new runs are refused (0: no budget), `topic` the ARN of its notices, `policies` the ARNs of those for
-    people by `viewer`, `user`, `operator`."""
+    people by `viewer`, `user`, `dev`, `operator`."""
 
     session: Session
     name: str

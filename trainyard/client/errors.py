@@ -73,6 +73,30 @@ class HostNotFound(YardError):
     """The yard has no such host."""
 
 
+class HostNotConnected(YardError):
+    """There is such a host, and no session can be had on it now."""
+
+
+class HostRefused(YardError):
+    """There is such a host, and it cannot become what is asked for."""
+
+
+class SessionRefused(YardError):
+    """The session cannot be as it was asked for."""
+
+
+class JupyterNotThere(YardError):
+    """JupyterLab of the host does not serve."""
+
+
+class TensorBoardEnded(YardError):
+    """TensorBoard on the host does not run any more."""
+
+
+class SessionOver(YardError):
+    """There is no such session any more."""
+
+
 class RunAmbiguous(YardError):
     """Several runs may be meant; `candidates` are their ids, newest first."""
 

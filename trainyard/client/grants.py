@@ -22,6 +22,7 @@ LOWEST: Mapping[str, tuple[str, ...]] = {
         "logs:StartQuery",
         "s3:GetObject",
         "s3:ListBucket",
+        "ssm:DescribeInstanceInformation",
         "ssm:DescribeParameters",
         "ssm:GetParameter",
         "ssm:GetParameterHistory",
@@ -31,32 +32,35 @@ LOWEST: Mapping[str, tuple[str, ...]] = {
         "states:ListExecutions",
     ),
     "user": (
+        "ec2:CreateTags",
+        "ec2:DeleteSnapshot",
+        "ec2:DeregisterImage",
+        "ec2:StartInstances",
+        "ec2:StopInstances",
+        "ec2:TerminateInstances",
         "events:PutEvents",
         "s3:AbortMultipartUpload",
         "s3:DeleteObject",
         "s3:PutObject",
         "ssm:DeleteParameter",
         "ssm:PutParameter",
+        "ssm:ResumeSession",
+        "ssm:StartSession",
+        "ssm:TerminateSession",
+        "ssmmessages:OpenDataChannel",
         "states:StartExecution",
         "states:StopExecution",
     ),
     "operator": (
-        "ec2:CreateTags",
         "ec2:ModifyInstanceAttribute",
-        "ec2:StartInstances",
-        "ec2:StopInstances",
-        "ec2:TerminateInstances",
         "sqs:DeleteMessage",
         "sqs:GetQueueAttributes",
         "sqs:ReceiveMessage",
-        "ssm:ResumeSession",
-        "ssm:StartSession",
-        "ssm:TerminateSession",
     ),
 }
 """The actions that a level has and none below it."""
-OPERATORS = re.compile(r"/images/|:[\w-]+-(?:bake|retire)\b|stateMachine:[\w-]+-train\b")
-"""Resources of which an operator alone may change anything."""
+OPERATORS = re.compile(r"/images/|:[\w-]+-(?:bake|retire)\b|stateMachine:[\w-]+-train\b|:instance/")
+"""Resources of which an operator alone may change anything, but for a user's own dev hosts."""
 ACTION = re.compile(r"perform:? ([a-z0-9-]+:\w+)")
 RESOURCE = re.compile(r"on resource: \"?([^\s\"]+)")
 

@@ -13,16 +13,16 @@ SOURCE = "trainyard.people/"
 
 def jobs_folder(session: Session) -> str:
     """The only one below which the policy for users lets this caller put job files."""
-    who = _known_as(session)
+    who = known_as(session)
     return f"{submitter.FOLDER}{who}/" if who else ELSEWHERE
 
 
 def event_source(session: Session) -> str:
     """The only one of which the policy for users lets this caller put events."""
-    return f"{SOURCE}{_known_as(session) or 'root'}"
+    return f"{SOURCE}{known_as(session) or 'root'}"
 
 
-def _known_as(session: Session) -> str | None:
+def known_as(session: Session) -> str | None:
     """What IAM knows the caller by, by sts get-caller-identity."""
     caller = session.client("sts").get_caller_identity()
     kind, _, name = str(caller["Arn"]).rpartition(":")[2].partition("/")

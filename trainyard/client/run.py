@@ -10,17 +10,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+from trainyard.client import people
 from trainyard.client.bucket import Tell, silent
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import (
     NoModel,
-    NotTaken,
     RunFailed,
     RunNotStarted,
     RunRefused,
     StillRunning,
 )
-from trainyard.client.identity import event_source
 from trainyard.client.runs import logs, records
 from trainyard.client.runs.execution import Execution, State, states_of
 from trainyard.client.runs.logs import LogLine
@@ -113,19 +112,7 @@ class Run:
         if now or not records.run_row(self.rows):
             self._states.stop_execution(executionArn=self.arn)
             return
-        asked = {
-            "EventBusName": self.yard.bus,
-            "Source": event_source(self.yard.session),
-            "DetailType": "stop",
-            "Detail": json.dumps({"run": self.id}),
-        }
-        (answer,) = self.yard.session.client("events").put_events(Entries=[asked])["Entries"]
-        if "ErrorCode" in answer:
-            raise NotTaken(
-                f"the event bus {self.yard.bus} did not take it ({answer['ErrorCode']})",
-                f"{answer.get('ErrorMessage', 'it does not say why')}; {self.id} goes on",
-                "ask again, or stop it without saving",
-            )
+        people.ask(self.yard, "stop", self.id)
 
     def status(self) -> RunStatus:
         """Everything that is known of it now."""

@@ -93,10 +93,10 @@ class Records:
 
         pieces = _pieces(in_order, share, first_step=first_step, epochs=epochs, per_epoch=per_epoch)
         # One record after the other: the records are small, and threads that wait for each other cost more.
-        return pieces.map(self.parse_all, num_parallel_calls=1).prefetch(2)
+        return _untuned(pieces.map(self.parse_all, num_parallel_calls=1).prefetch(2))
 
     def once(self, batch_size: int) -> Any:
-        return tf.data.TFRecordDataset(list(self.files)).batch(batch_size).map(self.parse_all)
+        return _untuned(tf.data.TFRecordDataset(list(self.files)).batch(batch_size).map(self.parse_all))
 
     def parse_all(self, piece: Any) -> Any:
         return self.parse(piece)
@@ -145,10 +145,21 @@ class Arrays:
             return tf.data.Dataset.from_tensor_slices(mixed).batch(share.size, drop_remainder=True)
 
         pieces = _pieces(in_order, share, first_step=first_step, epochs=epochs, per_epoch=per_epoch)
-        return pieces.map(lambda chosen: (tf.gather(features, chosen), tf.gather(labels, chosen))).prefetch(2)
+        return _untuned(
+            pieces.map(lambda chosen: (tf.gather(features, chosen), tf.gather(labels, chosen))).prefetch(2)
+        )
 
     def once(self, batch_size: int) -> Any:
-        return tf.data.Dataset.from_tensor_slices((self.features, self.labels)).batch(batch_size)
+        return _untuned(tf.data.Dataset.from_tensor_slices((self.features, self.labels)).batch(batch_size))
+
+
+def _untuned(dataset: Any) -> Any:
+    """Nothing here is tuned while it runs. The thread that would do it may miss that its iterator is gone, and whoever
+    let go of that waits until it looks again: for up to a minute where the processors are busy (TensorFlow 2.21,
+    core/framework/model.cc: woken before what it is to look at is written)."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
 
 
 def _pieces(

@@ -170,7 +170,8 @@ def _of_attempt(scale: Scale, attempt: Attempt, timeline: Sequence[Event]) -> La
     title = ", ".join(
         filter(None, (f"attempt {attempt.number}", attempt.pool, attempt.ending, attempt.reason))
     )
-    label = " · ".join(filter(None, (attempt.ending or "now", attempt.pool)))
+    pool = f"{attempt.hosts} x {attempt.pool}" if attempt.hosts > 1 else attempt.pool
+    label = " · ".join(filter(None, (attempt.ending or "now", pool)))
     kind = f"attempt-{attempt.ending or 'now'}"
     bar = scale.bar(attempt.launched, attempt.ended, kind, label, title)
     marks = [

@@ -1,4 +1,5 @@
-"""EC2 CreateFleet `instant`: one ask for the hosts of one gang, all of one type in one zone, or none.
+"""EC2 CreateFleet `instant`: one ask for the hosts of one gang, all of one type in one zone, or none, where there are
+fewer than it needs at least.
 
 CreateFleet answers 200 with Errors[] when it launched nothing: success is the number of ids, never the
 absence of an exception.
@@ -76,7 +77,8 @@ def launch(
     root_gib: int | None = None,
     key: str = "",
 ) -> Launched | FleetRefusal:
-    """The part's hosts from this image in the offer's zone and market, or none. The same token never launches twice.
+    """The part's hosts from this image in the offer's zone and market, at least as many as it needs, or none. The same
+    token never launches twice.
 
     `root_gib`: the size of the root disk (None: as large as the image's own); `key` is the one it is encrypted with.
     Network interfaces get their tag from the template; a fleet's spot request cannot be tagged from here.
@@ -90,7 +92,7 @@ def launch(
             market, options_of, allocation = "on-demand", "OnDemandOptions", "lowest-price"
         case _:
             assert_never(offer.market)
-    options = {"SingleInstanceType": True, "SingleAvailabilityZone": True, "MinTargetCapacity": part.count}
+    options = {"SingleInstanceType": True, "SingleAvailabilityZone": True, "MinTargetCapacity": part.least}
     request: dict[str, Any] = {
         "Type": "instant",
         "ClientToken": token,

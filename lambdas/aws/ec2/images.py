@@ -9,8 +9,9 @@ from botocore.exceptions import ClientError
 
 from lambdas.aws.calls import listed, unless
 from lambdas.aws.clients import client
+from trainyard.core.model import dev
 from trainyard.core.model.errors import Misconfigured, ServiceUnavailable
-from trainyard.core.model.image import AMI, Image, Snapshot, Stored
+from trainyard.core.model.images.image import AMI, Image, Snapshot, Stored
 from trainyard.core.values import wire
 
 UNKNOWN = ("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable")
@@ -28,6 +29,11 @@ def find(image: str) -> Image | None:
 def of_yard(yard: str) -> tuple[Image, ...]:
     """Every image that this yard made."""
     return _own(Filters=_made_by(yard))
+
+
+def of_dev(yard: str, name: str) -> tuple[Image, ...]:
+    """Every image of the dev host of that name."""
+    return _own(Filters=[*_made_by(yard), {"Name": f"tag:{dev.TAG}", "Values": [name]}])
 
 
 def of_account() -> tuple[Image, ...]:

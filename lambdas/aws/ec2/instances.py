@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 
 from lambdas.aws.calls import listed
 from lambdas.aws.clients import client
+from trainyard.core.model import dev
 from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
 from trainyard.core.model.gang import Gang
 from trainyard.core.model.instance_types import Market
@@ -106,6 +107,16 @@ def of_ids(ids: Collection[str]) -> tuple[Instance, ...]:
     )
 
 
+def of_dev(yard: str, name: str) -> tuple[Instance, ...]:
+    """The instances of the dev host of that name which are there, stopped ones too."""
+    filters = [
+        {"Name": "tag:trainyard:yard", "Values": [yard]},
+        {"Name": f"tag:{dev.TAG}", "Values": [name]},
+        {"Name": "instance-state-name", "Values": list(LIVE)},
+    ]
+    return _describe(Filters=filters)
+
+
 def of_yard(yard: str) -> tuple[Instance, ...]:
     """Every instance of the yard, also those that ended within the last hour: a call for each thousand."""
     chosen = [{"Name": "tag:trainyard:yard", "Values": [yard]}]
@@ -155,6 +166,17 @@ def tag(hosts: Mapping[str, Sequence[str]], key: str) -> None:
     for value, ids in hosts.items():
         refused |= _each(_tagger(key, value), ids, chunk=MOST_TAGGED)
     all_done(_there(refused))
+
+
+def retag(ids: Collection[str], tags: Mapping[str, str]) -> None:
+    """Write all these tags on all of them, in one call. One that is gone meanwhile is no error; Infrastructure for any
+    other refusal."""
+    written = [{"Key": key, "Value": value} for key, value in tags.items()]
+
+    def write(InstanceIds: Sequence[str]) -> Any:  # noqa: N803 - as the other calls name it
+        return client("ec2").create_tags(Resources=list(InstanceIds), Tags=written)
+
+    all_done(_there(_each(write, sorted(ids), chunk=MOST_TAGGED)))
 
 
 def subnets(ids: Iterable[str]) -> dict[str, str]:

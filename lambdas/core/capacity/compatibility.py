@@ -14,7 +14,7 @@ Where the rules are from:
 
 import re
 
-from trainyard.core.model.image import Image
+from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import Generation, InstanceType, generation_of
 from trainyard.core.values.lazy import dataclass
 

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from lambdas.core.capacity.prices import GIB_MONTH, Storage
 from trainyard.core.model.instance_types import Market
+from trainyard.core.model.yard.storage import GIB_MONTH, HOURS_A_MONTH, Storage
 from trainyard.core.values.lazy import dataclass
 
 LEAST_SECONDS = 60.0
 """EC2 bills Linux by the second, and never less than a minute."""
-HOURS_A_MONTH = 730
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,17 +13,22 @@ from typing import assert_never
 
 from lambdas.core.capacity import compatibility, cost, initialization
 from lambdas.core.capacity.plan import Excluded, Offer, Plan, Priced
-from lambdas.core.capacity.prices import Prices, Storage
+from lambdas.core.capacity.prices import Prices
+from trainyard.core.model import dev
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.gang import Gang, size
-from trainyard.core.model.image import AMI, Image
+from trainyard.core.model.images import tensorflow_releases
+from trainyard.core.model.images.image import AMI, Image
 from trainyard.core.model.instance_types import InstanceType, Market, instance_type, quota
 from trainyard.core.model.job import Hardware, Job
+from trainyard.core.model.yard.storage import Storage
 from trainyard.core.values.lazy import dataclass
 
 Reason = tuple[str, str]
 """What speaks against a pool: a word for programs, a sentence for people."""
 WITH_GPUS_FIRST: Reason = ("no_gpu", "It has no GPU, and a type that has one can be asked for.")
+BY_SIZE = ("no_quota", "too_expensive")
+"""What may not speak against fewer workers."""
 NOT_OFFERED: Reason = ("not_offered", "EC2 does not offer the type in that zone.")
 
 
@@ -41,13 +46,16 @@ class ImageSource(StrEnum):
 @dataclass(frozen=True)
 class ImageFacts:
     """The image that hosts would start from: `named` as its source says it (None: the parameter does not exist, `none`:
-    nothing is baked yet), `image` as EC2 knows it (None: it knows none of that name)."""
+    nothing is baked yet), `image` as EC2 knows it (None: it knows none of that name). `baked`: which versions of
+    TensorFlow images of the yard have, where the job names one; `submitter`: whose run it is."""
 
     source: ImageSource
-    named: str | None
+    named: str | Mapping[str, str] | None
     image: Image | None
     yard: str
     parameter: str
+    baked: frozenset[str] = frozenset()
+    submitter: str | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +105,7 @@ def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | NoPlan:
         excluded=excluded,
         image=image.id,
         gang=job.gang,
+        least_gang=job.at_least.gang,
         hourly_cap=job.hardware.max_dollars_per_hour,
         made=now,
         reason=_why(job, facts, offers, excluded, image_gib),
@@ -135,19 +144,33 @@ def _sort_out(job: Job, facts: PlanFacts) -> tuple[tuple[Offer, ...], tuple[Excl
         for rank, name in enumerate(job.hardware.instance_types):
             for zone in zones:
                 pool = _Pool(instance_type(name), zone, market)
-                against = _against(job, facts, pool)
+                sized, against = _fitting(job, facts, pool)
                 if against:
                     reason = " ".join(text for _, text in against)
                     excluded.append(Excluded(name, zone, market, against[0][0], reason))
                 else:
-                    offer = _offer(job, facts, pool, facts.subnets[zone])
-                    of_market.append((_dollars(job, offer.price, offer.beside), rank, zone, offer))
+                    offer = _offer(sized, facts, pool, facts.subnets[zone])
+                    if sized is not job:
+                        offer = replace(offer, workers=sized.cluster.most_workers)
+                    dollars = _dollars(sized, offer.price, offer.beside) / sized.gang
+                    of_market.append((dollars, rank, zone, offer))
         offers += [offer for *_, offer in sorted(of_market, key=lambda row: row[:3])]
     with_gpus = [offer for offer in offers if instance_type(offer.type).gpus]
     for offer in offers if with_gpus else ():
         if offer not in with_gpus:
             excluded.append(Excluded(offer.type, offer.zone, offer.market, *WITH_GPUS_FIRST))
     return tuple(with_gpus or offers), tuple(excluded)
+
+
+def _fitting(job: Job, facts: PlanFacts, pool: "_Pool") -> tuple[Job, list[Reason]]:
+    """The job with as many workers as fit there, and what speaks against the pool even with the fewest."""
+    against, sized = _against(job, facts, pool), job
+    for workers in range(job.cluster.most_workers - 1, job.cluster.least_workers - 1, -1):
+        if not against or any(code not in BY_SIZE for code, _ in against):
+            break
+        sized = job.with_workers(workers)
+        against = _against(sized, facts, pool)
+    return sized, against
 
 
 @dataclass(frozen=True)
@@ -337,6 +360,9 @@ def _usable(facts: ImageFacts, hardware: Hardware) -> Image | Refused:
         return Refused(error, _unknown(facts))
     if facts.source is not ImageSource.RUN and not facts.image.is_of(facts.yard):
         return Refused(error, _foreign(facts, facts.image))
+    if whose := dev.somebodys(facts.image.tags, facts.submitter):
+        says = f"The image {facts.image.id} is of {whose}, and has its files"
+        return Refused(error, f"{says}: only its owner starts hosts from it. Take another.")
     if not facts.image.available:
         why = f" ({facts.image.reason})" if facts.image.reason else ""
         also = "Wait until it is, or take" if facts.image.state == "pending" else "Take"
@@ -354,6 +380,8 @@ def _usable(facts: ImageFacts, hardware: Hardware) -> Image | Refused:
 
 def _unknown(facts: ImageFacts) -> str:
     named, parameter = facts.named, facts.parameter
+    if isinstance(named, Mapping):
+        return _not_baked(named["tensorflow"], facts)
     match facts.source:
         case ImageSource.RUN:
             return f"The image {named}, which the run was admitted with, does not exist here any more."
@@ -366,6 +394,21 @@ def _unknown(facts: ImageFacts) -> str:
         case ImageSource.PARAMETER:
             return _unknown_parameter(named, parameter)
     assert_never(facts.source)
+
+
+def _not_baked(version: str, facts: ImageFacts) -> str:
+    """With the commands that bake one."""
+    has = f"they have {', '.join(sorted(facts.baked))}" if facts.baked else "it has none"
+    says = f"hardware.image: no baked image of the yard has TensorFlow {version} ({has})."
+    if not tensorflow_releases.is_known(version):
+        return f"{says} Recipes know {tensorflow_releases.RANGE}: take one of these."
+    name = f"tensorflow-{version.replace('.', '-')}"
+    asked = f"~={version}.0" if version.count(".") == 1 else f"=={version}"
+    return (
+        f"{says} Bake one beside the current image, then start the job again:\n"
+        f"  printf 'name: {name}\\ntensorflow: \"{asked}\"\\ncurrent: false\\n' > {name}.yaml\n"
+        f"  trainyard image bake {name}.yaml"
+    )
 
 
 def _unknown_parameter(named: str | None, parameter: str) -> str:
@@ -394,7 +437,8 @@ def _no_pool(job: Job, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...]
     groups: dict[tuple[Market, str], dict[str, list[str]]] = {}
     for each in excluded:
         groups.setdefault((each.market, each.reason), {}).setdefault(each.type, []).append(each.zone)
-    lines = [f"No pool can hold the gang of {job.gang}; nothing was launched."]
+    least = f"{job.at_least.gang} that there must be at least" if job.cluster.is_elastic else f"{job.gang}"
+    lines = [f"No pool can hold the gang of {least}; nothing was launched."]
     for (market, reason), types in groups.items():
         where = "; ".join(f"{name} in {', '.join(zones)}" for name, zones in types.items())
         lines.append(f"- {market.replace('_', '-')}, {where}: {reason}")
@@ -424,9 +468,27 @@ def _why(
         image_gib, first.initialization_rate, facts.prices.gib_month(Storage.DISK)
     )
     fetched = f", and ${once:.3f} once for disks at {first.initialization_rate} MiB/s" if once else ""
-    hourly = _dollars(job, first.price, first.beside)
+    hourly = _dollars(first.fitting(job), first.price, first.beside)
     return (
-        f"{len(offers)} of {len(offers) + len(excluded)} pools can hold the gang of {job.gang}: {order}, cheapest "
+        f"{len(offers)} of {len(offers) + len(excluded)} pools can hold the gang of {_sizes(job)}: {order}, cheapest "
         f"first. First: {first.pool}{beside}, ${hourly:.3f} an hour for the gang{_disks(job, facts)}{fetched}. "
-        f"On demand and for disks these are {_whose(job, facts)}."
+        f"{_fewer(job, facts, offers)}On demand and for disks these are {_whose(job, facts)}."
     )
+
+
+def _sizes(job: Job) -> str:
+    return f"{job.at_least.gang} to {job.gang}" if job.cluster.is_elastic else f"{job.gang}"
+
+
+def _fewer(job: Job, facts: PlanFacts, offers: tuple[Offer, ...]) -> str:
+    """Where fewer workers fit than the job may have, and why no more."""
+    groups: dict[str, list[str]] = {}
+    for offer in offers:
+        if offer.workers is not None:
+            pool = _Pool(instance_type(offer.type), offer.zone, offer.market)
+            more = job.with_workers(offer.workers + 1)
+            why = " ".join(text for _, text in _against(more, facts, pool))
+            groups.setdefault(
+                f"{offer.workers} workers at most of {job.cluster.most_workers}: {why}", []
+            ).append(offer.pool)
+    return "".join(f"{'; '.join(pools)}: {why} " for why, pools in groups.items())

@@ -9,10 +9,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, assert_never
 
-from lambdas.core.capacity.prices import GIB_MONTH, Storage
 from trainyard.core.model.gang import Gang, missing
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Job
+from trainyard.core.model.yard.storage import GIB_MONTH, Storage
 from trainyard.core.values.lazy import dataclass
 
 
@@ -30,7 +30,8 @@ class Priced:
 class Offer:
     """One pool to try. Prices are as in Priced. `beside`: the CPU types that the second gang may be of, cheapest
     first; the gang is of one of them. Empty when the job has no second gang. `initialization_rate` is in MiB/s, what is
-    asked for the disk of each host; 0: none."""
+    asked for the disk of each host; 0: none. `workers`: how many fit there, where that is fewer than the job may have.
+    """
 
     type: str
     zone: str
@@ -40,6 +41,11 @@ class Offer:
     on_demand_price: float | None
     beside: tuple[Priced, ...] = ()
     initialization_rate: int = 0
+    workers: int | None = None
+
+    def fitting(self, job: Job) -> Job:
+        """The job with no more workers than fit there."""
+        return job if self.workers is None else job.with_most_workers(self.workers)
 
     @property
     def pool(self) -> str:
@@ -58,11 +64,13 @@ class Offer:
 
 @dataclass(frozen=True)
 class Part:
-    """What one request asks EC2 for: the hosts that a gang lacks, all of one of `choices`."""
+    """What one request asks EC2 for: the hosts that a gang lacks, all of one of `choices`. With fewer than `least` of
+    them nothing is launched."""
 
     gang: Gang
     count: int
     choices: tuple[Priced, ...]
+    least: int
 
     def price_of(self, name: str) -> Priced:
         """The choice of that name; KeyError for a type that was not asked for."""
@@ -85,9 +93,10 @@ class Excluded:
 class Plan:
     """What to try, in this order. Goes to the ledger and to plan.json as `wire.to_json` writes it.
 
-    `gang` is the number of hosts of an attempt, `cpu_gang` how many of them are CPU hosts; `disk_gib` is the size of
-    a host's disks, `image_gib` that of the image's, which are fetched to it; `gib_month` the dollars for each GiB of a
-    host's disk and month. `prices` says whose prices those are, and the ones on demand."""
+    `gang` is the number of hosts of an attempt at most, `least_gang` at least, `cpu_gang` how many of them are CPU
+    hosts; `disk_gib` is the size of a host's disks, `image_gib` that of the image's, which are fetched to it;
+    `gib_month` the dollars for each GiB of a host's disk and month. `prices` says whose prices those are, and the ones
+    on demand."""
 
     kind: ClassVar[str] = "plan"
     offers: tuple[Offer, ...]
@@ -102,6 +111,7 @@ class Plan:
     image_gib: int = 0
     gib_month: float = GIB_MONTH[Storage.DISK]
     prices: str = ""
+    least_gang: int = 0
 
 
 class RefusalKind(StrEnum):
@@ -133,10 +143,11 @@ def parts(job: Job, offer: Offer, survivors: Collection[tuple[str, Gang, str]]) 
     """What the attempt lacks in this pool beside its survivors (instance, gang, type), the scarcer main gang first.
 
     A gang is of one type: where members of it survive, the missing ones are as they are."""
-    found = []
+    job, found = offer.fitting(job), []
     for gang in Gang:
         mine = [(instance, name) for instance, its_gang, name in survivors if its_gang is gang]
         types = {name for _, name in mine}
         choices = tuple(each for each in offer.choices(gang) if not types or each.type in types)
-        found.append(Part(gang, missing(job, gang, [instance for instance, _ in mine]), choices))
+        count, least = missing(job, gang, [instance for instance, _ in mine])
+        found.append(Part(gang, count, choices, least))
     return tuple(part for part in found if part.count)

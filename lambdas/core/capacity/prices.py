@@ -5,10 +5,10 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 from typing import Any
 
 from trainyard.core.model.instance_types import catalogue
+from trainyard.core.model.yard.storage import GIB_MONTH, Storage
 from trainyard.core.values.lazy import dataclass
 
 GOOD_FOR = timedelta(days=1)
@@ -20,28 +20,6 @@ NO_REGIONS = ("IA",)
 MOST_NAMED = 3
 MOST_SHOWN = 300
 """Characters of what AWS said instead: it travels with each plan."""
-
-
-class Storage(StrEnum):
-    """What is billed by the GiB and month."""
-
-    DISK = "disk"
-    """gp3."""
-    SNAPSHOT = "snapshot"
-    """In the standard tier."""
-    BUCKET = "bucket"
-    TABLE = "table"
-    LOGS = "logs"
-
-
-GIB_MONTH: Mapping[Storage, float] = {
-    Storage.DISK: 0.08,
-    Storage.SNAPSHOT: 0.05,
-    Storage.BUCKET: 0.023,
-    Storage.TABLE: 0.25,
-    Storage.LOGS: 0.03,
-}
-"""Dollars, in the catalogue's region."""
 
 
 @dataclass(frozen=True, kw_only=True)

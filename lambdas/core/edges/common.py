@@ -102,24 +102,29 @@ class Nothing:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What Recover, which may read nothing, is given of the plan."""
+    """What Recover, which may read nothing, is given of the plan. `elastic`: attempts may have fewer workers."""
 
     restarts: int
     deadline: datetime
+    elastic: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecoverInput(AttemptInput):
+    """`resized`: how many attempts have ended so that the next one could have more hosts."""
+
     failure: Failure
     plan: Limits
     now: datetime
+    resized: int = 0
 
 
 class Scope(StrEnum):
-    """Whose hosts Release ends."""
+    """Whose hosts Release ends: those that the next attempt does not keep, all of the run, or the lost ones alone."""
 
     ATTEMPT = "attempt"
     RUN = "run"
+    LOST = "lost"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,9 +92,19 @@ class FromPerson:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DevAsked:
+    """A dev host that somebody wants `up`, or as an `image`, by a run of that id; `asked`: as an input of launch."""
+
+    run: str
+    name: str
+    want: str
+    asked: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class FromPatrol:
-    """A run that patrol has found at its cap, that goes on though somebody has stopped it, or that is missing in the
-    ledger, where it has no attempt any more."""
+    """A run that patrol has found at its cap, that may have more hosts, that goes on though somebody has stopped it, or
+    that is missing in the ledger, where it has no attempt any more."""
 
     run: str
     attempt: int = 1

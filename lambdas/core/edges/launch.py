@@ -14,7 +14,7 @@ class HostReached(Answer):
 @dataclass(frozen=True, kw_only=True)
 class LaunchConcluded(Concluded):
     """The host, how to reach it, what it costs and until when at most; nothing of that where there is none. `held`:
-    until when nobody ends it, used or not, where that was asked for."""
+    until when nobody ends it, used or not, where that was asked for; `dev`: the name of a dev host."""
 
     image: str | None = None
     instance: str | None = None
@@ -26,3 +26,4 @@ class LaunchConcluded(Concluded):
     until: str | None = None
     held: str | None = None
     connect: str | None = None
+    dev: str | None = None

@@ -53,12 +53,15 @@ class PlanInput(RunInput):
 
 @dataclass(frozen=True, kw_only=True)
 class Outlook(Answer):
-    """What a run of the job would try: `plan` as in plan.json, and how many vCPUs each quota that counts has."""
+    """What a run of the job would try: `plan` as in plan.json, and how many vCPUs each quota that counts has.
+    `pool_dollars`: what those hosts may cost, in the first pool, that would wait for another run; None where none
+    do."""
 
     kind = "outlook"
     plan: Mapping[str, Any]
     quotas: Mapping[str, float]
     warnings: tuple[str, ...] = ()
+    pool_dollars: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +81,20 @@ class Planned:
     restarts: int
     deadline: datetime
     snapshot: ImageWhen
+    elastic: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchInput(AttemptInput):
+    """`more`: this attempt trains, and more hosts are wanted beside it; else it has yet to begin."""
+
+    more: bool = False
+
+
+class Grown(Answer):
+    """What came of asking for more hosts, for the log."""
+
+    kind = "grown"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +111,7 @@ class PoolRefused(Answer):
     kind = "refused"
 
 
-LaunchAnswer = Launched | PoolRefused | TryLater | RetireFirst | GiveUp
+LaunchAnswer = Launched | Grown | PoolRefused | TryLater | RetireFirst | GiveUp
 
 
 @dataclass(frozen=True, kw_only=True)

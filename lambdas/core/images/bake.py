@@ -9,15 +9,14 @@ from typing import Any, ClassVar
 from lambdas.core.run.recovery import EndRun, KeptHosts, Retry, Trouble
 from trainyard.core.model import errors
 from trainyard.core.model.errors import Refused
-from trainyard.core.model.image import Image
+from trainyard.core.model.images.image import Image
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import Fault
 
 NO_IMAGE = "none"
 """An image parameter's value while there is no such image."""
 MOST_BUILDERS = 3
-MOST_SILENT_BUILDERS = 2
-"""How many builders may not appear in Systems Manager: a second one tells a bad host from a missing permission."""
+"""Of one bake, each after a trouble that may pass: also where Systems Manager knows none of them."""
 VERSIONS = ("driver", "cuda", "tensorflow", "architecture")
 """What tests.json says about the image beside its tests; the first three are tags."""
 BUILDER_SECONDS = {"Interrupted": 0}
@@ -42,13 +41,13 @@ class RollbackPlan:
 
 
 def unchanged(current: Image | None, *, yard: str, recipe_hash: str) -> Unchanged | None:
-    """None when there is something to bake."""
+    """None when there is something to bake. `current`: the image that a bake would follow."""
     if current is None or not current.is_of(yard) or not current.available:
         return None
     if current.tags.get("trainyard:recipe") != recipe_hash:
         return None
     reason = (
-        f"{current.id}, the current image, was made from this recipe, this software and this base image "
+        f"{current.id} was made from this recipe, this software and this base image "
         f'({recipe_hash}); {{"force": true}} bakes it anew'
     )
     return Unchanged(current.id, reason)
@@ -104,8 +103,7 @@ def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) 
         return stop(
             error="LimitReached", reason=f"{happened} The recipe's builder.hours are used up; raise them."
         )
-    most = MOST_SILENT_BUILDERS if trouble.error == errors.NotRegistered.__name__ else MOST_BUILDERS
-    if attempt >= most:
+    if attempt >= MOST_BUILDERS:
         return stop(error=trouble.error, reason=f"{happened} No further builder is tried; bake again later.")
     where = (
         "on demand, where a pool has room" if trouble.error == errors.Interrupted.__name__ else "as planned"

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from lambdas.core.images.bake import VERSIONS
-from lambdas.core.run import summary
-from lambdas.core.run.summary import RunFacts
+from lambdas.core.run.conclusion import summary
+from lambdas.core.run.conclusion.summary import RunFacts
 
 OF_A_RUN = (
     "run", "outcome", "reason", "error", "created", "ended", "seconds", "execution_arn", "restarts", "cost", "hosts",

@@ -1,16 +1,20 @@
 """Launching from an image: what is asked for, which host that means, whether another one follows a host that failed."""
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal, assert_never, get_args
 
+from lambdas.core.images import dev
+from lambdas.core.images.dev import DevRow
 from lambdas.core.images.snapshot import INSTANCE
-from lambdas.core.run import summary
+from lambdas.core.run.conclusion import summary
+from lambdas.core.run.conclusion.summary import RunFacts
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import EndRun, KeptHosts, Retry, Trouble
-from lambdas.core.run.summary import RunFacts
-from trainyard.core.model.image import AMI, Image, newest
+from trainyard.core.model import dev as dev_tags
+from trainyard.core.model.images.image import AMI, Image, newest
 from trainyard.core.model.instance_types import catalogue
 from trainyard.core.model.job import NAME, RUN_ID, Hardware, Job, MarketChoice, one_host_job
 from trainyard.core.model.job_fields import ANY_TYPES, ZONES
@@ -91,12 +95,51 @@ def read_input(execution_input: object) -> LaunchRequest | InputFaults:
     return _refused(*section.faults) if section.faults else request
 
 
-def meant(request: LaunchRequest, images: Collection[Image]) -> Image | InputFaults:
-    """The image of the yard that is meant: the newest that is available of a run or a family."""
+def not_asked(name: str) -> InputFaults:
+    """Whoever starts an execution by hand has no name that IAM vouches for."""
+    problem = (
+        f"nobody has asked for a dev host {shown(name)} by this run; only its owner's own event does: "
+        "trainyard dev up NAME"
+    )
+    return _refused(Fault("dev", problem))
+
+
+def read_asked(row: DevRow) -> LaunchRequest | InputFaults:
+    """What the owner of a dev host asks for, who need not name an image; or every fault of it. On demand unless it says
+    otherwise: EC2 can stop such hosts."""
+    request, section = Record(LaunchRequest).whole({"market": "on_demand", **json.loads(row.asked)})
+    if sum(map(section.given, SOURCES)) > 1:
+        section.one_of(SOURCES, "one image, or none")
+    return _refused(*section.faults) if section.faults else request
+
+
+def meant_for(row: DevRow, request: LaunchRequest, images: Collection[Image]) -> Image | InputFaults | None:
+    """The image that the owner of a dev host names, else the newest of that dev host; None: the yard's current one."""
+    if any(getattr(request, source) for source in SOURCES):
+        return meant(request, images, owner=row.owner)
+    found = dev.own_image(row.name, row.owner, images)
+    if found is None or found.available:
+        return found
+    wait = "again once it is" if found.state == "pending" else f"trainyard dev down {row.name} --keep nothing"
+    return _refused(
+        Fault("dev", f"the image {found.id} of {row.name} is {found.state}, not available; {wait}")
+    )
+
+
+def meant(
+    request: LaunchRequest, images: Collection[Image], *, owner: str | None = None
+) -> Image | InputFaults:
+    """The image of the yard that is meant: the newest that is available of a run or a family. That of a dev host is for
+    another dev host of its `owner` alone."""
     mine = [image for image in images if _is_meant(request, image)]
     if not mine:
         return _refused(Fault(request.source, _nobody(request)))
     found = newest(mine)
+    if whose := dev_tags.somebodys(found.tags, owner):
+        problem = (
+            f"the image {found.id} is of {whose}, and has its files; its owner has it back: trainyard dev up"
+        )
+        return _refused(Fault(request.source, problem))
     if found.available:
         return found
     wait = "wait until it is" if found.state == "pending" else "take another"
@@ -105,9 +148,9 @@ def meant(request: LaunchRequest, images: Collection[Image]) -> Image | InputFau
 
 
 def admit(
-    request: LaunchRequest, image: Image, *, types: Sequence[str], zones: Collection[str]
+    request: LaunchRequest, name: str, *, types: Sequence[str], zones: Collection[str]
 ) -> Job | InputFaults:
-    """The launch as a job of one host of one of `types`; `zones` are the yard's."""
+    """The launch as a job of that name, of one host of one of `types`; `zones` are the yard's."""
     faults = [
         Fault(
             f"zones[{index}]",
@@ -118,7 +161,7 @@ def admit(
     ]
     chosen = tuple(name for name in types if name in catalogue().types)
     if not chosen:
-        problem = f"is missing, and nothing says which type {image.id} was made on; name one"
+        problem = f"is missing, and nothing says which type {name} was made on; name one"
         faults.append(Fault("instance_types", problem))
     if faults:
         return _refused(*faults)
@@ -128,7 +171,6 @@ def admit(
         max_dollars_per_hour=request.max_dollars_per_hour,
         zones=request.zones,
     )
-    name = image.family or image.id
     return one_host_job(
         name, hardware, hours=request.hours, wait_minutes=request.wait_minutes, restarts=MOST_HOSTS - 1
     )
@@ -156,15 +198,16 @@ def summarise(facts: RunFacts) -> dict[str, Any]:
         "kind": "launched" if well else facts.conclusion.outcome.value,
         "image": row.image_id if row else None,
         "family": row.job.name if row and row.job else None,
+        "dev": row.dev if row else None,
         **(_host(facts.records, facts.now) if facts.records and well else {}),
         "attempts": summary.attempts(facts),
         "where": {"folder": facts.folder},
     }
 
 
-def connect(instance: str) -> str:
-    """The command that opens a session on the host."""
-    return f"aws ssm start-session --target {instance}"
+def connect(instance: str, name: str | None = None) -> str:
+    """The command that opens a session on the host; `name`: of a dev host."""
+    return f"trainyard dev shell {name}" if name else f"trainyard shell {instance}"
 
 
 def _host(records: Records, now: datetime) -> Mapping[str, Any]:
@@ -182,7 +225,7 @@ def _host(records: Records, now: datetime) -> Mapping[str, Any]:
         "prices": (records.plan.prices or None) if records.plan else None,
         "until": wire.stamp(max(ends, held or ends)) if ends else None,
         "held": wire.stamp(held) if held else None,
-        "connect": connect(host.instance),
+        "connect": connect(host.instance, records.run.dev),
     }
 
 

@@ -11,7 +11,9 @@ from dataclasses import field, replace
 from typing import Any
 
 from trainyard.core.jobfile import document
-from trainyard.core.model.image import AMI
+from trainyard.core.model.images import tensorflow_releases
+from trainyard.core.model.images.image import AMI
+from trainyard.core.model.images.tensorflow_releases import Release
 from trainyard.core.model.job import BUILDER_TYPES, Hardware, MarketChoice
 from trainyard.core.model.job_fields import ANY_TYPES
 from trainyard.core.values import wire
@@ -28,7 +30,7 @@ from trainyard.core.values.fields import (
     texts,
 )
 from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.validation import InputFaults, any_of
+from trainyard.core.values.validation import Fault, InputFaults, any_of
 
 NAME = r"[a-z][a-z0-9-]{0,29}"
 PUBLIC = "/aws/service/"
@@ -92,12 +94,26 @@ class Recipe:
     tensorflow: str | None = key(
         None,
         Text(REQUIREMENTS, 'a version requirement as pip writes it, in quotes, as in "~=2.21.0"'),
-        "The tests of the bake check it.",
+        f"Which TensorFlow to install, of {tensorflow_releases.RANGE}, with the Keras of its time; the bake's tests "
+        "check it.",
+        usual=f"`{tensorflow_releases.USUAL.tensorflow}`",
     )
     cuda: str | None = key(
         None,
         Text(REQUIREMENTS, 'a version requirement as pip writes it, in quotes, as in ">=12.5"'),
-        "The tests of the bake check it.",
+        "Which CUDA TensorFlow is to be built with (12.3 up to 2.17, 12.5 from 2.18 on): the newest release with it is "
+        "installed; the tests of the bake check it.",
+    )
+    upgrade: bool = key(
+        False,
+        Flag(),
+        "Whether the base image's packages are updated first (`apt-get upgrade`; the kernel stays). `--force` bakes "
+        "anew when nothing else has changed.",
+    )
+    current: bool = key(
+        True,
+        Flag(),
+        "Whether the image becomes the yard's current one. `false`: jobs name it by `hardware.image`.",
     )
     system_packages: tuple[str, ...] = key(
         (),
@@ -176,7 +192,50 @@ def check(recipe: object, *, source: str) -> Recipe | InputFaults:
     if isinstance(found, InputFaults):
         return found
     read, section = found
-    return InputFaults(source, tuple(section.faults)) if section.faults else read
+    if section.faults:
+        return InputFaults(source, tuple(section.faults))
+    settled = _settled(read)
+    return InputFaults(source, (settled,)) if isinstance(settled, Fault) else settled
+
+
+def _settled(recipe: Recipe) -> Recipe | Fault:
+    """With the version that is installed where it is not the usual one."""
+    if recipe.tensorflow is None and recipe.cuda is None:
+        return recipe
+    fits = [
+        release
+        for release in tensorflow_releases.RELEASES
+        if _is_asked_for(release.tensorflow, recipe.tensorflow) and _is_asked_for(release.cuda, recipe.cuda)
+    ]
+    if not fits:
+        return _no_release(recipe)
+    usual = fits[0] == tensorflow_releases.USUAL
+    return recipe if usual else replace(recipe, tensorflow=f"=={fits[0].tensorflow}")
+
+
+def _is_asked_for(version: str, asked: str | None) -> bool:
+    from packaging.specifiers import SpecifierSet  # only a bake pays for it
+
+    return asked is None or SpecifierSet(asked).contains(version)
+
+
+def _no_release(recipe: Recipe) -> Fault:
+    known = tensorflow_releases.RELEASES
+    mine = [release for release in known if _is_asked_for(release.tensorflow, recipe.tensorflow)]
+    if not mine:
+        versions = ", ".join(release.tensorflow for release in known)
+        return Fault(
+            "tensorflow", f"no release that images may have is {recipe.tensorflow}; there are {versions}"
+        )
+    have = "; ".join(dict.fromkeys(f"TensorFlow {release.minor} has CUDA {release.cuda}" for release in mine))
+    return Fault("cuda", f"no release is built with CUDA {recipe.cuda}: {have}; a release has one CUDA")
+
+
+def release_of(recipe: Recipe) -> Release | None:
+    """What is installed in place of the usual TensorFlow; None for that."""
+    return next(
+        (each for each in tensorflow_releases.RELEASES if recipe.tensorflow == f"=={each.tensorflow}"), None
+    )
 
 
 def readable(parameter: str, *, usual: str, yard: str) -> bool:
@@ -197,4 +256,6 @@ def hash_of(recipe: Recipe, *, software: str, base: str) -> str:
 def admitted(recipe: Recipe, *, software: str, base: str) -> dict[str, Any]:
     """recipe.json: every key with its default, the AMI in place of the base's name, and what the hash is made of."""
     document: dict[str, Any] = wire.to_json(replace(recipe, base=base))
+    release = release_of(recipe)
+    document |= {"release": wire.to_json(release) if release != tensorflow_releases.USUAL else None}
     return document | {"software": software, "hash": hash_of(recipe, software=software, base=base)}

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from lambdas.core.capacity.prices import Prices, Storage
-from trainyard.core.model.image import Image, Stored
+from lambdas.core.capacity.prices import Prices
+from trainyard.core.model.images.image import Image, Stored
+from trainyard.core.model.yard.storage import Storage
 from trainyard.core.values import wire
 from trainyard.core.values.fields import Flag, Record, key
 from trainyard.core.values.lazy import dataclass

@@ -3,11 +3,12 @@
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from lambdas.core.run import summary
-from lambdas.core.run.summary import RunFacts
+from lambdas.core.run.conclusion import summary
+from lambdas.core.run.conclusion.summary import RunFacts
+from trainyard.core.model import dev
 from trainyard.core.model.gang import Assignment
-from trainyard.core.model.image import Image
-from trainyard.core.model.imaging import Imaging, Quiesce, Then, parent_tags
+from trainyard.core.model.images.image import Image
+from trainyard.core.model.images.imaging import Imaging, Quiesce, Then, parent_tags
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import NAME, RUN_ID, Role
 from trainyard.core.values.fields import Choice, Count, Record, Text, key
@@ -44,8 +45,10 @@ class SnapshotRequest:
 @dataclass(frozen=True, kw_only=True)
 class HostFacts:
     """The host as EC2, Systems Manager and the ledger know it. `run` is the one it was launched for and `kind` that
-    run's; `busy` says that this run is not over, `family` is its job's name; `parent` is the image it started from
-    (None where that is gone) and `image` that one's id; `step` is that of the run's last checkpoint."""
+    run's; `busy` says that this run is not over, `warm` that the host waits in the pool for another, `family` is
+    its job's name; `parent` is the image it started from (None where that is gone) and `image` that one's id;
+    `step` is that of the run's last checkpoint; `dev` and `owner` are those of a dev host, and `wanted` says that its
+    owner or patrol has asked for this snapshot."""
 
     instance: str
     type: str
@@ -58,8 +61,12 @@ class HostFacts:
     run: str | None = None
     kind: str | None = None
     busy: bool = False
+    warm: bool = False
     family: str | None = None
     step: int | None = None
+    dev: str | None = None
+    owner: str | None = None
+    wanted: bool = False
 
 
 def read_input(execution_input: object) -> SnapshotRequest | InputFaults:
@@ -106,6 +113,12 @@ def admit(request: SnapshotRequest, host: HostFacts, *, baked: Collection[str]) 
                 "instance", f"{host.instance} is no host of this yard: it lacks the yard's tag trainyard:yard"
             )
         )
+    if host.dev and not host.wanted:
+        problem = (
+            f"{host.instance} is {host.owner}'s dev host {host.dev}, which becomes an image when its owner says so: "
+            f"trainyard dev down {host.dev} --keep image"
+        )
+        return refused(Fault("instance", problem))
     faults = [*_state_faults(host, request), *_run_faults(host, request)]
     family = request.name or _default_family(host)
     if family in baked:
@@ -126,6 +139,8 @@ def admit(request: SnapshotRequest, host: HostFacts, *, baked: Collection[str]) 
         was_running=host.state == "running",
         host_run=host.run,
         step=host.step,
+        dev=host.dev,
+        owner=host.owner if host.dev else None,
         versions=parent_tags(host.parent),
     )
 
@@ -144,6 +159,8 @@ def summarise(facts: RunFacts, *, image: str | None) -> dict[str, Any]:
 
 def _default_family(host: HostFacts) -> str:
     """The job's name; of a host without a program the name of the snapshots that it came from; else the instance."""
+    if host.dev:
+        return dev.family(host.dev)
     if host.kind == "train" and host.family:
         return host.family
     parent = host.parent
@@ -181,6 +198,13 @@ def _state_faults(host: HostFacts, request: SnapshotRequest) -> Iterator[Fault]:
 
 def _run_faults(host: HostFacts, request: SnapshotRequest) -> Iterator[Fault]:
     """What the run that the host works for does not allow."""
+    if host.warm:
+        problem = (
+            f"{host.instance} waits in the pool for another run, and nothing of {host.run} is left on it; ask for the "
+            "image in the job (after.image), or take a host that trains"
+        )
+        yield Fault("instance", problem)
+        return
     if not host.busy:
         return
     if host.kind == "bake":

@@ -7,7 +7,8 @@ from dataclasses import field
 from datetime import datetime
 
 from lambdas.core.patrol.verdict import ACTS, TWO_LOOKS, Cause, Earlier, Facts, Verdict
-from trainyard.core.model.policy import Policy
+from trainyard.core.model.yard import policy
+from trainyard.core.model.yard.policy import Policy
 from trainyard.core.values.lazy import dataclass
 
 FEW = 3
@@ -65,10 +66,10 @@ def passed(
     return Passed(kept, deferred, tuple(warnings))
 
 
-def look_every(policy: Policy) -> int:
+def look_every(judged_by: Policy) -> int:
     """Every how many minutes a host's metrics are asked for, where they can change its verdict: one metric each time,
     for which CloudWatch asks a thousandth of a cent."""
-    return max(1, round(policy.window_minutes / LOOKS))
+    return max(1, round(judged_by.window_minutes / LOOKS))
 
 
 def is_due(facts: Facts, now: datetime) -> bool:
@@ -104,6 +105,16 @@ def tag_changes(
         if before is None or before.word != verdict.word:
             tag = Earlier(verdict.word, verdict.since or now)
             changes.setdefault(tag.to_tag(), []).append(host)
+    return changes
+
+
+def policy_changes(hosts: Mapping[str, Facts]) -> dict[str, list[str]]:
+    """Dev hosts by the new value of their tag trainyard:judged-by, those alone that it is new to."""
+    changes: dict[str, list[str]] = {}
+    for name, host in hosts.items():
+        said = policy.judged_by(host.policy)
+        if host.dev and host.state in ("pending", "running") and host.judged_by != said:
+            changes.setdefault(said, []).append(name)
     return changes
 
 

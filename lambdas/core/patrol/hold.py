@@ -37,11 +37,11 @@ def grant(
         return Hold(now)
     if asked - now > LONGEST + CLOCKS:
         return NoHold(f"a host is held for at most 24 h at a time, and {wire.stamp(asked)} is further ahead")
-    return Hold(max(asked, _held(tags) or asked))
+    return Hold(max(asked, held(tags) or asked))
 
 
-def _held(tags: Mapping[str, str]) -> datetime | None:
-    """A tag that cannot be read counts for nothing; patrol tells of it."""
+def held(tags: Mapping[str, str]) -> datetime | None:
+    """Until when the tags say. One that cannot be read counts for nothing; patrol tells of it."""
     try:
         return wire.instant(tags[TAG]) if TAG in tags else None
     except ValueError:

@@ -30,6 +30,7 @@ class VerdictRow:
     run: str | None = None
     outcome: str | None = None
     refusal: str | None = None
+    dev: str | None = None
 
 
 def problems(hosts: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
@@ -139,6 +140,8 @@ def _line(each: VerdictRow) -> str:
 
 def _way_back(each: VerdictRow, verb: str) -> str:
     """How somebody who wants the host gets it again."""
+    if each.dev and verb in (Stop.kind, Archive.kind):
+        return f". To go on: trainyard dev up {each.dev}"
     if verb == Stop.kind:
         return f". To go on: aws ec2 start-instances --instance-ids {each.instance}"
     if verb == Archive.kind:

@@ -1,24 +1,28 @@
 """The verdict on one host: what patrol does with it, and why in one sentence. Pure.
 
 Missing metrics are unknown, never idle. Who cannot be judged without metrics is asked about them (Ask), nobody else.
-`docs/patrol.md` shows the decision table that tests/unit/core/test_verdict.py is.
+`docs/patrol.md` shows the decision table that tests/unit/core/patrol/test_verdict.py is.
 """
 
+from collections.abc import Sequence
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, assert_never
 
 from lambdas.core.capacity import cost
-from lambdas.core.capacity.prices import Prices, Storage
+from lambdas.core.capacity.prices import Prices
 from trainyard.core.model.instance_types import Market
-from trainyard.core.model.policy import IdleSpot, Policy
+from trainyard.core.model.yard.policy import IdleSpot, Policy
+from trainyard.core.model.yard.storage import Storage
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 
 TAG = "trainyard:verdict"
 READY_TAG = "trainyard:ready"
 """Since when the host of a launch can be used: the launch has ended well, and its use decides from then on."""
+KERNELS, TERMINALS = 1, 2
+"""What the metric InUse of a dev host is the sum of, minute by minute (training/host/dev/idle/decision.py)."""
 GOING = ("shutting-down", "terminated", "stopping")
 ORPHAN_GRACE = timedelta(seconds=30)
 """How long after its launch a host cannot be an orphan: Step Functions may name a new execution a little late. With two
@@ -27,7 +31,7 @@ TWO_LOOKS = timedelta(seconds=30)
 """What lies between two patrols at least: one that is called twice has looked once."""
 LEASE_MARGIN, RESTARTED = timedelta(minutes=15), timedelta(hours=12)
 """What a host has to power itself off once its lease is over; and how long one may run at most that somebody starts
-again after its lease had ended (training/host/agent/lease.py)."""
+again after its lease had ended (training/host/agent/deadlines/lease.py)."""
 
 
 class Cause(StrEnum):
@@ -139,8 +143,8 @@ class Earlier:
 
 @dataclass(frozen=True)
 class Window:
-    """The share of its busiest GPU, or of all its processors, in percent, minute by minute (five by five), the oldest
-    first; None: nobody knows."""
+    """The share of its busiest GPU, or of all its processors, in percent, or what of it was in use, minute by minute
+    (five by five), the oldest first; None: nobody knows."""
 
     minutes: tuple[float | None, ...]
 
@@ -165,6 +169,10 @@ class Window:
     def missing(self) -> int:
         return sum(each is None for each in self.minutes)
 
+    def used(self, what: int) -> bool:
+        """Whether that, KERNELS or TERMINALS, was in use in any minute."""
+        return any(int(each) & what for each in self.minutes if each is not None)
+
     def _known(self, n: int) -> bool:
         return self.minutes[n] is not None
 
@@ -176,9 +184,11 @@ class Facts:
     `launched`: when it was started last; `changed`: when its state changed last, where EC2 says so. `run`: whom it
     was launched for, `kind`: that run's, `live`: whether an execution of that name goes on; `stays`: the job keeps its
     hosts (after.hosts: stop). `ready`: since when the host of a launch can be used; `lease`: when it powers itself off
-    at the latest, used or not. `held`: until when somebody wants it. `imaging`: who makes an image of it. `session`,
-    `command`: whether a person has a session on it, or a command runs. `price` is dollars an hour, `volume_charge`
-    once, for the disk that was `made` then; `disk_gib` None where nobody knows it; `prices` are the region's. `window`
+    at the latest, used or not. `warm`: until when it waits in the pool. `held`: until when somebody wants it.
+    `imaging`: who makes an image of it. `dev`: the name of the dev host that it is, `judged_by`: what its agent knows
+    of its policy. `session`, `forward`, `command`: whether a person has a session on it, or carries a port of it to a
+    computer, or a command runs. `price` is dollars an hour, `volume_charge` once, for the disk that was `made` then;
+    `disk_gib` None where nobody knows it; `prices` are the region's. `window`, `use` (of a dev host: who was at it)
     and `processors` are None where the metrics were not asked for."""
 
     instance: str
@@ -199,12 +209,17 @@ class Facts:
     ready: datetime | None = None
     lease: datetime | None = None
     held: datetime | None = None
+    warm: datetime | None = None
     imaging: str | None = None
+    dev: str | None = None
+    judged_by: str | None = None
     session: bool = False
+    forward: bool = False
     command: bool = False
     gpus: int = 1
     vcpus: int = 1
     window: Window | None = None
+    use: Window | None = None
     processors: Window | None = None
     earlier: Earlier | None = None
     """The last verdict of patrol; None also of a host that it has only asked about so far. What is to be said once
@@ -214,7 +229,7 @@ class Facts:
     @property
     def told(self) -> tuple[Window, ...]:
         """What metrics have been asked for."""
-        return tuple(each for each in (self.window, self.processors) if each is not None)
+        return tuple(each for each in (self.window, self.use, self.processors) if each is not None)
 
 
 def judge(facts: Facts, now: datetime) -> Verdict | Ask:
@@ -249,6 +264,8 @@ def _judged(facts: Facts, now: datetime) -> Verdict | Ask:
         return _stopped(facts, now)
     if facts.held and facts.held > now:
         return Keep(reason=f"somebody holds it until {_at(facts.held)}")
+    if facts.warm and facts.warm > now:
+        return Keep(reason=f"it waits in the pool until {_at(facts.warm)} for a run that takes it")
     if _is_orphan(facts):
         return _orphan(facts, now)
     if now - facts.launched < facts.policy.grace:
@@ -259,7 +276,7 @@ def _judged(facts: Facts, now: datetime) -> Verdict | Ask:
     if over and over >= LEASE_MARGIN:
         why = f"it may not run any longer since {_span(over)} ago, used or not, and has not gone by itself"
         return _idle(facts, Cause.LEASE, why, now)
-    if facts.session:
+    if facts.session or (facts.forward and not facts.dev):
         return Keep(reason="a session is open on it")
     if facts.command:
         return Keep(reason="a command runs on it")
@@ -303,6 +320,8 @@ def _orphan(facts: Facts, now: datetime) -> Verdict:
         )
     since = _since(facts, Cause.ORPHAN, now)
     why = f"no execution named {facts.run} goes on, and the host was launched for it"
+    if facts.warm:
+        why = f"its time in the pool, kept by {facts.run}, was over at {_at(facts.warm)}, and no run has taken it"
     if now - since >= TWO_LOOKS:
         return Terminate(
             reason=f"{why}; two patrols in a row have seen that",
@@ -314,17 +333,20 @@ def _orphan(facts: Facts, now: datetime) -> Verdict:
 
 
 def _by_metrics(facts: Facts, now: datetime) -> Verdict | Ask:
-    """GPUs first: the processors are asked about only where these are idle."""
-    policy, window = facts.policy, facts.window
-    if not facts.gpus and not policy.sees_processors:
+    """GPUs and people first: the processors are asked about only where these are idle."""
+    policy, window, use = facts.policy, facts.window, facts.use
+    if not facts.gpus and not policy.sees_processors and not facts.dev:
         why = f"a {facts.type} has no GPU whose use could be seen, and EC2 tells of processors too late for its window"
         return _unknown(facts, why, now)
-    if window is None and facts.gpus:
+    if (window is None and facts.gpus) or (use is None and facts.dev):
         return Ask("no run, no hold and no session keeps it: its metrics decide")
     span = _span(timedelta(minutes=policy.window_minutes))
     if window and window.peak >= policy.idle_percent:
         why = f"its busiest GPU was at {window.peak:.0f} % within the last {span}"
         return _busy(facts, f"{why}; idle is below {policy.idle_percent:g} %", now)
+    if use and use.peak:
+        others = f"; no GPU of it was above {window.peak:.1f} %" if window else ""
+        return _busy(facts, f"{_people(use)} within the last {span}{others}", now)
     usable = max(facts.launched, facts.ready or facts.launched)
     if now - usable < timedelta(minutes=policy.window_minutes):
         return Keep(
@@ -335,6 +357,10 @@ def _by_metrics(facts: Facts, now: datetime) -> Verdict | Ask:
         return _unknown(
             facts, f"{lack} of the last {len(window.minutes)} minutes of its GPU metrics are missing", now
         )
+    if use and not use.is_whole:
+        lack = "all" if use.is_empty else f"{use.missing}"
+        why = f"{lack} of the last {len(use.minutes)} minutes of its metric InUse are missing"
+        return _unknown(facts, why, now, look="its host agent")
     idle = [f"no GPU of it was above {window.peak:.1f} %"] if window else []
     if policy.sees_processors:
         if facts.processors is None:
@@ -349,14 +375,31 @@ def _by_metrics(facts: Facts, now: datetime) -> Verdict | Ask:
         if not facts.processors.is_whole:
             return _unknown(facts, "EC2 has not told how much of its processors was used", now)
         idle.append(said.replace("did", "did at most"))
-    return _idle(facts, Cause.IDLE, f"{' and '.join(idle)} in the last {span}, and nobody holds it", now)
+    if use:
+        idle.append("no kernel and no terminal of it was in use")
+    alone = "nobody holds it"
+    if facts.dev:
+        alone = f"{alone} or has a session on it{' but for a forward of a port' if facts.forward else ''}"
+    return _idle(facts, Cause.IDLE, f"{_listed(idle)} in the last {span}, and {alone}", now)
+
+
+def _people(use: Window) -> str:
+    """Who was at it: `a kernel of its notebooks was busy or active`."""
+    kernels, terminals = use.used(KERNELS), use.used(TERMINALS)
+    if kernels and terminals:
+        return "a kernel of its notebooks and a terminal of it were busy or active"
+    return f"a {'kernel of its notebooks' if kernels else 'terminal of it'} was busy or active"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
 
 
 def _busy(facts: Facts, why: str, now: datetime) -> Verdict:
     return Keep(reason=why, cause=Cause.BUSY, since=_since(facts, Cause.BUSY, now))
 
 
-def _unknown(facts: Facts, why: str, now: datetime) -> Verdict:
+def _unknown(facts: Facts, why: str, now: datetime, *, look: str = "its CloudWatch agent") -> Verdict:
     since, policy = _since(facts, Cause.UNKNOWN, now), facts.policy
     lasting = now - since
     stop_after = policy.unknown_stop_minutes
@@ -367,8 +410,7 @@ def _unknown(facts: Facts, why: str, now: datetime) -> Verdict:
         return Stop(reason=reason, cause=Cause.UNKNOWN, since=since, saves=facts.price)
     if lasting >= timedelta(minutes=policy.unknown_warn_minutes):
         reason = (
-            f"{why}, and whether it works has been unknown for {_span(lasting)}: look whether its CloudWatch agent "
-            "runs"
+            f"{why}, and whether it works has been unknown for {_span(lasting)}: look whether {look} runs"
         )
         return Warn(reason=reason, cause=Cause.UNKNOWN, since=since)
     return Keep(reason=f"{why}: unknown is not idle", cause=Cause.UNKNOWN, since=since)

@@ -22,13 +22,13 @@ def session_policy(
     """No longer than `longest` characters, or as short as it can be: names too long for it give way, the longest first,
     to the folder that they are in."""
     uris = (job.program.source, *(each.source for each in job.data.values()))
-    places = {_literal(_key(uri)) for uri in uris if uri}
+    places = {_literal(uri) for uri in uris if uri}
     names = sorted(secret_parameter(yard, secret) for secret in set(job.program.secrets.values()))
     secrets = [f"arn:{partition}:ssm:*:*:parameter{name}" for name in names]
-    earlier = [f"runs/{job.checkpoints.resume}/checkpoints/"] if job.checkpoints.resume else []
+    earlier = [f"{bucket}/runs/{job.checkpoints.resume}/checkpoints/"] if job.checkpoints.resume else []
     while True:
         policy = _policy(
-            f"arn:{partition}:s3:::{bucket}", f"runs/{run}/", [*earlier, *sorted(places)], secrets
+            f"arn:{partition}:s3:::", bucket, f"runs/{run}/", [*earlier, *sorted(places)], secrets
         )
         long = max(places, key=lambda place: (len(place), place), default="")
         folder = _folder_of(long)
@@ -37,17 +37,20 @@ def session_policy(
         places = {place for place in places if not place.startswith(folder)} | {folder}
 
 
-def _policy(bucket: str, own: str, places: Sequence[str], secrets: list[str]) -> str:
-    """`places`: keys, and folders with all below them, of which the role behind it may read. `secrets`: ARNs."""
+def _policy(arn: str, ours: str, own: str, places: Sequence[str], secrets: list[str]) -> str:
+    """`places`: objects, and folders with all below them, each behind its bucket's name, of which the role behind it
+    may read; `arn`: what ARNs of buckets begin with. `secrets`: ARNs."""
     read = [f"{place}*" if place.endswith("/") else place for place in places]
-    listed = [f"{own}*", *(each for each in read if each.endswith("*"))]
-    statements = [
-        _allow("s3:*", [f"{bucket}/{own}*"]),
-        _allow("s3:ListBucket", [bucket], {"StringLikeIfExists": {"s3:prefix": listed}}),
-        _allow("kms:*", ["*"]),
-    ]
+    listed = {ours: [f"{own}*"]}
+    for bucket, _, prefix in (each.partition("/") for each in read if each.endswith("*")):
+        listed.setdefault(bucket, []).append(prefix)
+    statements = [_allow("s3:*", [f"{arn}{ours}/{own}*"])]
+    for bucket, prefixes in listed.items():
+        only = {"StringLikeIfExists": {"s3:prefix": prefixes}}
+        statements.append(_allow("s3:ListBucket", [f"{arn}{bucket}"], only))
+    statements.append(_allow("kms:*", ["*"]))
     if read:
-        statements.append(_allow("s3:GetObject", [f"{bucket}/{each}" for each in read]))
+        statements.append(_allow("s3:GetObject", [f"{arn}{each}" for each in read]))
     if secrets:
         statements.append(_allow("ssm:GetParameters", secrets))
     return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
@@ -57,18 +60,16 @@ def _allow(action: str, on: list[str], when: object = None) -> dict[str, object]
     return {"Effect": "Allow", "Action": action, "Resource": on} | ({"Condition": when} if when else {})
 
 
-def _key(uri: str) -> str:
-    return uri.partition("://")[2].partition("/")[2]
-
-
-def _literal(key: str) -> str:
-    """The key, or the folder in it before anything that a policy would not take as it stands."""
-    while any(character in key for character in NOT_LITERAL):
-        key = _folder_of(key)
-    return key
+def _literal(uri: str) -> str:
+    """Bucket and key, or the folder in it before anything that a policy would not take as it stands."""
+    place = uri.partition("://")[2]
+    while any(character in place for character in NOT_LITERAL):
+        place = _folder_of(place) or f"{place.partition('/')[0]}/"
+    return place
 
 
 def _folder_of(place: str) -> str:
-    """The one that it is in; "" for what is at the top."""
-    folder = place.rstrip("/").rpartition("/")[0]
-    return f"{folder}/" if folder else ""
+    """The one that it is in; "" for what is at the top of its bucket."""
+    bucket, _, key = place.partition("/")
+    folder = key.rstrip("/").rpartition("/")[0]
+    return f"{bucket}/{folder}/" if folder else ""

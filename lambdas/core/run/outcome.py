@@ -32,6 +32,7 @@ class Ending(StrEnum):
     TIMED_OUT = "timed_out"
     ABORTED = "aborted"
     STOPPED = "stopped"
+    RESIZED = "resized"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,7 @@ ENDINGS: Mapping[str, Ending] = {
     "LimitReached": Ending.TIMED_OUT,
     "Aborted": Ending.ABORTED,
     Stopped.__name__: Ending.STOPPED,
+    "Resized": Ending.RESIZED,
 }
 
 

@@ -16,11 +16,13 @@ SHORTEST, LONGEST = 30, 300
 
 @dataclass(frozen=True)
 class YardLimits:
-    """`dollars` for one run; `runs` and their `hosts` at once; 0: no limit. `waits`: whether one waits for a place."""
+    """`dollars` for one run; `runs` and their `hosts` at once; 0: no limit. `pool`: hosts that wait for another run; 0:
+    none do. `waits`: whether one waits for a place."""
 
     dollars: float = 0.0
     runs: int = 0
     hosts: int = 0
+    pool: int = 0
     waits: bool = True
 
     @property
@@ -56,6 +58,15 @@ def faults(job: Job, limits: YardLimits) -> tuple[Fault, ...]:
                 "cluster",
                 f"asks for {job.gang} hosts; this yard lets its runs have {limits.hosts} at once: ask for fewer, or "
                 f"let whoever deploys the yard raise it ({how('most_hosts', job.gang)})",
+            )
+        )
+    if job.pool.keep > limits.pool:
+        allowed = f"lets {limits.pool} hosts wait for other runs at once" if limits.pool else "has no pool"
+        found.append(
+            Fault(
+                "pool.keep",
+                f"found {job.pool.keep}; this yard {allowed}: keep fewer, or let whoever deploys the yard raise it "
+                f"({how('most_pool_hosts', job.pool.keep)})",
             )
         )
     return tuple(found)

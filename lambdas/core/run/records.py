@@ -14,7 +14,7 @@ from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.waiting import Waiting
 from trainyard.core.model import gang
 from trainyard.core.model.gang import PROGRAM_SILENT, Gang, Member, StopReason
-from trainyard.core.model.imaging import Imaging
+from trainyard.core.model.images.imaging import Imaging
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Job, Role
 from trainyard.core.values import wire
@@ -48,9 +48,12 @@ class RunRow:
     end of a run. `month` is that of `created`: by it lists find the run. `name` is the job's, the recipe's or the
     family's. `pool`, `market`, `gang` (how many hosts) and `price` (dollars an hour of all of them) are those of its
     last launch, `waiting` what it waits for while it has none, `dollars` what it has cost when it ended and
-    `saved_dollars` what it would have cost more on demand. `submitter` is who asked for a training run, for whom IAM
+    `saved_dollars` what it would have cost more on demand. `dev` is the name of the dev host that a
+    launch brings up. `submitter` is who asked for a training run or a dev host, for whom IAM
     vouches (core/model/submitter.py), `requester` the account that S3 told of. `stopping`: when a
-    person asked for it to be stopped, `stopped_by`."""
+    person asked for it to be stopped, `stopped_by`. `grows`: when more hosts may be asked for, where the job would have
+    them; None: it has all.
+    `pool_dollars`: what its hosts have cost in the pool, which are among its `dollars`."""
 
     run: str
     kind: str
@@ -73,6 +76,7 @@ class RunRow:
     price: float | None = None
     dollars: float | None = None
     saved_dollars: float | None = None
+    pool_dollars: float | None = None
     deadline: datetime | None = None
     progress: Mapping[str, Any] | None = None
     image_id: str | None = None
@@ -82,12 +86,14 @@ class RunRow:
     recipe_sha256: str | None = None
     published: Moved | None = None
     imaging: Imaging | None = None
+    dev: str | None = None
     outcome: Outcome | None = None
     error: str | None = None
     reason: str | None = None
     cut_short: datetime | None = None
     stopping: datetime | None = None
     stopped_by: str | None = None
+    grows: datetime | None = None
     ended: datetime | None = None
 
     def is_of(self, execution: str | None, started: datetime | None = None) -> bool:
@@ -127,18 +133,21 @@ class RunUpdate(TypedDict, total=False):
     recipe_sha256: str
     published: Moved
     imaging: Imaging | None
+    dev: str
     outcome: Outcome
     error: str | None
     reason: str
     cut_short: datetime
     stopping: datetime
     stopped_by: str
+    grows: datetime
     ended: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostRow(Member, BilledHost):
-    """One host. `ready` and `stopped` are attempt numbers: the last one it said so for."""
+    """One host. `ready` and `stopped` are attempt numbers: the last one it said so for. `pooled` is when it went into
+    the pool, `cooled` when it left that; `taken`: of a host from the pool, the run that had kept it."""
 
     attempt: int
     ready: int = 0
@@ -149,6 +158,9 @@ class HostRow(Member, BilledHost):
     warned: str | None = None
     lost: str | None = None
     releasing: datetime | None = None
+    pooled: datetime | None = None
+    cooled: datetime | None = None
+    taken: str | None = None
 
     @property
     def lives(self) -> bool:
@@ -178,6 +190,8 @@ class HostUpdate(TypedDict, total=False):
     warned: str
     lost: str
     releasing: datetime
+    pooled: datetime
+    cooled: datetime
     ended: datetime
 
 
@@ -185,7 +199,8 @@ class HostUpdate(TypedDict, total=False):
 class IntentRow:
     """One ask, written before EC2 was asked. `answer` is None when nobody knows what came of it; `gang` is the one
     that was refused. `token` is that of the request, `cpu_token` that of the second gang's; `offer_pool` is for
-    people who read the table."""
+    people who read the table. `more`: how many hosts were asked for beside those that trained; None: for an attempt
+    that had yet to begin. `warm`: these hosts of the pool were taken, and EC2 was not asked."""
 
     attempt: int
     offer: int
@@ -200,6 +215,8 @@ class IntentRow:
     refusal: str | None = None
     code: str | None = None
     reason: str | None = None
+    more: int | None = None
+    warm: tuple[str, ...] = ()
 
 
 class IntentUpdate(TypedDict, total=False):
@@ -213,6 +230,8 @@ class IntentUpdate(TypedDict, total=False):
     refusal: RefusalKind
     code: str
     reason: str
+    more: int
+    warm: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +240,8 @@ class AttemptRow:
     found when it restored (`step`, `verified`, ...), None when it said nothing of that; `reported` the last step that
     its chief has reported, `checkpointed` that of its last whole checkpoint where the program tells steps, `saved` when
     that was whole. `capped` is when its gang was asked to leave because the run's hours or dollars are used up,
-    `asked_to_stop` because somebody has stopped the run."""
+    `asked_to_stop` because somebody has stopped the run, `growing` because more hosts are there to go on with;
+    `asked_more` is when such were asked for last."""
 
     attempt: int
     offer: Mapping[str, Any]
@@ -243,6 +263,8 @@ class AttemptRow:
     asked: datetime | None = None
     asked_to_stop: datetime | None = None
     capped: datetime | None = None
+    asked_more: datetime | None = None
+    growing: datetime | None = None
 
     @property
     def reached(self) -> int | None:
@@ -285,6 +307,8 @@ class AttemptUpdate(TypedDict, total=False):
     asked: datetime
     asked_to_stop: datetime
     capped: datetime
+    asked_more: datetime
+    growing: datetime
 
 
 def ended_badly(trouble: Trouble, now: datetime) -> AttemptUpdate:
@@ -321,11 +345,13 @@ class WaitRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Owner:
-    """Which run an instance, an image or a command belongs to, and which wait of it the thing answers."""
+    """Which run an instance, an image or a command belongs to, and which wait of it the thing answers. `before`: whose
+    the host was before it was taken from the pool."""
 
     run: str
     attempt: int = 1
     wait: str | None = None
+    before: str | None = None
 
 
 @dataclass(frozen=True)
@@ -349,7 +375,10 @@ class Records:
         number = self.run.attempt
         row = self.attempts.get(number)
         if row is None:
-            launched = any(each.attempt == number and each.answer == "launched" for each in self.intents)
+            launched = any(
+                each.attempt == number and each.answer == "launched" and each.more is None
+                for each in self.intents
+            )
             waited = any((number, wait) in self.tokens for wait in WAITING)
             return f"attempt {number}" if launched or waited else None
         return ", ".join(sorted(set(row.hosts) - set(self.hosts))) or None
@@ -411,9 +440,34 @@ class Records:
         """The hosts that an attempt before this one launched and that stay."""
         return tuple(host for host in self.hosts.values() if host.attempt < attempt and host.stays)
 
+    def newcomers(self) -> tuple[HostRow, ...]:
+        """The hosts that were launched beside the current attempt, to join the next one, and that nobody has ended:
+        also those that have failed. Only jobs of min and max workers have any."""
+        row, job = self.attempts.get(self.run.attempt), self.run.job
+        if row is None or job is None or not job.cluster.is_elastic:
+            return ()
+        others = (host for host in self.hosts.values() if host.instance not in row.hosts)
+        return tuple(host for host in others if host.ended is None and host.releasing is None)
+
+    def taken(self, attempt: int) -> tuple[HostRow, ...]:
+        """The survivors with which that attempt begins. Where those that have been ready are enough nobody waits for
+        the others, which join later."""
+        survivors, job = self.survivors(attempt), self.run.job
+        ready = tuple(host for host in survivors if host.ready)
+        enough = job is not None and job.cluster.is_elastic and len(ready) >= job.at_least.gang
+        return ready if enough else survivors
+
+    def growth(self) -> IntentRow | None:
+        """The ask for more hosts whose answer was never written."""
+        return next((row for row in self.intents if row.more is not None and row.answer is None), None)
+
     def refusals(self, attempt: int) -> tuple[Refusal, ...]:
         """The refusals of this attempt's search, oldest first."""
-        refused = [row for row in self.intents if row.attempt == attempt and row.answer == "refused"]
+        refused = [
+            row
+            for row in self.intents
+            if row.attempt == attempt and row.answer == "refused" and row.more is None
+        ]
         return tuple(
             Refusal(
                 offer=row.offer,
@@ -429,7 +483,14 @@ class Records:
 
     def unanswered(self, attempt: int) -> IntentRow | None:
         """The ask of this attempt whose answer was never written: the function died in between."""
-        return next((row for row in self.intents if row.attempt == attempt and row.answer is None), None)
+        return next((row for row in self._asks(attempt) if row.answer is None), None)
+
+    def asks(self, attempt: int) -> int:
+        """How often hosts were asked for, of EC2 or of the yard's pool, that the attempt begins with."""
+        return len(self._asks(attempt))
+
+    def _asks(self, attempt: int) -> list[IntentRow]:
+        return [row for row in self.intents if row.attempt == attempt and row.more is None]
 
     def is_asking(self, now: datetime) -> bool:
         """Whether Launch may still be waiting for EC2's answer. Patrol, which comes later, takes it for dead."""
@@ -557,6 +618,7 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
         host.instance for host in members if host.why == StopReason.INTERRUPTED or host.warned or host.lost
     )
     error, well, final = "Interrupted", not going and _trained(records, attempt), False
+    row = records.attempts[attempt]
     killed = _left(records, attempt, StopReason.KILLED)
     if _left(records, attempt, StopReason.HANGS):
         error, well = (
@@ -570,6 +632,10 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
     elif going:
         what = _saved_before_it_left(records, attempt)
         reason = f"the gang has left because hosts are going away: {', '.join(going)}; {what}"
+    elif row.growing and not killed:
+        error, well = "Resized", True
+        sizes = f"to go on with {len(records.taken(attempt + 1))} hosts in place of {len(members)}"
+        reason = f"the gang has saved and left, {sizes}; {_saved_before_it_left(records, attempt)}"
     elif killed:
         reason = f"the program was killed on {killed}, and the others left to be started again; all hosts are there"
     else:

@@ -18,7 +18,7 @@ MOST_REASON = 4_000
 MOST_RESTART_SECONDS = 300
 LOST_WITH_NAME = ("Interrupted", "HostLost", "StartFailed", "HostsNotReady", "ProgramHangs")
 """Troubles that name their hosts: the others may stay."""
-RESTART_SECONDS = {"Interrupted": 0, "HostLost": 5}
+RESTART_SECONDS = {"Interrupted": 0, "HostLost": 5, "Resized": 0}
 """Seconds before the second attempt, doubled each time; 10 for every other trouble. A first loss is chance, and the
 hosts that stay are paid for while they wait: it has no pause."""
 STOPS = (errors.LimitReached.__name__, errors.Stopped.__name__)
@@ -34,6 +34,7 @@ WHAT_HAPPENED = {
     "HostsNotReady": "a host was not ready in time",
     "CapacityRefused": "EC2 had no room",
     "ProgramHangs": "the program was ended because it hung",
+    "Resized": "more hosts are ready to join",
     "States.HeartbeatTimeout": "no host has reported for too long",
     "States.Timeout": "a state took longer than it may",
 }
@@ -87,7 +88,8 @@ class Trouble:
 
 @dataclass(frozen=True, kw_only=True)
 class Retry:
-    """Another attempt, of this number, after so many seconds."""
+    """Another attempt, of this number, after so many seconds. `resized`: how many of those before ended for no trouble
+    but that the gang could grow, and count against no restart."""
 
     kind: ClassVar[str] = "retry"
     seconds: int
@@ -95,6 +97,7 @@ class Retry:
     lost: tuple[str, ...] = ()
     reason: str
     attempt: int
+    resized: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,23 +111,34 @@ class EndRun:
     attempt: int
     keep: KeptHosts = KeptHosts.NONE
     lost: tuple[str, ...] = ()
+    resized: int = 0
 
 
 def decide(
-    trouble: Trouble, *, attempt: int, restarts: int, now: datetime, deadline: datetime
+    trouble: Trouble,
+    *,
+    attempt: int,
+    restarts: int,
+    now: datetime,
+    deadline: datetime,
+    resized: int = 0,
+    elastic: bool = False,
 ) -> Retry | EndRun:
-    """`attempt` is the one that failed, from 1; `restarts` is the job's limit. A run that stops at its cap, or because
-    a person wants it to, says so itself: nothing failed."""
-    stop = partial(EndRun, attempt=attempt)
+    """`attempt` is the one that failed, from 1; `restarts` is the job's limit, of which the `resized` attempts take
+    none. A run that stops at its cap, or because a person wants it to, says so itself: nothing failed. `elastic`: those
+    that stay may go on without the lost."""
+    stop = partial(EndRun, attempt=attempt, resized=resized)
+    failed = attempt - resized
     if trouble.error in STOPS and trouble.final:
         return stop(error=trouble.error, reason=f"{trouble.reason}.{_last_lines(trouble)}")
     if hopeless := why_hopeless(trouble, attempt):
         return stop(error=trouble.error, reason=hopeless)
     happened = _happened(trouble, attempt)
-    pause = _pause(trouble.error, attempt)
+    pause = _pause(trouble.error, failed)
     if now + timedelta(seconds=pause) >= deadline:
         return stop(error="LimitReached", reason=f"{happened} {USED_UP}{_last_lines(trouble)}")
-    if attempt > restarts:
+    grows = trouble.error == errors.Resized.__name__
+    if failed > restarts and not grows:
         allowed = f"limits.restarts is {restarts}, so no attempt is left"
         advice = f"{allowed}. Checkpoints and logs are in the bucket; raise the limit if hosts are at fault."
         return stop(error=trouble.error, reason=f"{happened} {advice}{_last_lines(trouble)}")
@@ -134,8 +148,9 @@ def decide(
         seconds=pause,
         keep=keep,
         lost=trouble.lost,
-        reason=f"{happened} {_what_next(trouble, keep, attempt, restarts, pause)}",
+        reason=f"{happened} {_what_next(trouble, keep, attempt, restarts + resized + grows, pause, elastic)}",
         attempt=attempt + 1,
+        resized=resized + grows,
     )
 
 
@@ -200,21 +215,26 @@ def _happened(trouble: Trouble, attempt: int) -> str:
     )
     code = "" if trouble.exit_code is None else f" (exit code {trouble.exit_code})"
     why = f": {trouble.reason.strip()[:MOST_REASON]}" if trouble.reason.strip() else ""
-    text = f"Attempt {attempt} failed{step}: {what}{code}{why}"
+    ended = "ended" if trouble.error == errors.Resized.__name__ else "failed"
+    text = f"Attempt {attempt} {ended}{step}: {what}{code}{why}"
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
-def _what_next(trouble: Trouble, keep: KeptHosts, attempt: int, restarts: int, pause: int) -> str:
+def _what_next(
+    trouble: Trouble, keep: KeptHosts, attempt: int, restarts: int, pause: int, elastic: bool
+) -> str:
     when = f"in {pause} s" if pause else "now"
     match keep:
         case KeptHosts.NONE:
             who = "a whole new gang"
         case KeptHosts.SURVIVORS:
-            who = (
-                f"{', '.join(trouble.lost)} replaced, the others stay"
-                if trouble.lost
-                else "on the same hosts"
-            )
+            who = "on the same hosts"
+            if trouble.error == errors.Resized.__name__:
+                who = "on the same hosts and those that have come"
+            elif trouble.lost and elastic:
+                who = f"without {', '.join(trouble.lost)} where the others are enough, which stay"
+            elif trouble.lost:
+                who = f"{', '.join(trouble.lost)} replaced, the others stay"
         case _:
             assert_never(keep)
     return (

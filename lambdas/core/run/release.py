@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from lambdas.core.capacity.cost import BilledHost
+from lambdas.core.run.records import HostRow
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Hosts
 from trainyard.core.values.lazy import dataclass
@@ -15,6 +16,7 @@ class Act(StrEnum):
     TERMINATE = "terminate"
     STOP = "stop"
     KEEP = "keep"
+    POOL = "pool"
 
 
 @dataclass(frozen=True)
@@ -41,16 +43,36 @@ def unseen(
     )
 
 
+def missed(launched: Iterable[HostRow], shown: Collection[str]) -> tuple[tuple[str, Market], ...]:
+    """Hosts that were taken from the pool and have not the run's tag yet: they are the run's all the same, since their
+    rows say so, and nobody else's."""
+    return tuple(
+        (host.instance, host.market)
+        for host in launched
+        if host.taken and host.ended is None and host.instance not in shown
+    )
+
+
 def dispose(
-    hosts: Iterable[tuple[str, Market]], *, after: Hosts, keep: Collection[str], run_is_over: bool
+    hosts: Iterable[tuple[str, Market]],
+    *,
+    after: Hosts,
+    keep: Collection[str],
+    run_is_over: bool,
+    pooled: Collection[str] = (),
 ) -> tuple[Disposal, ...]:
-    """A host the next attempt keeps stays; at the end of the run on-demand hosts stop if the job says so.
+    """A host the next attempt keeps stays, and so does one in the pool; at the end of the run on-demand hosts stop if
+    the job says so.
 
     Spot hosts of a fleet cannot be stopped: EC2 only knows how to terminate them."""
-    return tuple(_dispose(host, market, after, keep, run_is_over) for host, market in hosts)
+    return tuple(_dispose(host, market, after, keep, run_is_over, pooled) for host, market in hosts)
 
 
-def _dispose(host: str, market: Market, after: Hosts, keep: Collection[str], run_is_over: bool) -> Disposal:
+def _dispose(
+    host: str, market: Market, after: Hosts, keep: Collection[str], run_is_over: bool, pooled: Collection[str]
+) -> Disposal:
+    if host in pooled:
+        return Disposal(host, Act.POOL, "it waits in the pool for the next run")
     if not run_is_over:
         if host in keep:
             return Disposal(host, Act.KEEP, "the next attempt goes on with it")

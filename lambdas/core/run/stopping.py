@@ -2,9 +2,9 @@
 
 from datetime import datetime, timedelta
 
+from lambdas.core.run.conclusion.steps import walk
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Records, last_save
-from lambdas.core.run.steps import walk
 from trainyard.core.values.lazy import dataclass
 
 TO_LEAVE = timedelta(minutes=3)

@@ -9,8 +9,8 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws import s3, ssm, states
+from lambdas.aws.dynamodb.ledger import Ledger, Lock
 from lambdas.aws.ec2 import images
-from lambdas.aws.ledger import Ledger, Lock
 from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.images import bake, recipe
 from lambdas.core.images.bake import RollbackPlan, Unchanged
@@ -21,7 +21,7 @@ from lambdas.steps import admission, uploads
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
 from trainyard.core.model.errors import Misconfigured, RecipeRefused, Refused
-from trainyard.core.model.image import Image
+from trainyard.core.model.images.image import Image, newest
 from trainyard.core.model.job import one_host_job
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
@@ -95,7 +95,7 @@ def _recipe(
     if fault := bake.disk_fault(found.root_gib, base):
         return admitting.refused(InputFaults(source, (fault,)))
     admitted = recipe.admitted(found, software=yard.software_hash, base=base.id)
-    same = None if wanted.force else _unchanged(yard, str(admitted["hash"]))
+    same = None if wanted.force else _unchanged(yard, found, str(admitted["hash"]))
     too_dear = same or admission.over_budget(yard.table_name, yard.monthly_dollars)
     return too_dear or AdmittedRecipe(admitted)
 
@@ -136,10 +136,16 @@ def _parameter(yard: BakeAdmitSettings, named: str) -> str | None:
     return value if value and recipe.is_ami(value) else None
 
 
-def _unchanged(yard: BakeAdmitSettings, recipe_hash: str) -> Unchanged | None:
-    current = ssm.parameter(yard.image_parameter)
-    image = images.find(current) if current and current.startswith("ami-") else None
-    return bake.unchanged(image, yard=yard.yard, recipe_hash=recipe_hash)
+def _unchanged(yard: BakeAdmitSettings, wanted: Recipe, recipe_hash: str) -> Unchanged | None:
+    """Whether the image that this bake would follow is what it would make: the current one, or of a recipe whose images
+    do not become that, the newest of its family."""
+    if wanted.current:
+        current = ssm.parameter(yard.image_parameter)
+        before = images.find(current) if current and current.startswith("ami-") else None
+    else:
+        family = [image for image in images.of_yard(yard.yard) if image.family == wanted.name]
+        before = newest(family) if family else None
+    return bake.unchanged(before, yard=yard.yard, recipe_hash=recipe_hash)
 
 
 def _take_lock(ledger: Ledger, mine: Lock) -> Refused | None:

@@ -5,7 +5,7 @@ import json
 
 from lambdas import settings
 from lambdas.aws import s3
-from lambdas.aws.ledger import Ledger
+from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.core.edges.common import Nothing, WaitInput
 from lambdas.core.images import bake
 from lambdas.settings import YardSettings

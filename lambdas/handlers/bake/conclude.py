@@ -8,8 +8,8 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws import s3, ssm
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger, event_row
 from lambdas.aws.ec2 import images
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row
 from lambdas.core.edges.bake import BakeConcluded
 from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
 from lambdas.core.images import bake, bake_summary

@@ -5,7 +5,7 @@ from typing import assert_never
 
 from lambdas import settings
 from lambdas.aws import s3, ssm
-from lambdas.aws.ledger import Ledger
+from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.core.edges.bake import DocumentInput, Step
 from lambdas.core.edges.common import Caught, Nothing
 from lambdas.core.images import bake

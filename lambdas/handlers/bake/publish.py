@@ -8,8 +8,8 @@ from datetime import datetime
 
 from lambdas import settings
 from lambdas.aws import ssm
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger, event_row, run_row
 from lambdas.aws.ec2 import images
-from lambdas.aws.ledger import AlreadyWrittenError, Ledger, event_row, run_row
 from lambdas.core.edges.bake import Baked, RolledBack
 from lambdas.core.edges.common import AttemptInput
 from lambdas.core.images import bake
@@ -29,16 +29,23 @@ def handler(given: AttemptInput) -> Baked | RolledBack:
     records = ledger.known(run)
     attempts.refuse_denied(records, attempt)
     moved = records.run.published or _decided(yard, ledger, records, now)
-    if moved.before != bake.NO_IMAGE:
-        ssm.set_parameter(yard.previous_image_parameter, moved.before)
-    ssm.set_parameter(yard.image_parameter, moved.image)
-    reason = f"{yard.image_parameter} is {moved.image}; it was {moved.before}"
+    if (records.run.recipe or {}).get("current", True):
+        reason = _moved(yard, moved)
+    else:
+        reason = f"{moved.image} is there; {yard.image_parameter} stays {moved.before} (the recipe's current: false)"
     ledger.write(event_row(run, note("published", reason, at=now, attempt=attempt)))
     if attempt in records.attempts:
         reached = f"{moved.image} was made"
         attempts.end_once(ledger, run, attempt, {"ending": Ending.FINISHED, "ended": now, "reason": reached})
     answer = Baked if records.run.image else RolledBack
     return answer(image=moved.image, reason=reason)
+
+
+def _moved(yard: ImageSettings, moved: Moved) -> str:
+    if moved.before != bake.NO_IMAGE:
+        ssm.set_parameter(yard.previous_image_parameter, moved.before)
+    ssm.set_parameter(yard.image_parameter, moved.image)
+    return f"{yard.image_parameter} is {moved.image}; it was {moved.before}"
 
 
 def _decided(yard: ImageSettings, ledger: Ledger, records: Records, now: datetime) -> Moved:

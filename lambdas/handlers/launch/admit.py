@@ -1,18 +1,23 @@
 """Admit of a launch: which image is meant, and which hosts may come of it."""
 
+from collections.abc import Mapping
+
 from lambdas import settings
 from lambdas.aws import s3
+from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.ec2 import images, instances
-from lambdas.aws.ledger import Ledger
 from lambdas.core.edges.common import AdmitInput, Admitted
-from lambdas.core.images import launch
+from lambdas.core.images import dev, launch
+from lambdas.core.images.dev import DevRow
+from lambdas.core.images.launch import LaunchRequest
 from lambdas.core.run.records import RunUpdate
 from lambdas.settings import LaunchAdmitSettings
 from lambdas.steps import admission
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
+from trainyard.core.model.dev import family
 from trainyard.core.model.errors import LaunchRefused, Refused
-from trainyard.core.model.image import Image
+from trainyard.core.model.images.image import Image
 from trainyard.core.model.job import Job
 from trainyard.core.values.validation import InputFaults
 
@@ -20,33 +25,76 @@ from trainyard.core.values.validation import InputFaults
 @entry_point
 def handler(given: AdmitInput) -> Admitted | Refused:
     yard = settings.read(LaunchAdmitSettings)
-    admitting = Admission(Ledger(yard.table_name), given, LaunchRefused)
+    ledger = Ledger(yard.table_name)
+    admitting = Admission(ledger, given, LaunchRefused)
     if taken := admitting.taken():
         return taken
-    found = admitting.misnamed() or _found(yard, given.input)
+    if said := admission.told_refusal(given):
+        refused = Refused(LaunchRefused.__name__, said)
+        return admitting.write(refused, {"kind": "launch"}) or refused
+    found = admitting.misnamed() or _found(yard, ledger, given)
     if isinstance(found, InputFaults):
         refused = admitting.refused(found)
         return admitting.write(refused, {"kind": "launch"}) or refused
-    job, image, hold_hours = found
-    values: RunUpdate = {"kind": "launch", "job": job, "image_id": image.id, "hold_hours": hold_hours}
+    job, values = found
     too_dear = admission.over_budget(yard.table_name, yard.monthly_dollars)
-    answer = too_dear or Admitted(reason=f"{image.id} as {' or '.join(job.hardware.instance_types)}")
+    named = values.get("image_id") or "the current image"
+    answer = too_dear or Admitted(reason=f"{named} as {' or '.join(job.hardware.instance_types)}")
     return admitting.write(answer, values) or answer
 
 
 def _found(
-    yard: LaunchAdmitSettings, execution_input: object
-) -> tuple[Job, Image, float | None] | InputFaults:
-    request = launch.read_input(execution_input)
+    yard: LaunchAdmitSettings, ledger: Ledger, given: AdmitInput
+) -> tuple[Job, RunUpdate] | InputFaults:
+    """The job of one host, and what the run's row has of it."""
+    if isinstance(given.input, Mapping) and "dev" in given.input:
+        return _dev(yard, ledger, given, str(given.input["dev"]))
+    request = launch.read_input(given.input)
     if isinstance(request, InputFaults):
         return request
     image = launch.meant(request, images.of_yard(yard.yard))
     if isinstance(image, InputFaults):
         return image
     types = request.instance_types or _types(yard, image)
-    zones = instances.subnets(yard.subnet_ids)
-    job = launch.admit(request, image, types=types, zones=zones)
-    return job if isinstance(job, InputFaults) else (job, image, request.hold_hours)
+    job = _job(yard, request, image.family or image.id, types)
+    if isinstance(job, InputFaults):
+        return job
+    return job, {"kind": "launch", "job": job, "image_id": image.id, "hold_hours": request.hold_hours}
+
+
+def _dev(
+    yard: LaunchAdmitSettings, ledger: Ledger, given: AdmitInput, name: str
+) -> tuple[Job, RunUpdate] | InputFaults:
+    """As the row says, which signal has written for this run: what an execution's input says is nobody's word."""
+    row = ledger.dev(name)
+    if row is None or row.run != given.run:
+        return launch.not_asked(name)
+    request = launch.read_asked(row)
+    if isinstance(request, InputFaults):
+        return request
+    image = launch.meant_for(row, request, images.of_yard(yard.yard))
+    if isinstance(image, InputFaults):
+        return image
+    types = request.instance_types or (_types(yard, image) if image else ()) or dev.DEFAULT_TYPES
+    job = _job(yard, request, family(name), types)
+    return job if isinstance(job, InputFaults) else (job, _row_of(row, request, job, image))
+
+
+def _row_of(row: DevRow, request: LaunchRequest, job: Job, image: Image | None) -> RunUpdate:
+    return {
+        "kind": "launch",
+        "job": job,
+        "image_id": image.id if image else None,
+        "hold_hours": request.hold_hours,
+        "dev": row.name,
+        "submitter": row.owner,
+    }
+
+
+def _job(
+    yard: LaunchAdmitSettings, request: LaunchRequest, name: str, types: tuple[str, ...]
+) -> Job | InputFaults:
+    return launch.admit(request, name, types=types, zones=instances.subnets(yard.subnet_ids))
 
 
 def _types(yard: LaunchAdmitSettings, image: Image) -> tuple[str, ...]:

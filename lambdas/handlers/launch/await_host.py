@@ -2,8 +2,8 @@
 
 from lambdas import settings
 from lambdas.aws import ssm
+from lambdas.aws.dynamodb.ledger import Ledger, attempt_row, event_row, host_row, run_row
 from lambdas.aws.ec2 import instances
-from lambdas.aws.ledger import Ledger, attempt_row, event_row, host_row, run_row
 from lambdas.core.edges.common import AttemptInput
 from lambdas.core.edges.launch import HostReached
 from lambdas.core.images.launch import connect
@@ -18,7 +18,8 @@ def handler(given: AttemptInput) -> HostReached:
     """Raises NotRegistered until then: the workflow asks again. HostLost once EC2 says that the host is gone."""
     run, attempt = given.run, given.attempt
     ledger, now = Ledger(settings.read(YardSettings).table_name), clock()
-    (host,) = ledger.known(run).attempts[attempt].hosts
+    records = ledger.known(run)
+    (host,) = records.attempts[attempt].hosts
     found = instances.of_ids([host])
     if found and found[0].gone:
         state = found[0].state_and_why
@@ -27,7 +28,7 @@ def handler(given: AttemptInput) -> HostReached:
         raise NotRegistered(
             f"Systems Manager does not know {host} yet: it boots, or hangs, or has no way there"
         )
-    reason = f"{host} in {found[0].zone} is there; {connect(host)}"
+    reason = f"{host} in {found[0].zone} is there; {connect(host, records.run.dev)}"
     ledger.write(
         host_row(run, host, {"address": found[0].address, "ready": attempt, "ready_at": now}),
         attempt_row(run, attempt, {"gang_ready": now}),

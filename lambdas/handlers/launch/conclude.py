@@ -10,6 +10,7 @@ from lambdas.settings import YardSettings
 from lambdas.steps import conclusion
 from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.entry_point import entry_point
+from trainyard.core.model.instance_types import Market
 from trainyard.core.values import wire
 
 
@@ -23,6 +24,8 @@ def handler(given: ConcludeInput) -> LaunchConcluded | Concluded | NotConcluded:
     answer = wire.from_json(LaunchConcluded, summary)
     if answer.instance:
         # Before the execution is over: patrol would take the host for one that nobody wants.
+        if answer.dev and Market(str(answer.market)).can_stop:
+            instances.keep_disks([answer.instance])
         if answer.held:
             instances.tag({answer.held: [answer.instance]}, hold.TAG)
         instances.tag({wire.stamp(end.now): [answer.instance]}, verdict.READY_TAG)

@@ -2,20 +2,22 @@
 
 from lambdas import settings
 from lambdas.aws import s3, ssm
+from lambdas.aws.dynamodb.ledger import Ledger, attempt_row
 from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
-from lambdas.aws.ledger import Ledger, attempt_row
 from lambdas.core.edges.common import AdmitInput
 from lambdas.core.edges.snapshot import Rest, SnapshotAdmitted
 from lambdas.core.images import snapshot
 from lambdas.core.images.snapshot import HostFacts, SnapshotRequest
 from lambdas.core.run.records import AttemptUpdate, Records
 from lambdas.settings import YardSettings
+from lambdas.steps import admission
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
-from trainyard.core.model import gang
+from trainyard.core.model import dev, gang
 from trainyard.core.model.errors import Refused, SnapshotRefused
-from trainyard.core.model.imaging import Imaging
+from trainyard.core.model.images.imaging import Imaging
+from trainyard.core.model.yard.warm import warm_until
 from trainyard.core.values.validation import Fault, InputFaults
 
 
@@ -29,7 +31,10 @@ def handler(given: AdmitInput) -> SnapshotAdmitted | Refused:
     admitted = ledger.run(run)
     if admitted and admitted.imaging:  # a repeated call: the host may be at rest by now, and not as it was
         return _answer(admitted.imaging)
-    found = admitting.misnamed() or _found(yard, ledger, given.input)
+    if said := admission.told_refusal(given):
+        refused = Refused(SnapshotRefused.__name__, said)
+        return admitting.write(refused, {"kind": "snapshot"}) or refused
+    found = admitting.misnamed() or _found(yard, ledger, given)
     if isinstance(found, InputFaults):
         refused = admitting.refused(found)
         return admitting.write(refused, {"kind": "snapshot"}) or refused
@@ -47,11 +52,9 @@ def _attempt(host: Instance) -> AttemptUpdate:
     return {"offer": {"pool": pool}, "hosts": [host.id], "launched": host.launched}
 
 
-def _found(
-    yard: YardSettings, ledger: Ledger, execution_input: object
-) -> tuple[Imaging, Instance] | InputFaults:
+def _found(yard: YardSettings, ledger: Ledger, given: AdmitInput) -> tuple[Imaging, Instance] | InputFaults:
     """The snapshot as it will be made, and its host."""
-    request = snapshot.read_input(execution_input)
+    request = snapshot.read_input(given.input)
     if isinstance(request, InputFaults):
         return request
     instance = request.instance or _assigned(ledger, request)
@@ -64,7 +67,7 @@ def _found(
     baked = {
         image.family for image in images.of_yard(yard.yard) if image.tags.get("trainyard:kind") == "baked"
     }
-    imaging = snapshot.admit(request, _facts(yard, ledger, host), baked=baked)
+    imaging = snapshot.admit(request, _facts(yard, ledger, host, given.run), baked=baked)
     return imaging if isinstance(imaging, InputFaults) else (imaging, host)
 
 
@@ -77,7 +80,7 @@ def _assigned(ledger: Ledger, request: SnapshotRequest) -> str | InputFaults:
     return snapshot.assigned(request, gang.assignments(records.run.job, records.members(last)))
 
 
-def _facts(yard: YardSettings, ledger: Ledger, host: Instance) -> HostFacts:
+def _facts(yard: YardSettings, ledger: Ledger, host: Instance, run: str) -> HostFacts:
     records = _records_of(ledger, host)
     mine = host.tags.get("trainyard:yard") == yard.yard
     busy = records is not None and records.run.ended is None
@@ -93,8 +96,12 @@ def _facts(yard: YardSettings, ledger: Ledger, host: Instance) -> HostFacts:
         run=records.run.run if records else None,
         kind=records.run.kind if records else None,
         busy=busy,
+        warm=warm_until(host.tags) is not None,
         family=records.run.job.name if records and records.run.job else None,
         step=_step(yard, records),
+        dev=host.tags.get(dev.TAG),
+        owner=host.tags.get(dev.OWNER_TAG),
+        wanted=dev.TAG in host.tags and ledger.may_image_dev_host(run, host.id),
     )
 
 

@@ -2,15 +2,15 @@
 
 from lambdas import settings
 from lambdas.aws import ssm
-from lambdas.aws.ledger import Ledger, event_row
+from lambdas.aws.dynamodb.ledger import Ledger, event_row
 from lambdas.core.edges.common import Nothing, WaitInput
 from lambdas.settings import ResumeSettings
 from lambdas.steps import attempts, waits
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
 from lambdas.steps.waits import Entered
-from trainyard.core.model import imaging as core
 from trainyard.core.model.errors import HostLost, StartFailed
+from trainyard.core.model.images import imaging as core
 
 
 @entry_point

@@ -3,15 +3,15 @@
 from typing import assert_never
 
 from lambdas import settings
+from lambdas.aws.dynamodb.ledger import Ledger, event_row, run_row
 from lambdas.aws.ec2 import images, instances
-from lambdas.aws.ledger import Ledger, event_row, run_row
 from lambdas.core.edges.snapshot import Fate, FateInput, Imaged, Stopped
 from lambdas.core.run.records import Records
 from lambdas.settings import YardSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
 from trainyard.core.model.errors import HostLost, ImageFailed, StillStopping
-from trainyard.core.model.imaging import Imaging, Then
+from trainyard.core.model.images.imaging import Imaging, Then
 
 
 @entry_point

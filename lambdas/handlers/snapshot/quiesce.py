@@ -5,8 +5,8 @@ from typing import assert_never
 
 from lambdas import settings
 from lambdas.aws import s3
+from lambdas.aws.dynamodb.ledger import Ledger, run_row
 from lambdas.aws.ec2 import images
-from lambdas.aws.ledger import Ledger, run_row
 from lambdas.core.edges.common import Nothing
 from lambdas.core.edges.snapshot import Quiesce, QuiesceInput
 from lambdas.core.run.records import HostRow, Records
@@ -16,7 +16,7 @@ from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock
 from trainyard.core.model import gang
 from trainyard.core.model.errors import HostLost, ImageFailed
-from trainyard.core.model.imaging import Imaging, parent_tags
+from trainyard.core.model.images.imaging import Imaging, parent_tags
 
 DOING = {Quiesce.PAUSE: "pausing", Quiesce.GENERALIZE: "generalizing"}
 

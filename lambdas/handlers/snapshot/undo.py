@@ -5,15 +5,15 @@ The workflows call it, and a rule for executions that did not end well.
 
 from lambdas import settings
 from lambdas.aws import ssm
+from lambdas.aws.dynamodb.ledger import Ledger, event_row, run_row
 from lambdas.aws.ec2 import images, instances
-from lambdas.aws.ledger import Ledger, event_row, run_row
 from lambdas.core.edges.snapshot import UndoInput, Undone
 from lambdas.core.run.records import Records
 from lambdas.settings import ResumeSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model.errors import StartFailed, StillStopping, TrainyardError
-from trainyard.core.model.imaging import Imaging
+from trainyard.core.model.images.imaging import Imaging
 
 
 @entry_point

@@ -6,7 +6,7 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws import s3, ssm
-from lambdas.aws.ledger import Ledger
+from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.edges.train import NotPlanned, ToPlan, Waits
 from lambdas.core.run import places as run_places
@@ -23,6 +23,7 @@ from trainyard.core.model import submitter
 from trainyard.core.model.errors import JobRefused, Refused
 from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
+from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.core.values import wire
 from trainyard.core.values.validation import Fault, InputFaults
 
@@ -86,6 +87,7 @@ def _limits(yard: TrainAdmitSettings) -> YardLimits:
         dollars=yard.most_dollars_per_run,
         runs=yard.most_runs,
         hosts=yard.most_hosts,
+        pool=yard.most_pool_hosts,
         waits=yard.when_full == "wait",
     )
 
@@ -100,6 +102,8 @@ def _checked(
     parsed = _parsed(source, yard.bucket_name)
     if isinstance(parsed, InputFaults):
         return parsed, ()
+    if faults := _faults_elsewhere(parsed, yard):
+        return InputFaults(source.name, faults), ()
     findings = references.findings(parsed, _source_facts(parsed), _data_facts(parsed))
     faults = (*findings.faults, *_secret_faults(parsed, yard.yard), *run_places.faults(parsed, limits))
     resume = parsed.checkpoints.resume
@@ -110,6 +114,16 @@ def _checked(
         else:
             parsed = replace(parsed, checkpoints=replace(parsed.checkpoints, resume=owner))
     return InputFaults(source.name, faults) if faults else parsed, findings.warnings
+
+
+def _faults_elsewhere(job: Job, yard: TrainAdmitSettings) -> tuple[Fault, ...]:
+    """Why what the job names in other buckets cannot be read; only what the yard may read is looked at."""
+    others = references.in_other_buckets(job, yard.bucket_name)
+    buckets = [DataBucket.of(each) for each in yard.data_buckets]
+    if unlisted := references.unlisted(others, buckets, yard.yard):
+        return unlisted
+    why = {uri: s3.unreadable(*references.split_uri(uri)) for uri in set(others.values())}
+    return references.unreadable(others, why)
 
 
 def _secret_faults(job: Job, yard: str) -> tuple[Fault, ...]:

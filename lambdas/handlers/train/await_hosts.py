@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import assert_never
 
 from lambdas import settings
+from lambdas.aws.dynamodb.ledger import Ledger, answered_row, event_row
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.instances import Instance
-from lambdas.aws.ledger import Ledger, answered_row, event_row
 from lambdas.core.edges.common import Caught, Nothing
 from lambdas.core.edges.train import AwaitHostsInput, Finished, Overdue
 from lambdas.core.run import deadlines, readiness, silent_hosts

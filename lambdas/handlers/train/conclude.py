@@ -10,8 +10,9 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import messages, s3
 from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
-from lambdas.core.run import blame, outcome, recovery, summary
-from lambdas.core.run.blame import Failure
+from lambdas.core.run import outcome, recovery
+from lambdas.core.run.conclusion import blame, summary
+from lambdas.core.run.conclusion.blame import Failure
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Records
 from lambdas.settings import ConcludeSettings

@@ -2,44 +2,54 @@
 
 A job whose roles without a GPU have hosts of their own is launched in two requests, one gang each; without the second
 gang the first is of no use, and the workflow ends it at once.
+
+Signal asks for more hosts beside an attempt that trains (`more`): for one of min and max workers that has too few.
+
+Where the yard's pool has a whole gang of what the plan would ask for, that is taken, and EC2 not asked.
 """
 
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from dataclasses import field, replace
 from datetime import datetime
+from typing import Literal
 
 from lambdas import settings
-from lambdas.aws.ec2 import fleet, instances
-from lambdas.aws.ec2.fleet import Launched
-from lambdas.aws.ledger import (
+from lambdas.aws.dynamodb.ledger import (
     AlreadyWrittenError,
     Ledger,
     Write,
+    ask_counted,
     attempt_row,
+    cooled_rows,
     event_row,
     intent_row,
     launched_row,
     look_up_row,
     run_row,
 )
+from lambdas.aws.ec2 import fleet, instances
+from lambdas.aws.ec2.fleet import Launched
 from lambdas.core.capacity import initialization, placement
 from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, TryLater
 from lambdas.core.capacity.plan import Offer, Part, Plan, RefusalKind, parts
-from lambdas.core.edges.common import AttemptInput
-from lambdas.core.edges.train import LaunchAnswer, PoolRefused
+from lambdas.core.edges.train import Grown, LaunchAnswer, LaunchInput, PoolRefused
 from lambdas.core.edges.train import Launched as GangLaunched
-from lambdas.core.run import deadlines, readiness, stopping, waiting
-from lambdas.core.run.records import HostRow, IntentUpdate, Owner, Records, RunUpdate
+from lambdas.core.run import deadlines, growth, pool, readiness, stopping
+from lambdas.core.run import waiting as run_waiting
+from lambdas.core.run.pool import WarmHost
+from lambdas.core.run.records import HostRow, IntentRow, IntentUpdate, Owner, Records, RunUpdate
 from lambdas.core.run.waiting import Waiting
 from lambdas.settings import LaunchSettings
 from lambdas.steps.entry_point import entry_point
-from lambdas.steps.observability import clock, measure, note
-from trainyard.core.model import gang, policy, submitter, tokens
-from trainyard.core.model.errors import Stopped
+from lambdas.steps.observability import clock, logger, measure, note
+from trainyard.core.model import dev, gang, submitter, tokens
+from trainyard.core.model.errors import ServiceUnavailable, Stopped
 from trainyard.core.model.gang import Gang
 from trainyard.core.model.instance_types import instance_type
 from trainyard.core.model.job import Job
-from trainyard.core.model.metrics import Metric
+from trainyard.core.model.yard import policy, warm
+from trainyard.core.model.yard.metrics import Metric
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 
@@ -51,13 +61,17 @@ EVENTS = {TryLater.kind: "waiting", RetireFirst.kind: "start over", GiveUp.kind:
 
 @dataclass(frozen=True)
 class Asking:
-    """One ask of one pool, from the intent to the answer."""
+    """One ask of one pool, from the intent to the answer. `more`: so many hosts beside an attempt that trains, asked
+    for at `asked`. `warm`: hosts of the yard's pool in place of an ask, each with the run that had kept it."""
 
     yard: LaunchSettings
     ledger: Ledger
     records: Records
     attempt: int
     step: Try
+    more: int = 0
+    asked: datetime | None = None
+    warm: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def run(self) -> str:
@@ -89,7 +103,20 @@ class Asking:
 
     @property
     def survivors(self) -> tuple[HostRow, ...]:
-        return self.records.survivors(self.attempt)
+        return self.records.taken(self.attempt)
+
+    @property
+    def nobody(self) -> str:
+        """Why nobody is asked."""
+        have = len(self.survivors)
+        return f"nobody: {have} hosts are enough" if have < self.job.gang else "nobody: no host is missing"
+
+    @property
+    def sizes(self) -> str:
+        """How many workers there may be, where that is not one number."""
+        cluster = self.job.cluster
+        least, most = cluster.least_workers, cluster.most_workers
+        return f" (cluster.workers: {least} to {most})" if cluster.is_elastic else ""
 
     def volume_charge(self, rate: int) -> float:
         """Dollars once for each host's disk, of an image that has so many GiB."""
@@ -107,8 +134,13 @@ class Asking:
             rate=rate,
         )
 
-    def intent(self, values: IntentUpdate) -> Write:
-        return intent_row(self.run, self.attempt, self.step.offer, self.step.round, values)
+    def intent(self, values: IntentUpdate, *, unless: Literal["token"] | None = None) -> Write:
+        return intent_row(self.run, self.attempt, self.step.offer, self.step.round, values, unless=unless)
+
+    def intended(self, values: IntentUpdate) -> tuple[Write, Write]:
+        """The ask, and that it is the next of its attempt: of two calls that see the same, one asks."""
+        counted = ask_counted(self.run, self.attempt, self.records.asks(self.attempt))
+        return self.intent(values, unless="token"), counted
 
     def event(self, event: str, reason: str, now: datetime, **detail: str | list[str]) -> Write:
         return event_row(
@@ -117,17 +149,23 @@ class Asking:
 
 
 @entry_point
-def handler(given: AttemptInput) -> LaunchAnswer:
+def handler(given: LaunchInput) -> LaunchAnswer:
     yard, run, attempt = settings.read(LaunchSettings), given.run, given.attempt
     ledger, now = Ledger(yard.table_name), clock()
     records = ledger.known(run)
+    if given.more:
+        return _grow(yard, ledger, records, attempt, now)
     if attempt in records.attempts:
         return _launched("it was launched before this call was repeated")
     if records.stranded(attempt):
         return RetireFirst(reason="an earlier call launched a part of what the attempt needs")
+    if open_ask := records.growth():
+        _more(_asked_before(yard, ledger, records, open_ask), again=True)
+        records = ledger.known(run)
     step = _next_step(records, attempt, now)
     if isinstance(step, Try):
-        return _ask(Asking(yard, ledger, records, attempt, step))
+        asking = Asking(yard, ledger, records, attempt, step)
+        return _from_pool(asking, now) or _ask(asking)
     told = [event_row(run, note(EVENTS[step.kind], step.reason, at=now, attempt=attempt))]
     if isinstance(step, TryLater):
         told.append(run_row(run, {"waiting": _waiting(records, attempt, step, now)}))
@@ -138,7 +176,7 @@ def handler(given: AttemptInput) -> LaunchAnswer:
 def _waiting(records: Records, attempt: int, step: TryLater, now: datetime) -> Waiting:
     job = records.run.job
     assert job is not None
-    return waiting.for_capacity(
+    return run_waiting.for_capacity(
         records.refusals(attempt),
         job,
         since=records.searching_since(attempt, now),
@@ -175,6 +213,99 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater 
     )
 
 
+def _from_pool(asking: Asking, now: datetime) -> LaunchAnswer | None:
+    """A whole gang of the yard's pool, in place of an ask; None where there is none."""
+    open_ask = asking.records.unanswered(asking.attempt)
+    if open_ask:
+        return _taken(_with_warm(asking, open_ask.warm)) if open_ask.warm else None
+    if asking.records.run.kind != "train" or asking.survivors:
+        return None
+    waiting = asking.ledger.pool()
+    found = pool.to_take(waiting, asking.plan, asking.job, now) if waiting else None
+    found = pool.to_take(_there(found.hosts, now), asking.plan, asking.job, now) if found else None
+    if found is None:
+        return None
+    rounds = [
+        row.round
+        for row in asking.records.intents
+        if (row.attempt, row.offer) == (asking.attempt, found.offer)
+    ]
+    step = Try(found.offer, max(rounds, default=-1) + 1, "from the pool of the yard")
+    asking = replace(asking, step=step, warm={host.instance: host.run for host in found.hosts})
+    try:
+        asking.ledger.write(*_take(asking, found.hosts, now))
+    except AlreadyWrittenError:
+        logger.info("%s: another run has taken them, or another call was first", asking.run)
+        return _not_first(asking)
+    return _taken(asking)
+
+
+def _not_first(asking: Asking) -> LaunchAnswer | None:
+    """What is answered where another call of this state has asked, or the execution is over; None where neither is."""
+    records, attempt = asking.ledger.known(asking.run), asking.attempt
+    if records.run.cut_short:
+        return GiveUp("Aborted", "the execution is over: no host is launched for it")
+    if attempt in records.attempts:
+        return _launched("another call of this state has launched it")
+    if records.asks(attempt) != asking.records.asks(attempt):
+        raise ServiceUnavailable(
+            f"another call asks for attempt {attempt} of {asking.run}: it is looked at again"
+        )
+    return None
+
+
+def _there(hosts: Collection[WarmHost], now: datetime) -> tuple[WarmHost, ...]:
+    """Those that EC2 knows to run, that are still the pool's by their tag, and that nobody holds."""
+    tags = {
+        host.id: host.tags
+        for host in instances.of_ids([host.instance for host in hosts])
+        if host.state == "running" and not pool.is_held(host.tags, now)
+    }
+    until = {name: warm.warm_until(found) for name, found in tags.items()}
+    return tuple(host for host in hosts if (end := until.get(host.instance)) is not None and end > now)
+
+
+def _take(asking: Asking, hosts: Collection[WarmHost], now: datetime) -> list[Write]:
+    """One transaction: they are this run's and the pool has them no more, or neither."""
+    kept = ", ".join(sorted({host.run for host in hosts}))
+    reason = f"{len(hosts)} x {asking.offer.pool}, which wait in the yard's pool, kept by {kept}"
+    values: IntentUpdate = {
+        "token": asking.token(Gang.MAIN, 0),
+        "offer_pool": asking.offer.pool,
+        "at": now,
+        "warm": tuple(sorted(asking.warm)),
+    }
+    return [
+        *asking.intended(values),
+        run_row(asking.run, {"state": "Launch", "attempt": asking.attempt}, unless="cut_short"),
+        asking.event("taking", reason, now),
+        *cooled_rows(hosts, now),
+        *_host_rows(asking, _as_launched(asking), now),
+    ]
+
+
+def _with_warm(asking: Asking, hosts: Collection[str]) -> Asking:
+    """Those that an earlier call has taken."""
+    rows = asking.records.hosts
+    return replace(asking, warm={host: rows[host].taken or "" for host in hosts if host in rows})
+
+
+def _as_launched(asking: Asking) -> Launches:
+    (choice,) = asking.offer.choices(Gang.MAIN)
+    part = Part(Gang.MAIN, len(asking.warm), (choice,), least=len(asking.warm))
+    return [(part, Launched(tuple(sorted(asking.warm)), choice.type))]
+
+
+def _taken(asking: Asking) -> LaunchAnswer:
+    """The tags, by which the hosts learn whose they are; then the answer. May happen twice."""
+    launched = _as_launched(asking)
+    ((part, _),) = launched
+    tags = {key: value for key, value in _tags(asking, part, clock()).items() if key != "trainyard:yard"}
+    instances.retag(sorted(asking.warm), tags)
+    _write_hosts(asking, launched)
+    return _launched(_hosts(asking, launched))
+
+
 def _ask(asking: Asking) -> LaunchAnswer:
     """Write the intent, look for what an earlier call may have launched, ask EC2, write the answer."""
     survivors = [(host.instance, host.gang, host.type) for host in asking.survivors]
@@ -185,7 +316,10 @@ def _ask(asking: Asking) -> LaunchAnswer:
         try:
             _intend(asking, lacking)
         except AlreadyWrittenError:
-            return GiveUp("Aborted", "the execution is over: no host is launched for it")
+            instead = _not_first(asking)
+            if instead is None:
+                raise
+            return instead
         found = {}
     launched: Launches = []
     for part in lacking:
@@ -193,14 +327,14 @@ def _ask(asking: Asking) -> LaunchAnswer:
         if isinstance(answer, FleetRefusal):
             return _refused(asking, part, answer, launched)
         launched.append((part, answer))
-        if len(answer.instances) < part.count:
+        if len(answer.instances) < part.least:
             return _refused(asking, part, _too_few(part, answer), launched)
     _write_hosts(asking, launched)
     return _launched(_hosts(asking, launched))
 
 
 def _intend(asking: Asking, lacking: tuple[Part, ...]) -> None:
-    """Raises AlreadyWrittenError where the execution is over (steps.conclusion)."""
+    """Raises AlreadyWrittenError where the execution is over (steps.conclusion), or another call was first."""
     now, rate = clock(), asking.offer.initialization_rate
     main = sum(part.count for part in lacking if part.gang is Gang.MAIN)
     beside = [
@@ -208,28 +342,102 @@ def _intend(asking: Asking, lacking: tuple[Part, ...]) -> None:
         for part in lacking
         if part.gang is Gang.CPU
     ]
-    reason = "".join([f"{main} x {asking.step.reason}", *beside]) if lacking else "nobody: no host is missing"
+    reason = "".join([f"{main} x {asking.step.reason}", *beside]) if lacking else asking.nobody
+    values: IntentUpdate = {
+        "token": asking.token(Gang.MAIN, rate),
+        "cpu_token": asking.token(Gang.CPU, rate) if asking.job.cpu_gang else None,
+        "offer_pool": asking.offer.pool,
+        "at": now,
+    }
     asking.ledger.write(
-        asking.intent(
-            {
-                "token": asking.token(Gang.MAIN, rate),
-                "cpu_token": asking.token(Gang.CPU, rate) if asking.job.cpu_gang else None,
-                "offer_pool": asking.offer.pool,
-                "at": now,
-            }
-        ),
+        *asking.intended(values),
         run_row(asking.run, {"state": "Launch", "attempt": asking.attempt}, unless="cut_short"),
         asking.event("asking", reason, now),
     )
 
 
+def _grow(yard: LaunchSettings, ledger: Ledger, records: Records, attempt: int, now: datetime) -> Grown:
+    """More hosts beside an attempt that trains. Asked twice, or late, this changes nothing."""
+    if open_ask := records.growth():
+        return _more(_asked_before(yard, ledger, records, open_ask), again=True)
+    wanted, offer = growth.decide(records, now), records.held_offer(attempt + 1)
+    if attempt != records.run.attempt or offer is None or not isinstance(wanted, growth.Ask):
+        return Grown(reason="no more hosts are wanted")
+    rounds = [row.round for row in records.intents if (row.attempt, row.offer) == (attempt, offer)]
+    step = Try(offer, max(rounds, default=-1) + 1, "the pool of those that train")
+    asking = Asking(yard, ledger, records, attempt, step, more=wanted.count, asked=now)
+    try:
+        _intend_more(asking, now)
+    except AlreadyWrittenError:
+        return Grown(reason="somebody else asks for them, or the attempt is over")
+    return _more(asking)
+
+
+def _asked_before(yard: LaunchSettings, ledger: Ledger, records: Records, row: IntentRow) -> Asking:
+    """The ask for more hosts of a call that died, once more."""
+    step = Try(row.offer, row.round, "an earlier call asked this pool and its answer was lost")
+    return Asking(yard, ledger, records, row.attempt, step, more=row.more or 0, asked=row.at)
+
+
+def _intend_more(asking: Asking, now: datetime) -> None:
+    """Raises AlreadyWrittenError where another call asks, or the attempt or its execution is over."""
+    rate, have = asking.offer.initialization_rate, len(asking.records.members(asking.attempt))
+    reason = f"{asking.more} x {asking.offer.pool}, beside the {have} that train{asking.sizes}"
+    values: IntentUpdate = {
+        "token": asking.token(Gang.MAIN, rate),
+        "offer_pool": asking.offer.pool,
+        "at": now,
+        "more": asking.more,
+    }
+    asking.ledger.write(
+        asking.intent(values, unless="token"),
+        attempt_row(asking.run, asking.attempt, {"asked_more": now}, unless="ending"),
+        run_row(asking.run, {"grows": now + growth.APART}, unless="cut_short"),
+        asking.event("asking for more hosts", reason, now),
+    )
+
+
+def _more(asking: Asking, *, again: bool = False) -> Grown:
+    """Ask EC2, `again` looking first; write the answer: hosts that join the next attempt, as many as there are."""
+    part = Part(Gang.MAIN, asking.more, asking.offer.choices(Gang.MAIN), least=1)
+    found = _launched_before(asking, (part,)).get(Gang.MAIN) if again else None
+    if found and len(found.instances) >= asking.more:
+        answer: Launched | FleetRefusal = found
+    else:
+        answer = _launch(asking, part)
+        answer = found if found and isinstance(answer, FleetRefusal) else answer
+    if isinstance(answer, FleetRefusal):
+        no = _refused(asking, part, answer, [])
+        return Grown(reason=no.reason)
+    _write_more(asking, part, answer)
+    return Grown(reason=f"{len(answer.instances)} more hosts in {asking.offer.pool}")
+
+
+def _write_more(asking: Asking, part: Part, answer: Launched) -> None:
+    """The answer is written first: signal knows a host of whom nothing is known any more by its row."""
+    now, launched = clock(), [(part, answer)]
+    price = part.price_of(answer.type).price * len(answer.instances)
+    reason = f"{_hosts(asking, launched)}, which join when they are ready, for ${price:.3f} an hour more"
+    asking.ledger.write(
+        asking.intent({"answer": "launched", "answered": now}),
+        asking.event("launched more hosts", reason, now, hosts=sorted(answer.instances)),
+        *_host_rows(asking, launched, now),
+    )
+    _count(launched)
+    records = asking.ledger.read(asking.run)
+    if records and records.run.ended is None:  # its dollars last for less long with them
+        deadline = deadlines.deadline(records, records.run.attempt, now)
+        asking.ledger.write(run_row(asking.run, {"deadline": deadline}))
+
+
 def _launched_before(asking: Asking, lacking: tuple[Part, ...]) -> dict[Gang, Launched]:
     """What an earlier call whose answer is not written down has launched in this pool."""
     offer = asking.offer
+    known = asking.records.hosts if asking.more else ()
     here = [
         host
         for host in instances.of_run(asking.run, attempt=asking.attempt)
-        if (host.zone, host.market) == (offer.zone, offer.market)
+        if (host.zone, host.market) == (offer.zone, offer.market) and host.id not in known
     ]
     found = {}
     for part in lacking:
@@ -282,6 +490,8 @@ def _hosts(asking: Asking, launched: Launches) -> str:
     if not launched:
         return f"no new host in {asking.offer.pool}"
     count = sum(len(answer.instances) for _, answer in launched)
+    if asking.warm:
+        return f"{count} warm host{'' if count == 1 else 's'} of {asking.offer.pool}, from the yard's pool"
     beside = [
         f", {len(answer.instances)} of them {answer.type}"
         for part, answer in launched
@@ -320,14 +530,19 @@ def _write_hosts(asking: Asking, launched: Launches) -> None:
     beside = f" beside {len(survivors)} that stayed" if survivors else ""
     hosts = sorted([*(host for _, answer in launched for host in answer.instances), *survivors])
     known = wire.to_json(offer) | {"pool": offer.pool}
+    grows = growth.next_ask(asking.records, offer, len(hosts), now)
+    of_the_run = _of_the_gang(asking, launched)
+    if grows:
+        of_the_run["grows"] = grows
     asking.ledger.write(
         *_host_rows(asking, launched, now),
-        asking.event("launched", f"{_hosts(asking, launched)}{beside}", now, hosts=hosts),
+        asking.event("launched", f"{_hosts(asking, launched)}{beside}{asking.sizes}", now, hosts=hosts),
         attempt_row(asking.run, asking.attempt, {"offer": known, "hosts": hosts, "launched": now}),
         asking.intent({"answer": "launched", "answered": now}),
-        run_row(asking.run, _of_the_gang(asking, launched), waits=False),
+        run_row(asking.run, of_the_run, waits=False, grows=grows is not None),
     )
-    _count(launched)
+    if not asking.warm:
+        _count(launched)
     if asking.attempt > 1:
         measure(Metric.RECOVERIES, pool=offer.pool)
 
@@ -365,20 +580,28 @@ def _host_rows(asking: Asking, launched: Launches, now: datetime) -> list[Write]
                 volume_charge=answer.volume_charge,
                 launched=now,
             )
-            rows.append(launched_row(run, host, attempt=attempt, gang=part.gang))
-            rows.append(look_up_row("instance", instance, Owner(run=run, attempt=attempt), now))
+            before = asking.warm.get(instance)
+            owner = Owner(run=run, attempt=attempt, before=before)
+            rows.append(launched_row(run, host, attempt=attempt, gang=part.gang, taken=before))
+            rows.append(look_up_row("instance", instance, owner, now))
     return rows
 
 
 def _tags(asking: Asking, part: Part, now: datetime) -> dict[str, str]:
     """What the host reads of itself, what every permission to touch it is conditioned on, and what patrol judges by:
-    a host needs no ledger to be understood."""
+    a host needs no ledger to be understood. Of one that is to join an attempt the lease begins with the ask, and ends
+    soon where nobody starts it."""
     dearest = max(choice.price for choice in part.choices)
-    lease = deadlines.deadline(asking.records, asking.attempt, now) + deadlines.MARGIN
+    if asking.asked:
+        lease = asking.asked + growth.LEASE
+    else:
+        lease = deadlines.deadline(asking.records, asking.attempt, now) + deadlines.MARGIN
     row = asking.records.run
     own = {} if row.kind == "train" else {"trainyard:kind": row.kind}
     if row.submitter:
         own["trainyard:submitter"] = submitter.tag(row.submitter)
+    if row.dev:
+        own[dev.TAG] = row.dev
     return own | {
         "trainyard:yard": asking.yard.yard,
         "trainyard:run": asking.run,

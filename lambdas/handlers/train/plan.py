@@ -1,21 +1,23 @@
 """Plan: gather quotas, prices, zones and the image; decide which pools to try, in which order, until when."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from lambdas import settings
 from lambdas.aws import s3, ssm
+from lambdas.aws.dynamodb.ledger import Ledger, event_row, plan_row, run_row
 from lambdas.aws.ec2 import images, instances, offerings
-from lambdas.aws.ledger import Ledger, event_row, plan_row, run_row
 from lambdas.core.capacity import offers
 from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.edges.train import Outlook, PlanInput, Planned
+from lambdas.core.run import pool
 from lambdas.settings import PlanSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
-from trainyard.core.model import image
 from trainyard.core.model.errors import Refused
-from trainyard.core.model.image import Image
+from trainyard.core.model.images import image
+from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Job
 from trainyard.core.values import wire
@@ -32,7 +34,8 @@ def handler(given: PlanInput) -> Planned | Outlook | Refused:
     assert job is not None, "an admitted run has a job"
     deadline = records.run.created + timedelta(hours=job.limits.hours)
     prices = Prices(yard.aws_region, ledger.prices())
-    made = offers.make_plan(job, _facts(records.run.image_id, job, yard, prices, now), now=now)
+    facts = _facts(records.run.image_id, job, yard, prices, now, records.run.submitter)
+    made = offers.make_plan(job, facts, now=now)
     s3.put_json(yard.bucket_name, f"runs/{run}/plan.json", wire.to_json(made))
     if isinstance(made, offers.NoPlan):
         ledger.write(event_row(run, note("refused", made.reason, at=now)))
@@ -42,7 +45,13 @@ def handler(given: PlanInput) -> Planned | Outlook | Refused:
         run_row(run, {"state": "Plan", "deadline": deadline, "image_id": made.image}),
         event_row(run, note("planned", made.reason, at=now, offers=[offer.pool for offer in made.offers])),
     )
-    return Planned(hosts=made.gang, restarts=job.limits.restarts, deadline=deadline, snapshot=job.after.image)
+    return Planned(
+        hosts=made.gang,
+        restarts=job.limits.restarts,
+        deadline=deadline,
+        snapshot=job.after.image,
+        elastic=job.cluster.is_elastic,
+    )
 
 
 def _outlook(
@@ -53,10 +62,23 @@ def _outlook(
     made = offers.make_plan(job, facts, now=now)
     if isinstance(made, offers.NoPlan):
         return Refused(made.error, made.reason)
-    return Outlook(reason=made.reason, plan=wire.to_json(made), quotas=facts.quotas, warnings=warnings)
+    return Outlook(
+        reason=made.reason,
+        plan=wire.to_json(made),
+        quotas=facts.quotas,
+        warnings=warnings,
+        pool_dollars=pool.most_dollars(made, job),
+    )
 
 
-def _facts(image_id: str | None, job: Job, yard: PlanSettings, prices: Prices, now: datetime) -> PlanFacts:
+def _facts(
+    image_id: str | None,
+    job: Job,
+    yard: PlanSettings,
+    prices: Prices,
+    now: datetime,
+    submitter: str | None = None,
+) -> PlanFacts:
     types = offers.types_of(job)
     codes = offers.quota_codes(job)
     limits = {code: offerings.vcpu_quota(code) for code in codes}
@@ -69,24 +91,31 @@ def _facts(image_id: str | None, job: Job, yard: PlanSettings, prices: Prices, n
         else {},
         prices=prices,
         quotas={code: limit for code, limit in limits.items() if limit is not None},
-        image=_image(image_id, job, yard),
+        image=_image(image_id, job, yard, submitter),
         initialization_rate=yard.volume_initialization_rate,
     )
 
 
-def _image(image_id: str | None, job: Job, yard: PlanSettings) -> ImageFacts:
+def _image(image_id: str | None, job: Job, yard: PlanSettings, submitter: str | None) -> ImageFacts:
     """`image_id` is the run's own, of one that has no other choice."""
-    named: str | None
+    named: str | Mapping[str, str] | None
+    others: tuple[Image, ...] = ()
     if image_id is not None:
         source, named = ImageSource.RUN, image_id
     elif job.hardware.image is not None:
         source, named = ImageSource.JOB, job.hardware.image
+        is_id = isinstance(named, str) and named.startswith("ami-")
+        others = () if is_id else images.of_yard(yard.yard)
     else:
         source, named = ImageSource.PARAMETER, ssm.parameter(yard.image_parameter)
-    return ImageFacts(source, named, _found(source, named, yard), yard.yard, yard.image_parameter)
+    baked = frozenset(each.tensorflow for each in others if each.is_baked and each.available)
+    return ImageFacts(
+        source, named, _found(named, others), yard.yard, yard.image_parameter, baked - {""}, submitter
+    )
 
 
-def _found(source: ImageSource, named: str | None, yard: PlanSettings) -> Image | None:
-    if named is not None and named.startswith("ami-"):
+def _found(named: str | Mapping[str, str] | None, others: tuple[Image, ...]) -> Image | None:
+    """`others`: where the job names it, the yard's."""
+    if isinstance(named, str) and named.startswith("ami-"):
         return images.find(named)
-    return image.meant(named, images.of_yard(yard.yard)) if named and source is ImageSource.JOB else None
+    return image.meant(named, others) if named and others else None

@@ -10,4 +10,6 @@ from lambdas.steps.entry_point import entry_point
 
 @entry_point
 def handler(given: RecoverInput) -> Retry | EndRun:
-    return recovery.decided(given, partial(decide, restarts=given.plan.restarts))
+    limits = given.plan
+    decision = partial(decide, restarts=limits.restarts, resized=given.resized, elastic=limits.elastic)
+    return recovery.decided(given, decision)

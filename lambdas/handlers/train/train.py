@@ -5,7 +5,7 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws import s3
-from lambdas.aws.ledger import Ledger, attempt_row, event_row, run_row
+from lambdas.aws.dynamodb.ledger import Ledger, attempt_row, event_row, run_row
 from lambdas.core.edges.common import Nothing, WaitInput
 from lambdas.core.run import deadlines
 from lambdas.core.run.records import Records
@@ -81,11 +81,12 @@ def _cluster(records: Records, attempt: int, yard_bucket: str, now: datetime) ->
     run, job = records.run.run, records.run.job
     assert job is not None, "an admitted run has a job"
     latest = s3.get_json(yard_bucket, f"runs/{run}/checkpoints/latest.json")
+    members = records.members(attempt)
     document = gang.cluster_document(
-        job,
+        gang.sized(job, members),
         run=run,
         attempt=attempt,
-        assignments=gang.assignments(job, records.members(attempt)),
+        assignments=gang.assignments(job, members),
         checkpoint=gang.checkpoint_of(latest),
         deadline=deadlines.deadline(records, attempt, now),
     )

@@ -5,6 +5,7 @@ from dataclasses import field
 from datetime import datetime
 
 from lambdas.aws import states
+from lambdas.aws.dynamodb.ledger import Ledger, dev_imaging_row
 from lambdas.aws.ec2 import instances
 from lambdas.core.patrol.verdict import Archive, Cause, Facts, Stop, Terminate, Verdict
 from lambdas.settings import PatrolSettings
@@ -87,6 +88,8 @@ def _archive(host: Facts, yard: PatrolSettings, now: datetime) -> dict[str, str]
     at_rest = host.market.can_stop
     asked = {"instance": host.instance, "quiesce": "stop" if at_rest else "pause", "then": "terminate"}
     name = names.archive(host.instance, now)
+    if host.dev:
+        Ledger(yard.table_name).write(dev_imaging_row(name, host.instance, now))
     if states.start(yard.snapshot_state_machine_arn, name, asked):
         return {}
     failed = f"its snapshot {name} has failed (its execution says why); the next try is in the next hour"

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from lambdas.aws import messages, states
+from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.ec2 import images
-from lambdas.aws.logbook import Logbook
 from lambdas.core.edges import events
 from lambdas.core.edges.conclude import ConcludeInput, LastAnswer
 from lambdas.core.edges.events import Event, FromPatrol, ImageState, InstanceState
-from lambdas.core.patrol.verdict import Cause, Verdict, Warn
+from lambdas.core.patrol.verdict import GOING, Cause, Verdict, Warn
 from lambdas.core.run.records import RunRow
 from lambdas.settings import PatrolSettings
 from lambdas.steps import left_words
@@ -47,16 +47,18 @@ Missed = tuple[str, Event]
 def send(
     seen: Observation, runs: Mapping[str, RunRow], book: Logbook, yard: PatrolSettings, now: datetime
 ) -> None:
-    """Hosts that are gone, images that are there, signals that hosts could only leave in the bucket, runs at their cap,
-    runs that somebody has stopped, runs that the ledger has lost; and runs that were cut short. `runs` are those that
-    go on."""
+    """Hosts that are gone, of runs and of the pool, images that are there, signals that hosts could only leave in
+    the bucket, runs at their cap, runs that somebody has stopped, runs that may have more hosts, runs that the
+    ledger has lost; and runs that were cut short. `runs` are those that go on."""
     missed = [
         *_gone(seen, now),
         *_imaged(runs, book, yard, now),
         *_left_signals(runs, yard, now),
         *_capped(runs, now),
         *_stopped(runs, now),
+        *_growing(runs, now),
         *_forgotten(seen, runs, now),
+        *_left_the_pool(seen, book, now),
     ]
     for run, event in missed:
         logger.info(
@@ -151,10 +153,36 @@ def _stopped(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
             yield run, _from_patrol("stop", FromPatrol(run=run, attempt=row.attempt), now)
 
 
+def _growing(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
+    """Runs that train with fewer hosts than they may have, from when they may ask for more."""
+    for run, row in runs.items():
+        if row.state == "Train" and row.stopping is None and row.grows is not None and now >= row.grows:
+            yield run, _from_patrol("grow", FromPatrol(run=run, attempt=row.attempt), now)
+
+
 def _forgotten(seen: Observation, runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
     """Live runs with hosts, which the ledger knew when these were launched, and knows no more."""
     for run in sorted({host.run for host in seen.hosts.values() if host.run and host.live} - set(runs)):
         yield run, _from_patrol("forgotten", FromPatrol(run=run), now)
+
+
+def _left_the_pool(seen: Observation, book: Logbook, now: datetime) -> Iterator[Missed]:
+    """Hosts that wait for a run by the ledger alone: EC2 has ended them."""
+    ended = {host.id: host.changed for host in seen.ended}
+    for host in book.pool():
+        there = seen.hosts.get(host.instance)
+        changed = there.changed if there else ended.get(host.instance)
+        gone = there is None or there.state in GOING
+        if gone and now - host.since >= PATIENCE and (changed is None or now - changed >= PATIENCE):
+            yield (
+                host.run,
+                Event(
+                    source="aws.ec2",
+                    detail_type="EC2 Instance State-change Notification",
+                    time=changed or now,
+                    detail=InstanceState(instance=host.instance, state="terminated"),
+                ),
+            )
 
 
 def _from_patrol(word: str, detail: FromPatrol, now: datetime) -> Event:

@@ -7,24 +7,26 @@ their use decides about.
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field, replace
 from datetime import datetime
 from functools import cached_property
 
 from lambdas.aws import cloudwatch, ssm, states
+from lambdas.aws.cloudwatch import GPUS, IN_USE, Series
+from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
-from lambdas.aws.logbook import Logbook
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.patrol import guard, report, verdict
 from lambdas.core.patrol.verdict import GOING, Ask, Cause, Earlier, Facts, Verdict, Window
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
-from trainyard.core.model import names, policy
+from trainyard.core.model import dev, names
 from trainyard.core.model.errors import Misconfigured
 from trainyard.core.model.instance_types import catalogue
-from trainyard.core.model.policy import Policy
+from trainyard.core.model.yard import policy, warm
+from trainyard.core.model.yard.policy import Policy
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import InputFaults
@@ -152,6 +154,9 @@ def _facts(
         ready=ready,
         lease=lease if kind == "launch" else None,
         held=hold,
+        warm=warm.warm_until(tags),
+        dev=tags.get(dev.TAG),
+        judged_by=tags.get(policy.JUDGED_BY),
         gpus=known.gpus if known else 1,
         vcpus=known.vcpus if known else 1,
         earlier=Earlier.of_tag(tags.get(verdict.TAG), now),
@@ -186,10 +191,13 @@ def _used(hosts: Mapping[str, Facts], now: datetime) -> tuple[dict[str, Facts], 
     try:
         seen = _with_people(hosts)
         due = {name: host for name, host in seen.items() if _asks(host, now) and guard.is_due(host, now)}
-        windows = _windows(cloudwatch.windows, {name: host for name, host in due.items() if host.gpus}, now)
-        due = {name: replace(host, window=windows.get(name)) for name, host in due.items()}
+        told = _told(due, now)
+        due = {
+            name: replace(host, window=told.get((GPUS, name)), use=told.get((IN_USE, name)))
+            for name, host in due.items()
+        }
         quiet = {name: host for name, host in due.items() if _asks(host, now)}
-        processors = _windows(cloudwatch.processors, quiet, now)
+        processors = _processors(quiet, now)
     except Exception as error:  # noqa: BLE001 - it must not keep orphans alive: patrol raises it when all is done
         logger.exception("nobody is judged by use in this pass")
         return {}, error
@@ -206,19 +214,36 @@ def _with_people(hosts: Mapping[str, Facts]) -> dict[str, Facts]:
         return {}
     sessions, commanded = ssm.sessions(), ssm.commanded()
     return {
-        name: replace(host, session=name in sessions, command=name in commanded)
+        name: replace(
+            host,
+            session=any(not each.startswith(ssm.FORWARDS) for each in sessions.get(name, ())),
+            forward=any(each.startswith(ssm.FORWARDS) for each in sessions.get(name, ())),
+            command=name in commanded,
+        )
         for name, host in hosts.items()
     }
 
 
-def _windows(
-    read: Callable[..., dict[str, Window]], hosts: Mapping[str, Facts], now: datetime
-) -> dict[str, Window]:
-    """The metrics of each, hosts of one window together."""
+def _told(hosts: Mapping[str, Facts], now: datetime) -> dict[Series, Window]:
+    """What is told minute by minute: how busy GPUs are, and of dev hosts who is at them."""
+    found: dict[Series, Window] = {}
+    for minutes, together in _by_window(hosts).items():
+        asked = [(GPUS, name) for name in together if hosts[name].gpus]
+        asked += [(IN_USE, name) for name in together if hosts[name].dev]
+        found |= cloudwatch.windows(asked, minutes=minutes, now=now)
+    return found
+
+
+def _processors(hosts: Mapping[str, Facts], now: datetime) -> dict[str, Window]:
+    found: dict[str, Window] = {}
+    for minutes, together in _by_window(hosts).items():
+        found |= cloudwatch.processors(together, minutes=minutes, now=now)
+    return found
+
+
+def _by_window(hosts: Mapping[str, Facts]) -> dict[int, list[str]]:
+    """Hosts of one window are asked about together."""
     lengths: dict[int, list[str]] = {}
     for name, host in hosts.items():
         lengths.setdefault(round(host.policy.window_minutes), []).append(name)
-    found: dict[str, Window] = {}
-    for minutes, ids in lengths.items():
-        found |= read(ids, minutes=minutes, now=now)
-    return found
+    return lengths

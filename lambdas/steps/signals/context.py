@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from lambdas.aws.ledger import Ledger
+from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.settings import SignalSettings

@@ -24,7 +24,7 @@ def give(context: SignalContext, signal: FromHost, now: datetime) -> str:
     records, yard = context.open_run(), context.yard
     if records is None or records.run.job is None or signal.instance not in records.hosts:
         return "not a host of a live run"
-    credentials = _credentials(yard, context.run, records.run.job, signal.instance)
+    credentials = _credentials(yard, context.run, records.run.job, signal.instance) | {"Run": context.run}
     key = f"credentials/{yard.host_role_id}:{signal.instance}.json"
     s3.put_json(yard.bucket_name, key, credentials)
     return f"{signal.instance} has credentials until {credentials['Expiration']}"

@@ -3,17 +3,17 @@
 from datetime import datetime
 from typing import assert_never
 
+from lambdas.aws.dynamodb.ledger import Noun, event_row, host_row
 from lambdas.aws.ec2 import instances
-from lambdas.aws.ledger import Noun, event_row, host_row
 from lambdas.core.edges.events import AwsNews, CommandStatus, ImageState, InstanceState, SpotWarning
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.steps import attempts, left_words, waits
-from lambdas.steps.signals import from_hosts
+from lambdas.steps.signals import from_hosts, newcomers, pooled
 from lambdas.steps.signals.context import SignalContext
 from lambdas.steps.waits import Entered
 from trainyard.core.model.errors import TrainyardError
-from trainyard.core.model.image import Image
+from trainyard.core.model.images.image import Image
 from trainyard.core.model.timeline import Source
 from trainyard.core.values import wire
 
@@ -67,10 +67,11 @@ def _member(context: SignalContext, instance: str) -> SignalContext | None:
 def _warned(context: SignalContext, warning: SpotWarning, at: datetime, now: datetime) -> str:
     """The host learns it from its metadata service too; this is the second path, for the whole gang."""
     instance = warning.instance
+    reason = f"EC2 takes {instance} back in two minutes ({warning.action})"
     member = _member(context, instance)
     if member is None:
-        return f"{instance} is in no live attempt"
-    reason = f"EC2 takes {instance} back in two minutes ({warning.action})"
+        lost = newcomers.lose(context, instance, reason, now) or pooled.leave(context, instance, reason, now)
+        return lost or f"{instance} is in no live attempt"
     entry = member.entry("spot warning", at=at, source=Source.AWS, instance=instance, reason=reason)
     context.ledger.write(
         host_row(context.run, instance, {"warned": wire.stamp(at)}),
@@ -99,7 +100,9 @@ def _changed(context: SignalContext, change: InstanceState, at: datetime, now: d
         return f"{instance} is {state}"
     member = _member(context, instance)
     if member is None:
-        return f"{instance} is {state}, and is in no live attempt"
+        reason = f"EC2 says {instance} is {state}"
+        lost = newcomers.lose(context, instance, reason, now) or pooled.leave(context, instance, reason, at)
+        return lost or f"{instance} is {state}, and is in no live attempt"
     records = context.ledger.known(context.run)
     error, reason = _loss(records, instance, state)
     entry = member.entry("host lost", at=at, source=Source.AWS, instance=instance, reason=reason)

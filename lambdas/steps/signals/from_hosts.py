@@ -1,4 +1,4 @@
-"""What hosts say: credentials, ready, started, progress, checkpointed, finished, stopped, failed, hold
+"""What hosts say: credentials, ready, started, progress, checkpointed, finished, stopped, failed, hold, wiped
 (contracts/signals.md)."""
 
 from collections.abc import Callable, Mapping
@@ -6,27 +6,31 @@ from datetime import datetime
 from typing import assert_never
 
 from lambdas.aws import states
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Write, attempt_row, event_row, host_row, run_row
 from lambdas.aws.ec2 import instances
-from lambdas.aws.ledger import AlreadyWrittenError, Write, attempt_row, event_row, host_row, run_row
 from lambdas.core.edges.events import FromHost
 from lambdas.core.patrol import hold
 from lambdas.core.patrol.hold import Hold, NoHold
-from lambdas.core.run import deadlines, silent_hosts, steps
+from lambdas.core.run import deadlines, silent_hosts
 from lambdas.core.run import records as ledger_rows
+from lambdas.core.run.conclusion import steps
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import AttemptUpdate, HostUpdate, Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.steps import attempts, orders
 from lambdas.steps.observability import logger
-from lambdas.steps.signals import credentials, from_people
+from lambdas.steps.signals import credentials, from_people, newcomers, pooled
 from lambdas.steps.signals.context import SignalContext
-from trainyard.core.model.errors import AccessDenied, Infrastructure, ProgramHangs
+from trainyard.core.model.errors import AccessDenied, Infrastructure
+from trainyard.core.model.gang import StopReason
 from trainyard.core.model.job import Role
 from trainyard.core.model.timeline import Entry, Source
 from trainyard.core.values import wire
 
 GIVEN_UP = "checkpoint"
 """The kind of a failure that is no host's and not the program's: a damaged checkpoint, which nobody restores again."""
+OVER = {"ProgramHangs": "hung", "Resized": "resized"}
+"""The timeline's words for a gang that has left."""
 NO_PART = "not a host of a live attempt"
 PROGRESS = ("step", "steps", "epoch", "loss", "accuracy", "steps_per_second")
 
@@ -45,6 +49,9 @@ def _ready(context: SignalContext, signal: FromHost, now: datetime) -> str:
     if records is None or instance not in records.hosts:
         return "not a host of a live run"
     attempt = max(context.attempt, records.run.attempt)
+    joins = newcomers.is_one(records, instance)
+    if joins:
+        attempt = max(attempt, records.run.attempt + 1)
     if records.hosts[instance].ready < attempt:
         ready: HostUpdate = {"ready": attempt, "ready_at": now, "address": signal.address}
         reason = _unmanaged(signal.ssm_denied) if signal.ssm_denied else None
@@ -52,6 +59,8 @@ def _ready(context: SignalContext, signal: FromHost, now: datetime) -> str:
         context.ledger.write(host_row(context.run, instance, ready), event_row(context.run, entry))
         records = context.ledger.known(context.run)
     attempts.gather(context.ledger, records, attempt, now, lost={})
+    if joins:
+        return f"{instance} is ready to join: {newcomers.go_on(context, now)}"
     if attempt > records.run.attempt:
         _check_silent_hosts(context.about(records.run.attempt), records, now)
     return f"{instance} is ready for attempt {attempt}"
@@ -193,7 +202,7 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
     the next attempt has begun, it is written down all the same: the timeline says of every host how it left."""
     instance, records = signal.instance, _if_it_takes_part(context, signal.instance)
     if records is None:
-        return NO_PART
+        return _newcomer_lost(context, signal, now) or NO_PART
     why, step = signal.why or "", signal.step
     entry = _entry(context, signal, "stopped", now, reason=why, step=step)
     is_new = records.hosts[instance].stopped < context.attempt
@@ -227,10 +236,24 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
     if ledger_rows.at_its_limit(records, context.attempt):
         return _limit_reached(context, records, step, now)
     trouble = ledger_rows.interruption(records, context.attempt, step)
-    word = "hung" if trouble.error == ProgramHangs.__name__ else "interrupted"
-    over = context.entry(word, at=now, source=Source.WORKFLOW, reason=trouble.reason, lost=list(trouble.lost))
+    over = context.entry(
+        OVER.get(trouble.error, "interrupted"),
+        at=now,
+        source=Source.WORKFLOW,
+        reason=trouble.reason,
+        lost=list(trouble.lost),
+    )
     context.end(over, now, trouble=trouble, step=step)
     return "the gang has stopped"
+
+
+def _newcomer_lost(context: SignalContext, signal: FromHost, now: datetime) -> str | None:
+    """What becomes of a host that was to join and fails, or goes; None for any other. One that is told to leave an
+    attempt gets ready again."""
+    if signal.why == StopReason.ASKED:
+        return None
+    reason = signal.reason or f"it leaves before it could join ({signal.why})"
+    return newcomers.lose(context, signal.instance, reason, now)
 
 
 def _limit_reached(context: SignalContext, records: Records, step: int | None, now: datetime) -> str:
@@ -246,7 +269,7 @@ def _limit_reached(context: SignalContext, records: Records, step: int | None, n
 def _failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
     instance, records = signal.instance, _if_it_takes_part(context, signal.instance)
     if records is None or records.run.attempt != context.attempt:
-        return NO_PART
+        return _newcomer_lost(context, signal, now) or NO_PART
     row = records.attempts.get(context.attempt)
     if row is not None and row.ending is Ending.FINISHED:
         return f"{instance} failed after the chief had finished, which is no error"
@@ -337,4 +360,5 @@ BY_WORD: Mapping[str, Callable[[SignalContext, FromHost, datetime], str]] = {
     "stopped": _stopped,
     "failed": _failed,
     "hold": _hold,
+    "wiped": pooled.wiped,
 }

@@ -1,15 +1,16 @@
 """What patrol says: a run's hours or dollars are used up, so that its gang checkpoints and leaves, and the run ends;
-somebody has stopped it, and it goes on; or the ledger has lost a run that has hosts, so that no signal of theirs
-counts."""
+somebody has stopped it, and it goes on; it may have more hosts; or the ledger has lost a run that has hosts, so that no
+signal of theirs counts."""
 
 from datetime import datetime
 
-from lambdas.aws.ledger import AlreadyWrittenError, attempt_row, event_row
-from lambdas.core.run import deadlines, steps
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, attempt_row, event_row
+from lambdas.core.run import deadlines
+from lambdas.core.run.conclusion import steps
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.stopping import TO_LEAVE
 from lambdas.steps.observability import logger
-from lambdas.steps.signals import from_people
+from lambdas.steps.signals import from_people, newcomers
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.timeline import Source
 
@@ -21,6 +22,8 @@ def handle(context: SignalContext, word: str, now: datetime) -> str:
             return _capped(context, now)
         case "stop":
             return from_people.go_on(context, now)
+        case "grow":
+            return newcomers.go_on(context, now)
         case "forgotten":
             context.ledger.known(context.run)  # raises what ends the run
             return "the ledger knows the run after all"

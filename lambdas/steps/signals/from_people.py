@@ -1,15 +1,17 @@
-"""What people say: stop. A run that somebody stops saves, where it trains, and ends as `stopped`."""
+"""What people say: stop, and cool. A run that somebody stops saves, where it trains, and ends as `stopped`; one that is
+cooled keeps no hosts in the pool any more."""
 
 from datetime import datetime
 from typing import assert_never
 
 from lambdas.aws import states
-from lambdas.aws.ledger import AlreadyWrittenError, attempt_row, event_row, run_row
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, attempt_row, event_row, run_row
 from lambdas.core.run import stopping
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.stopping import AskGang, EndAttempt, GiveTime, LetItEnd, StopExecution
 from lambdas.steps.observability import logger
+from lambdas.steps.signals import pooled
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.errors import Stopped
 from trainyard.core.model.timeline import Source
@@ -17,6 +19,8 @@ from trainyard.core.model.timeline import Source
 
 def handle(context: SignalContext, word: str, by: str, now: datetime) -> str:
     """Do what that person asks for; what came of it, for the log."""
+    if word == "cool":
+        return pooled.cool(context, by, now)
     records = context.open_run()
     if word != "stop":
         return f"a word nobody knows: {word}"

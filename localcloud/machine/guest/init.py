@@ -13,6 +13,7 @@ import selectors
 import signal
 import socket
 import stat
+import struct
 import sys
 import time
 from collections.abc import Callable
@@ -37,6 +38,10 @@ HOME = Path("/run/localcloud")
 LOGS = Path("/var/log/units")
 CONSOLE_LIMIT = 1 << 20
 POWEROFF_SECONDS = 60.0
+OF_ALL = ("states",)
+"""What every account of the host may ask."""
+ASK_SECONDS = 1.0
+"""In which whoever asks must have said what."""
 """What is left after the units have ended gets this long after SIGTERM (systemd: 90 s)."""
 
 
@@ -201,7 +206,7 @@ class Init:
         self._selector.register(self._control, selectors.EVENT_READ, self._ordered)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(str(HOME / "init.sock"))
-        (HOME / "init.sock").chmod(0o600)
+        (HOME / "init.sock").chmod(0o666)
         listener.listen(64)
         self._selector.register(listener, selectors.EVENT_READ, lambda: self._accept(listener.accept()[0]))
 
@@ -228,7 +233,7 @@ class Init:
 
     def _ordered(self) -> None:
         """The hypervisor's orders; when its end of the cable is gone, so is this host."""
-        data, files, _, _ = socket.recv_fds(self._control, 1 << 20, 2)
+        data, files, _, _ = socket.recv_fds(self._control, 1 << 20, 3)
         if not data:
             os._exit(1)
         order = json.loads(data)
@@ -247,7 +252,10 @@ class Init:
     def _run_command(self, order: dict[str, Any], files: list[int]) -> None:
         if not self.going_down:
             env = {**self.environment, **order["env"]}
-            pid = spawn(order["argv"], env, stdout=files[0], stderr=files[1], cwd=order["cwd"])
+            control = files[2] if len(files) > 2 else None
+            pid = spawn(
+                order["argv"], env, stdout=files[0], stderr=files[1], cwd=order["cwd"], control=control
+            )
             self._commands[pid] = order["id"]
         for descriptor in files:
             os.close(descriptor)
@@ -261,6 +269,8 @@ class Init:
     # --- systemctl and its friends ---
 
     def _accept(self, client: socket.socket) -> None:
+        client.settimeout(ASK_SECONDS)
+
         def answer(code: int, text: str) -> None:
             try:
                 client.sendall(json.dumps({"code": code, "text": text}).encode() + b"\n")
@@ -269,10 +279,14 @@ class Init:
             client.close()
 
         def read() -> None:
-            data = client.makefile("rb").readline()
             self._selector.unregister(client)
             try:
-                self._on_request(json.loads(data), answer)
+                data = client.makefile("rb").readline()
+                request = json.loads(data)
+                if request["verb"] in OF_ALL or _uid_of(client) == os.geteuid():
+                    self._on_request(request, answer)
+                else:
+                    answer(1, "Interactive authentication required.")
             except (UnitError, OSError, ValueError, KeyError) as error:
                 answer(1, str(error))
 
@@ -444,6 +458,12 @@ class Init:
         for descriptor in self._temporary:
             os.close(descriptor)
         self._temporary.clear()
+
+
+def _uid_of(client: socket.socket) -> int:
+    """Who is at the other end."""
+    credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[1])
 
 
 def _gather(count: int, reply: Reply) -> list[Reply]:

@@ -10,14 +10,23 @@ import pwd
 import signal
 from pathlib import Path
 
+CONTROL = 3
 CANNOT_RUN = 203
 """Exit code when the program cannot be run, as with systemd."""
 
 
 def spawn(
-    argv: list[str], env: dict[str, str], *, stdout: int, stderr: int, cwd: str = "/", user: str = ""
+    argv: list[str],
+    env: dict[str, str],
+    *,
+    stdout: int,
+    stderr: int,
+    cwd: str = "/",
+    user: str = "",
+    control: int | None = None,
 ) -> int:
     """A process in a session of its own; 203 is its exit code when the program cannot be run, as with systemd.
+    `control` is its descriptor 3.
 
     Back when the program runs: until then the child is a copy of init, with init's ears, and would lose a signal.
     """
@@ -36,6 +45,9 @@ def spawn(
         null = os.open("/dev/null", os.O_RDONLY)
         for source, target in ((null, 0), (stdout, 1), (stderr, 2)):
             os.dup2(source, target)
+        if control is not None:
+            os.dup2(control, CONTROL)
+            os.set_inheritable(CONTROL, True)
         os.chdir(cwd)
         if user:
             account = pwd.getpwnam(user)

@@ -59,6 +59,8 @@ SHIMS = {
 }
 """Commands by the module of the guest package that is them."""
 
+DATA_CHANNEL = Path(__file__).parents[3] / "trainyard" / "datachannel"
+"""What sessions speak, beside the guest package in every host."""
 START = (
     "import sys; sys.path.insert(0, '/run/localcloud'); from localcloud.machine.guest.{0} import main; main()"
 )
@@ -252,6 +254,7 @@ def mount_own(root: Path, spec: dict[str, Any]) -> None:
     for folder, kind, options in (
         ("shm", "tmpfs", "mode=1777"),
         ("pts", "devpts", "newinstance,ptmxmode=0666,mode=620"),
+        ("mqueue", "mqueue", ""),
     ):
         (dev / folder).mkdir()
         mount(kind, dev / folder, kind, MS_NOSUID, options)
@@ -272,6 +275,9 @@ def install_init(root: Path, spec: dict[str, Any]) -> None:
     )
     for folder in ("localcloud", "localcloud/machine"):
         (home / folder / "__init__.py").touch()
+    spoken = home / "trainyard" / "datachannel"
+    shutil.copytree(DATA_CHANNEL, spoken, ignore=shutil.ignore_patterns("__pycache__"))
+    (spoken.parent / "__init__.py").touch()
     python = shlex.quote(spec["python"])
     for name, module in SHIMS.items():
         shim = home / "bin" / name

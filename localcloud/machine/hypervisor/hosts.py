@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from localcloud.base.background import in_background
 from localcloud.machine.hypervisor import firewall, host_processes, nft
+from localcloud.machine.hypervisor.boot import START
 from localcloud.machine.hypervisor.disk import Disk, DiskError, Disks
 from localcloud.machine.hypervisor.firewall import EVERYTHING, Rules
 from localcloud.machine.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, Machine, MetadataFacts
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 VANISHED = "its init vanished"
 
 BOOT = Path(__file__).with_name("boot.py")
+SESSION_SECONDS = 25 * 3600.0
+"""A session lasts a day at most, and its end is another's to see to."""
 CONSOLE_SHOWN = 64 * 1024  # as much as GetConsoleOutput gives
 
 Change = Literal["running", "stopped", "terminated", "powered-off", "died"]
@@ -262,12 +265,19 @@ class Hypervisor:
         *,
         output: Path | None = None,
         cwd: str = "/",
+        control: socket.socket | None = None,
     ) -> Execution:
         """Run as root in a process group of its own, with the host's environment plus `env`.
 
-        Its output is in `output`/stdout and `output`/stderr (a folder beside the disk when not given).
+        Its output is in `output`/stdout and `output`/stderr (a folder beside the disk when not given). `control` is its
+        descriptor 3.
         """
-        return self._up(instance_id).execute(argv, env, timeout, output, cwd)
+        return self._up(instance_id).execute(argv, env, timeout, output, cwd, control)
+
+    def start_session(self, instance_id: str, control: socket.socket, output: Path) -> Execution:
+        """The agent's part of a session (`guest/session.py`), on the host; through `control` it is told what it is."""
+        argv = [_python(), "-I", "-S", "-c", START.format("session")]
+        return self.execute(instance_id, argv, {}, SESSION_SECONDS, output=output, control=control)
 
     def close(self) -> None:
         """Take every host down at once, as at the end of the local cloud; disks stay, and nobody is told."""
@@ -520,7 +530,13 @@ class _Host:
             return True
 
     def execute(
-        self, argv: Sequence[str], env: Mapping[str, str], timeout: float, output: Path | None, cwd: str
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        timeout: float,
+        output: Path | None,
+        cwd: str,
+        control: socket.socket | None,
     ) -> Execution:
         with self._lock:
             self._numbers += 1
@@ -532,7 +548,8 @@ class _Host:
             self._executions[number] = execution
         order = {"op": "run", "id": number, "argv": list(argv), "env": dict(env), "cwd": cwd}
         with execution.stdout.open("wb") as out, execution.stderr.open("wb") as err:
-            if not self._send(json.dumps(order).encode(), [out.fileno(), err.fileno()]):
+            files = [out.fileno(), err.fileno(), *([control.fileno()] if control else [])]
+            if not self._send(json.dumps(order).encode(), files):
                 self.finish(number, None)
         return execution
 

@@ -429,9 +429,11 @@ def _send_command(request: Request, base: Check) -> list[Check]:
 def _start_session(request: Request, base: Check) -> list[Check]:
     asked = request.fields()
     document = str(asked.get("DocumentName") or "SSM-SessionManagerRunShell")
+    # AWS asks for the document where one is named, or a policy's condition demands it; here it is asked for always.
+    checked = Check(base.action, base.resource, {**base.context, "ssm:sessiondocumentaccesscheck": "true"})
     return [
-        _on_host(request.action, str(asked.get("Target", "")), base),
-        Check(request.action, document_arn(document), base.context),
+        _on_host(request.action, str(asked.get("Target", "")), checked),
+        Check(request.action, document_arn(document), checked.context),
     ]
 
 

@@ -172,10 +172,10 @@ SERVICE_EXPANDERS: dict[str, Expander] = {}
 
 
 def document_arn(name: str) -> str:
-    """A document's ARN; those of AWS belong to no account."""
+    """A document's ARN; those of AWS belong to no account. `SSM-SessionManagerRunShell` is an account's own."""
     if name.startswith("arn:"):
         return name
-    owner = "" if name.startswith(("AWS-", "Amazon", "SSM-")) else get_account_id()
+    owner = "" if name.startswith(("AWS-", "Amazon")) else get_account_id()
     return f"arn:aws:ssm:{get_region()}:{owner}:document/{name}"
 
 

@@ -1,4 +1,4 @@
-"""Systems Manager: documents, Run Command and the agents on the hosts. Parameters stay with ministack."""
+"""Systems Manager: documents, Run Command, sessions and the agents on the hosts. Parameters stay with ministack."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from typing import Any
 
 from ministack.core.responses import error_response_json, json_response
 
+from localcloud.base import upgrades
 from localcloud.base.context import Context
 from localcloud.machine.hypervisor import Hypervisor
 from localcloud.patches import MINISTACK
 from localcloud.services.eventbridge import service_events
-from localcloud.services.ssm import parameters
+from localcloud.services.iam import expansion
+from localcloud.services.ssm import parameters, session_permissions
 from localcloud.services.ssm.agent import Agents
 from localcloud.services.ssm.announcements import announcer
 from localcloud.services.ssm.cloudformation import resource_handler
 from localcloud.services.ssm.commands import Commands
 from localcloud.services.ssm.documents import Documents, SsmError
 from localcloud.services.ssm.service import Service
+from localcloud.services.ssm.sessions import PREFIX, Sessions
 
 Handler = Callable[..., Awaitable[Any]]
 
@@ -35,6 +38,8 @@ def install(context: Context, hypervisor: Hypervisor) -> None:
         "services.cloudformation.provisioners:_RESOURCE_HANDLERS",
         {"AWS::SSM::Document": resource_handler(service.documents)},
     )
+    expansion.EXPANDERS.update(session_permissions.expanders(service.sessions))
+    upgrades.takers[PREFIX] = service.sessions
     hypervisor.listeners.append(service.agents.host_changed)
     keep(context, service)
 
@@ -51,17 +56,34 @@ def make_service(context: Context, hypervisor: Hypervisor) -> Service:
         boot_seconds=context.facts.latencies.agent,
         now=time.time,
     )
-    return Service(context.account, context.region, documents, commands, agents)
+    sessions = Sessions(
+        hypervisor,
+        agents,
+        documents,
+        output=context.state / "sessions",
+        minute=context.facts.sessions.minute_seconds,
+        now=time.time,
+        may_speak=lambda key: session_permissions.may_speak(key, context.account, context.region),
+        may_open=lambda upgrade, session: session_permissions.refusal(
+            upgrade, session, context.account, context.region
+        ),
+        changed=context.store.changed,
+    )
+    return Service(context.account, context.region, documents, commands, agents, sessions)
 
 
 def with_our_actions(stock: Handler, service: Service) -> Handler:
     """ministack's handler for SSM, with what it lacks answered by ours."""
-    ours = service.actions()
+    ours, of_callers = service.actions(), service.actions_of_callers()
 
     async def handle(method: str, path: str, headers: Any, body: bytes, query: Any) -> Any:
         name = headers.get("x-amz-target", "").rpartition(".")[2]
         action = ours.get(name)
         try:
+            if name in of_callers:
+                caller = session_permissions.caller(headers, query)
+                asked = json.loads(body or b"{}")
+                return json_response(await asyncio.to_thread(of_callers[name], asked, caller))
             if action is None:
                 taken = json.dumps(parameters.as_taken(name, json.loads(body or b"{}"))).encode()
                 return await stock(method, path, headers, taken, query)
@@ -76,11 +98,18 @@ def with_our_actions(stock: Handler, service: Service) -> Handler:
 
 def keep(context: Context, service: Service) -> None:
     def save() -> bytes:
-        return pickle.dumps({"documents": service.documents.save(), "commands": service.commands.save()})
+        return pickle.dumps(
+            {
+                "documents": service.documents.save(),
+                "commands": service.commands.save(),
+                "sessions": service.sessions.save(),
+            }
+        )
 
     def restore(saved: bytes) -> None:
         parts = pickle.loads(saved)  # noqa: S301 - written by ourselves, in the state folder
         service.documents.restore(parts["documents"])
         service.commands.restore(parts["commands"])
+        service.sessions.restore(parts.get("sessions", {}))
 
     context.store.keep("ssm", save, restore)

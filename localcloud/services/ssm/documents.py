@@ -1,4 +1,8 @@
-"""SSM documents (schema 2.2): what they are, what they ask for, what they run. Nothing here knows hosts or requests."""
+"""SSM documents: what they are, what they ask for, what they run. Nothing here knows hosts or requests.
+
+Those of commands have schema 2.2, those of sessions 1.0 (docs.aws.amazon.com/systems-manager/latest/userguide,
+"Session document schema").
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,9 @@ SHORTEST_STEP = 5
 PARAMETER_TYPES = {"String", "StringList", "Boolean", "Integer", "MapList", "StringMap"}
 SHELL = "aws:runShellScript"
 REFERENCE = re.compile(r"\{\{\s*([\w.:/-]+)\s*\}\}")
+SESSION = "Session"
+PORT = "Port"
+SESSION_TYPES = ("Standard_Stream", PORT, "InteractiveCommands", "NonInteractiveCommands")
 NAME = re.compile(r"^[a-zA-Z0-9_\-.]{3,128}$")
 RESERVED = re.compile(r"^(aws|amazon|amzn|AWS)", re.IGNORECASE)
 
@@ -94,13 +101,23 @@ class Script:
 
 
 @dataclass(frozen=True)
+class SessionDocument:
+    """What a document says of a session: its type, its preferences (`inputs`), what it is for (`properties`)."""
+
+    type: str
+    inputs: Mapping[str, Any]
+    properties: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Document:
-    """What one version of a document says."""
+    """What one version of a document says. Of a session it has no steps."""
 
     description: str
     schema_version: str
     parameters: Mapping[str, Parameter]
     steps: tuple[Step, ...]
+    session: SessionDocument | None = None
 
     @property
     def platforms(self) -> list[str]:
@@ -125,6 +142,19 @@ class Document:
             if fault is not None:
                 raise SsmError("InvalidParameters", fault)
         return values
+
+    def properties(self, values: Values) -> dict[str, Any]:
+        """Of a session: what it is for, with these (checked) values filled in."""
+        assert self.session is not None
+
+        def filled(found: Any) -> Any:
+            if isinstance(found, str):
+                return self._fill(found, values, in_shell=False)
+            if isinstance(found, dict):
+                return {key: filled(value) for key, value in found.items()}
+            return [filled(each) for each in found] if isinstance(found, list) else found
+
+        return {key: filled(value) for key, value in self.session.properties.items()}
 
     def scripts(self, values: Values) -> tuple[Script, ...]:
         """The steps with these (checked) values filled in, as the agent runs them."""
@@ -214,6 +244,8 @@ def parse(content: str, written_in: str = "JSON") -> Document:
     if not isinstance(document, dict):
         raise SsmError("InvalidDocumentContent", "The document is not an object.")
     version = str(document.get("schemaVersion", ""))
+    if version == "1.0" and "sessionType" in document:
+        return _session(document)
     if version not in ("2.0", "2.2"):
         raise SsmError(
             "InvalidDocumentSchemaVersion", f"schemaVersion {version!r} is not supported here, only 2.2."
@@ -236,6 +268,30 @@ def parse(content: str, written_in: str = "JSON") -> Document:
         raise SsmError("InvalidDocumentContent", "Two steps have the same name.")
     _check_references(document, parameters)
     return Document(str(document.get("description", "")), version, parameters, steps)
+
+
+def _session(document: dict[str, Any]) -> Document:
+    known = {"schemaVersion", "description", "sessionType", "parameters", "inputs", "properties"}
+    if unknown := document.keys() - known:
+        raise SsmError("InvalidDocumentContent", f"Unknown fields: {', '.join(sorted(unknown))}.")
+    kind = document["sessionType"]
+    if kind not in SESSION_TYPES:
+        raise SsmError(
+            "InvalidDocumentContent", f"sessionType {kind!r} is none of {', '.join(SESSION_TYPES)}."
+        )
+    parts = {name: document.get(name) or {} for name in ("parameters", "inputs", "properties")}
+    if wrong := [name for name, part in parts.items() if not isinstance(part, dict)]:
+        raise SsmError("InvalidDocumentContent", f"{wrong[0]} is no object.")
+    parameters = {name: _parameter(name, facts) for name, facts in parts["parameters"].items()}
+    used = set(REFERENCE.findall(json.dumps(parts["properties"])))
+    if undefined := sorted(used - parameters.keys()):
+        raise SsmError("InvalidDocumentContent", f"Parameters used but not defined: {', '.join(undefined)}.")
+    for name, most in (("idleSessionTimeout", 60), ("maxSessionDuration", 1440)):
+        given = str(parts["inputs"].get(name) or "")
+        if given and not (given.isdigit() and 1 <= int(given) <= most):
+            raise SsmError("InvalidDocumentContent", f"{name} is {given!r}; it is 1 to {most} minutes.")
+    session = SessionDocument(kind, parts["inputs"], parts["properties"])
+    return Document(str(document.get("description", "")), "1.0", parameters, (), session)
 
 
 def _parameter(name: str, facts: Any) -> Parameter:
@@ -366,17 +422,69 @@ RUN_SHELL_SCRIPT = {
 }
 
 
+PORT_NUMBER = "^([1-9]|[1-9][0-9]{1,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$"
+LOCAL_PORT = PORT_NUMBER.replace("^(", "^(0|")
+_COMMAND = {"command": {"type": "String", "description": "(Required) What to run."}}
+_ON_LINUX = {"linux": {"commands": "{{ command }}", "runAsElevated": False}}
+SESSION_DOCUMENTS: dict[str, dict[str, Any]] = {
+    "AWS-StartPortForwardingSession": {
+        "schemaVersion": "1.0",
+        "description": "Forward a port of the instance.",
+        "sessionType": PORT,
+        "parameters": {
+            "portNumber": {"type": "String", "allowedPattern": PORT_NUMBER, "default": "80"},
+            "localPortNumber": {"type": "String", "allowedPattern": LOCAL_PORT, "default": "0"},
+        },
+        "properties": {
+            "portNumber": "{{ portNumber }}",
+            "type": "LocalPortForwarding",
+            "localPortNumber": "{{ localPortNumber }}",
+        },
+    },
+    "AWS-StartSSHSession": {
+        "schemaVersion": "1.0",
+        "description": "One connection to a port of the instance, as ssh wants it.",
+        "sessionType": PORT,
+        "parameters": {"portNumber": {"type": "String", "allowedPattern": PORT_NUMBER, "default": "22"}},
+        "properties": {"portNumber": "{{ portNumber }}"},
+    },
+    "AWS-StartInteractiveCommand": {
+        "schemaVersion": "1.0",
+        "description": "A command in a terminal of the instance.",
+        "sessionType": "InteractiveCommands",
+        "parameters": _COMMAND,
+        "properties": _ON_LINUX,
+    },
+    "AWS-StartNonInteractiveCommand": {
+        "schemaVersion": "1.0",
+        "description": "A command on the instance.",
+        "sessionType": "NonInteractiveCommands",
+        "parameters": _COMMAND,
+        "properties": _ON_LINUX,
+    },
+}
+"""Of Amazon's, by what their names promise; their texts are our own."""
+
+
 class Documents:
     """All documents of the account; every method is one step that other threads see whole."""
 
     def __init__(self, account: str) -> None:
         self._account = account
         self._lock = threading.Lock()
-        content = json.dumps(RUN_SHELL_SCRIPT, indent=2)
-        shell = StoredDocument(
-            "AWS-RunShellScript", "Command", None, 1, (Version(1, content, "JSON", 0.0),), "Amazon"
-        )
-        self._amazon = {shell.name: shell}
+        kinds = {"AWS-RunShellScript": "Command", **dict.fromkeys(SESSION_DOCUMENTS, SESSION)}
+        contents = {"AWS-RunShellScript": RUN_SHELL_SCRIPT, **SESSION_DOCUMENTS}
+        self._amazon = {
+            name: StoredDocument(
+                name,
+                kinds[name],
+                None,
+                1,
+                (Version(1, json.dumps(content, indent=2), "JSON", 0.0),),
+                "Amazon",
+            )
+            for name, content in contents.items()
+        }
         self._own: dict[str, StoredDocument] = {}
 
     def get(self, name: str) -> StoredDocument:
@@ -386,6 +494,10 @@ class Documents:
         if found is None:
             raise SsmError("InvalidDocument", f"Document with name {name} does not exist.")
         return found
+
+    def find(self, name: str) -> StoredDocument | None:
+        """An own one, by its name."""
+        return self._own.get(name)
 
     def all(self) -> list[StoredDocument]:
         return sorted([*self._own.values(), *self._amazon.values()], key=lambda kept: kept.name)
@@ -408,7 +520,12 @@ class Documents:
             raise SsmError(
                 "ValidationException", f"Document name {name!r} begins with a prefix that AWS keeps."
             )
-        parse(content, written_in)
+        document = parse(content, written_in)
+        if (document.session is not None) is not (kind == SESSION):
+            raise SsmError(
+                "InvalidDocumentContent",
+                f"A document of the type {kind} cannot have schemaVersion {document.schema_version}.",
+            )
         version = Version(1, content, written_in, now, version_name)
         kept = StoredDocument(name, kind, target_type, 1, (version,), self._account, dict(tags or {}))
         with self._lock:

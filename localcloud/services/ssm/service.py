@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from localcloud.services.ssm.agent import VERSION, Agents, Registration, output_key
 from localcloud.services.ssm.commands import Command, Commands, Invocation, StepRun, iso, new_command_id
 from localcloud.services.ssm.documents import Document, Documents, SsmError, StoredDocument, Version, joined
+from localcloud.services.ssm.sessions import PREFIX, Caller, Session, Sessions
 
 Json = dict[str, Any]
 Item = TypeVar("Item")
@@ -31,6 +33,16 @@ HOST_FILTERS = {
 COUNT = re.compile(r"^([1-9][0-9]*|0|[1-9][0-9]?%|0%|100%)$")
 
 
+SESSION_FILTERS: dict[str, Callable[[Session, str], bool]] = {
+    "InvokedAfter": lambda session, value: iso(session.started) >= value,
+    "InvokedBefore": lambda session, value: iso(session.started) < value,
+    "Target": lambda session, value: session.target == value,
+    "Owner": lambda session, value: session.owner == value,
+    "Status": lambda session, value: session.status == value,
+    "SessionId": lambda session, value: session.id == value,
+}
+
+
 @dataclass(frozen=True)
 class Service:
     """The actions, by name. Each takes the request's JSON and answers the response's, or raises SsmError."""
@@ -40,6 +52,7 @@ class Service:
     documents: Documents
     commands: Commands
     agents: Agents
+    sessions: Sessions
 
     def actions(self) -> dict[str, Callable[[Json], Json]]:
         return {
@@ -60,8 +73,12 @@ class Service:
             "UpdateInstanceInformation": self.update_instance_information,
             "GetConnectionStatus": self.get_connection_status,
             "DescribeSessions": self.describe_sessions,
-            "StartSession": self.start_session,
+            "TerminateSession": self.terminate_session,
         }
+
+    def actions_of_callers(self) -> dict[str, Callable[[Json, Caller], Json]]:
+        """Those that want to know who asks."""
+        return {"StartSession": self.start_session, "ResumeSession": self.resume_session}
 
     # --- documents ---
 
@@ -153,6 +170,8 @@ class Service:
             raise SsmError(
                 "InvalidDocument", f"The hash of {kept.name} is {version.hash}, not {wanted_hash}."
             )
+        if version.document.session is not None:
+            raise SsmError("InvalidDocument", f"{kept.name} is a document for sessions, not for commands.")
         command = as_command(request, kept.name, version.document)
         names = {name: self.agents.tags(name).get("Name", "") for name in self.addressed(request)}
         answer = self.shown_command(self.commands.send(command, names))
@@ -361,19 +380,40 @@ class Service:
         return {}
 
     def get_connection_status(self, request: Json) -> Json:
-        is_there = request["Target"] in self.agents.registered()
+        is_there = self.sessions.is_connected(request["Target"])
         return {"Target": request["Target"], "Status": "connected" if is_there else "notconnected"}
 
-    def describe_sessions(self, request: Json) -> Json:
-        """Sessions cannot be started on the local cloud, so there are none."""
-        return {"Sessions": []}
+    # --- sessions ---
 
-    def start_session(self, request: Json) -> Json:
-        raise SsmError(
-            "UnsupportedOperation",
-            "The local cloud has no sessions. A command on a host: aws ssm send-command --document-name "
-            f"AWS-RunShellScript --instance-ids {request['Target']} --parameters commands=... ",
+    def start_session(self, request: Json, caller: Caller) -> Json:
+        session = self.sessions.start(
+            caller,
+            request["Target"],
+            request.get("DocumentName"),
+            request.get("Parameters") or {},
+            request.get("Reason", ""),
         )
+        return opened(session, caller.host)
+
+    def resume_session(self, request: Json, caller: Caller) -> Json:
+        return opened(self.sessions.resume(request["SessionId"]), caller.host)
+
+    def terminate_session(self, request: Json) -> Json:
+        self.sessions.terminate(request["SessionId"])
+        return {"SessionId": request["SessionId"]}
+
+    def describe_sessions(self, request: Json) -> Json:
+        if request["State"] not in ("Active", "History"):
+            raise SsmError("ValidationException", f"State is {request['State']!r}; it is Active or History.")
+        wanted = {one["key"]: one["value"] for one in request.get("Filters") or []}
+        if unknown := sorted(wanted.keys() - SESSION_FILTERS.keys()):
+            raise SsmError("InvalidFilterKey", f"No filter key {unknown[0]!r}.")
+        found = [
+            one
+            for one in self.sessions.all(over=request["State"] == "History")
+            if all(SESSION_FILTERS[key](one, value) for key, value in wanted.items())
+        ]
+        return page(found, request, "Sessions", shown_session, 200)
 
     def _is_wanted(self, kept: StoredDocument, wanted: dict[str, list[str]]) -> bool:
         owners = {"Self": self.account, "self": self.account, "Amazon": "Amazon"}
@@ -577,6 +617,31 @@ def shown_host(host: Registration) -> Json:
         "SourceId": host.machine.instance_id,
         "SourceType": "AWS::EC2::Instance",
     }
+
+
+def opened(session: Session, host: str) -> Json:
+    """Where its channel is, by the name by which the caller knows the endpoint."""
+    url = f"ws://{host}{PREFIX}{quote(session.id)}?role=publish_subscribe"
+    return {"SessionId": session.id, "TokenValue": session.token, "StreamUrl": url}
+
+
+def shown_session(session: Session) -> Json:
+    return without_nothing(
+        {
+            "SessionId": session.id,
+            "Target": session.target,
+            "Status": session.status,
+            "StartDate": session.started,
+            "EndDate": session.ended,
+            "DocumentName": session.document,
+            "Owner": session.owner,
+            "Reason": session.reason or None,
+            "Details": session.ending or None,
+            "OutputUrl": {},
+            "MaxSessionDuration": session.longest_minutes or None,
+            "AccessType": "Standard",
+        }
+    )
 
 
 def elapsed(step: StepRun) -> str:

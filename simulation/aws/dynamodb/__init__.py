@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from simulation.aws.api import ACCOUNT, PARTITION, REGION, Caller, Check, ServiceError
+from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Caller, Check, ServiceError
+from simulation.aws.door.parameters import not_simulated, only
 from simulation.aws.dynamodb import expressions as expressions
 from simulation.aws.dynamodb.values import Item, Value, invalid, normal, normal_item, plain, size_of
-from simulation.aws.parameters import not_simulated, only
 from simulation.world.world import World
 
 Key = tuple[str, str]
@@ -83,6 +83,13 @@ class Table:
     def item(self, key: Key) -> Item | None:
         partition = self.partitions.get(key[0])
         return partition.items.get(key[1]) if partition else None
+
+    def size(self, key: Key, item: Item | None) -> int:
+        """Of that item, which is there now or was there a moment ago."""
+        partition = self.partitions.get(key[0])
+        if partition and item is partition.items.get(key[1]):
+            return partition.sizes.get(key[1], 0)
+        return size_of(item or {})
 
     def set(self, key: Key, item: Item | None, size: int, now: datetime) -> None:
         while self.history and self.history[0][0] < now - OLD_BY_AT_MOST:
@@ -201,7 +208,7 @@ class DynamoDb:
         table = self._table(request["TableName"])
         key = key_of(request["Key"])
         item = self._read(table, key, consistent=bool(request.get("ConsistentRead")))
-        self._count_read([item], consistent=bool(request.get("ConsistentRead")))
+        self._count_read([table.size(key, item)], consistent=bool(request.get("ConsistentRead")))
         return {"Item": item} if item is not None else {}
 
     def batch_get_item(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
@@ -229,15 +236,19 @@ class DynamoDb:
             raise invalid("Provided list of item keys contains duplicates")
         consistent = bool(asked.get("ConsistentRead"))
         first_unread = len(keys) - min(self.unprocessed(caller, keys), len(keys))
-        items, size = [], 0
+        items: list[Item] = []
+        sizes: list[int] = []
         for place, key in enumerate(keys[:first_unread]):
             item = self._read(table, key, consistent=consistent)
-            size += size_of(item) if item else 0
-            if size > MOST_BATCH_BYTES:
+            if item is None:
+                continue
+            size = table.size(key, item)
+            if sum(sizes) + size > MOST_BATCH_BYTES:
                 first_unread = place
                 break
-            items += [item] if item is not None else []
-        self._count_read(items, consistent=consistent)
+            items.append(item)
+            sizes.append(size)
+        self._count_read(sizes, consistent=consistent)
         self._chance.shuffle(items)
         return items, asked["Keys"][first_unread:]
 
@@ -260,7 +271,7 @@ class DynamoDb:
             first, last = _after(found.sks, first, last, pk, key_of(request["ExclusiveStartKey"]), forward)
         page, more = self._page(found, first, last, request.get("Limit"), forward=forward)
         items = [found.items[sk] for sk in page]
-        self._count_read([None], consistent=consistent, size=sum(found.sizes[sk] for sk in page))
+        self._count_read([sum(found.sizes[sk] for sk in page)], consistent=consistent)
         answer: dict[str, Any] = {"Items": items, "Count": len(items), "ScannedCount": len(items)}
         if more:
             answer["LastEvaluatedKey"] = {"pk": {"S": pk}, "sk": {"S": page[-1]}}
@@ -306,9 +317,9 @@ class DynamoDb:
     def _some_moment_ago(self) -> datetime:
         return self.world.now - OLD_BY_AT_MOST * self._chance.random()
 
-    def _count_read(self, items: Iterable[Item | None], *, consistent: bool, size: int = 0) -> None:
-        for item in items:
-            units = max(1, -(-(size or size_of(item or {})) // 4096))
+    def _count_read(self, sizes: Iterable[int], *, consistent: bool) -> None:
+        for size in sizes:
+            units = max(1, -(-size // 4096))
             self.capacity.read += units if consistent else units / 2
 
     # writes
@@ -334,7 +345,7 @@ class DynamoDb:
             raise ServiceError("ConditionalCheckFailedException", "The conditional request failed")
         after = action.result(before)
         size = _checked_size(kind, after)
-        self.capacity.written += _written(before, size)
+        self.capacity.written += _written(action.table.size(action.key, before), size)
         self._set(action.table, action.key, after, size)
         shown = {"ALL_OLD": before, "ALL_NEW": after}.get(wanted)
         return {"Attributes": shown} if shown else {}
@@ -357,7 +368,7 @@ class DynamoDb:
         if sum(size for _, _, size in outcomes) > MOST_TRANSACTION_BYTES:
             raise invalid("Transaction request exceeds the maximum allowed size of 4 MB")
         for action, item, (_, after, size) in zip(actions, before, outcomes, strict=True):
-            self.capacity.written += 2 * _written(item, size)
+            self.capacity.written += 2 * _written(action.table.size(action.key, item), size)
             if action.kind != "ConditionCheck":
                 self._set(action.table, action.key, after, size)
         self._remember(request)
@@ -470,9 +481,9 @@ def _checked_size(kind: str, item: Item | None) -> int:
     return size
 
 
-def _written(before: Item | None, size: int) -> int:
+def _written(before: int, after: int) -> int:
     """Units: the larger of the item before and after."""
-    return max(1, -(-max(size, size_of(before or {})) // 1024))
+    return max(1, -(-max(before, after) // 1024))
 
 
 # ------------------------------------------------------------------------------------------------ keys and ranges
@@ -521,10 +532,10 @@ def _all_used(
         word = "ExpressionAttributeNames" if names else "ExpressionAttributeValues"
         raise invalid(f"{word} can only be specified when using expressions")
     for defined, wanted, word in (
-        (names, set[str]().union(*(each.names for each in used)), "ExpressionAttributeNames"),
-        (values, set[str]().union(*(each.values for each in used)), "ExpressionAttributeValues"),
+        (names, [each.names for each in used], "ExpressionAttributeNames"),
+        (values, [each.values for each in used], "ExpressionAttributeValues"),
     ):
-        unused = sorted(defined.keys() - wanted)
+        unused = sorted(defined.keys() - set[str]().union(*wanted)) if defined else []
         if unused:
             raise invalid(f"Value provided in {word} unused in expressions: keys: {{{', '.join(unused)}}}")
 

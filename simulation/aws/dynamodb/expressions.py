@@ -17,9 +17,9 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from simulation.aws.api import ServiceError
+from simulation.aws.door.api import ServiceError
+from simulation.aws.door.parameters import not_simulated
 from simulation.aws.dynamodb.values import Item, Value, compare, invalid, number, same
-from simulation.aws.parameters import not_simulated
 
 TOKEN = re.compile(r"\s*(?:([#:]?\w+)|(<=|>=|<>|[=<>(),.\[\]+-]))")
 KEYWORDS = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "SET", "REMOVE", "ADD", "DELETE"})

@@ -6,7 +6,7 @@ import re
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
-from simulation.aws.api import ServiceError
+from simulation.aws.door.api import ServiceError
 
 Value = dict[str, Any]
 """`{"S": "word"}`: one type, one value."""
@@ -25,30 +25,38 @@ def invalid(message: str) -> ServiceError:
 
 def size_of(item: Item) -> int:
     """In bytes, by AWS's rules: names and values as UTF-8, two digits of a number a byte."""
-    return sum(len(name.encode()) + _size(value) for name, value in item.items())
+    size = 0
+    for name, value in item.items():
+        size += (len(name) if name.isascii() else len(name.encode())) + _size(value)
+    return size
 
 
 def _size(value: Value) -> int:
-    [(kind, content)] = value.items()
-    if kind == "S":
-        return len(content) if content.isascii() else len(content.encode())
-    if kind == "N":
-        return (len(content) + 1) // 2 + 1
-    if kind == "M":
-        return 3 + len(content) + size_of(content)
-    if kind == "L":
-        return 3 + len(content) + sum(_size(each) for each in content)
-    if kind == "B":
-        return len(content)
-    if kind in SETS:
-        return sum(_size({kind[0]: each}) for each in content)
+    for kind, content in value.items():
+        if kind == "S":
+            return len(content) if content.isascii() else len(content.encode())
+        if kind == "N":
+            return (len(content) + 1) // 2 + 1
+        if kind == "M":
+            return 3 + len(content) + size_of(content)
+        if kind == "L":
+            return 3 + len(content) + sum(map(_size, content))
+        if kind == "B":
+            return len(content)
+        if kind in SETS:
+            return sum(_size({kind[0]: each}) for each in content)
     return 1
 
 
 def normal_item(item: Item) -> Item:
     """As DynamoDB gives it back: `1.50` is 1.5. The same object where nothing is to be changed."""
-    found = {name: normal(value) for name, value in item.items()}
-    return found if any(found[name] is not item[name] for name in item) else item
+    found: Item | None = None
+    for name, value in item.items():
+        changed = normal(value)
+        if changed is not value:
+            found = found or dict(item)
+            found[name] = changed
+    return item if found is None else found
 
 
 def normal(value: Value) -> Value:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from simulation.aws.api import ACCOUNT, PARTITION, REGION
+from simulation.aws.door.api import ACCOUNT, PARTITION, REGION
 
 UNOWNED = ("image", "snapshot")
 """Their ARNs have no account."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from localcloud.services.ec2.capacity import initialization
 from localcloud.services.ec2.capacity.allocation import Batch, Grant, Refusal, Rules, plan
-from simulation.aws.api import Caller, ServiceError
+from simulation.aws.door.api import Caller, ServiceError
 from simulation.aws.ec2.launches import Launch, Launches
 from simulation.aws.ec2.model import Instance
 from simulation.aws.ec2.requests import expect

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from simulation.aws.api import ACCOUNT, REGION, Caller, Check, ServiceError
+from simulation.aws.door.api import ACCOUNT, REGION, Caller, Check, ServiceError
 from simulation.aws.ec2 import arns
 from simulation.aws.ec2.lifecycle import Lifecycle
 from simulation.aws.ec2.model import Image, Instance, Snapshot

@@ -9,7 +9,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any
 
-from simulation.aws.api import ACCOUNT, Caller, ServiceError
+from simulation.aws.door.api import ACCOUNT, Caller, ServiceError
 from simulation.aws.ec2 import arns
 from simulation.aws.ec2.lifecycle import Lifecycle
 from simulation.aws.ec2.model import BY_USER, CODES, Image, Instance, Snapshot

@@ -9,7 +9,7 @@ from typing import Any
 
 from localcloud.services.ec2.capacity import initialization
 from localcloud.services.ec2.capacity.allocation import Pool
-from simulation.aws.api import ServiceError
+from simulation.aws.door.api import ServiceError
 from simulation.aws.ec2.lifecycle import Lifecycle
 from simulation.aws.ec2.model import Image, Instance, Subnet, Template
 from simulation.aws.ec2.requests import METADATA_TAG_KEY, check_tags, expect, named, tags_for

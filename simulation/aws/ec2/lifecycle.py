@@ -6,10 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
-from simulation.aws.api import Caller, Check
+from simulation.aws.door.api import Caller, Check
 from simulation.aws.ec2 import arns
-from simulation.aws.ec2.capacity import Pools
-from simulation.aws.ec2.catalogue import Catalogue
 from simulation.aws.ec2.model import (
     BY_FAILURE,
     BY_HOST,
@@ -28,6 +26,8 @@ from simulation.aws.ec2.model import (
     Subnet,
     Template,
 )
+from simulation.aws.ec2.offered.capacity import Pools
+from simulation.aws.ec2.offered.catalogue import Catalogue
 from simulation.aws.ec2.requests import named
 from simulation.world.world import World
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from simulation.aws.api import ACCOUNT, Caller, ServiceError
+from simulation.aws.door.api import ACCOUNT, Caller, ServiceError
 from simulation.aws.ec2.lifecycle import Lifecycle
 from simulation.aws.ec2.model import Subnet
 from simulation.aws.ec2.requests import exact, expect, filters_of, fits, named, page, with_token

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from simulation.aws.api import Check, ServiceError
+from simulation.aws.door.api import Check, ServiceError
 from simulation.aws.ec2 import arns
 from simulation.aws.ec2.fleets import FleetCalls, asked
 from simulation.aws.ec2.launches import Launch

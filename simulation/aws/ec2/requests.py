@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, TypeVar
 
-from simulation.aws.api import ServiceError
+from simulation.aws.door.api import ServiceError
 
 Item = TypeVar("Item")
 MOST_FILTER_VALUES = 200

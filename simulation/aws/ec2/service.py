@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from simulation.aws.api import Caller, Check
+from simulation.aws.door.api import Caller, Check
 from simulation.aws.ec2 import permissions
 from simulation.aws.ec2.books import Bill, bill
 from simulation.aws.ec2.fleets import FleetCalls

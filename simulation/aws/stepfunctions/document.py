@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NoReturn
 
-from simulation.aws.api import ServiceError
+from simulation.aws.door.api import ServiceError
 from simulation.aws.stepfunctions.expressions import Template, compiled, is_expression
 
 CALLBACK = "arn:aws:states:::lambda:invoke.waitForTaskToken"

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
 
-from simulation.aws.api import Caller, Check, ServiceError
+from simulation.aws.door.api import Caller, Check, ServiceError
 from simulation.aws.functions import LambdaFailure
 from simulation.aws.stepfunctions.document import (
     HEARTBEAT_TIMEOUT,

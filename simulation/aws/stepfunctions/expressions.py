@@ -10,7 +10,7 @@ from typing import Any
 from jsonata.jsonata import Jsonata
 from jsonata.utils import Utils
 
-from simulation.aws.api import ServiceError
+from simulation.aws.door.api import ServiceError
 
 Bindings = Mapping[str, Any]
 Template = Callable[[Bindings], Any]

@@ -19,7 +19,7 @@ from simulation.hosts.faults import DiskFull, ProgramEnds
 from simulation.hosts.flow import Flow, Nap, Steps
 from simulation.hosts.gang import KILLED, Program
 from simulation.hosts.machine import Machine
-from training.host.agent import lease, standing_order
+from training.host.agent import standing_order
 from training.host.agent.agent import (
     FLUSH_SECONDS,
     READY_EVERY_SECONDS,
@@ -28,7 +28,8 @@ from training.host.agent.agent import (
     run_tags,
 )
 from training.host.agent.attempt import Outcome
-from training.host.agent.lease import Lease
+from training.host.agent.deadlines import lease
+from training.host.agent.deadlines.lease import Lease
 from training.host.agent.state import State
 from training.host.cluster import Assignment, Cluster
 from training.host.errors import HostTrouble, ProgramFault
@@ -37,6 +38,7 @@ from training.host.orders import Order
 from training.host.program.ending import Failed, Finished, Stopped
 from training.host.reporting.signals import Signal, failed
 
+NOT_WIPED = "still has what another run has left"
 READY_EVERY = timedelta(seconds=READY_EVERY_SECONDS)
 
 
@@ -66,7 +68,9 @@ class Agent:
         self._seen = ""
         self._is_down = False
         self._outbox = Outbox(machine, tags.sender, self.mailbox, run=tags.run)
-        self._renewal = Renewal(machine, self.mailbox, tags.sender, say=self.say, attempt=tags.attempt)
+        self._renewal = Renewal(
+            machine, self.mailbox, tags.sender, say=self.say, run=tags.run, attempt=tags.attempt
+        )
         self.watchdog = Watchdog(machine, tags.lease, changed=self.wake, leave=self._leave)
         self._state = self._recalled()
         machine.attempt = self._state.attempt
@@ -180,6 +184,10 @@ class Agent:
                 yield from self._outbox.flush(FLUSH_SECONDS)
                 self._is_down = True
                 return
+            if self.watchdog.pooled:
+                yield from self._outbox.flush(FLUSH_SECONDS)
+                self.machine.begin_anew()
+                return
             yield Nap()
         over = Failed("host", self.watchdog.lease.reason, None)
         self.say(failed(self._state.attempt, over, tail=""))
@@ -215,10 +223,12 @@ class Agent:
         job: dict[str, Any] = json.loads(self.bucket.read(f"runs/{self._tags.run}/job.json"))
         source = (job.get("program") or {}).get("source")
         if source:
-            self.bucket.read(self.bucket.key_of(source))
+            bucket, key = self.bucket.of(source)
+            bucket.read(key)
         for entry in (job.get("data") or {}).values():
             named = entry["source"] if isinstance(entry, dict) else entry
-            next(self.bucket.list(self.bucket.key_of(named)), None)
+            bucket, key = self.bucket.of(named)
+            next(bucket.list(key), None)
         yield self.machine.draw(self.machine.delays.fetch)
         checkpoints.fetch_ahead(self.bucket, self._tags.run, disk)
         yield from self.machine.stage("fetch", "after")
@@ -235,7 +245,7 @@ class Agent:
             if self.watchdog.notice:
                 self._say("stopped", step=None, why="interrupted")
                 return None
-            if self.watchdog.lease_over or self.going_down:
+            if self.watchdog.lease_over or self.going_down or self.watchdog.pooled:
                 return None
             self._raise_trouble()
             stop, start = self.orders.get("stop"), self.orders.get("start")
@@ -341,6 +351,9 @@ class Agent:
     def _recalled(self) -> State:
         """What an earlier boot of this very instance left; else the beginning."""
         left = self.machine.disk.state
+        if left and left.run != self._tags.run:
+            self.machine.note(NOT_WIPED, run=left.run)
+            left = None
         return left or State(run=self._tags.run, instance=self.machine.instance, attempt=self._tags.attempt)
 
     def _change(self, **changes: Any) -> None:

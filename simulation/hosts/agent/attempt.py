@@ -18,8 +18,13 @@ from simulation.hosts.gang import Phase, Program
 from simulation.hosts.machine import Machine
 from simulation.world.world import BEGINNING
 from training.host.agent.attempt import WORKERS_LOOK_SECONDS, Outcome
+from training.host.agent.deadlines.notice import (
+    Leaving,
+    leave_for_trouble,
+    leave_since_it_hangs,
+    order_to_leave,
+)
 from training.host.agent.life import SAY_SECONDS, Peers, StillTraining
-from training.host.agent.notice import Leaving, leave_for_trouble, leave_since_it_hangs, order_to_leave
 from training.host.agent.parting import Parting
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
@@ -172,7 +177,8 @@ class Attempt:
         """Data that are shared out are looked at only now."""
         for entry in (self.cluster.job.get("data") or {}).values():
             if isinstance(entry, dict) and entry.get("sharding") == "file":
-                next(self._bucket.list(self._bucket.key_of(entry["source"])), None)
+                bucket, key = self._bucket.of(entry["source"])
+                next(bucket.list(key), None)
 
     # ---- while it runs
 
@@ -254,7 +260,8 @@ class Attempt:
         leaving = order_to_leave(
             notice=self._agent.watchdog.notice,
             going_down=self._agent.going_down,
-            stop_ordered=bool(stop and stop.run == self.cluster.run and stop.attempt >= self.cluster.attempt),
+            stop_ordered=self._agent.watchdog.pooled
+            or bool(stop and stop.run == self.cluster.run and stop.attempt >= self.cluster.attempt),
             deadline=self.cluster.deadline,
             lease=self._agent.watchdog.lease,
             now=now,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from simulation.aws.api import ServiceError
+from simulation.aws.door.api import ServiceError
 from simulation.hosts.bucket import Unreachable
 from simulation.hosts.faults import Fault, Late, SaysTwice, When
 from simulation.hosts.flow import Flow, Nap, Steps

@@ -32,8 +32,10 @@ class Renewal:
         sender: Sender,
         *,
         say: Callable[[Signal], None],
+        run: str,
         attempt: int,
     ) -> None:
+        self._run = run
         self._machine, self._mailbox, self._key = machine, mailbox, key(sender)
         self._say, self._attempt = say, attempt
         self._seen = ""
@@ -76,7 +78,7 @@ class Renewal:
         if found:
             self._seen = found.etag
             until = credentials.ends(found.body)
-            if until > self._machine.now():
+            if until > self._machine.now() and credentials.are_of(found.body, self._run):
                 self._machine.credentials = json.loads(found.body)
                 self._machine.note("has credentials of its run", until=until.isoformat())
         now = self._machine.world.now.timestamp()

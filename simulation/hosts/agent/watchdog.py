@@ -8,10 +8,11 @@ from datetime import datetime
 
 from simulation.hosts.flow import Nap, Steps
 from simulation.hosts.machine import Machine
-from training.host.agent.hold import held_until
-from training.host.agent.lease import Lease
+from training.host.agent.deadlines.hold import held_until
+from training.host.agent.deadlines.lease import Lease
 from training.host.agent.watchdog import TIME_TO_LEAVE
 from training.host.metadata import Notice
+from training.host.pool.tag import warm_of
 
 
 class Watchdog:
@@ -26,6 +27,7 @@ class Watchdog:
         leave: Callable[[str], Steps],
     ) -> None:
         self.notice: Notice | None = None
+        self.pooled = False
         self._machine = machine
         self._lease = lease
         self._held: datetime | None = None
@@ -53,7 +55,12 @@ class Watchdog:
             self._machine.note("sees an interruption notice", at=at.isoformat())
             self.notice = Notice("terminate", at)
             self._changed()
-        held = held_until(metadata.tags())
+        tags = metadata.tags()
+        if warm_of(tags) and not self.pooled:
+            self._machine.note("is kept for another run")
+            self.pooled = True
+            self._changed()
+        held = held_until(tags)
         if held != self._held:
             self._held = held
             self._flow.wake()

@@ -14,9 +14,10 @@ WORDS: Mapping[str, str] = {
     "finished": "training.host.agent.attempt.Attempt._conclude",
     "stopped": "training.host.agent.attempt.Attempt._conclude",
     "failed": "training.host.agent.attempt.Attempt._conclude",
-    "hold": "training.host.agent.hold._ask",
+    "hold": "training.host.agent.deadlines.hold._ask",
+    "wiped": "training.host.pool.waiting._say",
 }
-"""What goes on the bus, all by training.host.reporting.signals.Outbox but `hold`."""
+"""What goes on the bus, all by training.host.reporting.signals.Outbox but `hold` and `wiped`."""
 
 ALSO_SAID: Mapping[str, tuple[str, ...]] = {
     "progress": ("training.host.agent.attempt.Attempt._heartbeat",),
@@ -37,6 +38,7 @@ STAGES: Mapping[str, str] = {
     "upload": "training.host.checkpoints.in_bucket.upload_files",
     "catalogue": "training.host.checkpoints.in_bucket.make_newest",
     "results": "training.host.agent.attempt.Attempt._bring_results",
+    "wipe": "training.host.pool.wipe.wipe",
     "install": "training.baking.install.install",
     "test": "training.baking.tests.run_all",
     "generalize": "training.host.image.generalize.generalize",

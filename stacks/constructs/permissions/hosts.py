@@ -1,5 +1,7 @@
 """What may be done to hosts and their images. Sentences like those of the package."""
 
+from typing import Any
+
 import aws_cdk as cdk
 
 from stacks.constructs.permissions import (
@@ -14,6 +16,11 @@ from stacks.constructs.permissions import (
     to_be_tagged,
 )
 from stacks.constructs.permissions.holder import Holder
+from trainyard.core.model import dev
+
+OWN_SESSIONS = (
+    "Sessions come into being later; the tag, or the session's own token, binds them to their owner."
+)
 
 
 def command_hosts(role: Holder, document_arn: str, yard: str) -> None:
@@ -24,11 +31,16 @@ def command_hosts(role: Holder, document_arn: str, yard: str) -> None:
 
 
 def end_hosts(role: Holder, yard: str) -> None:
-    """Terminate and stop, hosts of this yard only, and have them stop where they would shut themselves down: no other
-    attribute of theirs, user data least of all, which a host runs as root. (EC2 takes one attribute a call, and
-    ec2:Attribute/<name> is what the request says of it: EC2 user guide, "Policy structure".)"""
+    """Terminate and stop, hosts of this yard only, and have them keep their disks."""
     calls = ["ec2:TerminateInstances", "ec2:StopInstances"]
     allow(role, calls, [ec2("instance/*")], tagged(yard), because=BY_TAG)
+    keep_disks(role, yard)
+
+
+def keep_disks(role: Holder, yard: str) -> None:
+    """Have hosts of this yard stop where they would shut themselves down: no other attribute of theirs, user data least
+    of all, which a host runs as root. (EC2 takes one attribute a call, and ec2:Attribute/<name> is what the request
+    says of it: EC2 user guide, "Policy structure".)"""
     to_stop = {**tagged(yard)["StringEquals"], "ec2:Attribute/InstanceInitiatedShutdownBehavior": "stop"}
     allow(
         role, ["ec2:ModifyInstanceAttribute"], [ec2("instance/*")], {"StringEquals": to_stop}, because=BY_TAG
@@ -42,13 +54,50 @@ def start_hosts(role: Holder, yard: str, *, key: str) -> None:
 
 
 def enter_hosts(role: Holder, yard: str) -> None:
-    """Sessions of one's own on hosts of this yard: a shell, as root."""
-    shell = f"arn:{cdk.Aws.PARTITION}:ssm:{cdk.Aws.REGION}:{cdk.Aws.ACCOUNT_ID}:document/SSM-SessionManagerRunShell"
+    """Begin sessions on hosts of this yard."""
     of_yard = {"StringEquals": {f"ssm:resourceTag/{YARD_TAG}": yard}}
     allow(role, ["ssm:StartSession"], [ec2("instance/*")], of_yard, because=BY_TAG)
-    allow(role, ["ssm:StartSession"], [shell])
-    own = f"arn:{cdk.Aws.PARTITION}:ssm:*:{cdk.Aws.ACCOUNT_ID}:session/${{aws:userid}}-*"
-    allow(role, ["ssm:ResumeSession", "ssm:TerminateSession"], [own], because="Sessions of one's own alone.")
+
+
+def sit_at_own_hosts(role: Holder, yard: str, *hold: str, key: str) -> None:
+    """Dev hosts of this yard that are the caller's by their tags, which functions alone write: start, stop and end
+    them, begin sessions on them, write the tags `hold`; and delete their images."""
+    host, mine = [ec2("instance/*")], _own_dev_hosts(yard, "aws:ResourceTag")
+    calls = ["ec2:StartInstances", "ec2:StopInstances", "ec2:TerminateInstances"]
+    allow(role, calls, host, mine, because=BY_TAG)
+    tags = {**mine, "ForAllValues:StringEquals": {"aws:TagKeys": list(hold)}}
+    allow(role, ["ec2:CreateTags"], host, tags, because=BY_TAG)
+    allow(role, ["ssm:StartSession"], host, _own_dev_hosts(yard, "ssm:resourceTag"), because=BY_TAG)
+    images = [ec2_unowned("image/*"), ec2_unowned("snapshot/*")]
+    allow(role, ["ec2:DeregisterImage", "ec2:DeleteSnapshot"], images, mine, because=BY_TAG)
+    keys.use_for_volumes(role, key)
+
+
+def _own_dev_hosts(yard: str, of: str) -> dict[str, Any]:
+    """A user of the account is its name, a session of a role the role's id and its own name."""
+    owner = {f"{of}/{YARD_TAG}": yard, f"{of}/{dev.OWNER_TAG}": ["${aws:username}", "${aws:userid}"]}
+    return {"StringEquals": owner, "StringLike": {f"{of}/{dev.TAG}": "?*"}}
+
+
+def use_sessions(role: Holder, command: str) -> None:
+    """Sessions of one's own, where one may begin them: a shell, that may become root, the document `command`, a port.
+
+    Whose a session is stands in its tag. Its id begins with a user's name or that of a role's session: a pattern by
+    `aws:username` would be another's, too, whose name begins like it, and none of a role's. Whoever opens the channel
+    needs its token, which only who has started or resumed the session is given. AWS asks for a document that is named;
+    who names none has the first. (Systems Manager user guide, "Additional sample IAM policies for Session Manager".)"""
+    ssm = f"arn:{cdk.Aws.PARTITION}:ssm:{cdk.Aws.REGION}"
+    documents = [
+        f"{ssm}:{cdk.Aws.ACCOUNT_ID}:document/SSM-SessionManagerRunShell",
+        f"{ssm}::document/AWS-StartPortForwardingSession",
+        f"{ssm}::document/AWS-StartSSHSession",
+        command,
+    ]
+    allow(role, ["ssm:StartSession"], documents)
+    sessions = [f"{ssm}:{cdk.Aws.ACCOUNT_ID}:session/*"]
+    own = {"StringEquals": {"ssm:resourceTag/aws:ssmmessages:session-id": "${aws:userid}"}}
+    allow(role, ["ssm:ResumeSession", "ssm:TerminateSession"], sessions, own, because=OWN_SESSIONS)
+    allow(role, ["ssmmessages:OpenDataChannel"], sessions, because=OWN_SESSIONS)
 
 
 def mark_hosts(role: Holder, yard: str, *keys: str) -> None:

@@ -47,6 +47,12 @@ def use_for_objects(role: Holder, bucket: s3.IBucket, actions: Sequence[str]) ->
         _allow(role, actions, bucket.encryption_key.key_arn, _through("s3"))
 
 
+def use_for_other_objects(role: Holder, key: str) -> None:
+    """To read what a key encrypts in a bucket that is not the yard's."""
+    if key:
+        _allow(role, READ, key, _through("s3"))
+
+
 def use_for_rows(role: Holder, table: dynamodb.ITable, calls: Sequence[str]) -> None:
     if table.encryption_key:
         writes = any(call in ("PutItem", "UpdateItem", "DeleteItem") for call in calls)

@@ -6,7 +6,7 @@ from lambdas.core.patrol import hold, verdict
 from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue
 from stacks.constructs.function import Function, FunctionFactory
-from stacks.constructs.permissions.hosts import mark_hosts
+from stacks.constructs.permissions.hosts import keep_disks, mark_hosts
 from stacks.constructs.workflow import Workflow
 from stacks.network import NetworkStack
 from stacks.workflows.release import Release
@@ -60,5 +60,6 @@ class Launch(Workflow):
         permissions.write_objects(role, self.bucket, "runs/")
         permissions.list_objects(role, self.bucket, "runs/*/summary.json")
         mark_hosts(role, self.yard, hold.TAG, verdict.READY_TAG)
+        keep_disks(role, self.yard)
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem", "DeleteItem")
         return function

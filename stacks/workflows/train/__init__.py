@@ -2,12 +2,14 @@
 
 import aws_cdk as cdk
 
+from lambdas.core.run import pool
 from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue
 from stacks.constructs.function import Function, FunctionFactory
 from stacks.constructs.hosts import HostTemplates
 from stacks.constructs.permissions import keys
-from stacks.constructs.permissions.hosts import command_hosts
+from stacks.constructs.permissions.data_buckets import read_data_buckets
+from stacks.constructs.permissions.hosts import command_hosts, mark_hosts
 from stacks.constructs.workflow import Workflow
 from stacks.documents import Document
 from stacks.network import NetworkStack
@@ -60,7 +62,9 @@ class Train(Workflow):
             MOST_DOLLARS_PER_RUN=f"{settings.most_dollars_per_run:g}",
             MOST_RUNS=str(settings.most_runs),
             MOST_HOSTS=str(settings.most_hosts),
+            MOST_POOL_HOSTS=str(settings.most_pool_hosts),
             WHEN_FULL=settings.when_full,
+            DATA_BUCKETS=",".join(map(str, settings.data_buckets)),
         )
         cdk.CfnOutput(cdk.Stack.of(self), "Limits", value=settings.limits)
         role = function.its_role
@@ -68,14 +72,18 @@ class Train(Workflow):
         of_runs = ("runs/*/checkpoints/latest.json", "runs/*/job.json")
         permissions.read_objects(role, self.bucket, "jobs/", "programs/", *of_runs)
         permissions.list_objects(role, self.bucket, "jobs/", "programs/", "data/", *of_runs)
+        read_data_buckets(role, *settings.data_buckets)
         permissions.write_objects(role, self.bucket, "runs/")
         permissions.anywhere(role, "ssm:DescribeParameters")
         permissions.use_ledger(role, self.table, "GetItem", "Query", "PutItem", "UpdateItem")
 
     def _launch(self, network: NetworkStack, host: HostTemplates) -> Function:
-        """Hosts start from images of the yard alone."""
+        """Hosts start from images of the yard alone; those of the pool are this run's by their tags."""
         function = capacity.launch(self, network, host, images=permissions.tagged(self.yard))
-        permissions.read_parameters(function.its_role, self.settings.image_parameter, "ssm:GetParameters")
+        role = function.its_role
+        permissions.read_parameters(role, self.settings.image_parameter, "ssm:GetParameters")
+        permissions.use_ledger(role, self.table, "DeleteItem")
+        mark_hosts(role, self.yard, *pool.RETAGGED)
         return function
 
     def _await_hosts(self) -> None:

@@ -8,6 +8,7 @@ from constructs import Construct
 
 from stacks.constructs import permissions
 from stacks.constructs.hosts import OF_ITSELF, HostRole, HostTemplates, only_from
+from stacks.constructs.permissions.data_buckets import read_data_buckets
 from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
@@ -17,7 +18,7 @@ LEFT = tuple(f"runs/*/attempts/*/{each}/{ITSELF}" for each in ("words", "last-wo
 """Word that a host leaves of its own, in no other's name."""
 CREDENTIALS = f"credentials/{ITSELF}"
 WRITTEN = (
-    *(f"runs/*/{each}" for each in ("checkpoints/", "tensorboard/", "model/", "metrics.json")),
+    *(f"runs/*/{each}" for each in ("checkpoints/", "tensorboard/", "notebook/", "model/", "metrics.json")),
     "runs/*/attempts/*/logs/",
 )
 """Where runs write. job.json, order.json, cluster.json, recipe.json, a bake's tests and all that the yard says of a run
@@ -88,6 +89,7 @@ class RunRole(iam.Role):
         permissions.write_objects(self, bucket, *WRITTEN)
         permissions.delete_objects(self, bucket, "runs/*/checkpoints/")
         permissions.list_objects(self, bucket, "programs/", "data/", "runs/")
-        only_from(self, s3_vpc, bucket)
+        read_data_buckets(self, *settings.data_buckets)
+        only_from(self, s3_vpc, bucket, *settings.data_buckets)
         permissions.read_secrets(self, settings.yard, settings.kms_key)
         permissions.allow(taken_by, ["sts:AssumeRole"], [self.role_arn])

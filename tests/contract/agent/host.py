@@ -21,7 +21,7 @@ import pytest
 from tests.contract.conftest import ACCOUNT, REGION, ROOT, Cloud, Credentials, eventually
 from training.host import account, orders
 from training.host.agent.agent import Agent, run_tags
-from training.host.agent.lease import Lease
+from training.host.agent.deadlines.lease import Lease
 from training.host.metadata import Metadata
 from training.host.orders import Order
 from training.host.places import Places
@@ -123,7 +123,7 @@ class Yard:
         """As the function signal leaves the run's credentials for the host."""
         until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
         given = {"Version": 1, "AccessKeyId": who.key, "SecretAccessKey": who.secret, "Expiration": until}
-        self.put(CREDENTIALS, json.dumps(given | {"SessionToken": who.token or ""}))
+        self.put(CREDENTIALS, json.dumps(given | {"SessionToken": who.token or "", "Run": self.run}))
 
     def prepare(self, code: str, *, program: dict[str, Any] | None = None, **changes: Any) -> None:
         """Program, data and job in the bucket."""

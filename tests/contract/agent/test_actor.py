@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from simulation.aws.api import ServiceError
+from simulation.aws.door.api import ServiceError
 from simulation.hosts.machines import Machines
 from simulation.hosts.surroundings import CommandEnd
 from simulation.world.world import World

@@ -36,7 +36,9 @@ def run_credentials(yard: Yard, said: list[Signal]) -> RunCredentials:
 
 def of(yard: Yard, said: list[Signal]) -> RunCredentials:
     mailbox = Bucket(yard.cloud.client("s3"), yard.bucket)
-    return RunCredentials(mailbox, ME, yard.places, account=account.own(), say=said.append, attempt=2)
+    return RunCredentials(
+        mailbox, ME, yard.places, account=account.own(), say=said.append, run=yard.run, attempt=2
+    )
 
 
 def are_there(run_credentials: RunCredentials) -> bool:
@@ -45,7 +47,7 @@ def are_there(run_credentials: RunCredentials) -> bool:
 
 def give(yard: Yard, minutes: float, key: str = "test") -> None:
     until = datetime.now(UTC) + timedelta(minutes=minutes)
-    given = {"Version": 1, "AccessKeyId": key, "SecretAccessKey": "test", "SessionToken": ""}
+    given = {"Version": 1, "AccessKeyId": key, "SecretAccessKey": "test", "SessionToken": "", "Run": yard.run}
     yard.put(CREDENTIALS, json.dumps(given | {"Expiration": until.isoformat()}))
 
 
@@ -113,6 +115,7 @@ def test_whoever_waits_is_told_that_none_come_or_that_it_may_not_see_them(
         yard.places,
         account=account.own(),
         say=said.append,
+        run=yard.run,
         attempt=1,
     )
     blind.turn()

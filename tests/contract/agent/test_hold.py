@@ -9,7 +9,7 @@ import pytest
 from tests.contract.agent.host import HOLD, INSTANCE, MetadataService, Yard, become
 from tests.contract.conftest import allow, eventually
 from training.host.__main__ import main
-from training.host.agent import hold
+from training.host.agent.deadlines import hold
 from training.host.errors import HostTrouble
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.contract.agent.host import INSTANCE, Yard
 from tests.contract.conftest import eventually
-from training.host.agent import notice
+from training.host.agent.deadlines import notice
 
 KEEPS_A_FOLDER = """
 import os, pathlib, time

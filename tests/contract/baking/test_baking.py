@@ -11,10 +11,12 @@ from tests.contract.baking.conftest import Bakery, Done
 NEEDS_ROOT = {"account_of_programs"}
 """A host of an ordinary user's local cloud has one account only."""
 AS_ROOT = os.geteuid() == 0
-SKIPPED = {"driver", "tensorflow_gpus", "cuda", "cloudwatch_agent"} | (set() if AS_ROOT else NEEDS_ROOT)
-"""And tests that need a GPU: a host of the local cloud has none."""
+SKIPPED = {"driver", "tensorflow_gpus", "cuda", "cloudwatch_agent", "gpu_metrics", "jupyter"} | (
+    set() if AS_ROOT else NEEDS_ROOT
+)
+"""And tests that need a GPU or JupyterLab: a host of the local cloud has neither."""
 PASSED = {
-    "matmul", "tensorflow", "ssm_agent", "disk", "host_agent", "two_processes", "gpu_metrics",
+    "matmul", "tensorflow", "ssm_agent", "disk", "host_agent", "two_processes",
 } | (NEEDS_ROOT if AS_ROOT else set())  # fmt: skip
 
 
@@ -109,7 +111,7 @@ def test_every_test_is_run_and_the_failed_ones_are_named(bakery: Bakery, builder
         "tests[1]",
     }
     last = done.stdout.splitlines()[-1]
-    assert "2 of 15 tests failed: tensorflow: TensorFlow is 2.21.0, the recipe asks for >=2.99" in last
+    assert "2 of 16 tests failed: tensorflow: TensorFlow is 2.21.0, the recipe asks for >=2.99" in last
     assert 'tests[1]: "echo too old >&2; exit 4" failed (exit code 4): too old' in last
     assert last.removeprefix("[trainyard] ") in done.stderr
 

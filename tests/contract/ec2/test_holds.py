@@ -14,15 +14,16 @@ import pytest
 from benchmarks.recorded import CONTEXT
 from lambdas import settings
 from lambdas.aws import clients, cloudwatch
+from lambdas.aws.cloudwatch import GPUS
 from lambdas.handlers import signal
 from lambdas.settings import SignalSettings
+from simulation.assembly import synthesised
 from tests.contract.agent.host import become
 from tests.contract.conftest import ACCOUNT, REGION, Credentials
 from tests.contract.ec2.conftest import Yard, tags, unique
 from tests.infrastructure.assembly import Assembly, plain
-from tests.infrastructure.conftest import synthesise
-from tests.unit.host.test_gpus import EIGHT, nvidia_smi
-from training.host.agent import hold
+from tests.unit.host.reporting.test_gpus import EIGHT, nvidia_smi
+from training.host.agent.deadlines import hold
 from training.host.metadata import Identity
 from training.host.reporting import gpus
 from training.host.reporting.gpus import UNITS, GpuMetrics
@@ -33,9 +34,9 @@ MINE = {"trainyard:yard": "trainyard", "trainyard:run": "digits-1"}
 
 
 @pytest.fixture(scope="module")
-def statements(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+def statements() -> list[dict[str, Any]]:
     """What the template gives signal on EC2."""
-    assembly: Assembly = synthesise(tmp_path_factory.mktemp("yard"), {})
+    assembly = Assembly.read(synthesised())
     found = [plain(each) for each in assembly.statements(assembly.role_of("signal"))]
     text = json.dumps([each for each in found if "ec2:" in json.dumps(each["Action"])])
     for placeholder, value in (("Partition", "aws"), ("Region", REGION), ("AccountId", ACCOUNT)):
@@ -55,6 +56,8 @@ class Signal:
             stop_document="none",
             host_role_id="none",
             run_role="none",
+            launch_state_machine_arn="arn:launch",
+            snapshot_state_machine_arn="arn:snapshot",
         )
         monkeypatch.setattr(settings, "read", lambda _: known)
         monkeypatch.setenv("AWS_ENDPOINT_URL", yard.cloud.endpoint)
@@ -169,7 +172,7 @@ def test_what_a_host_publishes_itself_is_what_patrol_reads(
     metrics = GpuMetrics(service, host, born=now - timedelta(minutes=10))
     for minute in range(-5, 1):
         metrics.turn(now + timedelta(minutes=minute))
-    window = cloudwatch.windows([host], minutes=4, now=now)[host]
+    window = cloudwatch.windows([(GPUS, host)], minutes=4, now=now)[GPUS, host]
     assert (window.peak, set(metrics.publishes)) == (97.0, set(UNITS))
     since = now - timedelta(minutes=5)
     found = gpus.arrived(service, host, since=since, now=now + timedelta(minutes=1))

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.recorded import CONTEXT
 from lambdas import settings
-from lambdas.aws.ledger import Ledger
+from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.handlers import patrol
 from lambdas.settings import PatrolSettings
 from tests.contract.conftest import REGION, answering, eventually

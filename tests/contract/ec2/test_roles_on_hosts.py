@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from simulation.assembly import synthesised
 from tests.contract.conftest import ACCOUNT, REGION, allow
 from tests.contract.ec2.conftest import BASE_PARAMETER, Yard, tags, unique
 from tests.contract.ec2.test_permissions import acting, denied
 from tests.infrastructure.assembly import Assembly, plain
-from tests.infrastructure.conftest import synthesise
 
 MINE = [{"Key": "trainyard:yard", "Value": "trainyard"}]
 VERDICT = [{"Key": "trainyard:verdict", "Value": "keep 2026-11-20T12:00:00.000Z"}]
@@ -19,8 +19,8 @@ IMAGE = tags("image", "snapshot", **{"trainyard:yard": "trainyard"})
 
 
 @pytest.fixture(scope="module")
-def assembly(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
-    return synthesise(tmp_path_factory.mktemp("yard"), {})
+def assembly() -> Assembly:
+    return Assembly.read(synthesised())
 
 
 def role_of(yard: Yard, assembly: Assembly, function: str) -> Any:

@@ -107,6 +107,16 @@ def test_a_host_cannot_see_another_hosts_disk(shared: Hosts, pair: list[str]) ->
     assert shared.run(second, "ls /opt/only-here 2>&1 || true").endswith("No such file or directory")
 
 
+def test_a_host_has_message_queues_of_its_own_where_ubuntu_mounts_them(
+    shared: Hosts, pair: list[str]
+) -> None:
+    first, second = pair
+    made = "import ctypes; print(ctypes.CDLL('librt.so.1').mq_open(b'/mine', 66, 0o600, None) >= 0)"
+    assert shared.run(first, f'python3 -c "{made}"') == "True"
+    assert shared.run(first, "ls /dev/mqueue") == "mine"
+    assert shared.run(second, "ls /dev/mqueue") == ""
+
+
 def test_a_hosts_root_cannot_reach_around_its_machine(shared: Hosts, pair: list[str]) -> None:
     for attempt in (
         "mknod /dev/disk b 254 0",

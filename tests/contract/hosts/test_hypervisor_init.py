@@ -1,6 +1,9 @@
 """A host's init keeps the promises of systemd that host software relies on."""
 
 import base64
+import os
+
+import pytest
 
 from tests.contract.conftest import eventually
 from tests.contract.hosts.conftest import Hosts, wrote
@@ -150,3 +153,15 @@ def test_the_console_shows_what_units_print(hosts: Hosts) -> None:
     hosts.run(host, "systemd-run --unit=speaks --wait echo to the console")
     output = hosts.ec2.get_console_output(InstanceId=host)["Output"]
     assert "speaks.service: to the console" in output
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a host of an ordinary user knows one account")
+def test_an_ordinary_account_may_look_at_units_and_do_nothing_to_them(shared: Hosts, pair: list[str]) -> None:
+    nobody = "setpriv --reuid=65534 --clear-groups systemctl"
+    shared.run(
+        pair[0], unit("sleeps.service", "[Service]\nExecStart=/bin/sleep 1000\n"), "systemctl start sleeps"
+    )
+    assert shared.run(pair[0], f"{nobody} is-active sleeps") == "active"
+    refused = shared.run(pair[0], f"{nobody} stop sleeps 2>&1 || true", f"{nobody} poweroff 2>&1 || true")
+    assert refused.splitlines() == ["Interactive authentication required."] * 2
+    assert shared.run(pair[0], "systemctl is-active sleeps; systemctl stop sleeps") == "active"

@@ -5,7 +5,6 @@ import time
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from tests.contract.conftest import Cloud, allow, eventually
 from tests.contract.hosts.conftest import REGISTER, Hosts, error_code, unique
@@ -133,11 +132,6 @@ def test_a_role_without_the_permission_never_registers(hosts: Hosts) -> None:
     time.sleep(1)
     assert allowed in hosts.known_to_ssm()
     assert silent not in hosts.known_to_ssm()
-
-
-def test_a_session_is_refused_with_what_to_do_instead(shared: Hosts, pair: list[str]) -> None:
-    with pytest.raises(ClientError, match="aws ssm send-command"):
-        shared.ssm.start_session(Target=pair[0])
 
 
 def test_a_host_that_is_gone_is_not_listed(hosts: Hosts) -> None:

@@ -211,10 +211,13 @@ def test_a_cancelled_workflow_stops_its_run_or_leaves_it(
 ) -> None:
     step = a_step(started, runner, on_cancel, **{"on-cancel": on_cancel, "set": "args.epochs=200"})
     process = step.begin()
-    run = step.until_output("run")
-    time.sleep(2)
-    process.send_signal(number)
-    out, _ = process.communicate(timeout=10)  # GitHub kills then
+    try:
+        run = step.until_output("run")
+        time.sleep(2)
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=10)  # GitHub kills then
+    finally:
+        process.kill()
     assert process.returncode == 130, out
     assert step.outputs()["state"] == {"stop": "stopping", "leave": "left"}[on_cancel]
     ended = started.yard().run(run).wait(240)

@@ -9,6 +9,7 @@ import pytest
 from botocore import exceptions
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError
+from policy_sentry.querying.actions import get_actions_for_service
 
 from lambdas.aws import clients, s3
 from lambdas.core.run.recovery import Trouble
@@ -111,6 +112,20 @@ def test_what_is_an_answer_is_left_to_who_has_asked(aws: Callable[[str, Says], A
 def test_a_denial_names_the_action(aws: Callable[[str, Says], Any]) -> None:
     with pytest.raises(AccessDenied, match="dynamodb:UpdateItem"):
         write(aws("dynamodb", refusal(400, "AccessDeniedException")))
+
+
+@pytest.mark.parametrize(("operation", "action"), clients.ACTIONS.items())
+def test_a_denial_names_what_iam_calls_it_where_the_answer_says_nothing(
+    operation: str, action: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer to HEAD has no body, and no policy knows s3:HeadBucket."""
+    known = get_actions_for_service(action.partition(":")[0])
+    assert action in known
+    assert operation not in known
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "trainyard-train-admit")
+    denied = clients.denial("403", "Forbidden", action=operation)
+    assert "Give the role of the function trainyard-train-admit " in str(denied)
+    assert f"the permission {action};" in str(denied)
 
 
 def test_an_object_that_breaks_off_is_tried_again(aws: Callable[[str, Says], Any]) -> None:

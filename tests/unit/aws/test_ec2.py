@@ -77,13 +77,13 @@ def test_what_ec2_cannot_do_now_is_asked_again(account: Recorded, code: str) -> 
 
 def test_a_launch_that_is_throttled_is_no_pools_refusal(account: Recorded) -> None:
     account.broken = {"CreateFleet": "RequestLimitExceeded"}
-    part = Part(Gang.MAIN, 1, (Priced("g6.xlarge", 0.2, 0.8),))
+    part = Part(Gang.MAIN, 1, (Priced("g6.xlarge", 0.2, 0.8),), 1)
     with pytest.raises(ServiceUnavailable, match="RequestLimitExceeded"):
         fleet.launch(part, offer(), fleet.Template("lt-1", "1"), image="ami-1", token="t", tags={})
 
 
 def test_a_launch_without_ec2s_own_role_says_how_to_make_it(account: Recorded) -> None:
     account.broken = {"CreateFleet": "AuthFailure.ServiceLinkedRoleCreationNotPermitted"}
-    part = Part(Gang.MAIN, 1, (Priced("g6.xlarge", 0.2, 0.8),))
+    part = Part(Gang.MAIN, 1, (Priced("g6.xlarge", 0.2, 0.8),), 1)
     with pytest.raises(AccessDenied, match="aws iam create-service-linked-role --aws-service-name spot"):
         fleet.launch(part, offer(), fleet.Template("lt-1", "1"), image="ami-1", token="t", tags={})

@@ -10,8 +10,9 @@ import pytest
 from benchmarks.recorded import Recorded, answering
 from lambdas.aws import pricing
 from lambdas.aws.clients import client
-from lambdas.core.capacity.prices import PriceList, Storage
+from lambdas.core.capacity.prices import PriceList
 from trainyard.core.model.instance_types import all_types, catalogue
+from trainyard.core.model.yard.storage import Storage
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DEARER = 1.19

@@ -169,7 +169,7 @@ def test_on_a_builder_without_a_gpu_an_image_for_gpus_is_made_and_what_needs_one
 def test_without_a_gpu_what_needs_one_is_skipped(host: Host) -> None:
     host.tensorflow(0, "")
     bench = host.bench(gpu=False)
-    for does in (tests.driver, tests.tensorflow_gpus, tests.cuda, tests.cloudwatch_agent):
+    for does in (tests.driver, tests.tensorflow_gpus, tests.cuda, tests.cloudwatch_agent, tests.gpu_metrics):
         word, reason = outcome(does, bench)
         assert (word, "ACCELERATOR=none" in reason) == ("skipped", True)
     assert (bench.versions.driver, bench.versions.cuda, bench.versions.tensorflow) == (

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -12,6 +12,7 @@ from training.baking.packages import (
     fetch_by_https,
     install_requirements,
     install_system_packages,
+    lines_of,
     message_of_uv,
     not_to_be_had,
     others_in_its_place,
@@ -71,16 +72,21 @@ def test_hosts_get_what_the_lock_has_unless_somebody_has_changed_the_list(
     listed, lock = tmp_path / "requirements-host.txt", tmp_path / "locks/requirements-host.txt"
     if is_changed:
         listed.write_text(listed.read_text().replace("numpy==2.4.6", "numpy==2.4.5"))
+    (tmp_path / "opt/trainyard/venv").mkdir(parents=True)
     asked: list[Sequence[str]] = []
     noted: list[str] = []
 
-    def run(command: Sequence[str]) -> CommandResult:
+    def run(command: Sequence[str], *, environment: Mapping[str, str]) -> CommandResult:
+        assert Path(environment["TMPDIR"]).is_relative_to(tmp_path / "opt/trainyard"), (
+            "else each file is copied"
+        )
         asked.append(command)
         return CommandResult(0, "")
 
     builder = SimpleNamespace(
         requirements=listed,
-        locks=(lock, tmp_path / "beside.txt"),
+        recipe=SimpleNamespace(release=None),
+        beside=tmp_path / "beside.txt",
         places=Places(tmp_path),
         shell=SimpleNamespace(run=run),
         log=SimpleNamespace(note=noted.append),
@@ -230,7 +236,7 @@ def test_sources_that_nobody_reaches_are_no_wrong_name(
     builder = cast(
         "Builder",
         SimpleNamespace(
-            recipe=SimpleNamespace(system_packages=("tree",)),
+            recipe=SimpleNamespace(system_packages=("tree",), upgrade=False),
             shell=Apt(update, install),
             places=Places(tmp_path),
         ),
@@ -247,3 +253,11 @@ def test_another_build_of_tensorflow_is_found_out() -> None:
     assert others_in_its_place(["tensorflow_cpu"]) == []
     (told,) = others_in_its_place(["tensorflow", "tf_nightly"])
     assert told.startswith("tf-nightly wrote over the pinned TensorFlow")
+
+
+def test_another_release_is_installed_with_what_it_chooses_itself() -> None:
+    listed = (
+        "tensorflow[and-cuda]==2.21.0\nkeras==3.15.1\ntensorboard==2.21.0\nnumpy==2.4.6\nuv==0.9.30  # ours\n"
+    )
+    release = {"tensorflow": "2.18.1", "keras": "3.6.0"}
+    assert lines_of(listed, release) == ["tensorflow[and-cuda]==2.18.1", "keras==3.6.0", "uv==0.9.30"]

@@ -1,14 +1,21 @@
 """The GitHub Action: what a workflow is told of a run, and what of a workflow reaches a shell."""
 
 import json
+import os
 import re
+import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import boto3
+import botocore.config
 import pytest
 import typer
 import yaml
@@ -225,6 +232,44 @@ def test_one_that_is_cancelled_before_begins_nothing(hub: GitHub, job: Path) -> 
     with pytest.raises(github.Cancelled):
         cancellation._hear(2, None)
     cancellation._hear(15, None)
+
+
+def test_a_signal_is_heard_while_aws_is_asked() -> None:
+    """botocore would call an Exception trouble with the network, and ask once more."""
+    never = botocore.config.Config(read_timeout=5, retries={"total_max_attempts": 1})
+    cancellation = Cancellation()
+    with socket.create_server(("127.0.0.1", 0)) as silent, as_a_step(cancellation):
+        s3 = boto3.client(
+            "s3",
+            endpoint_url=f"http://127.0.0.1:{silent.getsockname()[1]}",
+            region_name="us-east-1",
+            aws_access_key_id="AKIAEXAMPLE",
+            aws_secret_access_key="example",
+            config=never,
+        )
+        alarm = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM))
+        alarm.start()
+        with pytest.raises(github.Cancelled):
+            s3.list_buckets()
+        alarm.join()
+
+
+def test_a_signal_that_came_while_python_tidied_up_is_heard_at_the_next_look() -> None:
+    cancellation = Cancellation(held=True)
+    cancellation._hear(15, None)
+    with pytest.raises(github.Cancelled):
+        next(cancellation.between([None]))  # type: ignore[list-item]
+
+
+@contextmanager
+def as_a_step(cancellation: Cancellation) -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    cancellation.begin()
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_a_mistake_in_an_input_is_an_annotation(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_a_pipe_that_is_closed_ends_it_silently(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text("name: x\nprogram: {module: training.programs.matmul}\n")
     code = (
         "import sys, os\n"
-        "from trainyard.cli import terminal\n"
+        "from trainyard.cli.output import terminal\n"
         "from trainyard.cli.command import command, group, root\n"
         "app = group('x'); root(app)\n"
         "def much(options):\n"

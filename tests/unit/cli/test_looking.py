@@ -7,12 +7,12 @@ import pytest
 import typer
 
 from tests.unit.client.facts import NOON
-from trainyard.cli import terminal
 from trainyard.cli.commands.hosts import period
 from trainyard.cli.commands.listing import columns, left_of, moment, month_of, row, state, wanted
+from trainyard.cli.output import terminal
+from trainyard.cli.output.screen import bar
+from trainyard.cli.output.terminal import Column, fitting
 from trainyard.cli.runs import chosen
-from trainyard.cli.screen import bar
-from trainyard.cli.terminal import Column, fitting
 from trainyard.client import ListedRun, Progress, Waiting
 from trainyard.client.errors import RunAmbiguous, RunNotFound
 from trainyard.client.inventory.overview import Budget

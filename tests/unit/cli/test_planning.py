@@ -11,6 +11,7 @@ def test_pools_that_are_left_out_for_one_reason_are_one_line() -> None:
         pools=(),
         left_out=(*volta, LeftOut("g5.xlarge", "us-east-1a", "spot", "quota", "the quota is 0")),
         gang=1,
+        least_gang=1,
         image="ami-1",
         hourly_cap=None,
         made=NOON,

@@ -4,9 +4,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 from tests.unit.client.facts import HOST, NOON
-from trainyard.cli.curve import drawn, passed_once
-from trainyard.cli.report import own_words, spans
-from trainyard.cli.screen import news
+from trainyard.cli.output.curve import drawn, passed_once
+from trainyard.cli.output.report import own_words, spans
+from trainyard.cli.output.screen import news
 from trainyard.client import Event, Execution, Progress, RunStatus, State
 
 EXECUTION = Execution("arn:aws:states:us-east-1:1:execution:train:digits-1", "RUNNING", NOON, None, "", "")

@@ -55,6 +55,29 @@ def test_a_failed_run_has_its_reason_and_the_line_that_resumes_it(saved: bool, r
     assert ("trainyard resume digits-1" in reason.advice) is resumes
 
 
+@pytest.mark.parametrize(
+    ("where", "next_steps"),
+    [
+        ({"model": "s3://b/model/"}, ("trainyard get digits-1",)),
+        ({}, ("trainyard get digits-1",)),
+        ({"notebook": "s3://b/notebook/"}, ("trainyard get digits-1 notebook",)),
+        (
+            {"notebook": "s3://b/notebook/", "model": "s3://b/model/"},
+            ("trainyard get digits-1 notebook", "trainyard get digits-1"),
+        ),
+    ],
+)
+def test_a_run_that_has_succeeded_says_how_to_get_what_it_left(
+    where: dict[str, str], next_steps: tuple[str, ...]
+) -> None:
+    assert why(replace(FAILED, status="SUCCEEDED"), {}, {"where": where}).advice == next_steps
+
+
+def test_a_notebook_that_failed_is_to_be_looked_at_first() -> None:
+    summary = {"outcome": "failed", "reason": "x", "where": {"notebook": "s3://b/notebook/"}}
+    assert why(FAILED, {}, summary).advice[0] == "trainyard get digits-1 notebook"
+
+
 def test_a_refused_run_has_no_logs_to_look_at() -> None:
     reason = why(FAILED, {}, {"outcome": "refused", "error": "JobRefused", "reason": "a fault"}, saved=False)
     assert (reason.kind, reason.advice) == ("refused", ("mend the job file: trainyard check JOB",))

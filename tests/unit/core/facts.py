@@ -6,14 +6,15 @@ from typing import Any
 
 from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts
 from lambdas.core.capacity.plan import Offer, Priced
-from lambdas.core.capacity.prices import GIB_MONTH, PriceList, Prices
+from lambdas.core.capacity.prices import PriceList, Prices
+from lambdas.core.run.conclusion.summary import RunFacts
 from lambdas.core.run.outcome import Conclusion, Outcome
 from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
-from lambdas.core.run.summary import RunFacts
 from trainyard.core.jobfile import check
-from trainyard.core.model.image import Image
+from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import Market, catalogue
 from trainyard.core.model.job import Job
+from trainyard.core.model.yard.storage import GIB_MONTH
 from trainyard.core.values import wire
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -198,7 +198,8 @@ def test_nouns_need_neither_yaml_nor_boto3() -> None:
     """Every handler imports the nouns; only who reads a file pays for yaml."""
     code = "import sys\nfrom trainyard.core.model import gang, job, timeline\n"
     code += "from lambdas.core.capacity import offers, placement\n"
-    code += "from lambdas.core.run import readiness, records, recovery, summary\n"
+    code += "from lambdas.core.run import readiness, records, recovery\n"
+    code += "from lambdas.core.run.conclusion import summary\n"
     code += "print([m for m in ('yaml', 'boto3', 'difflib', 'attr') if m in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"

@@ -11,12 +11,12 @@ from moto import mock_aws
 
 from lambdas import settings
 from lambdas.aws import clients
-from lambdas.aws.ledger import Ledger, Write, look_up_row
+from lambdas.aws.dynamodb.ledger import Ledger, Write, look_up_row
 from lambdas.core.run.records import Owner
 from lambdas.settings import SignalSettings, TrainSettings
 from lambdas.steps.observability import logger
 from tests.unit.core.facts import NOON
-from tests.unit.core.test_records import AT, JOB, host
+from tests.unit.core.run.test_records import AT, JOB, host
 
 IMAGE = "ami-12c6146b"
 """One that moto knows from the beginning."""

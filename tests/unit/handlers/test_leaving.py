@@ -9,7 +9,7 @@ from benchmarks.recorded import CONTEXT
 from lambdas.aws import ssm, states
 from lambdas.handlers import signal
 from tests.unit.core.facts import after
-from tests.unit.core.test_records import AT
+from tests.unit.core.run.test_records import AT
 from tests.unit.handlers.conftest import Place
 
 

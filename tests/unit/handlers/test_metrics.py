@@ -11,12 +11,12 @@ from lambdas.aws.ec2 import fleet
 from lambdas.aws.ec2.fleet import Launched
 from lambdas.core.capacity.placement import FleetRefusal
 from lambdas.core.capacity.plan import Plan, RefusalKind
+from lambdas.core.run.conclusion.steps import seconds_lost
 from lambdas.core.run.records import AttemptRow
-from lambdas.core.run.steps import seconds_lost
 from lambdas.handlers.train import launch
 from lambdas.settings import LaunchSettings
 from tests.unit.core.facts import NOON, offer
-from tests.unit.core.test_records import AT
+from tests.unit.core.run.test_records import AT
 from tests.unit.handlers.conftest import Log, Place
 from trainyard.core.values import wire
 

@@ -10,7 +10,7 @@ from lambdas.core.run.recovery import Trouble
 from lambdas.handlers.train import train
 from lambdas.steps import orders
 from lambdas.steps.orders import Order
-from tests.unit.core.test_records import AT
+from tests.unit.core.run.test_records import AT
 from tests.unit.handlers.conftest import Place
 from trainyard.core.model.errors import ServiceUnavailable, StartFailed
 

@@ -10,7 +10,7 @@ from benchmarks.recorded import CONTEXT
 from lambdas.core.run.recovery import Trouble
 from lambdas.handlers.train import await_hosts
 from tests.unit.core.facts import NOON, after
-from tests.unit.core.test_records import AT
+from tests.unit.core.run.test_records import AT
 from tests.unit.handlers.conftest import Place
 
 LEFT: dict[str, Any] = {"stopped": 1, "stopped_at": AT, "why": "peer"}

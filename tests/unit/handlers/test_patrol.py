@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.recorded import CONTEXT, Host, Recorded, answering
 from lambdas import settings
-from lambdas.aws.logbook import Logbook
+from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.core.images import snapshot
 from lambdas.handlers import patrol
 from lambdas.settings import PatrolSettings
@@ -17,7 +17,7 @@ from lambdas.steps.patrol.observe import Observation
 from tests.unit.handlers.conftest import Log
 from trainyard.core.model import names
 from trainyard.core.model.errors import AccessDenied
-from trainyard.core.model.imaging import Imaging
+from trainyard.core.model.images.imaging import Imaging
 from trainyard.core.model.instance_types import Market
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -29,6 +29,7 @@ KEPT = {**YARD, "trainyard:run": "kept-1", "trainyard:after": "stop", "trainyard
 """Of a run that is over, whose job keeps its hosts."""
 LOST = {**YARD, "trainyard:run": "lost-1", "trainyard:kind": "train", "trainyard:price": "0.500000"}
 """Of a run that nobody knows."""
+SHELL, FORWARD = "SSM-SessionManagerRunShell", "AWS-StartPortForwardingSession"
 LIVE = {**YARD, "trainyard:run": "live-1", "trainyard:kind": "train"}
 
 
@@ -97,7 +98,7 @@ def test_a_yard_without_hosts_costs_a_few_calls(yard: Yard) -> None:
     assert yard.account.calls == {
         "dynamodb:TransactWriteItems": 2,
         "dynamodb:BatchGetItem": 2,
-        "dynamodb:Query": 1,
+        "dynamodb:Query": 2,
         "ec2:DescribeInstances": 1,
         "sfn:ListExecutions": 2,
     }
@@ -297,12 +298,47 @@ def test_a_session_keeps_an_idle_host_and_so_does_a_hold(yard: Yard) -> None:
     yard.policy = {"window_minutes": 5}
     yard.add("talked", tags=KEPT)
     held = yard.add("held", tags={**KEPT, "trainyard:hold": "2026-11-20T12:05Z"})
-    yard.account.sessions = {"i-talked"}
+    yard.account.sessions = {"i-talked": SHELL}
     yard.looks(4)
     assert set(yard.states().values()) == {"running"}
     yard.looks(4)
     assert held.state == "stopping"
     assert yard.states()["i-talked"] == "running"
+
+
+def test_who_sits_at_a_dev_host_is_asked_in_the_same_call_as_its_gpus(yard: Yard) -> None:
+    """What a forgotten laptop forwards keeps no dev host; a shell does, with nothing else that would."""
+    yard.policy = {"window_minutes": 5}
+    hosts = {
+        name: yard.add(name, tags={**KEPT, "trainyard:dev": name}, use=lambda _, use=use: use)
+        for name, use in (("left", 0.0), ("runs", 1.0), ("types", 2.0), ("silent", None), ("talked", 0.0))
+    }
+    yard.account.sessions = {"i-left": FORWARD, "i-talked": SHELL}
+    yard.account.calls.clear()
+    yard.looks(5)
+    assert [name for name, host in hosts.items() if host.state != "running"] == ["left"]
+    assert yard.account.calls["cloudwatch:GetMetricData"] == 5
+    words = {each["instance"]: each["verdict"] for each in yard.verdicts()}
+    assert words == {
+        "i-left": "stop-idle",
+        "i-runs": "keep-busy",
+        "i-types": "keep-busy",
+        "i-silent": "keep-unknown",
+        "i-talked": "keep",
+    }
+
+
+def test_a_dev_host_is_told_by_what_it_is_judged_once(yard: Yard) -> None:
+    yard.policy = {"window_minutes": 45}
+    host = yard.add("mine", tags={**KEPT, "trainyard:dev": "mine", "trainyard:policy-idle_percent": "40"})
+    other = yard.add("other", tags=KEPT)
+    yard.looks()
+    told = "window_minutes=45 grace_minutes=15 idle_percent=40 idle_cpu_percent=50"
+    assert host.tags["trainyard:judged-by"] == told
+    assert "trainyard:judged-by" not in other.tags
+    yard.account.calls.clear()
+    yard.looks()
+    assert "ec2:CreateTags" not in yard.account.calls
 
 
 def test_a_snapshot_that_somebody_asked_for_keeps_the_host_it_images(yard: Yard) -> None:

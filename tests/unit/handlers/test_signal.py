@@ -76,6 +76,8 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
         stop_document="stop",
         host_role_id="AROAHOST",
         run_role=RUN_ROLE,
+        launch_state_machine_arn="arn:launch",
+        snapshot_state_machine_arn="arn:snapshot",
     )
     monkeypatch.setattr(settings, "read", lambda _: yard)
     monkeypatch.setattr(signal, "clock", lambda: NOON)
@@ -97,6 +99,7 @@ def test_a_host_that_asks_has_credentials_of_its_run_for_an_hour(run: Run) -> No
         "SecretAccessKey": "s",
         "SessionToken": "t",
         "Expiration": "2026-11-20T13:00:00+00:00",
+        "Run": "r",
     }
 
 

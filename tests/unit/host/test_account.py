@@ -150,3 +150,37 @@ def test_an_account_that_cannot_be_acted_as_says_so() -> None:
         pytest.skip("root can")
     with pytest.raises(PermissionError, match="may not act as user 61234"), ANOTHER.acting():
         pass
+
+
+@needs_root
+def test_what_its_programs_left_where_everybody_may_write_goes_and_what_others_left_stays(room: Path) -> None:
+    theirs, shared, elsewhere = room / "var/tmp/theirs", room / "tmp/shared", room / "home/kept"
+    for folder in (theirs / "deep", shared, room / "dev/shm"):
+        folder.mkdir(parents=True)
+    for path in (theirs / "deep/loot", shared / "note", room / "dev/shm/segment", elsewhere):
+        path.write_text("of the last run")
+        ANOTHER.give(path)
+    (room / "tmp/link").symlink_to(room / "secret")
+    (room / "tmp/way").symlink_to(room / "home")
+    for path in (theirs, theirs / "deep", room / "tmp/link", room / "tmp/way"):
+        ANOTHER.give(path)
+    theirs.chmod(0)
+    (shared / "roots").touch()
+
+    ANOTHER.remove_traces(room)
+
+    found = {str(path.relative_to(room)) for path in room.rglob("*") if not path.is_dir()}
+    assert found == {"secret", "home/kept", "tmp/shared/roots"}
+    assert not theirs.exists()
+
+
+def test_where_programs_run_as_the_agent_does_nothing_is_taken_for_theirs(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp/agents").touch()
+    account.own().remove_traces(tmp_path)
+    assert (tmp_path / "tmp/agents").exists()
+
+
+def test_a_host_without_one_of_these_folders_has_nothing_to_remove(tmp_path: Path) -> None:
+    ANOTHER.remove_traces(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -68,7 +68,7 @@ def test_the_images_commands_see_what_the_run_has_installed(places: Places) -> N
     put(image / "tensorboard", f"#!{image}/python3\nthe image's\n")
     put(image / "activate", "# a shell's\n")
     put(own / "tensorboard", f"#!{own}/python\nthe run's\n")
-    bring_commands(places)
+    bring_commands(image, own)
     assert (own / "torchrun").read_text() == f"#!{own}/python\nimport torch\n"
     assert (own / "torchrun").stat().st_mode & 0o111
     assert (own / "tensorboard").read_text().endswith("the run's\n")

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import pytest
 
-from training.host.metadata import Metadata
+from training.host.errors import HostTrouble
+from training.host.metadata import TIMES, Metadata
 
 TOLD = {
     "meta-data/instance-id": "i-0abc",
@@ -21,6 +22,8 @@ class Service(BaseHTTPRequestHandler):
     """The metadata service of one instance, whose tags are hidden until somebody adds them."""
 
     texts: ClassVar[dict[str, str]] = {}
+    silent: ClassVar[int] = 0
+    """How many requests it hangs up on."""
 
     def do_PUT(self) -> None:
         self._answer("token")
@@ -29,6 +32,9 @@ class Service(BaseHTTPRequestHandler):
         self._answer(self.texts.get(self.path.removeprefix("/latest/")))
 
     def _answer(self, text: str | None) -> None:
+        if Service.silent:
+            Service.silent -= 1
+            return
         self.send_response(200 if text is not None else 404)
         self.end_headers()
         self.wfile.write((text or "").encode())
@@ -39,7 +45,7 @@ class Service(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def service() -> Iterator[str]:
-    Service.texts = dict(TOLD)
+    Service.texts, Service.silent = dict(TOLD), 0
     server = HTTPServer(("127.0.0.1", 0), Service)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -66,3 +72,12 @@ def test_a_host_whose_tags_are_hidden_waits_says_so_once_and_soon_asks_but_seldo
     assert slept == [2.0] * 30 + [60.0] * 10
     (said,) = caplog.messages
     assert "InstanceMetadataTags=enabled" in said
+
+
+def test_a_service_that_does_not_answer_is_asked_again_and_then_told_of(service: str) -> None:
+    Service.texts["meta-data/tags/instance/trainyard:run"] = "digits-1"
+    Service.silent = TIMES - 1
+    assert Metadata(service).tag("trainyard:run") == "digits-1"
+    Service.silent = TIMES
+    with pytest.raises(HostTrouble, match="does not answer"):
+        Metadata(service).tag("trainyard:run")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from simulation.aws.api import Caller
+from simulation.aws.door.api import Caller
 from simulation.aws.ec2 import Ec2, Instance, Settings
 from simulation.world.world import World
 

@@ -12,11 +12,11 @@ import pytest
 
 from simulation import detection, timeline
 from simulation.detection import Detection, Told
-from simulation.faults import Fault, Kind
+from simulation.faults import Fault, Kind, Passed, Place, like_others
 from simulation.report import page, summary
 from simulation.timeline import Decision, Line, Sort
 from simulation.trials import campaign, trial
-from simulation.trials.campaign import Spaces
+from simulation.trials.campaign import Clean, Spaces
 from simulation.trials.trial import BadInputError, Finding, Trial, Violation
 from simulation.world.world import BEGINNING, Entry
 
@@ -103,6 +103,41 @@ def test_two_or_three_faults_are_chosen_each_at_a_place_of_its_own() -> None:
 def test_only_kinds_that_are_asked_for_are_tried() -> None:
     assert campaign.of_kinds(SPACES, [Kind.HOST]) == {"train": (HANGS, DIES)}
     assert campaign.each_single({"bake": (LOST,)}) == [Trial("bake", (LOST,))]
+
+
+def test_a_scenario_that_begins_like_another_has_its_own_places_of_every_kind() -> None:
+    admitted = Fault(Kind.INVOCATION, "snapshot-admit#1", "out of memory")
+    spaces = campaign.its_own({"snapshot": (HANGS, admitted, DIES), "train": (HANGS, DIES)})
+    assert spaces == {"snapshot": (admitted, DIES), "train": (HANGS, DIES)}
+    assert campaign.of_kinds(spaces, [Kind.HOST])["snapshot"] == (DIES,)
+
+
+def passed(what: str, *asks: str, during: str = "train Train #1") -> Passed:
+    return Passed(during, what, asks)
+
+
+def test_of_places_that_are_alike_the_first_and_the_last_are_tried_and_of_requests_the_last() -> None:
+    """The third worker's word completes the gang, so that its signal asks for more."""
+    alone = passed("signal started worker /1 get_item", "get_item")
+    places: dict[Place, Passed | None] = {
+        (Kind.HOST, f"host-{n} after started #1"): passed("worker after started") for n in (2, 3, 4, 5)
+    }
+    places |= {(Kind.HOST, "host-1 after started #1"): passed("chief after started")}
+    places |= {
+        (Kind.HOST, "host-3 after started #2"): passed("worker after started", during="train Train #2")
+    }
+    places |= {(Kind.REQUEST, f"signal#{n}/1 get_item"): alone for n in (1, 2)}
+    places |= {(Kind.REQUEST, "signal#3/1 get_item"): passed(alone.about, "get_item", "send_task_success")}
+    places |= {(Kind.STATE, "train Train #1"): None, (Kind.STATE, "train Train #2"): None}
+    others = like_others(places)
+    assert others == {
+        (Kind.HOST, "host-3 after started #1"),
+        (Kind.HOST, "host-4 after started #1"),
+        (Kind.REQUEST, "signal#1/1 get_item"),
+    }
+    clean = {"train": Clean(Finding(Trial("train")), like_others=others)}
+    hangs = [Fault(Kind.HOST, f"host-{n} after started #1", "hangs") for n in (2, 3, 4, 5)]
+    assert campaign.one_of_each({"train": tuple(hangs)}, clean) == {"train": (hangs[0], hangs[3])}
 
 
 def test_a_sample_is_of_that_size_and_another_for_another_seed() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.api import Caller, ServiceError
+from simulation.aws.door.api import Caller, ServiceError
 from simulation.aws.dynamodb import DynamoDb
 from simulation.world.world import World
 

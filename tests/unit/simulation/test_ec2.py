@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.api import ServiceError
+from simulation.aws.door.api import ServiceError
 from simulation.aws.ec2 import ServiceQuotas, Settings
 from tests.unit.simulation.ec2_yard import ME, ROLE, Yard, request
 

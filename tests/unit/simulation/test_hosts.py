@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.api import ServiceError
+from simulation.aws.door.api import ServiceError
 from simulation.hosts.agent.words import ALSO_SAID, LEFT_IN_BUCKET, STAGES, WORDS
 from simulation.hosts.faults import (
     NEVER_BOOTS,
@@ -119,7 +119,8 @@ class Yard:
         if event["signal"] != "credentials":
             self.events.append({"time": self.world.now, **event})
             return
-        given = {"AccessKeyId": "ASIARUN", "Expiration": (self.world.now + timedelta(hours=1)).isoformat()}
+        until = self.world.now + timedelta(hours=1)
+        given = {"AccessKeyId": "ASIARUN", "Expiration": until.isoformat(), "Run": event["run"]}
         self.objects[f"credentials/{sender}.json"] = json.dumps(given).encode()
 
     def get_object(self, request: dict[str, Any]) -> dict[str, Any]:

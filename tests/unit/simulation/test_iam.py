@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.api import Caller, Check, ServiceError
+from simulation.aws.door.api import Caller, Check, ServiceError
 from simulation.aws.iam import Iam, Verdict, user_id
 
 ROLE = "arn:aws:iam::123456789012:role/trainyard-launch"

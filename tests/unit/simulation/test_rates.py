@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from simulation.aws.api import Caller
+from simulation.aws.door.api import Caller
+from simulation.aws.door.rates import Throttle, rate_of
 from simulation.aws.functions import TOO_MANY, FunctionFacts, Functions, LambdaFailure
-from simulation.aws.rates import Throttle, rate_of
 from simulation.world.world import World
 
 ME = Caller("me", "a role")

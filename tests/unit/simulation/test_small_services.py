@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.api import Caller, ServiceError
 from simulation.aws.cloudwatch import CloudWatch
+from simulation.aws.door.api import Caller, ServiceError
 from simulation.aws.notices import Notices
 from simulation.world.world import World
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.api import ServiceError
+from simulation.aws.door.api import ServiceError
 from simulation.aws.ssm import Settings, Ssm
 from tests.unit.simulation.ec2_yard import ME, Yard
 
@@ -204,13 +204,14 @@ def test_a_command_is_sent_to_all_or_refused(yard: Managed) -> None:
 
 
 def test_sessions_are_told_while_they_are_open(yard: Managed) -> None:
-    def targets() -> list[str]:
-        return [each["Target"] for each in yard.ssm.describe_sessions(ME, {"State": "Active"})["Sessions"]]
+    def told() -> list[tuple[str, str]]:
+        found = yard.ssm.describe_sessions(ME, {"State": "Active"})["Sessions"]
+        return [(each["Target"], each["DocumentName"]) for each in found]
 
     session = yard.ssm.open_session(yard.first)
-    assert targets() == [yard.first]
+    assert told() == [(yard.first, "SSM-SessionManagerRunShell")]
     yard.ssm.close_session(session)
-    assert targets() == []
+    assert told() == []
 
 
 def test_parameters_are_overwritten_only_when_asked_to(yard: Managed) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.api import ACCOUNT, REGION, Caller, Check, ServiceError
+from simulation.aws.door.api import ACCOUNT, REGION, Caller, Check, ServiceError
 from simulation.aws.functions import LambdaFailure
 from simulation.aws.stepfunctions import Execution, Machine, StepFunctions
 from simulation.world.world import World

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simulation import template
-from simulation.aws.api import ACCOUNT, REGION
+from simulation.aws.door.api import ACCOUNT, REGION
 from simulation.template import Permission, YardTemplate
 
 TRUST = {"Version": "2012-10-17", "Statement": []}

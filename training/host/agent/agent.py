@@ -5,6 +5,8 @@ import logging
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -15,11 +17,12 @@ from typing import Any
 
 import boto3
 
-from training.host import account, credentials, fence, orders
+from training.host import account, credentials, dev, fence, orders
 from training.host.account import Account
-from training.host.agent import hold, lease, renewal, standing_order, state, systems_manager
+from training.host.agent import renewal, standing_order, state, systems_manager
 from training.host.agent.attempt import Attempt, Outcome
-from training.host.agent.lease import Lease
+from training.host.agent.deadlines import hold, lease
+from training.host.agent.deadlines.lease import Lease
 from training.host.agent.life import Peers
 from training.host.agent.membership import join, recall_assignment
 from training.host.agent.renewal import RunCredentials
@@ -30,12 +33,16 @@ from training.host.checkpoints import restore
 from training.host.checkpoints.upload import LastCheckpoint
 from training.host.cluster import Assignment, Cluster
 from training.host.credentials import CALLS
+from training.host.dev import jupyter, serve
+from training.host.dev.idle import watch
+from training.host.dev.idle.kernels import Server
 from training.host.disk import Disk
 from training.host.errors import GivenUp, HostTrouble
 from training.host.image import disk_identity
 from training.host.metadata import Identity, Metadata
 from training.host.periodic import Repeat
 from training.host.places import Places
+from training.host.pool import kept, waiting
 from training.host.program.ending import Failed, Finished, Stopped
 from training.host.program.fetch import fetch_all, fetch_job
 from training.host.program.process import Program
@@ -101,8 +108,9 @@ def with_a_lease(places: Places, identity: Identity, *, now: datetime) -> Identi
 def run(places: Places) -> None:
     """The agent's life. Returns only when there is nothing to do on this host at all."""
     metadata = Metadata()
+    identity = _once_it_has_a_run(places, metadata, metadata.await_identity())
     now = datetime.now(UTC)
-    identity = with_a_lease(places, metadata.await_identity(), now=now)
+    identity = with_a_lease(places, identity, now=now)
     try:
         disk_identity.take_over(places, identity)
     except OSError as error:  # a full disk says so once there is somebody to hear it
@@ -121,6 +129,10 @@ def run(places: Places) -> None:
         )
         if "trainyard:yard" in identity.tags:
             _shut_out_runs()
+        if dev.TAG in identity.tags:
+            _serve_jupyter(places)
+            server = Server(serve.ADDRESS, serve.PORT, places.jupyter_token)
+            watch.begin(places, identity, server, now=now)
         _stay_quiet(metadata, identity, measuring, now)
         return
     with orders.presence(places):
@@ -131,6 +143,28 @@ def run(places: Places) -> None:
         )
         signal.signal(signal.SIGTERM, agent.go_down)
         agent.work()
+    if agent.is_to_wait:
+        begin_anew()
+
+
+def begin_anew() -> None:
+    """The same process with nothing of a run in it: no thread, no client, no credentials."""
+    logger.info("the run is over, and this host is kept for another: beginning anew")
+    os.execv(sys.executable, [sys.executable, "-m", "training.host", "run"])  # noqa: S606 - as the boot unit does
+
+
+def _once_it_has_a_run(places: Places, metadata: Metadata, identity: Identity) -> Identity:
+    """A host in the pool is wiped first, and waits for another run."""
+    return waiting.wait_if_warm(
+        places,
+        metadata,
+        identity,
+        find_account=account.find,
+        account_name=account.NAME,
+        put_up_fence=fence.put_up,
+        events=lambda region: boto3.Session(region_name=region).client("events", config=CALLS),
+        power_off=power_off,
+    )
 
 
 def _is_generalized(places: Places, identity: Identity) -> bool:
@@ -166,6 +200,15 @@ def _shut_out_runs() -> None:
         fence.put_up(account.find())
     except HostTrouble as trouble:
         logger.warning("%s", trouble.reason)
+
+
+def _serve_jupyter(places: Places) -> None:
+    """Its own unit, which outlives this agent; nothing where the image has none."""
+    try:
+        if places.jupyter.exists():
+            jupyter.start()
+    except (OSError, subprocess.CalledProcessError) as error:
+        logger.warning("JupyterLab could not be started: %s", error)
 
 
 def _stay_quiet(metadata: Metadata, identity: Identity, measuring: Repeat | None, now: datetime) -> None:
@@ -225,7 +268,13 @@ class Agent:
         )
         self._job: dict[str, Any] = {}
         self._credentials = RunCredentials(
-            mailbox, tags.sender, places, account=account, say=self._outbox.put, attempt=tags.attempt
+            mailbox,
+            tags.sender,
+            places,
+            account=account,
+            say=self._outbox.put,
+            run=tags.run,
+            attempt=tags.attempt,
         )
         self._renewal = Repeat("credentials", lambda _: self._credentials.turn(), every=renewal.LOOK_SECONDS)
         self._standing = StandingOrder(
@@ -260,11 +309,16 @@ class Agent:
                 self._report_trouble(HostTrouble(f"the host agent itself failed: {error!r}"))
         logger.info("nothing left to do; waiting for the end")
         while not self._watchdog.lease_over:
-            if self._watchdog.going_down.wait(1):
+            if self._watchdog.going_down.wait(1) or self.is_to_wait:
                 self._outbox.flush(FLUSH_SECONDS)
                 return
         self._say_lease_is_over()
         self._watchdog.join()
+
+    @property
+    def is_to_wait(self) -> bool:
+        """Whether this run is over, and the host to be wiped for another."""
+        return self._watchdog.pooled and not self._watchdog.going_down.is_set()
 
     def _listen(self) -> None:
         if self._credentials.are_there:
@@ -308,9 +362,13 @@ class Agent:
             return job
         self._credentials.wait()
         job = fetch_job(self._bucket, self._tags.run, self._places)
+        kept.give(job, self._places, self._account)
         with self._account.acting():
-            fetch_all(self._bucket, job, self._places)
+            packages = fetch_all(self._bucket, job, self._places)
             restore.fetch_ahead(self._bucket, self._tags.run, self._places)
+        shutil.rmtree(self._places.spare, ignore_errors=True)
+        if job.get("pool", {}).get("keep"):
+            kept.note(job, packages, self._places)
         self._change(phase="waiting")
         return job
 
@@ -322,7 +380,7 @@ class Agent:
             if self._watchdog.notice:
                 self._say("stopped", step=None, why="interrupted")
                 return None
-            if self._watchdog.lease_over or self._watchdog.going_down.is_set():
+            if self._watchdog.lease_over or self._watchdog.going_down.is_set() or self._watchdog.pooled:
                 return None
             stop, start = (orders.latest(word, self._places) for word in ("stop", "start"))
             if stop and stop.run == self._tags.run and stop.attempt >= self._state.attempt:
@@ -428,10 +486,11 @@ class Agent:
         self._change(attempt=self._state.attempt + 1)
 
     def _clear_what_another_left(self) -> None:
-        """An image made from a host carries that host's work and logs. What our own
-        interrupted fetch left is gone on with."""
+        """An image made from a host carries that host's work and logs, and what its program left in /var/tmp, which the
+        account of the next one could read. What our own interrupted fetch left is gone on with."""
         for leftover in (self._places.work, self._places.log, self._places.orders):
             shutil.rmtree(leftover, ignore_errors=True)
+        self._account.remove_traces(self._places.root)
         self._places.home.mkdir(parents=True)
         self._account.give(self._places.home)
         with self._account.acting():

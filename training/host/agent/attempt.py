@@ -11,8 +11,13 @@ from typing import Any
 
 from training.host import orders
 from training.host.account import NOBODY_ELSE, Account
+from training.host.agent.deadlines.notice import (
+    Leaving,
+    leave_for_trouble,
+    leave_since_it_hangs,
+    order_to_leave,
+)
 from training.host.agent.life import Life, Peers, StillTraining, has_gpus
-from training.host.agent.notice import Leaving, leave_for_trouble, leave_since_it_hangs, order_to_leave
 from training.host.agent.parting import Parting
 from training.host.agent.uploads import Uploads, uploads_of
 from training.host.agent.watchdog import Watchdog
@@ -24,7 +29,7 @@ from training.host.checkpoints.upload import CheckpointUpload, LastCheckpoint
 from training.host.cluster import Assignment, Cluster, Role
 from training.host.data import keras_home
 from training.host.data.fetch import fetch_shares
-from training.host.disk import Disk, fresh
+from training.host.disk import Disk, fresh, readable_files
 from training.host.errors import HostTrouble
 from training.host.metadata import Identity
 from training.host.periodic import Repeat
@@ -263,9 +268,8 @@ class Attempt:
         return order_to_leave(
             notice=self._watchdog.notice,
             going_down=self._watchdog.going_down.is_set(),
-            stop_ordered=bool(
-                stop and stop.run == self._cluster.run and stop.attempt >= self._cluster.attempt
-            ),
+            stop_ordered=self._watchdog.pooled
+            or bool(stop and stop.run == self._cluster.run and stop.attempt >= self._cluster.attempt),
             deadline=self._cluster.deadline,
             lease=self._watchdog.lease,
             now=datetime.now(UTC),
@@ -308,7 +312,7 @@ class Attempt:
                 results = self._bring_results()
         except HostTrouble as problem:
             trouble = trouble or problem
-        trouble = trouble or uploads.finish("log", "tensorboard", "metrics")
+        trouble = trouble or uploads.finish("log", "tensorboard", "notebook", "metrics")
         if leaving and leaving.trouble and isinstance(ended, Stopped):
             trouble = leaving.trouble
         if trouble and not isinstance(ended, Failed):  # nothing must hide what the program itself said
@@ -427,7 +431,8 @@ class Attempt:
         started = self._places.process(self._cluster.attempt).stat().st_mtime
         with self._account.acting():
             saved = self._checkpoints.last.step >= 0
-            if len(results.missing(RESULTS, self._places, has_checkpoint=saved)) < len(RESULTS):
+            missing = results.missing(RESULTS, self._places, has_checkpoint=saved)
+            if len(missing) < len(RESULTS) or any(readable_files(self._places.notebook)):
                 return {}
             said = results.nothing_carried(results.left_behind(self._places.program, since=started))
         self._log.note(said)

@@ -2,13 +2,13 @@
 
 import json
 import logging
-import os
 import shutil
 import time
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from training.host import processes
 from training.host.account import Account
 from training.host.bucket import Bucket
 from training.host.cluster import Assignment, Cluster
@@ -26,7 +26,6 @@ SAY_SECONDS = 150.0
 """How often a host says at most that its program works."""
 IDLE_SECONDS = 300.0
 """How long one may say nothing that is waited for: it looks once a minute, and the way may be long."""
-TICKS = os.sysconf("SC_CLK_TCK")
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +51,7 @@ class Life:
         """What a program that goes on changes: its lines, reports and files and, where these are not all that is to be
         expected of it, its share of processors and GPUs. One that reports its steps may keep a processor busy while it
         hangs; after its last step it exports, which nobody reports."""
-        self._effort.look(time.monotonic(), program.processor_time() / TICKS)
+        self._effort.look(time.monotonic(), program.processor_time() / processes.TICKS)
         shown = (self.lines.count, self.progress.length, self._files())
         if self.progress.reports and not self.progress.is_at_its_end:
             return shown

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from training.host.agent.notice import Leaving, is_held
+from training.host.agent.deadlines.notice import Leaving, is_held
 from training.host.program import ending
 
 LOOK = timedelta(seconds=5)

@@ -54,8 +54,10 @@ class RunCredentials:
         *,
         account: Account,
         say: Callable[[Signal], None],
+        run: str,
         attempt: int,
     ) -> None:
+        self._run = run
         self._mailbox, self._key, self._places, self._account = mailbox, key(sender), places, account
         self._say, self._attempt = say, attempt
         self._seen = ""
@@ -93,6 +95,8 @@ class RunCredentials:
             time.sleep(TICK_SECONDS)
 
     def _take(self, text: bytes) -> None:
+        if not credentials.are_of(text, self._run):
+            return
         until = credentials.ends(text)
         if until > datetime.now(UTC):
             credentials.keep(self._places.credentials, text.decode(), self._account)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import assert_never
 
 from training.host.account import Account
@@ -67,21 +68,25 @@ def uploads_of(
     look: Callable[[], None],
 ) -> Uploads:
     """The chief brings everything away, an evaluator its events, every host its log. The chief's also `look`s at the
-    events for what the program does not report."""
+    events for what the program does not report, and brings the notebook that is executed."""
     repeats = [Repeat("log", lambda last: log.send(time.monotonic(), last=last), every=OFTEN_SECONDS)]
-    folder = FolderUpload(bucket, places.tensorboard, f"runs/{cluster.run}/tensorboard/")
 
-    def send(last: bool) -> None:
-        with account.acting():
-            folder.send(last=last)
+    def folder(name: str, path: Path) -> Repeat:
+        upload = FolderUpload(bucket, path, f"runs/{cluster.run}/{name}/")
 
-    events = Repeat("tensorboard", send, every=SELDOM_SECONDS)
+        def send(last: bool) -> None:
+            with account.acting():
+                upload.send(last=last)
+
+        return Repeat(name, send, every=SELDOM_SECONDS)
+
+    events, notebook = folder("tensorboard", places.tensorboard), folder("notebook", places.notebook)
     match assignment.role:
         case Role.CHIEF:
             first = Repeat("checkpoints", checkpoints.update, every=OFTEN_SECONDS)
             curve = Repeat("metrics", lambda _: metrics.send(), every=SELDOM_SECONDS)
             seen = Repeat("events", lambda _: look(), every=SELDOM_SECONDS)
-            repeats = [first, seen, *repeats, events, curve]
+            repeats = [first, seen, *repeats, events, notebook, curve]
         case Role.EVALUATOR:
             keep = cluster.job["checkpoints"]["keep"]
             download = CheckpointDownload(

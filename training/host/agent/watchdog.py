@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from training.host.agent.hold import TAG, held_until
-from training.host.agent.lease import Lease
+from training.host.agent.deadlines.hold import TAG, held_until
+from training.host.agent.deadlines.lease import Lease
 from training.host.errors import HostTrouble
 from training.host.metadata import Metadata, Notice
+from training.host.pool import tag
 
 LOOK_SECONDS = 5.0
 TIME_TO_LEAVE = timedelta(seconds=90)
@@ -19,7 +20,8 @@ logger = logging.getLogger(__name__)
 
 
 class Watchdog(threading.Thread):
-    """Looks every five seconds. `notice`, `lease_over` and `going_down` are read by the agent.
+    """Looks every five seconds. `notice`, `pooled` (the run is over, and the host is to wait for another), `lease_over`
+    and `going_down` are read by the agent.
 
     Powering off when the lease is over needs nobody else. `held` is until when somebody held the host at the start;
     its tag is looked at ever after.
@@ -35,6 +37,7 @@ class Watchdog(threading.Thread):
     ) -> None:
         super().__init__(name="watchdog", daemon=True)
         self.notice: Notice | None = None
+        self.pooled = False
         self.going_down = threading.Event()
         self._lease = lease
         self._held = held
@@ -66,6 +69,8 @@ class Watchdog(threading.Thread):
             if self.notice is None:
                 self._take(self._metadata.notice())
             self._note_hold(held_until({TAG: self._metadata.tag(TAG) or ""}))
+            tags = {name: self._metadata.tag(name) for name in (tag.TAG, tag.RUN_TAG)}
+            self.pooled = tag.warm_of(tags) is not None
         except HostTrouble as trouble:
             logger.warning("cannot look for an interruption notice or a hold: %s", trouble.reason)
 

@@ -69,9 +69,9 @@ def fetch_shares(
 
 def look(bucket: Bucket, entry: DataEntry) -> list[Object]:
     """The objects of an entry: one, or everything under a prefix. Nothing there is a final failure."""
-    key = bucket.key_of(entry.source)
+    holder, key = bucket.of(entry.source)
     found = [
-        item for item in bucket.list(key) if item.key == key or item.key.startswith(key.rstrip("/") + "/")
+        item for item in holder.list(key) if item.key == key or item.key.startswith(key.rstrip("/") + "/")
     ]
     if not found:
         raise Missing(
@@ -119,9 +119,7 @@ def _bring(
     """Let the folder of each entry hold these files and no other, fetching only what is missing."""
     places.data.mkdir(parents=True, exist_ok=True)
     clear_staging(places.data)
-    folders = [
-        _Folder(entry.name, places, named_files(entry, files, bucket)) for entry, files in wanted.items()
-    ]
+    folders = [_Folder(entry, places, files, bucket.of(entry.source)[0]) for entry, files in wanted.items()]
     for folder in folders:
         folder.clear()
     missing = {folder: folder.missing() for folder in folders}
@@ -133,12 +131,12 @@ def _bring(
                 "%s: %d of %d files are here already",
                 *(folder.label, len(folder.files) - len(files), len(folder.files)),
             )
-        download_all(bucket, files, what=folder.label, arrived=folder.note, given_up=given_up)
+        download_all(folder.bucket, files, what=folder.label, arrived=folder.note, given_up=given_up)
 
 
 def named_files(entry: DataEntry, files: list[Object], bucket: Bucket) -> dict[str, Object]:
     """The files by their path in the entry's folder; `.` where the entry is a single object and so itself a file."""
-    key = bucket.key_of(entry.source)
+    key = bucket.of(entry.source)[1]
     if [item.key for item in files] == [key]:
         return {".": files[0]}
     named = {item.key[len(key) :].lstrip("/") or ".": item for item in files}
@@ -156,11 +154,13 @@ def named_files(entry: DataEntry, files: list[Object], bucket: Bucket) -> dict[s
 class _Folder:
     """An entry on the disk, with the journal of what its files are."""
 
-    def __init__(self, name: str, places: Places, files: Mapping[str, Object]) -> None:
-        self.label = f"data.{name}"
-        self.files = {self._path(places.data / name, relative): item for relative, item in files.items()}
-        self._root = places.data / name
-        self._journal = Journal(places.journals / f"{name}.jsonl")
+    def __init__(self, entry: DataEntry, places: Places, files: list[Object], bucket: Bucket) -> None:
+        named = named_files(entry, files, bucket)
+        self.label = f"data.{entry.name}"
+        self.bucket = bucket
+        self._root = places.data / entry.name
+        self.files = {self._path(self._root, relative): item for relative, item in named.items()}
+        self._journal = Journal(places.journals / f"{entry.name}.jsonl")
 
     def clear(self) -> None:
         """Remove what the entry does not hold, or holds as something else."""

@@ -39,6 +39,8 @@ AGENTS_WORK = (
     "var/lib/trainyard/home/staging",
     "var/lib/trainyard/attempts",
     "var/lib/trainyard/cluster-*.json",
+    "var/lib/trainyard/noted.json",
+    "var/lib/trainyard-kept",
 )
 COMMANDS = (
     "var/lib/amazon/ssm/*/document/orchestration/*",
@@ -75,7 +77,14 @@ LOGS = "var/log"
 """Logs and temporary files: services write new ones at any time, so that they may be there again already."""
 
 SEARCHED = ("root", "home", "etc", "opt/trainyard", "usr/local/etc")
-PASSED_OVER = ("opt/trainyard/venv", "opt/trainyard/agent", "etc/ssl", "etc/alternatives", "etc/pki")
+PASSED_OVER = (
+    "opt/trainyard/venv",
+    "opt/trainyard/jupyter",
+    "opt/trainyard/agent",
+    "etc/ssl",
+    "etc/alternatives",
+    "etc/pki",
+)
 MOST_SEARCHED_BYTES = 256 * 1024
 SECRETS = (
     (

@@ -44,6 +44,8 @@ AGENTS_OWN = "[trainyard] "
 """How the agent's own lines in the program's log begin."""
 ASKING = "asking the program to leave"
 """The agent's line in the log after which all that the program says is its answer."""
+CELL = re.compile(r"^(cell \[\d+\] of .+) ended with exit code \d+$", re.MULTILINE)
+"""The last line of a notebook's program (trainyard/notebook): which cell it did not come past."""
 INTERRUPTS = re.compile(
     r"[\w.]*(Interrupt|Interrupted\w*|Exit|Terminat\w+)\b|.*\b(SIGTERM|signal:? 15)\b", re.IGNORECASE
 )
@@ -173,9 +175,15 @@ def why(end: End) -> str:
         return f"{full}; {ended(end.code, exception, '')}"
     if end.code == 128 + signal.SIGKILL:
         return "the program was killed (SIGKILL) when the host had no memory left: use a larger type or a smaller batch"
-    reason = ended(end.code, exception, last_line(end.tail))
+    reason = ended(end.code, in_cell(end.tail, exception), last_line(end.tail))
     advice = advice_on(since_last_exception(end.tail))
     return f"{reason}; {advice}" if advice else reason
+
+
+def in_cell(tail: str, exception: str) -> str:
+    """The exception with the cell of a notebook that showed it, before it."""
+    found = CELL.search(tail)
+    return f"{found[1]}: {exception}" if found and exception else exception
 
 
 def ended(code: int, exception: str, line: str) -> str:

@@ -58,6 +58,7 @@ def environment(
         "TRAINYARD_TENSORBOARD": str(places.tensorboard),
         "TRAINYARD_MODEL": str(places.model),
         "TRAINYARD_METRICS": str(places.metrics),
+        "TRAINYARD_NOTEBOOK": str(places.notebook),
         "TRAINYARD_PROGRESS": str(places.progress(cluster.attempt)),
         "PATH": commands_path(places, base.get("PATH", os.defpath)),
         "PYTHONPATH": os.pathsep.join(

@@ -8,7 +8,7 @@ import os
 import shutil
 import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -38,38 +38,44 @@ def fetch_job(bucket: Bucket, run: str, places: Places) -> dict[str, Any]:
     return job
 
 
-def fetch_all(bucket: Bucket, job: Mapping[str, Any], places: Places) -> None:
+def fetch_all(bucket: Bucket, job: Mapping[str, Any], places: Places) -> str | None:
     """Program with its packages, and the data that every host has, side by side. Raises the first trouble of either,
-    and does not go on with the data for a program that cannot be run."""
+    and does not go on with the data for a program that cannot be run. What the list of packages is known by."""
     hopeless = threading.Event()
     with ThreadPoolExecutor(max_workers=2, thread_name_prefix="fetch") as pool:
         program = pool.submit(fetch_program, bucket, job["program"], places)
         data = pool.submit(fetch_whole, bucket, job, places, given_up=hopeless.is_set)
-        for wait in as_completed([program, data]):
+        waits: list[Future[Any]] = [program, data]
+        for wait in as_completed(waits):
             if wait.exception():
                 hopeless.set()
                 wait.result()
+    return program.result()
 
 
-def fetch_program(bucket: Bucket, program: Mapping[str, Any], places: Places) -> None:
-    """Unpack the source, install its requirements, and make sure that module or command can be found."""
+def fetch_program(bucket: Bucket, program: Mapping[str, Any], places: Places) -> str | None:
+    """Unpack the source, install its requirements, and make sure that module or command can be found. What the list of
+    packages is known by (packages.install)."""
+    packages = None
     fresh(places.program)
     fresh(places.venv)
     places.venv.rmdir()
     source = program.get("source")
     if source:
-        bucket.download(bucket.key_of(source), places.archive)
+        holder, key = bucket.of(source)
+        holder.download(key, places.archive)
         count = archive.unpack(places.archive, places.program, source=source)
         places.archive.unlink()
         logger.info("program: %d files from %s", count, source)
         refuse_our_name(places.program, source)
     if program.get("requirements"):
-        install(program["requirements"], places)
+        packages = install(program["requirements"], places)
         refuse_our_name(site_packages(places.venv), program["requirements"])
     if program.get("command"):
         find_command(str(program["command"][0]), places, source=source)
     else:
         find_module(program["module"], places, source=source)
+    return packages
 
 
 def search_path(places: Places, *, source: str | None) -> list[str]:

@@ -3,7 +3,9 @@
 pip, not the image's uv: uv does not see what a virtual environment has from elsewhere, and would fetch TensorFlow anew.
 """
 
+import hashlib
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,17 +21,26 @@ MOST_SCRIPT = 64 * 1024
 """Bytes of a command that pip writes; it has some 200."""
 LINES_SAID = 4
 TELLING = ("error", "\N{MULTIPLICATION SIGN}", "╰─>", "modulenotfounderror", "importerror")
+HASH = re.compile(r"\s--hash=sha256:[0-9a-f]{64}")
+NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\[\], ()!=<>~*+;'\"-]*")
+"""A requirement that names a package, with its versions and markers."""
 NO_WAY = "connection broken by"
 """In pip's warning that a package index does not answer."""
 
 
-def install(requirements: str, places: Places) -> None:
-    """A virtual environment of the run's own. What the image has is not installed again, and needs no network."""
+def install(requirements: str, places: Places) -> str | None:
+    """A virtual environment of the run's own, that of an earlier run of this host where that had the same list. What
+    the image has is not installed again, and needs no network. What the list is known by, None for one whose packages
+    are no other run's."""
     listed = inside(places.program, requirements)
     if not listed.is_file():
         raise ProgramFault(
             f"program.requirements names {requirements}, which the program's archive does not hold"
         )
+    known_by = list_of_packages(listed.read_text(errors="replace"))
+    if known_by and (places.spare / known_by).is_dir():
+        (places.spare / known_by).rename(places.venv)
+        return known_by
     command(
         [str(places.python), "-m", "venv", "--without-pip", str(places.venv)], "making the run's environment"
     )
@@ -40,13 +51,23 @@ def install(requirements: str, places: Places) -> None:
     command(
         [*pip, *quiet, "--requirement", str(listed)], f"installing {requirements}", seconds=INSTALL_SECONDS
     )
-    bring_commands(places)
+    bring_commands(places.python.parent, places.venv / "bin")
+    return known_by
 
 
-def bring_commands(places: Places) -> None:
-    """The image's own commands once more, by the run's interpreter: those of the image would not see what the run has
-    beside it. What pip has installed stays."""
-    image, own = places.python.parent, places.venv / "bin"
+def list_of_packages(text: str) -> str | None:
+    """What a list of requirements is known by; None for one that brings more than packages of the index: an option, a
+    path, an address."""
+    lines = [line.split(" #")[0].strip() for line in text.replace("\\\n", " ").splitlines()]
+    wanted = [HASH.sub("", f" {line}").strip() for line in lines if line and not line.startswith("#")]
+    if not all(NAMED.fullmatch(line) for line in wanted):
+        return None
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def bring_commands(image: Path, own: Path) -> None:
+    """The image's own commands once more, by the interpreter in `own`: those of the image would not see what its
+    environment has beside it. What pip has installed there stays."""
     for script in image.iterdir():
         target = own / script.name
         if script.is_symlink() or not script.is_file() or target.exists():

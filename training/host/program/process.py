@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from training.host import processes
 from training.host.account import Account
 from training.host.orders import write_whole
 
@@ -32,9 +33,6 @@ exit $code
 """
 
 
-STATE, PARENT, GROUP, TIMES, BORN = 0, 1, 2, slice(11, 15), 19
-"""Where /proc/<pid>/stat has them, counted from its third field: proc(5). The times are the process's own, user and
-system, and those of its children."""
 KERNEL_COUNTERS = Path("/proc/vmstat")
 
 
@@ -93,18 +91,21 @@ class Program:
 
     def itself(self) -> int | None:
         """The program's own process; None where its keeper is alone, who still writes down how it ended."""
-        return next(
-            (pid for pid, stat in _stats() if int(stat[PARENT]) == self.pid and stat[STATE] != "Z"), None
-        )
+        mine = (each for each in processes.find().values() if each.parent == self.pid)
+        return next((each.pid for each in mine if each.state != processes.ZOMBIE), None)
 
     def runs(self) -> bool:
         return self.itself() is not None
 
     def processor_time(self) -> int:
         """What the program and everything it started have used so far, in the kernel's ticks; those that ended
-        count as far as somebody waited for them."""
+        count as far as somebody waited for them. Kernels of notebooks have a group of their own."""
+        found = processes.find()
         return sum(
-            sum(int(ticks) for ticks in stat[TIMES]) for _, stat in _stats() if int(stat[GROUP]) == self.pid
+            each.ticks
+            for each in found.values()
+            if each.group == self.pid
+            or any(above.pid == self.pid for above in processes.ancestors(each, found))
         )
 
     def hears(self) -> bool:
@@ -162,25 +163,10 @@ def _handed_over(env: Mapping[str, str]) -> Iterator[IO[bytes]]:
         yield file
 
 
-def _stats() -> Iterator[tuple[int, list[str]]]:
-    """Of every process."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and (stat := _stat(int(entry.name))):
-            yield int(entry.name), stat
-
-
 def _birth(pid: int) -> int | None:
     """When the process started, in the kernel's ticks; None when there is no such process (a zombie is none)."""
-    stat = _stat(pid)
-    return None if stat is None or stat[STATE] == "Z" else int(stat[BORN])
-
-
-def _stat(pid: int) -> list[str] | None:
-    """/proc/<pid>/stat from the third field on; None when there is no such process."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
+    found = processes.one(pid)
+    return None if found is None or found.state == processes.ZOMBIE else found.born
 
 
 def killed_for_memory() -> int | None:

@@ -71,7 +71,7 @@ class GpuMetrics:
             if name in self.publishes & set(shown)
         ]
         if data:
-            _put(self._cloudwatch, data)
+            put(self._cloudwatch, data, what="the GPU metrics")
 
     def _look(self, now: datetime) -> None:
         """What this host has published itself before it was started again proves nothing."""
@@ -188,17 +188,18 @@ def arrived(cloudwatch: Any, instance: str, *, since: datetime, now: datetime) -
     }
 
 
-def _put(cloudwatch: Any, data: list[dict[str, Any]]) -> None:
+def put(cloudwatch: Any, data: list[dict[str, Any]], *, what: str) -> None:
+    """`what` says whose data they are. Raises HostTrouble."""
     try:
         cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=data)
     except (ClientError, BotoCoreError) as error:
-        raise _trouble(error, "PutMetricData") from error
+        raise _trouble(error, "PutMetricData", what) from error
 
 
-def _trouble(error: ClientError | BotoCoreError, call: str) -> HostTrouble:
+def _trouble(error: ClientError | BotoCoreError, call: str, what: str = "the GPU metrics") -> HostTrouble:
     if isinstance(error, ClientError) and error.response["Error"]["Code"] in ACCESS:
         return AccessDenied(f"cloudwatch:{call}", "*")
-    return HostTrouble(f"CloudWatch did not take {call} for the GPU metrics: {error}")
+    return HostTrouble(f"CloudWatch did not take {call} for {what}: {error}")
 
 
 def _is_number(word: str) -> bool:

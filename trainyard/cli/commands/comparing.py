@@ -32,7 +32,7 @@ def diff(options: Options, runs: Runs) -> None:
     Of the jobs only that in which they differ; with the curves over each other.
     """
     from trainyard.cli import runs as known
-    from trainyard.cli import terminal
+    from trainyard.cli.output import terminal
     from trainyard.client.comparison import Comparison, side_of
 
     if len(runs) < 2:
@@ -57,7 +57,8 @@ def tb(
     Their events are kept in step with the bucket until Ctrl-C. Needs `pip install tensorboard`.
     """
     from trainyard.cli import runs as known
-    from trainyard.cli import tensorboard, terminal
+    from trainyard.cli import tensorboard
+    from trainyard.cli.output import terminal
 
     words, yard = tensorboard.command(), options.find()
     found = [known.find(yard, each) for each in runs]
@@ -75,8 +76,8 @@ def tb(
 
 
 def _show(found: Comparison) -> None:
-    from trainyard.cli import curve, terminal
-    from trainyard.cli.terminal import Column
+    from trainyard.cli.output import curve, terminal
+    from trainyard.cli.output.terminal import Column
 
     columns = [Column(""), *(Column(side.run, right=True) for side in found.sides)]
     different = [(key, *map(_value, values)) for key, values in found.differences.items()]

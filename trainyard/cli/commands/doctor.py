@@ -35,7 +35,8 @@ def doctor(
     """
     from dataclasses import asdict
 
-    from trainyard.cli import terminal, yard_settings
+    from trainyard.cli import yard_settings
+    from trainyard.cli.output import terminal
     from trainyard.client.errors import YardNotFound
     from trainyard.client.upkeep import checkup
     from trainyard.client.upkeep.preflight import Preflight, look, request_increases
@@ -58,7 +59,7 @@ def doctor(
 
 
 def _show(rows: tuple[Row, ...]) -> None:
-    from trainyard.cli import terminal
+    from trainyard.cli.output import terminal
 
     for row in rows:
         terminal.finding(row.verdict, COLOURS[row.verdict], row.subject, row.found, row.needed, row.next_step)

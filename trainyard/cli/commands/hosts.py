@@ -23,7 +23,7 @@ STYLES = {"keep": "", "warn": "yellow", "stop": "magenta", "archive": "magenta",
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "hosts", "trainyard hosts", "trainyard hosts -o json")(hosts)
+    command(app, "hosts", "trainyard hosts", "trainyard hosts -o json", "trainyard hosts --cool")(hosts)
     command(app, "hold", "trainyard hold i-0123456789abcdef0 2h", "trainyard hold i-0123456789abcdef0 1h30m")(
         hold
     )
@@ -33,16 +33,29 @@ def register(app: typer.Typer) -> None:
 def hosts(
     options: Options,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Those also that have just ended.")] = False,
+    cool: Annotated[
+        bool,
+        typer.Option(
+            "--cool", help="End those that wait in the pool for a run: patrol does, in two minutes."
+        ),
+    ] = False,
 ) -> None:
-    """List hosts, their prices and patrol's verdicts."""
+    """List hosts, their prices and patrol's verdicts.
+
+    One that waits in the pool has the minutes that are left under WARM, and the run that pays for it under RUN.
+    """
     from dataclasses import asdict
 
-    from trainyard.cli import terminal
-    from trainyard.cli.terminal import Column
+    from trainyard.cli.output import terminal
+    from trainyard.cli.output.terminal import Column
     from trainyard.client.inventory import hosts as yards
     from trainyard.core.values.quantities import dollars
 
-    found = yards.hosts(options.find(), gone=everything)
+    yard = options.find()
+    found = yards.hosts(yard, gone=everything)
+    if cool:
+        for run in sorted({host.run for host in found if host.warm}):
+            yards.cool(yard, run)
     if options.is_json:
         terminal.answer([asdict(host) for host in found])
         return
@@ -56,6 +69,7 @@ def hosts(
         Column("TYPE", 4),
         Column("MARKET", 6),
         Column("RUN", 5),
+        Column("WARM", 7),
         Column("HELD", 7),
         Column("REASON", 8),
     )
@@ -65,6 +79,10 @@ def hosts(
     if not options.quiet:
         count = f"{len(found)} host{'' if len(found) == 1 else 's'}"
         terminal.hint(f"{count}, {dollars(sum(running))} an hour")
+        if cool:
+            terminal.hint(
+                "none that was warm is given to a run any more, and patrol ends them within two minutes"
+            )
 
 
 def hold(
@@ -76,7 +94,7 @@ def hold(
 
     Idle or not. On a host `trainyard hold 2h`, without the id, does the same: there the agent has that name.
     """
-    from trainyard.cli import terminal
+    from trainyard.cli.output import terminal
     from trainyard.client.inventory import hosts as yards
 
     until = yards.hold(options.find(), host, period(lasts))
@@ -88,7 +106,7 @@ def hold(
 
 def release(options: Options, host: Host) -> None:
     """End the hold of a host: its use decides again."""
-    from trainyard.cli import terminal
+    from trainyard.cli.output import terminal
     from trainyard.client.inventory import hosts as yards
 
     ended = yards.hold(options.find(), host, timedelta())
@@ -112,6 +130,7 @@ def _row(host: YardHost, now: datetime) -> tuple[str, ...]:
     def ago(at: datetime | None) -> str:
         return span((now - at).total_seconds()) if at else ""
 
+    warm = span((host.warm - now).total_seconds()) if host.warm and host.warm > now else ""
     held = span((host.held - now).total_seconds()) if host.held and host.held > now else ""
     price = f"{host.price:.3f}" if host.price is not None else ""
     return (
@@ -123,6 +142,7 @@ def _row(host: YardHost, now: datetime) -> tuple[str, ...]:
         host.type,
         host.market,
         host.run,
+        warm,
         held,
         host.reason,
     )

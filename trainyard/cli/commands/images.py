@@ -94,8 +94,8 @@ def ls(options: Options) -> None:
     """List the images, newest first."""
     from dataclasses import asdict
 
-    from trainyard.cli import terminal
-    from trainyard.cli.terminal import Column
+    from trainyard.cli.output import terminal
+    from trainyard.cli.output.terminal import Column
     from trainyard.client.inventory import images
     from trainyard.core.values.quantities import span
 

@@ -14,13 +14,27 @@ from trainyard.cli.options import Options
 if TYPE_CHECKING:
     from trainyard.client.jobs.source import LocalJob
 
-File = Annotated[Path, typer.Argument(metavar="JOB", help="The job file.")]
+File = Annotated[Path, typer.Argument(metavar="JOB", help="The job file, or a notebook (.ipynb).")]
 Changes = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
         help="Another value, as limits.hours=2; args.lr=.5 is program.args.lr. Without one: left out.",
+    ),
+]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option("-p", metavar="NAME=VALUE", help="A parameter of a notebook, as in -p epochs=3."),
+]
+Source = Annotated[
+    Path | None,
+    typer.Option("--source", metavar="FOLDER", help="What goes along with a notebook that lies in it."),
+]
+Types = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--type", metavar="TYPE", help="An instance type that it may run on: hardware.instance_types."
     ),
 ]
 Name = Annotated[str | None, typer.Option("--name", help="Another name of the job.")]
@@ -47,6 +61,7 @@ def register(app: typer.Typer) -> None:
         "trainyard submit job.yaml",
         "trainyard submit job.yaml --set args.lr=.5 --name sweep -d",
         "trainyard submit job.yaml --resume digits-1a2b3c4d",
+        "trainyard submit train.ipynb -p epochs=3 --type g5.xlarge",
     )(submit)
 
 
@@ -56,7 +71,8 @@ def init(
     example: Annotated[Example, typer.Option(help="What it trains.")] = Example.LINE,
 ) -> None:
     """Begin a job: write a job file, a program and data."""
-    from trainyard.cli import examples, terminal
+    from trainyard.cli import examples
+    from trainyard.cli.output import terminal
 
     written = examples.write(example, folder)
     if options.is_json:
@@ -68,17 +84,24 @@ def init(
         terminal.hint(f"Next: trainyard check {written[0]}")
 
 
-def check(options: Options, job: File, changes: Changes = None) -> None:
-    """Say every fault of a job file at once.
+def check(
+    options: Options,
+    job: File,
+    changes: Changes = None,
+    parameter: Parameters = None,
+    source: Source = None,
+    type: Types = None,  # noqa: A002 - as one types it
+) -> None:
+    """Say every fault of a job file, or of a notebook, at once.
 
     It asks no cloud, so it needs no account. Exits with 3 where there are faults.
     """
-    from trainyard.cli import terminal
+    from trainyard.cli.output import terminal
     from trainyard.client.errors import JobRefused
-    from trainyard.client.jobs import source
+    from trainyard.client.jobs.source import read
 
     try:
-        local = source.read(job, changes=parsed(changes))
+        local = read(job, changes=wanted(job, changes, parameter, source, type))
     except JobRefused as refused:
         if not options.is_json:
             raise
@@ -100,24 +123,30 @@ def submit(
     changes: Changes = None,
     name: Name = None,
     label: Labels = None,
+    parameter: Parameters = None,
+    source: Source = None,
+    type: Types = None,  # noqa: A002 - as one types it
     resume: Annotated[
         str | None, typer.Option("--resume", metavar="RUN", help="Go on from this run's last checkpoint.")
     ] = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it has begun.")] = False,
 ) -> None:
-    """Start a run of a job, and follow it.
+    """Start a run of a job, or of a notebook, and follow it.
 
     The program and data beside the job file go along; what the bucket has already is not sent again. The run's id is
     said at once. Ctrl-C leaves the run alone.
     """
-    from trainyard.cli import following, runs, terminal
-    from trainyard.client.jobs import source
+    from trainyard.cli import following, runs
+    from trainyard.cli.output import terminal
+    from trainyard.client.jobs.source import read
     from trainyard.client.yard import changes as asked
 
+    set_ = wanted(job, changes, parameter, source, type)
     yard = options.find()
     goes_on = runs.find(yard, resume).id if resume else None
-    wanted = asked(parsed(changes), name, dict(pairs(label, "--label")), goes_on)
-    local = source.read(job, changes=wanted, bucket=yard.bucket.name)
+    local = read(
+        job, changes=asked(set_, name, dict(pairs(label, "--label")), goes_on), bucket=yard.bucket.name
+    )
     if not options.quiet:
         for warning in local.warnings:
             terminal.hint(f"Warning: {warning}")
@@ -127,15 +156,40 @@ def submit(
 
 
 # --- what is typed
-def parsed(changes: list[str] | None) -> dict[str, Any]:
+def wanted(
+    job: Path,
+    changes: list[str] | None,
+    parameter: list[str] | None,
+    source: Path | None,
+    types: list[str] | None,
+) -> dict[str, Any]:
+    """What the options ask for, as keys of the job file and their values."""
+    from trainyard.client.jobs import notebooks
+
+    set_ = parsed(changes)
+    if types:
+        set_["hardware.instance_types"] = types
+    if job.suffix != notebooks.ENDING:
+        if parameter or source:
+            instead = "--set args.NAME=VALUE" if parameter else "program.source of the job file"
+            raise typer.BadParameter(
+                f"{'-p' if parameter else '--source'} is for notebooks; for {job} use {instead}"
+            )
+        return set_
+    if source:
+        set_[notebooks.SOURCE] = notebooks.source_of(job, source)
+    return set_ | notebooks.as_changes(parsed(parameter, "-p"))
+
+
+def parsed(changes: list[str] | None, option: str = "--set") -> dict[str, Any]:
     """Values as a job file would have them; None where nothing stands behind the sign."""
     from trainyard.core.jobfile import document
 
     values: dict[str, Any] = {}
-    for key, text in pairs(changes, "--set"):
+    for key, text in pairs(changes, option):
         value = document.read(text.encode(), json_only=False)
         if isinstance(value, document.NotReadable):
-            raise typer.BadParameter(f"--set {key}: {value.reason}")
+            raise typer.BadParameter(f"{option} {key}: {value.reason}")
         values[key] = value
     return values
 
@@ -157,7 +211,8 @@ def seen(local: LocalJob) -> list[str]:
 
     job = local.job
     cluster, hardware = job.cluster, job.hardware
-    hosts = f"{job.gang} host{'s' if job.gang > 1 else ''}"
+    least = f"{job.at_least.gang} to " if cluster.is_elastic else ""
+    hosts = f"{least}{job.gang} host{'s' if job.gang > 1 else ''}"
     lines = [
         f"{local.file}: no fault found",
         f"  {job.name}: {job.program.called}, {cluster.strategy} on {hosts}",

@@ -48,7 +48,7 @@ def ls(
     """List the newest runs."""
     from dataclasses import asdict
 
-    from trainyard.cli import terminal
+    from trainyard.cli.output import terminal
 
     now = datetime.now(UTC)
     chosen = bool(user or label or failed)
@@ -78,8 +78,8 @@ def cost(
     """
     from dataclasses import asdict
 
-    from trainyard.cli import terminal
-    from trainyard.cli.terminal import Column
+    from trainyard.cli.output import terminal
+    from trainyard.cli.output.terminal import Column
     from trainyard.client.inventory import overview
     from trainyard.client.runs.spending import added
     from trainyard.core.values.quantities import dollars
@@ -171,7 +171,7 @@ def _has(known: Mapping[str, str], label: str) -> bool:
 
 
 def columns() -> tuple[Any, ...]:
-    from trainyard.cli.terminal import Column
+    from trainyard.cli.output.terminal import Column
 
     return (
         Column("RUN"),

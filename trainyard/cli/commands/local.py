@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -57,12 +58,14 @@ def up(
     ] = None,
 ) -> None:
     """Start it in the background."""
-    from trainyard.cli import clone, terminal
+    from trainyard.cli import clone
+    from trainyard.cli.output import terminal
 
     more = ["--facts", str(facts)] if facts else []
     _localcloud(options, "up", "--detach", "--port", str(port or clone.port_for(PORT)), *more, state=state)
     if not options.quiet:
-        terminal.hint('Next: eval "$(trainyard local env)", then trainyard yard deploy')
+        where = f" --state {shlex.quote(str(state))}" if state else ""
+        terminal.hint(f'Next: eval "$(trainyard local env{where})", then trainyard yard deploy')
 
 
 def down(

@@ -29,6 +29,7 @@ class Part(StrEnum):
     CHECKPOINTS = "checkpoints"
     LOGS = "logs"
     TENSORBOARD = "tensorboard"
+    NOTEBOOK = "notebook"
 
 
 def register(app: typer.Typer) -> None:
@@ -49,7 +50,8 @@ def show(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Until it is over.")] = False,
 ) -> None:
     """Show a run: states, hosts, curve and cost."""
-    from trainyard.cli import following, report, runs, screen, terminal
+    from trainyard.cli import following, runs
+    from trainyard.cli.output import report, screen, terminal
 
     found = runs.find(options.find(), run)
     if watch:
@@ -67,7 +69,8 @@ def why(options: Options, run: Run) -> None:
 
     And what to do about it: the command that mends it is said, too.
     """
-    from trainyard.cli import runs, terminal
+    from trainyard.cli import runs
+    from trainyard.cli.output import terminal
 
     found = runs.find(options.find(), run)
     reason = found.reason()
@@ -102,13 +105,15 @@ def logs(
 
     Lines of all hosts, in the order of time. With -f also of later attempts, until the run is over.
     """
-    from trainyard.cli import following, runs, terminal
+    from trainyard.cli import following, runs
+    from trainyard.cli.output import terminal
 
     found = runs.find(options.find(), run)
     try:
-        for line in found.logs(follow=follow, role=role, attempt=attempt, tail=tail):
-            terminal.log_line(line, options)
+        terminal.log_lines(found.logs(follow=follow, role=role, attempt=attempt, tail=tail), options)
     except KeyboardInterrupt:
+        if not follow:
+            raise
         following.left_alone(found)
 
 
@@ -117,7 +122,9 @@ def get(
     run: Run,
     part: Annotated[
         Part,
-        typer.Argument(metavar="PART", show_choices=False, help="model, checkpoints, logs or tensorboard."),
+        typer.Argument(
+            metavar="PART", show_choices=False, help="model, checkpoints, logs, tensorboard or notebook."
+        ),
     ] = Part.MODEL,
     folder: Annotated[Path | None, typer.Argument(help="Where to: PART in a folder of the run's id.")] = None,
 ) -> None:
@@ -125,7 +132,8 @@ def get(
 
     What is there already is not fetched again.
     """
-    from trainyard.cli import runs, terminal
+    from trainyard.cli import runs
+    from trainyard.cli.output import terminal
     from trainyard.client.errors import RunNotFound
 
     found = runs.find(options.find(), run)

@@ -33,7 +33,7 @@ def ui(
     import threading
     import webbrowser
 
-    from trainyard.cli import terminal
+    from trainyard.cli.output import terminal
     from trainyard.ui.serve import serve
 
     def ready(address: str, once: str) -> None:

@@ -25,8 +25,8 @@ def plan(options: Options, job: File, changes: Changes = None) -> None:
     """
     from dataclasses import asdict
 
-    from trainyard.cli import terminal
     from trainyard.cli.commands.jobs import parsed
+    from trainyard.cli.output import terminal
 
     yard = options.find()
     with terminal.busy("asking the yard ...", options.quiet or options.is_json):
@@ -38,10 +38,10 @@ def plan(options: Options, job: File, changes: Changes = None) -> None:
 
 
 def _show(found: JobPlan, *, quiet: bool) -> None:
-    from trainyard.cli import terminal
-    from trainyard.cli.terminal import Column
+    from trainyard.cli.output import terminal
+    from trainyard.cli.output.terminal import Column
 
-    shown = (
+    shown: tuple[Column, ...] = (
         Column("TYPE"),
         Column("ZONE"),
         Column("MARKET", 1),
@@ -49,26 +49,32 @@ def _show(found: JobPlan, *, quiet: bool) -> None:
         Column("ON DEMAND", 2, right=True),
         Column("WITH", 3),
     )
-    gang = found.gang
+    gang, elastic = found.gang, found.least_gang < found.gang
+    if elastic:
+        shown = (*shown, Column("HOSTS", right=True))
     rows = [
         (
             pool.type,
             pool.zone,
             pool.market,
-            f"{pool.price * gang:.3f}",
-            f"{pool.on_demand_price * gang:.3f}" if pool.on_demand_price is not None else "",
+            f"{pool.price * hosts:.3f}",
+            f"{pool.on_demand_price * hosts:.3f}" if pool.on_demand_price is not None else "",
             ", ".join(pool.beside),
+            *([f"{found.least_gang}-{hosts}"] if elastic else []),
         )
-        for pool in found.pools
+        for pool, hosts in ((pool, pool.workers or gang) for pool in found.pools)
     ]
     terminal.table(shown, rows)
     for line in left_out(found):
         terminal.console.print(line, markup=False, soft_wrap=not terminal.console.is_terminal)
     cap = f"at most ${found.hourly_cap:g} an hour" if found.hourly_cap else "no cap an hour"
-    hosts = f"{gang} host{'' if gang == 1 else 's'} from {found.image}, {cap}"
+    least = f"{found.least_gang} to " if elastic else ""
+    started = f"{least}{gang} host{'' if gang == 1 else 's'} from {found.image}, {cap}"
     if not quiet:
-        terminal.note(hosts)
+        terminal.note(started)
         terminal.note(found.prices)
+        if found.pool_dollars is not None:
+            terminal.note(f"pool: at most ${found.pool_dollars:.4f} for hosts that wait for the next run")
         for code, vcpus in found.quotas.items():
             terminal.note(f"quota {code}: {vcpus:g} vCPUs")
         for warning in found.warnings:

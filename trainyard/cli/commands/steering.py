@@ -34,7 +34,8 @@ def stop(
 
     Its hosts save a checkpoint and leave; it ends as `stopped`, and resume goes on from there. Twice is fine.
     """
-    from trainyard.cli import following, runs, terminal
+    from trainyard.cli import following, runs
+    from trainyard.cli.output import terminal
 
     found = runs.find(options.find(), run)
     if not found.execution.is_over:

@@ -32,7 +32,13 @@ class Level(StrEnum):
     @property
     def policies(self) -> tuple[str, ...]:
         """An operator is a user besides."""
-        return ("user", "operator") if self is Level.OPERATOR else (self.value,)
+        match self:
+            case Level.VIEWER:
+                return ("viewer",)
+            case Level.USER:
+                return ("user", "dev")
+            case Level.OPERATOR:
+                return ("user", "dev", "operator")
 
 
 def register(app: typer.Typer) -> None:
@@ -56,7 +62,7 @@ def register(app: typer.Typer) -> None:
 
 def status(options: Options) -> None:
     """Say what the yard is, and what it does now."""
-    from trainyard.cli import terminal
+    from trainyard.cli.output import terminal
     from trainyard.client.inventory import overview
 
     found = overview.of(options.find())
@@ -82,7 +88,8 @@ def upgrade(options: Options, context: Settings = None) -> None:
 
     Runs go on. Give the settings that it was deployed with.
     """
-    from trainyard.cli import clone, terminal
+    from trainyard.cli import clone
+    from trainyard.cli.output import terminal
     from trainyard.client import deployment
 
     before, after = deployment.version_of(options.session(), options.yard or NAME), clone.version()
@@ -131,7 +138,7 @@ def grant(
 
     By attaching its policies for people. An operator is a user besides.
     """
-    from trainyard.cli import terminal
+    from trainyard.cli.output import terminal
     from trainyard.client.upkeep import people
 
     yard = options.find()
@@ -163,8 +170,8 @@ def _confirm(session: Session, yard: str, names: Sequence[str], kinds: Collectio
 def _show_left(found: Sequence[Leftover], yard: str, options: Options) -> None:
     from dataclasses import asdict
 
-    from trainyard.cli import terminal
-    from trainyard.cli.terminal import Column
+    from trainyard.cli.output import terminal
+    from trainyard.cli.output.terminal import Column
 
     if options.is_json:
         terminal.answer({"yard": yard, "left": [asdict(each) for each in found]})

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from boto3.dynamodb.conditions import Key
 
+from trainyard.client import people
 from trainyard.client.errors import HostNotFound
+from trainyard.core.model.yard.warm import warm_until
 
 if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment
@@ -23,7 +25,8 @@ MOST_DAYS = 8
 @dataclass(frozen=True)
 class YardHost:
     """One instance. `verdict` is patrol's word for it (docs/patrol.md), `since` when it began to be so, `reason` its
-    sentence where the ledger still has it; `held` and `lease` are instants until which it is left alone, or may run."""
+    sentence where the ledger still has it; `held` and `lease` are instants until which it is left alone, or may run;
+    `warm` is until when it waits in the pool for a run, kept by `run`."""
 
     instance: str
     run: str
@@ -40,6 +43,7 @@ class YardHost:
     reason: str
     held: datetime | None
     lease: datetime | None
+    warm: datetime | None = None
 
     @classmethod
     def of(cls, described: Mapping[str, Any], reasons: Mapping[str, str]) -> Self:
@@ -56,12 +60,13 @@ class YardHost:
             state=described["State"]["Name"],
             address=described.get("PrivateIpAddress", ""),
             launched=described["LaunchTime"],
-            price=_number(tags.get("trainyard:price")),
+            price=number(tags.get("trainyard:price")),
             verdict=word,
             since=_instant(since),
             reason=reasons.get(described["InstanceId"], ""),
             held=_instant(tags.get(HOLD, "")),
             lease=_instant(tags.get("trainyard:lease", "")),
+            warm=warm_until(tags),
         )
 
 
@@ -87,6 +92,12 @@ def hold(yard: Deployment, instance: str, lasts: timedelta) -> datetime:
     return until
 
 
+def cool(yard: Deployment, run: str) -> None:
+    """Give up the hosts that the run keeps in the pool: no run gets one any more, and patrol ends them within some two
+    minutes. Raises NotTaken where the yard's event bus does not take it."""
+    people.ask(yard, "cool", run)
+
+
 def _reasons(yard: Deployment, described: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Patrol's last sentence on each instance, of the days on which their verdicts began."""
     tags = [tag for each in described for tag in each.get("Tags", []) if tag["Key"] == "trainyard:verdict"]
@@ -108,7 +119,8 @@ def _instant(text: str) -> datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-def _number(text: str | None) -> float | None:
+def number(text: str | None) -> float | None:
+    """What a tag says; None where it is none, or is not there."""
     try:
         return float(text) if text else None
     except ValueError:

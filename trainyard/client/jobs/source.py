@@ -12,11 +12,12 @@ import io
 import re
 import tarfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 from trainyard.client.errors import FileUnreadable, JobRefused
+from trainyard.client.jobs import notebooks
 from trainyard.core.jobfile import check, document
 from trainyard.core.jobfile.references import HEAD_BYTES, left_out_flags, program_findings
 from trainyard.core.model.job import Job, Strategy
@@ -38,7 +39,6 @@ NEVER_EMPTY = (("program", "command"), ("hardware", "zones"))
 """Lists that an admitted job has in any case, and a file with something in them alone."""
 ENDS = {"programs": ".tar.gz", "data": "/"}
 """What keys end with, by where they begin."""
-NAMED = re.compile(r"s3://([^/]+)/")
 SHORT = {"args": "program.args"}
 """What may be said for a key of the job file where it is changed by name."""
 
@@ -92,21 +92,31 @@ def read(
     changes: Mapping[str, Any] | None = None,
     bucket: str | None = None,
 ) -> LocalJob:
-    """The job file with these changes (by dotted key; None takes a key away), for the yard with this bucket, else for
-    whichever it names. Raises FileUnreadable; JobRefused with every fault at once."""
-    path = Path(file)
+    """The job file, or the notebook as a job, with these changes (by dotted key; None takes a key away), for the yard
+    with this bucket, else for any. Raises FileUnreadable; JobRefused with every fault at once."""
+    path, asked = Path(file), changes or {}
+    if path.suffix == notebooks.ENDING:
+        return _of_notebook(path, asked, bucket)
     found = document.parse(content_of(path), source=path.name, what="a job file")
     if isinstance(found, InputFaults):
         raise refused(path, found.faults)
-    return checked(path, changed(path, found, changes or {}), bucket)
+    return checked(path, changed(path, found, asked), bucket)
+
+
+def _of_notebook(path: Path, changes: Mapping[str, Any], bucket: str | None) -> LocalJob:
+    """The job that a notebook is. Raises as `read` does."""
+    made = notebooks.job_of(path, content_of(path), changes)
+    if isinstance(made, InputFaults):
+        raise refused(path, made.faults)
+    local = checked(path, changed(path, made.document, changes), bucket)
+    return replace(local, warnings=(*local.warnings, *made.warnings))
 
 
 def checked(path: Path, given: object, bucket: str | None) -> LocalJob:
     """The job that a document says. Raises JobRefused."""
     faults: list[Fault] = []
     placed, packages = _placed(given, path.parent, faults)
-    named = bucket or next(iter(_buckets(placed)), PLACEHOLDER)
-    job = check.check(placed, source=path.name, bucket=named)
+    job = check.check(placed, source=path.name, bucket=bucket or PLACEHOLDER)
     if isinstance(job, InputFaults):
         raise refused(path, (*faults, *job.faults))
     warnings = left_out_flags(job)
@@ -260,12 +270,3 @@ def _content(package: Package) -> bytes:
     buffer = io.BytesIO()
     package.pack(buffer)
     return buffer.getvalue()
-
-
-def _buckets(given: object) -> Iterator[str]:
-    """The buckets that the document names, other than as the placeholder."""
-    if isinstance(given, Mapping):
-        for value in given.values():
-            yield from _buckets(value)
-    elif isinstance(given, str) and (named := NAMED.match(given)) and named[1] != PLACEHOLDER:
-        yield named[1]

@@ -14,7 +14,8 @@ from trainyard.client.errors import NotPlanned
 @dataclass(frozen=True)
 class Pool:
     """One pool that would be asked: `price` and `on_demand_price` are dollars for a host and hour; `beside`: the types
-    that hosts without a GPU may be of there, cheapest first."""
+    that hosts without a GPU may be of there, cheapest first; `workers`: how many fit there, where that is fewer than
+    the job may have."""
 
     type: str
     zone: str
@@ -22,6 +23,7 @@ class Pool:
     price: float
     on_demand_price: float | None
     beside: tuple[str, ...]
+    workers: int | None = None
 
     @classmethod
     def of(cls, offer: Mapping[str, Any]) -> Self:
@@ -33,6 +35,7 @@ class Pool:
             price=float(offer["price"]),
             on_demand_price=offer.get("on_demand_price"),
             beside=tuple(each["type"] for each in offer.get("beside") or ()),
+            workers=offer.get("workers"),
         )
 
 
@@ -49,13 +52,16 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class JobPlan:
-    """`pools` in the order in which they would be asked; `gang` hosts at once, from `image`; `hourly_cap` dollars an
+    """`pools` in the order in which they would be asked; `gang` hosts at once at most and
+    `least_gang` at least, from `image`; `hourly_cap` dollars an
     hour at most (None: any); `prices` says whose they are; `quotas`: vCPUs by the quota's code; `warnings`: what of the
-    program will probably fail."""
+    program will probably fail; `pool_dollars`: what hosts may cost that wait for the next run, in the first pool; None
+    where none wait."""
 
     pools: tuple[Pool, ...]
     left_out: tuple[LeftOut, ...]
     gang: int
+    least_gang: int
     image: str
     hourly_cap: float | None
     made: datetime
@@ -63,6 +69,7 @@ class JobPlan:
     prices: str
     quotas: Mapping[str, float]
     warnings: tuple[str, ...]
+    pool_dollars: float | None = None
 
 
 def read(job: str, output: str) -> JobPlan:
@@ -82,6 +89,7 @@ def read(job: str, output: str) -> JobPlan:
             for each in plan["excluded"]
         ),
         gang=int(plan["gang"]),
+        least_gang=int(plan.get("least_gang") or plan["gang"]),
         image=plan["image"],
         hourly_cap=plan["hourly_cap"],
         made=datetime.fromisoformat(plan["made"]),
@@ -89,4 +97,5 @@ def read(job: str, output: str) -> JobPlan:
         prices=plan["prices"],
         quotas=answer["quotas"],
         warnings=tuple(answer["warnings"]),
+        pool_dollars=answer.get("pool_dollars"),
     )

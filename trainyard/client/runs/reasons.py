@@ -61,10 +61,11 @@ def reason_for(
 def _ended(
     execution: Execution, row: Mapping[str, Any], summary: Mapping[str, Any], *, saved: bool
 ) -> Reason:
+    where = summary.get("where") or {}
+    notebook = [f"trainyard get {execution.name} notebook"] if "notebook" in where else []
     if execution.status == "SUCCEEDED":
-        return Reason(
-            "succeeded", (f"{execution.name} has succeeded.",), (f"trainyard get {execution.name}",)
-        )
+        model = [f"trainyard get {execution.name}"] if "model" in where or not notebook else []
+        return Reason("succeeded", (f"{execution.name} has succeeded.",), (*notebook, *model))
     told = summary.get("outcome") or row.get("outcome")
     outcome = str(told or ("stopped" if execution.status == "ABORTED" else "failed"))
     error = str(summary.get("error") or execution.error)
@@ -72,7 +73,7 @@ def _ended(
     text = str(said or f"the execution is {execution.status} and gives no cause").splitlines()
     advice = [ADVICE[error]] if error in ADVICE else []
     if outcome != "refused":
-        advice.append(f"trainyard logs {execution.name}")
+        advice += [*notebook, f"trainyard logs {execution.name}"]
         advice += [f"trainyard resume {execution.name}"] if saved else []
     return Reason(outcome, (f"{execution.name} {IN_WORDS.get(outcome, 'has failed')}:", *text), tuple(advice))
 

@@ -56,8 +56,8 @@ class Host:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One gang's life. `ending` (docs/contracts/ledger.md) and `reason` are empty while it goes on; `saved` is the step
-    of its last whole checkpoint."""
+    """One gang's life, of so many hosts. `ending` (docs/contracts/ledger.md) and `reason` are empty while it goes on;
+    `saved` is the step of its last whole checkpoint."""
 
     number: int
     pool: str
@@ -70,6 +70,7 @@ class Attempt:
     to_step: int | None
     saved: int | None
     saved_at: datetime | None
+    hosts: int = 0
 
 
 @dataclass(frozen=True)
@@ -234,6 +235,7 @@ def attempts_in(rows: Rows) -> Iterator[Attempt]:
                 to_step=_step(row.get("to_step")),
                 saved=_step(row.get("checkpointed")),
                 saved_at=_instant(row.get("saved")),
+                hosts=len(row.get("hosts") or ()),
             )
 
 

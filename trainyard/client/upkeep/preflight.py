@@ -11,6 +11,7 @@ from typing import Any
 from trainyard.client.errors import Denied
 from trainyard.client.session import Session
 from trainyard.client.upkeep import keys
+from trainyard.core.model.yard.data_buckets import DataBucket
 
 AWS_KEY = "alias/aws/ebs"
 AWS_IMAGES = "/aws/service/"
@@ -63,7 +64,8 @@ class Network:
 @dataclass(frozen=True)
 class Needs:
     """What a yard asks of an account. `types` are those its builder and its jobs start from, `key` is the ARN of the
-    customer's KMS key that it is deployed with, `notify` where its notices are mailed to."""
+    customer's KMS key that it is deployed with, `notify` where its notices are mailed to, `data_buckets` are other
+    buckets that runs read."""
 
     types: Sequence[str]
     quotas: Sequence[Need]
@@ -71,6 +73,7 @@ class Needs:
     notify: str = ""
     network: Network = field(default_factory=Network)
     key: str = ""
+    data_buckets: Sequence[DataBucket] = ()
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,7 @@ def look(session: Session, needs: Needs) -> Preflight:
         ("VPCs", lambda: [_vpcs(session, 0 if needs.network.vpc else 1)]),
         ("way out of the hosts", lambda: [_way_out(session, needs.network)]),
         ("way to S3", lambda: [_way_to_s3(session, needs.network)]),
+        ("data buckets", lambda: [_data_bucket(session, each) for each in needs.data_buckets]),
         ("budget", lambda: [_budget(needs.monthly_dollars)]),
         ("notices", lambda: [_notices(needs.notify)]),
     )
@@ -361,6 +365,24 @@ def _route_tables(session: Session, vpc: str, subnet: str) -> list[dict[str, Any
     own = ask(Filters=[{"Name": "association.subnet-id", "Values": [subnet]}])["RouteTables"]
     main = [{"Name": "vpc-id", "Values": [vpc]}, {"Name": "association.main", "Values": ["true"]}]
     return list(own or ask(Filters=main)["RouteTables"])
+
+
+def _data_bucket(session: Session, bucket: DataBucket) -> Row:
+    """Of a bucket that these credentials may not look at the yard's own may still read."""
+    subject, needed = f"data bucket {bucket.uri}", f"a bucket in {session.region} that the yard may read"
+    client = session.client("s3")
+    try:
+        found = client.list_objects_v2(Bucket=bucket.name, Prefix=bucket.prefix, MaxKeys=1).get("KeyCount")
+    except client.exceptions.NoSuchBucket:
+        step = "make it, or take it out of the setting data_buckets and deploy again"
+        return Row(subject, "there is no such bucket", needed, Verdict.SHORT, step)
+    there = client.head_bucket(Bucket=bucket.name).get("BucketRegion") or session.region
+    if there != session.region:
+        step = f"copy it to a bucket in {session.region} (aws s3 sync), and name that one"
+        return Row(subject, f"it is in {there}", needed, Verdict.SHORT, step)
+    if not found:
+        return Row(subject, "nothing is there", needed, Verdict.SHORT, f"aws s3 sync FOLDER {bucket.uri}")
+    return Row(subject, "there, and not empty", needed, Verdict.READY)
 
 
 def _notices(address: str) -> Row:

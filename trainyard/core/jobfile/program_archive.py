@@ -16,7 +16,7 @@ MOST_UNPACKED = 256 * 1024**2
 MOST_TEXT, MOST_TEXTS = 200 * 1024, 2 * 1024**2
 """Bytes of a file, and of all files together, that are looked into: longer ones are data in Python's clothes."""
 IMAGE_PACKAGES = frozenset(
-    "absl boto3 botocore google grpc h5py keras numpy pip tensorboard tensorflow tf_keras uv".split()  # noqa: SIM905
+    "absl boto3 botocore google grpc h5py keras numpy pip tensorboard tensorflow tf_keras trainyard uv".split()  # noqa: SIM905
 )
 """Packages of the image that a job might name as its module."""
 

@@ -1,11 +1,12 @@
 """What the bucket must hold before a run is admitted: a program that can run, data that is not empty."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainyard.core.model.job import Job, Sharding
 from trainyard.core.model.names import secret_parameter
+from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import Fault, shown
 
@@ -49,6 +50,44 @@ def findings(job: Job, source: SourceFacts | None, data: Mapping[str, PrefixFact
     ]
     warnings = (*left_out_flags(job), *program.warnings)
     return Findings((*program.faults, *(fault for fault in faults if fault)), warnings)
+
+
+def in_other_buckets(job: Job, bucket: str) -> dict[str, str]:
+    """What the job reads elsewhere than in the yard's bucket: its S3 URIs by their keys in the job file."""
+    named = {"program.source": job.program.source} | {
+        f"data.{name}": each.source for name, each in job.data.items()
+    }
+    return {path: uri for path, uri in named.items() if uri and split_uri(uri)[0] != bucket}
+
+
+def unlisted(others: Mapping[str, str], buckets: Sequence[DataBucket], yard: str) -> tuple[Fault, ...]:
+    """A fault for each of `in_other_buckets` that the yard may not read; `buckets` are those that it may."""
+    return tuple(
+        Fault(path, _not_listed(uri, buckets, yard))
+        for path, uri in others.items()
+        if not any(bucket.holds(uri) for bucket in buckets)
+    )
+
+
+def _not_listed(uri: str, buckets: Sequence[DataBucket], yard: str) -> str:
+    bucket, key = split_uri(uri)
+    folder = key.rpartition("/")[0]
+    setting = ",".join([*map(str, buckets), f"{bucket}/{folder}/" if folder else bucket])
+    reads = ", ".join(each.uri for each in buckets) or "its own alone"
+    return (
+        f"{uri} is in another bucket than the yard's, and not in one that it reads ({reads}); copy it there, or have "
+        "whoever deploys the yard add it to the setting data_buckets (with =KEY_ARN behind it where a KMS key encrypts "
+        f"it): trainyard --yard {yard} yard deploy -c data_buckets={setting}"
+    )
+
+
+def unreadable(others: Mapping[str, str], why: Mapping[str, str | None]) -> tuple[Fault, ...]:
+    """A fault for each of `in_other_buckets` that the yard is not let at; `why`: by URI, what S3 says."""
+    return tuple(
+        Fault(path, f"the yard cannot read {uri}: {problem}")
+        for path, uri in others.items()
+        if (problem := why[uri])
+    )
 
 
 def left_out_flags(job: Job) -> tuple[str, ...]:
@@ -161,12 +200,13 @@ def _data_fault(name: str, uri: str, prefix: PrefixFacts) -> Fault | None:
 def _share_fault(job: Job, name: str, prefix: PrefixFacts) -> Fault | None:
     """With `sharding: file` every host that trains needs a file of its own. Of more than a page of objects there
     are enough."""
-    if job.data[name].sharding is not Sharding.FILE or prefix.objects >= job.cluster.workers:
+    if job.data[name].sharding is not Sharding.FILE or prefix.objects >= job.cluster.most_workers:
         return None
     files = "is 1 file" if prefix.objects == 1 else f"are {prefix.objects} files"
     problem = (
-        f"sharding is file, but there {files} with content under {job.data[name].source} for {job.cluster.workers} "
-        "workers, and each needs one of its own; split the files up, use fewer workers, or use sharding none"
+        f"sharding is file, but there {files} with content under {job.data[name].source} for "
+        f"{job.cluster.most_workers} workers, and each needs one of its own; split the files up, use fewer "
+        "workers, or use sharding none"
     )
     return Fault(f"data.{name}.sharding", problem)
 

@@ -16,6 +16,7 @@ from trainyard.core.model.job import (
     Cluster,
     Hardware,
     Hosts,
+    ImageWhen,
     Job,
     MarketChoice,
     Program,
@@ -59,6 +60,7 @@ def settled(job: Job, written: Written) -> Job:
     _check_program(job, written)
     _check_data(job, written)
     _check_hosts(job, written)
+    _check_pool(job, written)
     return job
 
 
@@ -69,9 +71,12 @@ def is_shipped(module: str) -> bool:
 
 def _cluster(cluster: Cluster, written: Written) -> Cluster:
     if not written.gives("cluster", "strategy"):
-        likely = Strategy.MULTI_WORKER if cluster.workers > 1 else Strategy.SINGLE
+        likely = Strategy.MULTI_WORKER if cluster.most_workers > 1 else Strategy.SINGLE
         cluster = replace(cluster, strategy=likely)
-    strategy, workers, servers = cluster.strategy, cluster.workers, cluster.parameter_servers
+    strategy, workers, servers = cluster.strategy, cluster.most_workers, cluster.parameter_servers
+    if cluster.is_elastic and strategy is not Strategy.MULTI_WORKER:
+        written.fault("cluster.workers", _not_elastic(strategy))
+        return cluster
     if strategy.is_asynchronous:
         _check_servers(workers, servers, written)
         return cluster
@@ -86,6 +91,19 @@ def _cluster(cluster: Cluster, written: Written) -> Cluster:
         problem = f"found {workers}; 1 is allowed with the strategy {strategy} (multi_worker has more)"
         written.fault("cluster.workers", problem)
     return cluster
+
+
+def _not_elastic(strategy: Strategy) -> str:
+    """Why such a cluster cannot grow and shrink."""
+    why = (
+        "its workers' variables and statistics lie on parameter servers, which are made for one number of workers"
+        if strategy.is_asynchronous
+        else "it has one host"
+    )
+    return (
+        f"found min and max; one number is allowed with the strategy {strategy}: {why} "
+        f"({Strategy.MULTI_WORKER} may have min and max)"
+    )
 
 
 def _check_servers(workers: int, servers: int, written: Written) -> None:
@@ -219,6 +237,37 @@ def _check_data(job: Job, written: Written) -> None:
                 f"found file, which shares the files out among hosts; the strategy {strategy} has one host: none is "
                 f"allowed, or the strategies {any_of(SEVERAL_HOSTS)}",
             )
+        if entry.sharding is Sharding.FILE and job.cluster.is_elastic:
+            written.fault(
+                f"data.{name}.sharding",
+                "found file, by which the number of workers decides which examples are a batch, so that a run could "
+                "not go on with more or fewer; with cluster.workers.min and max none is allowed",
+            )
+
+
+def _check_pool(job: Job, written: Written) -> None:
+    """What waits for another run has nothing of this one's."""
+    if not job.pool.keep:
+        return
+    main = job.gang - job.cpu_gang
+    if job.pool.keep > main:
+        where = "" if not job.cpu_gang else " on hardware.instance_types"
+        written.fault(
+            "pool.keep", f"found {job.pool.keep}; the run has {main} hosts{where}: up to {main} are allowed"
+        )
+    if job.after.hosts is Hosts.STOP:
+        written.fault(
+            "pool.keep",
+            "goes with after.hosts: terminate only, found stop: a host stays for the next run or stops",
+        )
+    if job.after.image is not ImageWhen.NEVER:
+        problem = f"goes with after.image: never only, found {job.after.image}: an image takes of its host what it is"
+        written.fault("pool.keep", problem)
+    if job.policy:
+        written.fault(
+            "policy",
+            "is for hosts that outlive the run; those of a pool end with pool.minutes: with pool.keep none is allowed",
+        )
 
 
 def _check_hosts(job: Job, written: Written) -> None:

@@ -18,7 +18,8 @@
     │   ├── QuotaExceeded       the account's vCPU quota is full                another quota only
     │   ├── YardFull            the yard has as many runs or hosts as it may    the run ends
     │   ├── NoOffer             no pool can hold the gang, or all refused in time   the run ends
-    │   └── Interrupted         EC2 takes a spot host back                      new attempt
+    │   ├── Interrupted         EC2 takes a spot host back                      new attempt
+    │   └── Resized             the gang has left to go on with more hosts      new attempt, no restart
     ├── Access                the operator mends a policy                       never tried again
     │   └── AccessDenied        a role may not do what the run needs
     ├── Configuration         the operator mends a template, image or parameter never tried again
@@ -150,6 +151,10 @@ class NoOffer(Capacity):
 
 class Interrupted(Capacity):
     """EC2 takes a spot host back, two minutes after saying so."""
+
+
+class Resized(Capacity):
+    """More hosts are ready for an attempt that trained with fewer workers than its job may have: nothing failed."""
 
 
 class Access(TrainyardError):

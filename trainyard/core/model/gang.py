@@ -91,17 +91,30 @@ def _called(role: Role) -> str:
     assert_never(role)
 
 
-def missing(job: Job, gang: Gang, survivors: Iterable[str]) -> int:
-    """How many hosts of the gang to launch beside those of it that survive."""
-    return max(0, size(job, gang) - len(set(survivors)))
+def missing(job: Job, gang: Gang, survivors: Iterable[str]) -> tuple[int, int]:
+    """How many hosts of the gang to ask for beside those of it that survive, and with how many of them an attempt can
+    begin. Nobody is missing where those that survive are enough: a job of min and max workers goes on at once."""
+    there = len(set(survivors))
+    least = max(0, size(job.at_least, gang) - there)
+    return (size(job, gang) - there, least) if least else (0, 0)
+
+
+def sized(job: Job, hosts: Iterable[Member]) -> Job:
+    """The job as an attempt on these hosts has it, its workers a number."""
+    if not job.cluster.is_elastic:
+        return job
+    beside = sum(role not in (Role.CHIEF, Role.WORKER) for role in job.roles)
+    return job.with_workers(len(list(hosts)) - beside)
 
 
 def assignments(job: Job, hosts: Iterable[Member]) -> tuple[Assignment, ...]:
     """An assignment per host, in the order of the job's roles: each takes the next host, by instance id, of its gang.
+    Of a job of min and max workers there are as many as there are hosts.
 
     Sorting makes a retried call give every host the role it had before. Every role counts from 0, but for the workers
     where the chief is worker 0."""
     ordered = sorted(hosts, key=lambda host: host.instance)
+    job = sized(job, ordered)
     waiting = {gang: iter([host for host in ordered if host.gang is gang]) for gang in Gang}
     taken: list[Assignment] = []
     for role in job.roles:

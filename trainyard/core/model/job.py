@@ -3,11 +3,11 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any, assert_never
 
-from trainyard.core.model.image import AMI
+from trainyard.core.model.images.image import AMI
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job_fields import (
     ANY_TYPES,
@@ -15,13 +15,15 @@ from trainyard.core.model.job_fields import (
     ZONES,
     Arguments,
     CommandLine,
+    CountOrRange,
+    ImageName,
     ProgressPattern,
     Uri,
     Variable,
     Variables,
 )
-from trainyard.core.model.policy import Policy
 from trainyard.core.model.progress import EXAMPLE
+from trainyard.core.model.yard.policy import Policy
 from trainyard.core.values.fields import (
     Choice,
     Count,
@@ -50,6 +52,9 @@ MOST_SECRETS = 10
 MOST_GIB = 16_384
 """Of a gp3 volume."""
 MOST_STEPS = 1_000_000_000
+MOST_KEPT = 16
+"""Hosts in a pool: one transaction of the ledger takes them all."""
+MOST_KEPT_MINUTES = 120
 MOST_DOLLARS = 100_000.0
 NAME = r"[a-z][a-z0-9-]{0,39}"
 RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}"
@@ -172,7 +177,8 @@ class Program:
         None,
         Uri(folder="programs", ends=(".tar", ".tar.gz", ".tgz")),
         "A tar archive, up to 1 GiB, unpacked and put on the Python path. Or a folder beside the job file, such as "
-        "`./src`, which `trainyard submit` packs.",
+        "`./src`, which `trainyard submit` packs. Or an archive in another bucket that the yard reads "
+        "([below](#other-buckets)).",
     )
     module: str | None = key(
         None,
@@ -257,7 +263,8 @@ class Data:
         metadata=required(
             Uri(folder="data", ends=("/",)),
             "All below it is on every host's disk before the program starts, at the path in `TRAINYARD_DATA_NAME`. Or "
-            "a folder beside the job file, such as `./data/`, which `trainyard submit` sends along.",
+            "a folder beside the job file, such as `./data/`, which `trainyard submit` sends along. Or a folder of "
+            "another bucket that the yard reads, `s3://NAME/.../` ([below](#other-buckets)).",
         )
     )
     sharding: Sharding = key(
@@ -279,15 +286,19 @@ class Cluster:
         "`parameter_server`: a chief that coordinates, workers, parameter servers; asynchronous.",
         usual="`single`; `multi_worker` when there are several workers",
     )
-    workers: int = key(
+    workers: int | Mapping[str, int] = key(
         1,
-        Count(
-            least=1,
-            most=MOST_HOSTS,
-            because="only workers train, also with parameter_server, whose chief only coordinates",
+        CountOrRange(
+            count=Count(
+                least=1,
+                most=MOST_HOSTS,
+                because="only workers train, also with parameter_server, whose chief only coordinates",
+            )
         ),
         "Hosts that train; `single` and `mirrored` have 1. With `parameter_server` the chief comes on top, unless "
-        f"`cluster.chief` is `worker`. All hosts of a run together are {MOST_HOSTS} at most.",
+        f"`cluster.chief` is `worker`. All hosts of a run together are {MOST_HOSTS} at most. `{{min: 2, max: 8}}`, "
+        "with `multi_worker` only: as many as there are of that, growing and shrinking while it trains "
+        "([below](#as-many-workers-as-there-are)).",
     )
     parameter_servers: int = key(
         0,
@@ -303,6 +314,20 @@ class Cluster:
         usual="`coordinator` with `parameter_server`",
     )
     evaluator: bool = key(False, Flag(), "With `parameter_server`: one more host that evaluates checkpoints.")
+
+    @property
+    def least_workers(self) -> int:
+        """With fewer it does not train."""
+        return self.workers["min"] if isinstance(self.workers, Mapping) else self.workers
+
+    @property
+    def most_workers(self) -> int:
+        return self.workers["max"] if isinstance(self.workers, Mapping) else self.workers
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether attempts may differ in how many workers they have."""
+        return self.least_workers < self.most_workers
 
     @property
     def chief_trains(self) -> bool:
@@ -349,15 +374,15 @@ class Hardware:
         "Pools above it are not asked.",
         usual="no cap",
     )
-    image: str | None = key(
+    image: str | Mapping[str, str] | None = key(
         None,
-        Text(
+        ImageName(
             IMAGE,
             "the id of an image (ami- and 8 to 17 hex digits), of a run, or the name of a family of images",
         ),
         "The image that all hosts start from, in all attempts: an image's id, a run's id (the newest image of that "
         "run) or the name of a family (its newest image: a recipe's name for baked ones, the job's name for "
-        "`after.image`). Images of the yard only.",
+        '`after.image`); or `{tensorflow: "2.18"}`, the newest baked image with that version. Images of the yard only.',
         usual="the yard's current image",
     )
     zones: tuple[str, ...] = key(
@@ -446,6 +471,26 @@ class After:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pool:
+    """Which hosts wait for another run when this one has ended well."""
+
+    keep: int = key(
+        0,
+        Count(least=0, most=MOST_KEPT),
+        "So many hosts of a run that has succeeded stay on, wiped, for the next run of the yard that asks for just "
+        "such ones ([recipe](recipes/pool.md)): no boot, and no fetching of data that have not changed. No more than "
+        "the run has on `instance_types`, and than the yard lets wait at once (`most_pool_hosts`). What they cost "
+        "while they wait is this run's.",
+        usual="`0`: none",
+    )
+    minutes: float = key(
+        30.0,
+        Number(least=1, most=MOST_KEPT_MINUTES, unit="minutes"),
+        "Those that no run has taken by then end.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """A job without faults: s3 URIs are whole (BUCKET resolved), every default filled in."""
 
@@ -471,6 +516,7 @@ class Job:
     checkpoints: Checkpoints = key(Checkpoints(), Record(Checkpoints), "How often to save, and what to keep.")
     limits: Limits = key(Limits(), Record(Limits), "Where the run stops.")
     after: After = key(After(), Record(After), "What becomes of the hosts.")
+    pool: Pool = key(Pool(), Record(Pool), "Which hosts stay on for the next run.")
     labels: Mapping[str, str] = key(
         {},
         Entries(
@@ -490,9 +536,9 @@ class Job:
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """The role of every host of one attempt, the chief's first."""
+        """The role of every host of an attempt that has as many workers as the job allows, the chief's first."""
         cluster = self.cluster
-        workers = [Role.WORKER] * (cluster.workers - cluster.chief_trains)
+        workers = [Role.WORKER] * (cluster.most_workers - cluster.chief_trains)
         servers = [Role.PS] * cluster.parameter_servers
         return (Role.CHIEF, *workers, *servers, *[Role.EVALUATOR] * cluster.evaluator)
 
@@ -503,8 +549,22 @@ class Job:
 
     @property
     def gang(self) -> int:
-        """How many hosts one attempt needs, both gangs together."""
+        """How many hosts one attempt has at most, both gangs together."""
         return len(self.roles)
+
+    def with_workers(self, workers: int) -> "Job":
+        """The same job with just so many."""
+        return replace(self, cluster=replace(self.cluster, workers=workers))
+
+    def with_most_workers(self, most: int) -> "Job":
+        """The same job with no more of them, which it may have."""
+        least = self.cluster.least_workers
+        return replace(self, cluster=replace(self.cluster, workers={"min": least, "max": most}))
+
+    @property
+    def at_least(self) -> "Job":
+        """The same job with as few workers as it may have."""
+        return self.with_workers(self.cluster.least_workers)
 
 
 def one_host_job(

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from trainyard.core.model import progress
+from trainyard.core.model.images import tensorflow_releases
 from trainyard.core.model.instance_types import all_types, catalogue, cpu_types
-from trainyard.core.values.fields import Entries, Kind, Several, Text, whole
+from trainyard.core.model.yard import data_buckets
+from trainyard.core.values.fields import Count, Entries, Kind, Several, Text, whole
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
 
@@ -85,6 +87,76 @@ ZONES = Several(
 )
 
 
+RANGE = ("min", "max")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountOrRange(Kind[int | Mapping[str, int]]):
+    """A whole number, or the least and the most that it may be: `{min: 2, max: 8}`."""
+
+    count: Count
+
+    @property
+    def words(self) -> str:
+        return f"{self.count.words}, or a mapping with the keys {any_of(RANGE)}"
+
+    def schema(self) -> dict[str, Any]:
+        number = {name: value for name, value in self.count.schema().items() if name != "type"}
+        ends = dict.fromkeys(RANGE, self.count.schema())
+        inside = {"properties": ends, "additionalProperties": False, "required": list(RANGE)}
+        return {"type": ["integer", "object"], **number, **inside}
+
+    def problem(self, value: object) -> str | None:
+        return self.count.problem(value)
+
+    def found(self, section: Section, key: str, default: Any) -> Any:
+        if not isinstance(section.values.get(key), Mapping):
+            return super().found(section, key, default)
+        before, inside = len(section.faults), section.section(key, RANGE)
+        for end in RANGE:
+            if not inside.given(end):
+                inside.fault(end, self.count.missing)
+        least, most = (self.count.read(inside, end, default) for end in RANGE)
+        if len(section.faults) > before:
+            return default
+        if least > most:
+            section.fault(key, f"min is {least}, which is above max, {most}; min up to max is allowed")
+            return default
+        return least if least == most else {"min": least, "max": most}
+
+
+@dataclass(frozen=True)
+class ImageName(Kind[str | Mapping[str, str]]):
+    """The image of a job: a name (`pattern`, in words `allowed`), or which TensorFlow it is to have."""
+
+    pattern: str
+    allowed: str
+
+    @property
+    def words(self) -> str:
+        return f'{self.allowed}; or {{tensorflow: "VERSION"}}, as in {{tensorflow: "2.18"}}'
+
+    def schema(self) -> dict[str, Any]:
+        version = {"type": "string", "pattern": whole(tensorflow_releases.VERSION)}
+        by_version = {"properties": {"tensorflow": version}, "required": ["tensorflow"]}
+        more = {"additionalProperties": False}
+        return {"type": ["string", "object"], "pattern": whole(self.pattern), **by_version, **more}
+
+    def problem(self, value: object) -> str | None:
+        if not isinstance(value, Mapping):
+            return Text(self.pattern, self.words).problem(value)
+        if list(value) != ["tensorflow"]:
+            found = any_of(tuple(map(str, value))) or "none"
+            return f"found a mapping with the keys {found}; tensorflow alone is allowed"
+        version = value["tensorflow"]
+        if isinstance(version, int | float) and not isinstance(version, bool):
+            return (
+                f'found {shown(version)}; text is allowed: write it in quotes, as in {{tensorflow: "2.18"}}'
+            )
+        allowed = 'a version in quotes, as in {tensorflow: "2.18"}'
+        return Text(tensorflow_releases.VERSION, allowed).problem(version)
+
+
 @dataclass(frozen=True)
 class ProgressPattern(Kind[str]):
     """A regular expression by which hosts find in what a program prints how far it is."""
@@ -110,14 +182,18 @@ class ProgressPattern(Kind[str]):
 
 @dataclass(frozen=True, kw_only=True)
 class Uri(Kind[str]):
-    """An S3 URI of the yard's bucket, with the placeholder resolved."""
+    """An S3 URI of the yard's bucket, with the placeholder resolved, or of another; whether the yard may read that one
+    only the yard can say (references.py)."""
 
     folder: str
     ends: tuple[str, ...]
 
     @property
     def words(self) -> str:
-        return f"an S3 URI in the yard's bucket, {self.place} ending in {' or '.join(self.ends)}"
+        return (
+            f"an S3 URI in the yard's bucket, {self.place}, or in one of its data_buckets, s3://NAME/..., ending in "
+            f"{' or '.join(self.ends)}"
+        )
 
     @property
     def missing(self) -> str:
@@ -131,7 +207,9 @@ class Uri(Kind[str]):
         part = rf"(?!\.{{1,2}}(?:/|$))[^/\\{CONTROL}]+"
         ends = "|".join(re.escape(end) for end in self.ends)
         last = "" if self.ends == ("/",) else rf"[^/\\{CONTROL}]*(?:{ends})"
-        return {"type": "string", "pattern": whole(rf"s3://[^/]+/{self.folder}/(?:{part}/)*{last}|{HERE}")}
+        ours = rf"{PLACEHOLDER}/{self.folder}/(?:{part}/)*{last}"
+        other = rf"{data_buckets.BUCKET}/(?:{part}/){'+' if self.ends == ('/',) else '*'}{last}"
+        return {"type": "string", "pattern": whole(rf"s3://(?:{ours}|{other})|{HERE}")}
 
     def problem(self, value: object) -> str | None:
         if is_here(value):
@@ -149,13 +227,17 @@ class Uri(Kind[str]):
         problem = self._problem(bucket, path, section.bucket)
         if problem:
             section.fault(key, f"{shown(uri)} {problem}")
-        return default if problem else f"s3://{section.bucket}/{path}"
+        bucket = section.bucket if bucket == PLACEHOLDER else bucket
+        return default if problem else f"s3://{bucket}/{path}"
 
     def _problem(self, bucket: str, path: str, ours: str) -> str | None:
         folder = f"{self.folder}/"
         if bucket not in (PLACEHOLDER, ours):
-            return f"is in another bucket; hosts read only s3://{ours}/{folder} ({self.place})"
-        if not path.startswith(folder) or (path == folder and self.ends != ("/",)):
+            if not re.fullmatch(data_buckets.BUCKET, bucket, re.ASCII):
+                return f"names no bucket that there can be; the yard's is {self.place}"
+            if not path:
+                return "names a whole bucket; name a folder or an object of it"
+        elif not path.startswith(folder) or (path == folder and self.ends != ("/",)):
             return f"is not under {folder}; hosts read only {self.place} here"
         if not _is_plain_key(path):
             return "has an empty, . or .. part, a backslash or a control character in its path"

@@ -52,7 +52,12 @@ def to_json(value: Any) -> Any:
 
 def from_json(noun: type[Noun], data: Mapping[str, Any]) -> Noun:
     """The noun that `to_json` wrote; keys it does not know are ignored, missing ones take its defaults."""
-    return noun(**{name: read(data[key]) for name, key, read in _readers(cast(type, noun)) if key in data})
+    given: dict[str, Any] = {}
+    for name, key, plain, read in _readers(cast(type, noun)):
+        if key in data:
+            value = data[key]
+            given[name] = value if type(value) is plain else read(value)
+    return noun(**given)
 
 
 def faults(noun: type, data: object) -> list[str]:
@@ -156,9 +161,16 @@ def _writer(kind: type) -> Callable[[Any], Any]:
 
 
 @cache
-def _readers(noun: type) -> tuple[tuple[str, str, Callable[[Any], Any]], ...]:
-    """Of each field its name, the key it travels under and how its value is read."""
-    return tuple((each.name, each.key, _reader(each.hint)) for each in keys(noun))
+def _readers(noun: type) -> tuple[tuple[str, str, type | None, Callable[[Any], Any]], ...]:
+    """Of each field its name, the key it travels under, the type of values that are what they say (most are), and how
+    others are read."""
+    return tuple((each.name, each.key, _plain(each.hint), _reader(each.hint)) for each in keys(noun))
+
+
+def _plain(hint: Any) -> type | None:
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        hint = _the_one(typing.get_args(hint))
+    return hint if hint in PLAIN else None
 
 
 @cache

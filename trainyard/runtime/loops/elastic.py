@@ -18,7 +18,7 @@ import tensorflow as tf
 from trainyard.runtime.checkpoints import Checkpoints
 from trainyard.runtime.data import Examples
 from trainyard.runtime.environment import Environment
-from trainyard.runtime.loops.feeding import distributed, steps_per_epoch
+from trainyard.runtime.loops.feeding import HELD, distributed, steps_per_epoch
 from trainyard.runtime.metrics import History, Reporter
 from trainyard.runtime.models import state_of, trained
 from trainyard.runtime.plan import Plan, Resumed, Trained
@@ -91,6 +91,7 @@ class Elastic:
                 epochs=self._plan.epochs,
             )
         )
+        HELD.append(batches)
         while step < steps:
             facts = self._one_step(next(batches))
             step += 1

@@ -9,6 +9,9 @@ from trainyard.runtime.environment import Environment
 from trainyard.runtime.processes.cluster import Cluster
 
 ENDLESS = 2**31
+HELD: list[Any] = []
+"""Iterators over distributed data, which nobody lets go of: a strategy's devices have pipelines of their own, which
+TensorFlow tunes, and whoever lets go of one may wait for the thread that does (data.py, `_untuned`)."""
 
 
 def steps_per_epoch(

@@ -1,0 +1,143 @@
+"""What patrol writes down, in the yard's one table: its passes, its verdicts, the month's money; and runs in bulk."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from lambdas.aws.dynamodb.ledger import OPEN, PRICES, Table, packed, unpack
+from lambdas.core.capacity.prices import PriceList
+from lambdas.core.patrol.budget import Money
+from lambdas.core.run import records
+from lambdas.core.run.records import RunRow
+from trainyard.core.model.errors import Infrastructure
+from trainyard.core.values import wire
+from trainyard.core.values.lazy import dataclass
+
+PATROL = "patrol"
+KEPT = timedelta(days=90)
+MOST_KEYS = 100
+MOST_ROUNDS = 5
+MOST_VERDICTS = 500
+"""In one row: an item of DynamoDB holds 400 KB."""
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run that was admitted and that nobody has concluded."""
+
+    run: str
+    kind: str
+    execution_arn: str
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the passes before have left: None where nobody has counted the month, or asked for the price list."""
+
+    money: Money | None
+    prices: PriceList | None
+
+
+class Throttled(Infrastructure):
+    """AWS answers less than was asked, again and again: the next patrol asks anew."""
+
+
+class Logbook(Table):
+    def begin(self, now: datetime, *, apart: timedelta) -> bool:
+        """Whether this patrol may go on: no other has begun within the time that lies between two."""
+        return self._put_if(
+            "attribute_not_exists(pk) OR #at < :soon",
+            {"pk": PATROL, "sk": "pass", "at": wire.stamp(now)},
+            soon=wire.stamp(now - apart),
+        )
+
+    def money(self) -> Money | None:
+        row = self._get(PATROL, "money")
+        return wire.from_json(Money, row) if row else None
+
+    def known(self) -> Known:
+        """One call."""
+        rows = {row["sk"]: row for row in self._batch([(PATROL, "money"), PRICES])}
+        money, prices = rows.get("money"), rows.get("prices")
+        return Known(
+            wire.from_json(Money, money) if money else None,
+            wire.from_json(PriceList, prices) if prices else None,
+        )
+
+    def keep(self, prices: PriceList) -> None:
+        """For everybody who asks for the region's prices until the next time."""
+        key = dict(zip(("pk", "sk"), PRICES, strict=True))
+        self.dynamodb.put_item(TableName=self.table, Item=packed(key | wire.to_json(prices)))
+
+    def count(self, money: Money, before: Money | None) -> bool:
+        """Whether the count is written: nobody else has counted since `before`."""
+        row = {"pk": PATROL, "sk": "money", **wire.to_json(money)}
+        if before is None:
+            return self._put_if("attribute_not_exists(pk)", row)
+        return self._put_if("#at = :before", row, before=wire.stamp(before.at))
+
+    def once(self, what: str, now: datetime) -> bool:
+        """Whether this is the first time that anybody asks: for what is said once alone."""
+        row = {"pk": PATROL, "sk": f"once#{what}", "at": wire.stamp(now), "expires": _expires(now)}
+        return self._put_if("attribute_not_exists(pk)", row)
+
+    def write(self, verdicts: Sequence[Mapping[str, Any]], now: datetime) -> None:
+        """The verdicts that changed or were acted on in this pass; up to 500 in a row."""
+        for number, first in enumerate(range(0, len(verdicts), MOST_VERDICTS)):
+            row = {
+                "pk": f"{PATROL}#{now:%Y-%m-%d}",
+                "sk": f"{wire.stamp(now)}#{number:03d}",
+                "verdicts": verdicts[first : first + MOST_VERDICTS],
+                "expires": _expires(now),
+            }
+            self.dynamodb.put_item(TableName=self.table, Item=packed(row))
+
+    def day(self, day: datetime) -> list[dict[str, Any]]:
+        """Every verdict of that day, in order."""
+        rows = self._query("pk = :day", {"day": f"{PATROL}#{day:%Y-%m-%d}"})
+        return [verdict for row in rows for verdict in row["verdicts"]]
+
+    def open_runs(self) -> list[OpenRun]:
+        """Every run that nobody has concluded yet: one call for thousands."""
+        rows = self._query("pk = :open", {"open": OPEN})
+        return [OpenRun(str(row["sk"]), str(row["kind"]), str(row["execution_arn"])) for row in rows]
+
+    def runs(self, names: Iterable[str]) -> dict[str, RunRow]:
+        """The rows of these runs, as far as the ledger has them: a call for each hundred."""
+        found = {}
+        for row in self._batch((f"run#{name}", "run") for name in sorted(set(names))):
+            known = records.of_rows(str(row["pk"]).removeprefix("run#"), [row])
+            if known:
+                found[known.run.run] = known.run
+        return found
+
+    def awaited(self, attempts: Mapping[str, int], wait: str) -> dict[str, str]:
+        """The image that each of these runs waits for in that attempt, where it has asked for one."""
+        keys = ((f"run#{run}", f"wait#{attempt:04d}#{wait}") for run, attempt in sorted(attempts.items()))
+        return {
+            str(row["pk"]).removeprefix("run#"): str(row["image"])
+            for row in self._batch(keys)
+            if row.get("image")
+        }
+
+    def _batch(self, keys: Iterable[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+        asked = [{"pk": {"S": pk}, "sk": {"S": sk}} for pk, sk in keys]
+        for first in range(0, len(asked), MOST_KEYS):
+            wanted = asked[first : first + MOST_KEYS]
+            for _ in range(MOST_ROUNDS):
+                answer = self.dynamodb.batch_get_item(
+                    RequestItems={self.table: {"Keys": wanted, "ConsistentRead": True}}
+                )
+                yield from (unpack(item) for item in answer["Responses"].get(self.table, []))
+                wanted = answer.get("UnprocessedKeys", {}).get(self.table, {}).get("Keys", [])
+                if not wanted:
+                    break
+            else:
+                raise Throttled(f"DynamoDB has not read {len(wanted)} rows in {MOST_ROUNDS} calls")
+
+    def _put_if(self, condition: str, row: Mapping[str, Any], **values: str) -> bool:
+        return self._only_if(condition, "Put", values, Item=packed(row))
+
+
+def _expires(now: datetime) -> int:
+    return int((now + KEPT).timestamp())

@@ -1,0 +1,108 @@
+"""Dev hosts: who has which name, and who is refused one."""
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+from trainyard.core.model import dev
+from trainyard.core.model.images.image import Image
+from trainyard.core.values.lazy import dataclass
+
+PATIENCE = timedelta(minutes=2)
+"""Until an execution that was asked for is in the ledger."""
+MOST_OF_ID = 80
+MOST_CHARACTERS = 4_096
+"""Of what somebody asks for."""
+DEFAULT_TYPES = ("g4dn.xlarge", "g6.xlarge", "g5.xlarge")
+"""One small GPU."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevRow:
+    """Who has the name of a dev host: `run` is the launch that may bring it up, `asked` what for, as JSON."""
+
+    name: str
+    owner: str
+    run: str
+    asked: str
+    at: datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class NameFacts:
+    """What there is of a name: its row, whether the launch of that row goes on (None: the ledger does not know it yet,
+    or never will), the hosts, as `i-... (stopped)`, and whether there are images."""
+
+    row: DevRow | None
+    goes_on: bool | None
+    hosts: tuple[str, ...]
+    images: bool
+
+    @property
+    def left(self) -> bool:
+        """Whether anything is left of it that costs money."""
+        return bool(self.hosts or self.images or self.goes_on)
+
+
+@dataclass(frozen=True)
+class Take:
+    """The name is given to whoever asks."""
+
+    kind: ClassVar[str] = "take"
+
+
+@dataclass(frozen=True)
+class Refuse:
+    kind: ClassVar[str] = "refuse"
+    reason: str
+
+
+def take(name: str, run: str, by: str, facts: NameFacts, now: datetime) -> Take | Refuse:
+    """Whether the name is that person's from now on, for a host that this run launches. Asked again, the same."""
+    row = facts.row
+    if not dev.can_own(by):
+        return Refuse(
+            f"{by} can own no dev host: EC2's tags cannot hold that name, and policies would take somebody else for "
+            "you; letters, digits and + = . @ - _ are allowed"
+        )
+    if row and row.run == run:
+        return Take() if row.owner == by else Refuse(_of(row))
+    if row and row.owner != by and (facts.left or _is_young(row, facts, now)):
+        return Refuse(_of(row))
+    if facts.hosts:
+        return Refuse(f"the dev host {name} is there already: {', '.join(facts.hosts)}")
+    if row and (facts.goes_on or _is_young(row, facts, now)):
+        return Refuse(f"the dev host {name} is being launched already, by {row.run}")
+    return Take()
+
+
+def _is_young(row: DevRow, facts: NameFacts, now: datetime) -> bool:
+    """Its launch may not have begun yet."""
+    return facts.goes_on is None and now - row.at < PATIENCE
+
+
+def _of(row: DevRow) -> str:
+    return f"the name {row.name} is taken: that dev host is {row.owner}'s; take another name"
+
+
+def asked(given: Mapping[str, Any]) -> str | None:
+    """What a row keeps of it; None where that is more than anybody asks for."""
+    text = json.dumps(given, sort_keys=True)
+    return text if len(text) <= MOST_CHARACTERS else None
+
+
+def is_named(name: str, run: str) -> bool:
+    """Whether these are a name of a dev host and the id of a run about it."""
+    return bool(
+        re.fullmatch(dev.NAME, name)
+        and re.fullmatch(rf"{re.escape(dev.family(name))}-[A-Za-z0-9_-]+", run)
+        and len(run) <= MOST_OF_ID
+    )
+
+
+def own_image(name: str, owner: str, images: Collection[Image]) -> Image | None:
+    """The newest image of this dev host, in whatever state."""
+    mine = [image for image in images if dev.is_of(image.tags, name, owner)]
+    return max(mine, key=lambda image: (image.created, image.id), default=None)

@@ -1,0 +1,290 @@
+"""summary.json: what a person wants to know about a run when it is over."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+from lambdas.core.capacity.cost import BilledHost, bill, disk, dollars_of
+from lambdas.core.run.conclusion.steps import resumed_at, walk
+from lambdas.core.run.outcome import Conclusion, Ending
+from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
+from trainyard.core.values import wire
+from trainyard.core.values.lazy import dataclass
+
+LONG_METRICS = ("history", "samples")
+"""What of metrics.json a summary leaves out."""
+OF_AN_ATTEMPT = (
+    "attempt", "pool", "hosts", "launched", "gang_ready", "started", "ended", "ending", "reason",
+)  # fmt: skip
+"""The rest of the ledger's row the summary says under `resume`."""
+PLACES = {
+    "model": "model/",
+    "metrics": "metrics.json",
+    "checkpoints": "checkpoints/",
+    "tensorboard": "tensorboard/",
+    "notebook": "notebook/",
+    "plan": "plan.json",
+    "attempts": "attempts/",
+}
+LOG = re.compile(r"attempts/(?P<attempt>\d+)/logs/(?P<host>[^/]+)/")
+"""A host's log in an attempt: the folder of its chunks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFacts:
+    """A run that is over. `records` is None for a run that Admit could not even write. `warnings`: what went wrong
+    beside it."""
+
+    run: str
+    bucket: str
+    records: Records | None
+    conclusion: Conclusion
+    now: datetime
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def row(self) -> RunRow | None:
+        return self.records.run if self.records else None
+
+    @property
+    def attempts(self) -> tuple[AttemptRow, ...]:
+        """In their order."""
+        return tuple(row for _, row in sorted(self.records.attempts.items())) if self.records else ()
+
+    @property
+    def hosts(self) -> tuple[HostRow, ...]:
+        return tuple(self.records.hosts.values()) if self.records else ()
+
+    @property
+    def all_warnings(self) -> tuple[str, ...]:
+        """Also those that the run was admitted with, and that its bill is too small."""
+        admitted = self.row.warnings if self.row else ()
+        return tuple(dict.fromkeys((*admitted, *self.warnings, *self._unbilled)))
+
+    @property
+    def _unbilled(self) -> Iterator[str]:
+        """The host of a snapshot is another run's, which has the bill."""
+        named = {host for attempt in self.attempts for host in attempt.hosts}
+        lost = sorted(named - {host.instance for host in self.hosts})
+        if lost and self.row and self.row.kind != "snapshot":
+            yield f"The cost lacks {', '.join(lost)}: their rows are not in the ledger any more"
+
+    @property
+    def folder(self) -> str:
+        return f"s3://{self.bucket}/runs/{self.run}/"
+
+
+def head(facts: RunFacts) -> dict[str, Any]:
+    """What the summary of any run says."""
+    row, how = facts.row, facts.conclusion
+    created = row.created if row else facts.now
+    return {
+        "run": facts.run,
+        "outcome": how.outcome.value,
+        "reason": how.reason,
+        "error": how.error,
+        "created": wire.stamp(created),
+        "ended": wire.stamp(facts.now),
+        "seconds": _seconds(created, facts.now),
+        "execution_arn": row.execution_arn if row else None,
+    }
+
+
+def summarise(
+    facts: RunFacts, *, objects: Collection[str], metrics: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The content of summary.json. Its keys are part of docs/contracts/bucket.md. `objects` are the keys that the run
+    left in the bucket; `metrics` is metrics.json."""
+    row, hosts, metrics = facts.row, sorted(facts.hosts, key=lambda host: host.launched), metrics or {}
+    steps = _steps(facts, metrics)
+    return head(facts) | {
+        "job": row.job.name if row and row.job else None,
+        "job_key": row.job_key if row else None,
+        "submitter": row.submitter if row else None,
+        "requester": row.requester if row else None,
+        "labels": dict(row.labels) if row else {},
+        "warnings": list(facts.all_warnings),
+        "restarts": max(0, len(facts.attempts) - 1),
+        "attempts": attempts(facts, reached=steps["done"]),
+        "sizes": sizes(facts.attempts),
+        "steps": steps,
+        "metrics": {key: value for key, value in metrics.items() if key not in LONG_METRICS},
+        "resume": resume(facts.attempts),
+        "cost": _cost(facts, hosts),
+        "pool": _pool(facts, hosts),
+        "hosts": [_host(host, facts.now) for host in hosts],
+        "image": (row.image or None) if row else None,
+        "where": places(facts, objects),
+    }
+
+
+def resume(ordered: Sequence[AttemptRow]) -> dict[str, Any]:
+    """The proof of resume: where each restart went on, how many steps were trained twice for that, and whether the
+    checkpoints were found whole (None where there was none to find, or a program did not say)."""
+    restarts = [attempt for attempt in ordered[1:] if attempt.started]
+    restored = [attempt for attempt in restarts if attempt.resumed or attempt.from_step]
+    verified = [attempt.resumed.get("verified") if attempt.resumed else None for attempt in restored]
+    return {
+        "attempts": len(ordered),
+        "resumed_at": [resumed_at(attempt) for attempt in restarts],
+        "steps_lost": walk(ordered).lost,
+        "verified": False if False in verified else True if verified and None not in verified else None,
+        "restores": [dict(attempt.resumed) for attempt in restarts if attempt.resumed],
+    }
+
+
+def sizes(ordered: Sequence[AttemptRow]) -> list[dict[str, Any]]:
+    """How many hosts it had, from when on, and why: one entry for each change."""
+    found: list[dict[str, Any]] = []
+    for before, each in zip([None, *ordered], ordered, strict=False):
+        if not found or found[-1]["hosts"] != len(each.hosts):
+            why = (before.reason if before else None) or "what there was at the start"
+            change = {"attempt": each.attempt, "at": wire.stamp(each.launched), "hosts": len(each.hosts)}
+            found.append(change | {"reason": why})
+    return found
+
+
+def notice(summary: Mapping[str, Any]) -> tuple[str, str]:
+    """Subject (at most 100 characters of ASCII, as SNS asks) and text of the notification."""
+    subject = f"Trainyard: {summary['run']} {summary['outcome']}".encode("ascii", "replace").decode()[:100]
+    cost, steps = summary["cost"], summary["steps"]
+    on_demand, whose = _money(cost["on_demand_dollars"]), f"; {cost['prices']}" if cost["prices"] else ""
+    lines = [
+        f"{summary['run']} {summary['outcome']} after {_span(summary['seconds'])}.",
+        f"Reason: {summary['reason']}",
+        *([f"Asked for by: {summary['submitter']}."] if summary["submitter"] else []),
+        *(f"Warning: {warning}" for warning in summary["warnings"]),
+        *(
+            f"From {size['at']} on {size['hosts']} hosts: {size['reason']}."
+            for size in (summary["sizes"] if len(summary["sizes"]) > 1 else ())
+        ),
+        f"Attempts: {len(summary['attempts'])}. {_steps_in_words(steps, summary['resume'])}.",
+        f"Cost: {_money(cost['dollars'])} for {cost['hours']:.3f} host hours, on demand {on_demand}{whose}.",
+        *_pool_in_words(summary.get("pool") or {}),
+        *(f"{what}: {uri}" for what, uri in summary["where"].items()),
+    ]
+    return subject, "\n".join(lines) + "\n"
+
+
+def _steps_in_words(steps: Mapping[str, Any], proof: Mapping[str, Any]) -> str:
+    done = f"Steps: {steps['done']} of {steps['planned']}"
+    if not proof["resumed_at"]:
+        return done
+    resumed = ", ".join(str(step) for step in proof["resumed_at"])
+    lost = proof["steps_lost"]
+    if lost is None:
+        return f"{done}; steps lost: unknown, since the program reports none"
+    return f"{done}, resumed at step {resumed}; steps lost: {lost}"
+
+
+def _pool_in_words(pool: Mapping[str, Any]) -> Iterator[str]:
+    if kept := pool.get("kept"):
+        yield (
+            f"Kept for the next run: {', '.join(kept)}, for {pool['minutes']:g} minutes and "
+            f"{_money(pool['most_dollars'])} at most."
+        )
+
+
+def places(facts: RunFacts, objects: Collection[str], below: Mapping[str, str] = PLACES) -> dict[str, str]:
+    """Where things are: s3 URIs by what they are, only those that exist."""
+    folder = f"runs/{facts.run}/"
+    found = {"folder": facts.folder}
+    for what, name in below.items():
+        if any(key.startswith(f"{folder}{name}") for key in objects):
+            found[what] = f"{facts.folder}{name}"
+    last_log = _last_log(key.removeprefix(folder) for key in objects)
+    if last_log:
+        found["last_log"] = f"{facts.folder}{last_log}"
+    return found
+
+
+def _last_log(names: Iterable[str]) -> str:
+    """The chief's log of the last attempt, or what comes nearest; empty where there is none."""
+    logs = filter(None, map(LOG.match, sorted(names)))
+    last = max(logs, key=lambda log: (int(log["attempt"]), log["host"].startswith("chief-")), default=None)
+    return last[0] if last else ""
+
+
+def attempts(facts: RunFacts, *, reached: int | None = None) -> list[dict[str, Any]]:
+    """Each attempt with where it began and how far it got: at least to where the next one resumed, if it came so far;
+    the last one, if it finished, to the step that was `reached`."""
+    last = reached if facts.attempts and facts.attempts[-1].ending is Ending.FINISHED else None
+    following = [*(each.from_step for each in facts.attempts[1:]), last]
+    rows = []
+    for each, at_least in zip(facts.attempts, following, strict=False):
+        row = {key: wire.to_json(getattr(each, key)) for key in OF_AN_ATTEMPT}
+        row["from_step"] = each.from_step or 0
+        told = (each.reached, at_least if at_least and at_least >= row["from_step"] else None)
+        row["to_step"] = max((step for step in told if step is not None), default=None)
+        row["seconds"] = _seconds(each.launched, each.ended or facts.now)
+        rows.append(row)
+    return rows
+
+
+def _steps(facts: RunFacts, metrics: Mapping[str, Any]) -> dict[str, int | None]:
+    """Steps done and planned: what the program wrote last, else what the hosts have told."""
+    progress = (facts.row.progress if facts.row else None) or {}
+    done, planned = metrics.get("step"), metrics.get("steps")
+    return {
+        "done": walk(facts.attempts).done if done is None else done,
+        "planned": progress.get("steps") if planned is None else planned,
+    }
+
+
+def _cost(facts: RunFacts, hosts: Iterable[HostRow]) -> dict[str, Any]:
+    """Dollars and hours, by market, beside what the same hours cost on demand; and whose prices those are."""
+    total, plan = bill(hosts, now=facts.now), facts.records.plan if facts.records else None
+    percent = None
+    if total.saved_dollars is not None and total.on_demand_dollars:
+        percent = round(100 * total.saved_dollars / total.on_demand_dollars, 1)
+    return {
+        "dollars": total.dollars,
+        "hours": total.hours,
+        "by_market": {
+            market: {"dollars": dollars, "hours": total.hours_by_market[market]}
+            for market, dollars in total.dollars_by_market.items()
+        },
+        "on_demand_dollars": total.on_demand_dollars,
+        "saved_dollars": total.saved_dollars,
+        "saved_percent": percent,
+        "prices": (plan.prices or None) if plan else None,
+        "counts": "instance hours and their root disks with their initialization, not storage, requests or transfer",
+    }
+
+
+def _pool(facts: RunFacts, hosts: Iterable[HostRow]) -> dict[str, Any]:
+    """Which of its hosts wait for another run, and what that may cost, which is not among its cost yet: whoever takes
+    them, or ends them, adds it to the run's row. And which hosts were there from an earlier run's."""
+    job = facts.row.job if facts.row else None
+    kept = [host for host in hosts if host.pooled]
+    hours = job.pool.minutes / 60 if job else 0.0
+    hourly = sum(host.price + disk(host.disk_gib, host.gib_month) for host in kept)
+    return {
+        "kept": [host.instance for host in kept],
+        "minutes": job.pool.minutes if job and kept else None,
+        "most_dollars": round(hours * hourly, 5),
+        "taken": [host.instance for host in hosts if host.taken],
+    }
+
+
+def _host(host: HostRow, now: datetime) -> dict[str, Any]:
+    row = {each.name: wire.to_json(getattr(host, each.name)) for each in fields(BilledHost)}
+    return row | {"seconds": _seconds(host.launched, host.ended or now), "dollars": dollars_of(host, now=now)}
+
+
+def _seconds(begin: datetime, end: datetime) -> float:
+    return round(max(0.0, (end - begin).total_seconds()), 3)
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return " ".join(
+        part for part in (f"{hours} h" * (hours > 0), f"{minutes} min" * (minutes > 0), f"{rest} s") if part
+    )
+
+
+def _money(dollars: float | None) -> str:
+    return "unknown" if dollars is None else f"${dollars:.4f}"

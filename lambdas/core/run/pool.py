@@ -1,0 +1,166 @@
+"""The pool: hosts of runs that have ended well, wiped, that wait for a run which asks for just such ones. Pure.
+
+A host is in the pool by its row, which Release writes, and by its tag, `<until> <run>`, which counts while the host has
+that run's tag (core/model/yard/warm.py). It may be taken once it has said that it is wiped. Whoever takes it takes the
+row away, in the one transaction that makes it a host of the other run: so it is in one place or the other, and never
+two runs have it. The tag is its lease: when that is over it is an orphan to patrol, whatever has become of the row.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from lambdas.core.capacity import cost
+from lambdas.core.capacity.plan import Offer, Plan
+from lambdas.core.patrol import hold
+from lambdas.core.run.outcome import Ending
+from lambdas.core.run.records import HostRow, Records
+from trainyard.core.model.gang import Gang, missing
+from trainyard.core.model.instance_types import Market
+from trainyard.core.model.job import Job
+from trainyard.core.model.yard import policy, warm
+from trainyard.core.values.lazy import dataclass
+
+TO_WIPE = timedelta(minutes=5)
+"""What a host gets from its release until it says that nothing of its run is left."""
+RETAGGED = (
+    "trainyard:run", "trainyard:attempt", "trainyard:gang", "trainyard:gpus", "trainyard:lease", "trainyard:after",
+    "trainyard:price", "trainyard:disk", "trainyard:submitter", "Name", *policy.tag_keys(),
+)  # fmt: skip
+"""What tells a host from the pool whose it is now. No job may have a pool and a policy: none has one that its next run
+has not."""
+ENOUGH = timedelta(minutes=2)
+"""A host whose time in the pool is over sooner is not taken: patrol looks once a minute."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmHost:
+    """A host in the pool. `run` has kept it, at `since`, and pays for it; it stays for `minutes` from when it is wiped,
+    `ready`, and `until` then at the latest."""
+
+    instance: str
+    run: str
+    type: str
+    zone: str
+    market: Market
+    image: str
+    price: float
+    disk_gib: int
+    gib_month: float
+    since: datetime
+    until: datetime
+    minutes: float
+    on_demand_price: float | None = None
+    ready: datetime | None = None
+
+    @property
+    def tag(self) -> str:
+        """The value of its tag."""
+        return warm.tag_of(self.run, self.until)
+
+    def wiped(self, now: datetime) -> tuple[datetime, datetime]:
+        """When it was ready, and until when it stays: the first word of it counts."""
+        ready = self.ready or now
+        return ready, self.until if self.ready else now + timedelta(minutes=self.minutes)
+
+    def dollars(self, at: datetime) -> float:
+        """What it has cost in the pool."""
+        hours = max(0.0, (at - self.since).total_seconds()) / 3600
+        return round(hours * (self.price + cost.disk(self.disk_gib, self.gib_month)), 5)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A gang from the pool: the plan's offer that it is of, and its hosts."""
+
+    offer: int
+    hosts: tuple[WarmHost, ...]
+
+
+def keeps_hosts(records: Records) -> bool:
+    """Whether the run keeps hosts for others: its job asks for that, its training has ended well, and nobody has
+    stopped it."""
+    run, row = records.run, records.attempts.get(records.run.attempt)
+    asked = run.kind == "train" and run.job is not None and run.job.pool.keep > 0
+    well = row is not None and row.ending is Ending.FINISHED
+    return asked and well and not run.stopping and not run.cut_short
+
+
+def most_dollars(plan: Plan, job: Job) -> float | None:
+    """What hosts of the job may cost in the pool, were they of the plan's first offer; None where none wait."""
+    if not (job.pool.keep and plan.offers):
+        return None
+    hourly = plan.offers[0].price + cost.disk(plan.disk_gib, plan.gib_month)
+    return round(job.pool.keep * hourly * job.pool.minutes / 60, 5)
+
+
+def is_held(tags: Mapping[str, str], now: datetime) -> bool:
+    """Whether somebody wants the host left alone: then no run gets it."""
+    until = hold.held(tags)
+    return until is not None and until > now
+
+
+def chosen(
+    records: Records, running: Iterable[str], waiting: Iterable[WarmHost], *, most: int, now: datetime
+) -> tuple[WarmHost, ...]:
+    """The hosts of the run that go into the pool, first those that an earlier call has put there. `running` are its
+    hosts that run, `waiting` all that are in the pool, of which there are `most`."""
+    job, plan = records.run.job, records.plan
+    if not keeps_hosts(records) or job is None or plan is None:
+        return ()
+    here, waiting = set(running), tuple(waiting)
+    mine = tuple(host for host in waiting if host.run == records.run.run)
+    there = {host.instance for host in mine}
+    room = min(job.pool.keep, most - (len(waiting) - len(mine))) - len(mine)
+    fit = [
+        host
+        for host in records.members(records.run.attempt)
+        if host.gang is Gang.MAIN and host.stays and host.instance in here and host.instance not in there
+    ]
+    more = tuple(_warm(records.run.run, host, plan, job.pool.minutes, now) for host in fit[: max(0, room)])
+    return (*(host for host in mine if host.instance in here), *more)
+
+
+def to_take(waiting: Iterable[WarmHost], plan: Plan, job: Job, now: datetime) -> Taken | None:
+    """The whole gang of a job in the pool, of the first offer of which there is one: one type, zone and market, of the
+    plan's image and disk. None where there is none."""
+    if job.cpu_gang:
+        return None
+    fit = sorted(
+        (
+            host
+            for host in waiting
+            if host.ready
+            and host.until - now >= ENOUGH
+            and (host.image, host.disk_gib) == (plan.image, plan.disk_gib)
+        ),
+        key=lambda host: (host.until, host.instance),
+        reverse=True,
+    )
+    for number, offer in enumerate(plan.offers):
+        most, least = missing(offer.fitting(job), Gang.MAIN, ())
+        gang = [host for host in fit if _is_of(host, offer)][:most]
+        if gang and len(gang) >= least:
+            return Taken(number, tuple(gang))
+    return None
+
+
+def _is_of(host: WarmHost, offer: Offer) -> bool:
+    return (host.type, host.zone, host.market) == (offer.type, offer.zone, offer.market)
+
+
+def _warm(run: str, host: HostRow, plan: Plan, minutes: float, now: datetime) -> WarmHost:
+    return WarmHost(
+        instance=host.instance,
+        run=run,
+        type=host.type,
+        zone=host.zone,
+        market=host.market,
+        image=plan.image,
+        price=host.price,
+        on_demand_price=host.on_demand_price,
+        disk_gib=host.disk_gib,
+        gib_month=host.gib_month,
+        since=now,
+        until=now + TO_WIPE,
+        minutes=minutes,
+    )

@@ -1,0 +1,89 @@
+"""What people want of dev hosts: one brought up, or made an image. The row that says whose a name is, is written here;
+then the execution begins. One that is refused begins too, and says why: whoever asked waits for it."""
+
+from datetime import datetime
+
+from lambdas.aws import states
+from lambdas.aws.dynamodb.ledger import Ledger, dev_imaging_row
+from lambdas.aws.ec2 import images, instances
+from lambdas.aws.ec2.instances import Instance
+from lambdas.core.edges.events import DevAsked
+from lambdas.core.images import dev as names
+from lambdas.core.images.dev import DevRow, NameFacts, Refuse, Take
+from lambdas.settings import SignalSettings
+from trainyard.core.model import dev
+from trainyard.core.model.errors import ServiceUnavailable
+from trainyard.core.values.lazy import dataclass
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What somebody, as IAM knows them, wants of a dev host, and the instances of that name as they were `now`."""
+
+    yard: SignalSettings
+    ledger: Ledger
+    asked: DevAsked
+    by: str
+    hosts: tuple[Instance, ...]
+    now: datetime
+
+
+def handle(yard: SignalSettings, ledger: Ledger, asked: DevAsked, by: str, now: datetime) -> str:
+    """Do what that person asks for; what came of it, for the log."""
+    if not names.is_named(asked.name, asked.run):
+        return f"no name of a dev host, or no run of one: {asked.name!r:.50}, {asked.run!r:.90}"
+    if ledger.run(asked.run):
+        return "it was asked for before"
+    wish = Wish(yard, ledger, asked, by, instances.of_dev(yard.yard, asked.name), now)
+    match asked.want:
+        case dev.UP:
+            return _bring_up(wish)
+        case dev.IMAGE:
+            return _image(wish)
+        case _:
+            return f"a wish nobody knows: {asked.want!r:.50}"
+
+
+def _bring_up(wish: Wish) -> str:
+    asked, by, machine = wish.asked, wish.by, wish.yard.launch_state_machine_arn
+    row, wanted = wish.ledger.dev(asked.name), names.asked(asked.asked)
+    if wanted is None:
+        return "it asks for more than a launch can be asked for"
+    match names.take(asked.name, asked.run, by, _facts(wish, row), wish.now):
+        case Refuse(reason=reason):
+            states.start(machine, asked.run, {"refused": reason})
+            return reason
+        case Take():
+            mine = DevRow(name=asked.name, owner=by, run=asked.run, asked=wanted, at=wish.now)
+            if not wish.ledger.take_dev_name(mine, row):
+                raise ServiceUnavailable(
+                    f"somebody else has asked for the dev host {asked.name} meanwhile: looked at again"
+                )
+            states.start(machine, asked.run, {"dev": asked.name})
+            return f"{asked.run} brings it up"
+
+
+def _facts(wish: Wish, row: DevRow | None) -> NameFacts:
+    before = wish.ledger.run(row.run) if row else None
+    others = row is not None and row.owner != wish.by
+    return NameFacts(
+        row=row,
+        goes_on=before.ended is None if before else None,
+        hosts=tuple(f"{host.id} ({host.state})" for host in wish.hosts),
+        images=others and bool(images.of_dev(wish.yard.yard, wish.asked.name)),
+    )
+
+
+def _image(wish: Wish) -> str:
+    """Of the newest host of that name: then it ends."""
+    asked, by, machine = wish.asked, wish.by, wish.yard.snapshot_state_machine_arn
+    mine = [host for host in wish.hosts if dev.is_of(host.tags, asked.name, by)]
+    if not mine:
+        reason = f"you have no dev host {asked.name} that could become an image"
+        states.start(machine, asked.run, {"refused": reason})
+        return f"{by}: {reason}"
+    host = max(mine, key=lambda each: each.launched)
+    wish.ledger.write(dev_imaging_row(asked.run, host.id, wish.now))
+    quiesce = "stop" if host.market.can_stop else "pause"
+    states.start(machine, asked.run, {"instance": host.id, "quiesce": quiesce, "then": "terminate"})
+    return f"{host.id} becomes an image by {asked.run}"

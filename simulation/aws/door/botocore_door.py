@@ -1,0 +1,271 @@
+"""botocore's clients, unchanged down to HTTP: what they would send goes to the gateway of the current world.
+
+Parameters are taken as botocore has validated and completed them; the answer is written in the service's own protocol
+(XML by moto's serializers), so that botocore reads it with its own parser, errors and all, and tries again as it would
+on AWS. Requests are not signed: nobody here would check it.
+
+Most requests go well, and then HTTP changes nothing: these take a short way, from validated parameters to the answer as
+botocore would have parsed it, past its endpoints, serializers and headers. What listens to parameters and answers (the
+product's, and botocore's own) hears of them as ever. A test holds that both ways make the same world.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import io
+import json
+import random
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import botocore
+import botocore.endpoint
+import botocore.retries.quota
+import botocore.useragent
+from botocore import xform_name
+from botocore.awsrequest import AWSResponse
+from botocore.client import BaseClient
+from botocore.exceptions import ConnectionClosedError, EndpointConnectionError
+from botocore.hooks import first_non_none_response
+from botocore.regions import EndpointRulesetResolver
+from botocore.validate import ParamValidator
+from moto.core.serialize import get_serializer_class
+from moto.core.utils import get_service_model
+
+from lambdas.aws import clients
+from simulation.aws.door.api import REGION, ServiceError
+from simulation.aws.door.gateway import Broken, Unreachable
+from simulation.aws.door.shapes import fits
+
+Send = Callable[[str, str, Mapping[str, Any], int], dict[str, Any]]
+"""(service, operation, request, number of the try) -> answer; raises ServiceError or Broken."""
+
+
+JSON = {"Content-Type": "application/x-amz-json-1.1"}
+Short = Callable[[str, str, Mapping[str, Any]], dict[str, Any] | None]
+"""(service, operation, request) -> answer, or None where the request must be sent. Raises ServiceError for what
+botocore would not try again."""
+Call = Callable[[BaseClient, str, dict[str, Any]], Any]
+"""(client, operation, parameters) -> what botocore's method answers."""
+
+
+class Door:
+    """Of this process: clients are cached by the product, so worlds come and go behind one door."""
+
+    def __init__(self) -> None:
+        self.send: Send = _nobody
+        self.short: Short = _nobody
+        self.sleep: Callable[[float], None] = _no_sleep
+        self._asked: dict[int, tuple[Any, Mapping[str, Any], int]] = {}
+        self._before: dict[Any, dict[str, Any]] = {}
+        """What was botocore's own, by whose attribute it is."""
+        self._serializers: dict[tuple[str, str], Any] = {}
+        self._ways: dict[tuple[Any, str], _Way] = {}
+
+    def install(self) -> None:
+        """Make every client of boto3's default session ask here, and botocore sleep in virtual time."""
+        boto3.setup_default_session(
+            region_name=REGION,
+            aws_access_key_id="simulated",
+            aws_secret_access_key="simulated",  # noqa: S106 - nothing checks it
+        )
+        session = boto3.DEFAULT_SESSION
+        assert session is not None
+        session.events.register("before-parameter-build", self._remember)
+        session.events.register("before-call", self._begin)
+        session.events.register("before-send", self._answer)
+        session.events.register("choose-signer", lambda **_: botocore.UNSIGNED)
+        self._put(BaseClient, "get_paginator", functools.cache(BaseClient.get_paginator))
+        self._put(BaseClient, "_make_api_call", self._calls(BaseClient._make_api_call))  # noqa: SLF001
+        self._put(EndpointRulesetResolver, "construct_endpoint", _remembers_endpoints())
+        self._put(botocore.useragent.UserAgentString, "to_string", lambda _: "simulated")
+        # A hundred retries or so for each process of a function: here all functions, and all worlds, share the clients.
+        self._put(botocore.retries.quota.RetryQuota, "acquire", lambda *_: True)
+        self._put(botocore.endpoint, "time", SimpleNamespace(sleep=lambda seconds: self.sleep(seconds)))
+
+    def remove(self) -> None:
+        """New clients ask AWS again, as the environment says."""
+        boto3.DEFAULT_SESSION = None
+        clients.client.cache_clear()
+        for whose, stock in self._before.items():
+            for name, value in stock.items():
+                setattr(whose, name, value)
+        self._before.clear()
+        self._ways.clear()
+        self.send, self.short, self.sleep = _nobody, _nobody, _no_sleep
+
+    def _put(self, whose: Any, name: str, value: Any) -> None:
+        self._before.setdefault(whose, {}).setdefault(name, getattr(whose, name))
+        setattr(whose, name, value)
+
+    def serve(self, send: Send, short: Short, sleep: Callable[[float], None], *, seed: int) -> None:
+        """From now on that world answers; botocore's jitter comes from its seed."""
+        self.send, self.short, self.sleep = send, short, sleep
+        self._asked.clear()
+        random.seed(seed)
+
+    def _calls(self, stock: Call) -> Call:
+        """What clients' methods call: the answer, where nothing is in the way of a request; else botocore sends it."""
+
+        def call(client: BaseClient, operation: str, given: dict[str, Any]) -> Any:
+            way = self._ways.get((client, operation))
+            if way is None:
+                way = self._ways[client, operation] = _Way.of(client, operation)
+            context = {"client_region": client.meta.region_name, "client_config": client.meta.config}
+            parameters = way.parameters(dict(given), context)
+            if way.takes(parameters):
+                try:
+                    answer = self.short(way.service, way.name, parameters)
+                except ServiceError as refused:
+                    error = {"Code": refused.code, "Message": refused.message}
+                    return way.answered(context, refused.status, {"Error": error, **refused.more})
+                if answer is not None:
+                    return way.answered(context, 200, answer)
+            return stock(client, operation, given)
+
+        return call
+
+    def _remember(self, params: Mapping[str, Any], context: dict[str, Any], **_: Any) -> None:
+        context["parameters"] = params
+
+    def _begin(self, model: Any, context: dict[str, Any], params: dict[str, Any], **_: Any) -> None:
+        params["headers"]["X-Simulated"] = str(id(context))
+        self._asked[id(context)] = (model, context["parameters"], 0)
+
+    def _answer(self, request: Any, **_: Any) -> AWSResponse:
+        key = int(request.headers["X-Simulated"])
+        model, parameters, tries = self._asked[key]
+        self._asked[key] = (model, parameters, tries + 1)
+        service = model.service_model.service_name
+        try:
+            answer = self.send(service, xform_name(model.name), parameters, tries)
+        except Unreachable as unreachable:
+            raise EndpointConnectionError(endpoint_url=request.url) from unreachable
+        except Broken as broken:
+            raise ConnectionClosedError(endpoint_url=request.url) from broken
+        except ServiceError as refused:
+            return _response(request, *self._refusal(model, refused))
+        return _response(request, *self._serialized(model, answer))
+
+    def _serialized(self, model: Any, answer: Any) -> tuple[int, Mapping[str, str], bytes]:
+        service = model.service_model
+        if "json" in service.resolved_protocol and not isinstance(answer, Exception):
+            body = answer.pop("Payload") if "Payload" in answer else json.dumps(answer, default=_as_json)
+            return 200, JSON, body.encode() if isinstance(body, str) else body
+        key = (service.service_name, model.name)
+        if key not in self._serializers:
+            kind = get_serializer_class(service.service_name, service.resolved_protocol)
+            shown = get_service_model(service.service_name).operation_model(model.name)
+            self._serializers[key] = kind(operation_model=shown)
+        written = self._serializers[key].serialize(answer)
+        body = written["body"]
+        return written["status_code"], written["headers"], body.encode() if isinstance(body, str) else body
+
+    def _refusal(self, model: Any, refused: ServiceError) -> tuple[int, Mapping[str, str], bytes]:
+        error = type(
+            "Refusal", (Exception,), {"code": refused.code, "message": refused.message, **refused.more}
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # moto's, of a code that is not in the service's model
+            _, headers, body = self._serialized(model, error(refused.message))
+        return refused.status, headers, body
+
+
+@dataclass
+class _Way:
+    """The short way of one operation of a client: what botocore does about it that somebody could notice."""
+
+    client: BaseClient
+    model: Any
+    service: str
+    name: str
+    events: tuple[str, str, str]
+    """About parameters as they are given, then as they are sent; and about the answer."""
+
+    @classmethod
+    def of(cls, client: BaseClient, operation: str) -> _Way:
+        service = client.meta.service_model
+        model = service.operation_model(operation)
+        get_service_model(service.service_name)  # remembers it: else each fork would read it
+        about = f"{service.service_id.hyphenize()}.{operation}"
+        events = (f"provide-client-params.{about}", f"before-parameter-build.{about}", f"after-call.{about}")
+        return cls(client, model, service.service_name, xform_name(operation), events)
+
+    def parameters(self, given: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
+        """As they would be sent."""
+        emit, (provided, built, _) = self.client.meta.events.emit, self.events
+        said = emit(provided, params=given, model=self.model, context=context)
+        parameters: dict[str, Any] = first_non_none_response(said, default=given)
+        emit(built, params=parameters, model=self.model, context=context)
+        return parameters
+
+    def takes(self, parameters: dict[str, Any]) -> bool:
+        """Whether botocore finds nothing wrong with them."""
+        shape = self.model.input_shape
+        if shape is None or fits(shape, parameters):
+            return True
+        return not ParamValidator().validate(parameters, shape).has_errors()
+
+    def answered(self, context: dict[str, Any], status: int, answer: dict[str, Any]) -> dict[str, Any]:
+        """As botocore has it once an answer is parsed. Raises what botocore raises."""
+        if isinstance(answer.get("Body"), bytes):
+            answer["Body"] = io.BytesIO(answer["Body"])
+        about = {"HTTPStatusCode": status, "HTTPHeaders": {}, "RetryAttempts": 0}
+        parsed = answer | {"ResponseMetadata": about}
+        http = SimpleNamespace(status_code=status, headers={})
+        told = self.client.meta.events.emit
+        told(self.events[2], http_response=http, parsed=parsed, model=self.model, context=context)
+        if status < 300:
+            return parsed
+        raise self.client.exceptions.from_code(parsed["Error"]["Code"])(parsed, self.model.name)
+
+
+def _remembers_endpoints() -> Callable[..., Any]:
+    """Where botocore sends a request, worked out once for each operation and bucket: nothing else counts there."""
+    stock, found = EndpointRulesetResolver.construct_endpoint, {}
+
+    def construct_endpoint(
+        self: EndpointRulesetResolver,
+        operation_model: Any,
+        call_args: Mapping[str, Any],
+        request_context: Any,
+    ) -> Any:
+        key = operation_model.service_model.service_name, operation_model.name, call_args.get("Bucket")
+        if key not in found:
+            found[key] = stock(self, operation_model, call_args, request_context)
+        return found[key]
+
+    return construct_endpoint
+
+
+def _response(request: Any, status: int, headers: Mapping[str, str], body: bytes) -> AWSResponse:
+    return AWSResponse(request.url, status, {str(k): str(v) for k, v in headers.items()}, _Body(body))
+
+
+def _as_json(value: Any) -> Any:
+    """What JSON protocols have for instants and bytes."""
+    return value.timestamp() if isinstance(value, datetime) else base64.b64encode(value).decode()
+
+
+class _Body(io.BytesIO):
+    """What botocore reads an answer from."""
+
+    def stream(self, *_: Any, **__: Any) -> Iterator[bytes]:
+        yield self.read()
+
+
+def _nobody(*_: Any) -> dict[str, Any]:
+    raise RuntimeError("no simulated world answers now")
+
+
+def _no_sleep(_: float) -> None:
+    raise RuntimeError("no simulated world runs now")
+
+
+DOOR = Door()

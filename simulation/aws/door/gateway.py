@@ -1,0 +1,93 @@
+"""Every request to the simulated AWS passes here: whoever asks, its permission, its fate, its answer.
+
+What may become of a request is its fate: yard.py deals with it, before the gateway is asked or after.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, Protocol
+
+from simulation.aws.door.api import Caller, Check, ServiceError
+from simulation.world.world import World
+
+
+class Service(Protocol):
+    """Operations are methods in snake case: `(caller, request) -> answer`."""
+
+    def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]: ...
+
+
+class Permissions(Protocol):
+    def first_denied(self, caller: Caller, checks: list[Check]) -> Check | None: ...
+
+    def denial(self, check: Check, caller: Caller, service: str) -> ServiceError: ...
+
+
+class Fate(StrEnum):
+    """What may become of one request; botocore tries again where it would on AWS."""
+
+    THROTTLED = "throttled once"
+    THROTTLED_FOR_LONG = "throttled until botocore gives up"
+    SERVER_ERROR = "5xx once"
+    SERVER_ERRORS = "5xx until botocore gives up"
+    LOST_BEFORE = "connection lost before the effect"
+    UNREACHABLE = "no connection until botocore gives up"
+    LOST_AFTER = "connection lost after the effect"
+    DENIED = "access denied"
+    SLOW = "slow by 45 s"
+    CONFLICT = "transaction conflict once"
+    CONFLICTS = "transaction conflicts for 10 s"
+    ROWS_DELETED = "the rows of all runs are deleted before the request"
+    KILLED_BEFORE = "function killed before the request"
+    KILLED_AFTER = "function killed after the request"
+
+
+class Broken(Exception):  # noqa: N818 - no answer at all, which is no error of AWS
+    """The connection broke: botocore sees a connection error."""
+
+
+class Unreachable(Broken):
+    """There was none to begin with."""
+
+
+class Gateway:
+    """See the module."""
+
+    def __init__(self, world: World, services: Mapping[str, Service], iam: Permissions) -> None:
+        self.world = world
+        self.services = services
+        self.iam = iam
+        self.calls: Counter[str] = Counter()
+        self.asked: Counter[tuple[str, str]] = Counter()
+        """What IAM was asked first, by role: (ARN, `ec2:CreateFleet`); `s3.delete_objects` where it is asked later."""
+        self.throttle: Callable[[Caller, str, Mapping[str, Any]], ServiceError | None] = lambda *_: None
+        """(caller, operation, request): token buckets (rates.py), where the world has any."""
+        self.after: dict[str, Callable[[Mapping[str, Any]], None]] = {}
+        """What the world does once such a request was answered."""
+
+    def answer(
+        self, caller: Caller, service: str, operation: str, request: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The answer of a healthy AWS. Raises ServiceError, AWS's no."""
+        self.calls[f"{service}.{operation}"] += 1
+        refused = self.throttle(caller, f"{service}.{operation}", request)
+        if refused:
+            raise refused
+        asked = self.services[service]
+        if caller.role != "root":
+            checks = asked.checks(caller, operation, request)
+            self.asked[caller.role, checks[0].action if checks else f"{service}.{operation}"] += 1
+            denied = self.iam.first_denied(caller, checks)
+            if denied:
+                self.world.note(caller.name, "is denied", action=denied.action, resource=denied.resource)
+                raise self.iam.denial(denied, caller, service)
+        method = getattr(asked, operation, None)
+        if method is None:
+            raise ServiceError("NotSimulated", f"{service} has no {operation} in the simulator")
+        answered: dict[str, Any] = method(caller, dict(request))
+        if told := self.after.get(f"{service}.{operation}"):
+            told(request)
+        return answered

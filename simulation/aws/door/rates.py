@@ -1,0 +1,70 @@
+"""AWS's published request rates in virtual time: those of the local cloud's facts, and what only thousands meet.
+
+- Lambda's concurrency: docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html (from memory)
+- DynamoDB on demand (units a second, below) is from memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from localcloud.base import rates
+from localcloud.base.facts import Facts
+from localcloud.base.rates import Bucket, Rate
+from simulation.aws.door.api import Caller, ServiceError
+from simulation.world.world import World
+
+FACTS = Facts.load()
+SERVICES = {"stepfunctions": "states", "service-quotas": "servicequotas"}
+"""IAM's names of services, where they are not boto3's."""
+ACTIONS = {"s3:listobjectsv2": "s3:ListBucket"}
+CONCURRENCY = 1000
+"""Of all functions together."""
+TRANSITIONS = Rate(5000, 5000)
+"""Of all executions together: more are late."""
+WRITE_UNITS, READ_UNITS = 4000, 12_000
+"""A second, of a new DynamoDB table on demand; a single partition key has 1,000 and 3,000."""
+CODES = {
+    "ec2": ("RequestLimitExceeded", 503),
+    "s3": ("SlowDown", 503),
+    "service-quotas": ("TooManyRequestsException", 429),
+}
+
+
+@cache
+def rate_of(operation: str, *, of: str = "request") -> Rate | None:
+    """The rate of an operation ("ec2.create_fleet"), or of the resources it names."""
+    service, _, name = operation.partition(".")
+    action = f"{SERVICES.get(service, service)}:{name.replace('_', '')}"
+    table = FACTS.rates if of == "request" else FACTS.resource_rates
+    return rates.rate_of(table, ACTIONS.get(action, action))
+
+
+@dataclass
+class Throttle:
+    """For Gateway.throttle: refuses what goes beyond a rate, and counts that by operation."""
+
+    world: World
+    refused: Counter[str] = field(default_factory=Counter)
+    _buckets: dict[tuple[str, str], Bucket] = field(default_factory=dict)
+
+    def __call__(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> ServiceError | None:
+        if self._has("request", operation, 1) and self._has(
+            "resource", operation, len(request.get("InstanceIds", ()))
+        ):
+            return None
+        self.refused[operation] += 1
+        code, status = CODES.get(operation.partition(".")[0], ("ThrottlingException", 400))
+        return ServiceError(code, "Rate exceeded", status=status)
+
+    def _has(self, kind: str, operation: str, tokens: int) -> bool:
+        rate = rate_of(operation, of=kind)
+        if rate is None:
+            return True
+        now = self.world.now.timestamp()
+        bucket = self._buckets.setdefault((kind, operation), Bucket(rate, now))
+        return bucket.take(tokens, now)

@@ -1,0 +1,59 @@
+"""Service Quotas, as far as the product reads it: what the account may have of EC2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from localcloud.base.facts import Quota
+from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Caller, Check, ServiceError
+from simulation.aws.ec2.offered.capacity import Pools
+
+
+class ServiceQuotas:
+    """Answers what `pools.quotas` says at that moment."""
+
+    def __init__(self, pools: Pools) -> None:
+        self.pools = pools
+
+    def get_service_quota(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        """The applied quota; where only AWS's default exists there is no such resource."""
+        code, quota = self._quota(request)
+        value = self.pools.quotas[code]
+        if quota.applied is None and value == quota.default:
+            raise _unknown()
+        return {"Quota": _described(code, quota, value)}
+
+    def get_aws_default_service_quota(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        code, quota = self._quota(request)
+        return {"Quota": _described(code, quota, quota.default)}
+
+    def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]:
+        if operation == "get_aws_default_service_quota":
+            return [Check("servicequotas:GetAWSDefaultServiceQuota", "*")]
+        arn = f"arn:{PARTITION}:servicequotas:{REGION}:{ACCOUNT}:ec2/{request.get('QuotaCode')}"
+        return [Check("servicequotas:GetServiceQuota", arn)]
+
+    def _quota(self, request: Mapping[str, Any]) -> tuple[str, Quota]:
+        quota = self.pools.catalogue.facts.quotas.get(request["QuotaCode"])
+        if request["ServiceCode"] != "ec2" or quota is None:
+            raise _unknown()
+        return request["QuotaCode"], quota
+
+
+def _unknown() -> ServiceError:
+    return ServiceError(
+        "NoSuchResourceException", "The request failed because the specified quota does not exist."
+    )
+
+
+def _described(code: str, quota: Quota, value: float) -> dict[str, Any]:
+    return {
+        "ServiceCode": "ec2",
+        "QuotaCode": code,
+        "QuotaName": quota.name,
+        "Value": float(value),
+        "Unit": "None",
+        "Adjustable": True,
+        "GlobalQuota": False,
+    }

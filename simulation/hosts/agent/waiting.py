@@ -1,0 +1,95 @@
+"""A host in the pool: wiped, it says so and waits for a run that takes it (training/host/pool/waiting.py)."""
+
+from __future__ import annotations
+
+from simulation.aws.door.api import ServiceError
+from simulation.hosts.bucket import Unreachable
+from simulation.hosts.faults import DiskFull, Late, ProgramEnds, SaysTwice
+from simulation.hosts.flow import Flow, Nap, Steps
+from simulation.hosts.machine import Machine
+from training.host.metadata import Identity
+from training.host.pool.tag import RUN_TAG, TAG, warm_of
+from training.host.pool.waiting import GRACE, SAY_SECONDS
+from training.host.reporting.signals import Sender, Signal, detail, entry
+
+
+class Waiting:
+    """`identity` is that by which its last run has kept it."""
+
+    is_down = True
+
+    def __init__(self, machine: Machine, identity: Identity) -> None:
+        self._machine, self._identity = machine, identity
+        self._first = identity.tags[TAG]
+        self._warm = warm_of(identity.tags)
+        self._main: Flow | None = None
+
+    def live(self) -> Steps:
+        self._main = self._machine.flow(self._work(), f"{self._machine.instance} waits in the pool")
+        yield Nap()
+
+    def look(self) -> None:
+        self._wake()
+
+    def go_down(self) -> None:
+        pass
+
+    def hurry(self) -> None:
+        self._wake()
+
+    def order(self, word: str, run: str, attempt: int) -> bool:
+        return False
+
+    def ordered(self, run: str) -> None:
+        pass
+
+    def trouble(self, fault: ProgramEnds | DiskFull) -> None:
+        pass
+
+    def _wake(self) -> None:
+        if self._main:
+            self._main.wake()
+
+    def _work(self) -> Steps:
+        machine = self._machine
+        yield from machine.stage("wipe")
+        yield machine.draw(machine.delays.wipe)
+        machine.disk.wipe()
+        machine.note("is wiped")
+        yield from machine.stage("wipe", "after")
+        while True:
+            tags = machine.host.metadata.tags()
+            if machine.host.metadata.spot_notice():
+                machine.power_off("EC2 takes it back, and no run has it")
+                return
+            warm = warm_of(tags)
+            if warm is None:
+                machine.note("is taken from the pool", run=tags.get(RUN_TAG, ""))
+                machine.begin_anew()
+                return
+            left = (warm.until + GRACE - machine.now()).total_seconds()
+            if left <= 0:
+                machine.power_off("its time in the pool is over, and no run has taken it")
+                return
+            if tags[TAG] != self._first:
+                yield Nap(left)
+                continue
+            yield from self._say()
+            yield Nap(SAY_SECONDS)
+
+    def _say(self) -> Steps:
+        machine, tags = self._machine, self._identity.tags
+        fault = machine.struck("wiped", "before")
+        if fault:
+            yield fault.seconds if isinstance(fault, Late) else 0.0
+        signal = Signal("wiped", int(tags["trainyard:attempt"]))
+        event = detail(signal, run=tags[RUN_TAG], instance=machine.instance, at=machine.now())
+        asked = entry(signal, Sender.of(machine.instance, tags), event)
+        for _ in range(2 if isinstance(fault, SaysTwice) else 1):
+            try:
+                machine.ask("events", "put_events", Entries=[asked])
+            except (ServiceError, Unreachable) as error:
+                machine.note("cannot say that it is wiped", reason=str(error))
+                return
+        machine.note("says wiped")
+        machine.struck("wiped", "after")

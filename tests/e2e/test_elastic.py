@@ -1,0 +1,59 @@
+"""A run of min and max workers, from what there is to what there may be: real hosts, a real program."""
+
+from typing import Any
+
+from tests.e2e.runs import Runs
+from trainyard.client import Run
+
+LONG = {"steps": 40_000, "step-delay": 0.05, "checkpoint-every": 20}
+"""Longer than half an hour, so that more hosts are worth asking for; the test stops it."""
+
+
+def workers_of(run: Run, attempt: int) -> int:
+    """How many the attempt's hosts were told of; 0 before it began."""
+    cluster: dict[str, Any] = run.json(f"attempts/{attempt}/cluster.json")
+    return int(cluster["job"]["cluster"]["workers"]) if cluster else 0
+
+
+def is_due(runs: Runs, run: Run) -> None:
+    """As if ten minutes had passed since more hosts were asked for."""
+    table = runs.yard.session.resource("dynamodb").Table(runs.yard.table)
+    table.update_item(
+        Key={"pk": f"run#{run.id}", "sk": "run"},
+        UpdateExpression="SET grows = :then",
+        ExpressionAttributeValues={":then": "2026-01-01T00:00:00.000Z"},
+    )
+
+
+def test_it_starts_with_what_there_is_shrinks_and_grows(runs: Runs) -> None:
+    runs.cloud.fault("refuse", "*", "*", "*", "--slots", "2")
+    job = runs.job(
+        "as-many",
+        cluster={"strategy": "multi_worker", "workers": {"min": 1, "max": 3}},
+        program={"args": LONG},
+    )
+    run = runs.in_mid_training(job)
+    assert workers_of(run, 1) == 2
+
+    runs.cloud.fault("interrupt", runs.host_of(run, "worker"), "--seconds", "15")
+    runs.until("the survivor goes on alone", lambda: workers_of(run, 2) == 1)
+    reached = runs.checkpoint_of(run)
+    runs.until("it saves again", lambda: runs.checkpoint_of(run) > reached)
+
+    runs.cloud.fault("clear")
+    is_due(runs, run)
+    runs.until("it goes on with three", lambda: workers_of(run, 3) == 3, 300)
+    reached = runs.checkpoint_of(run)
+    runs.until("the three save", lambda: runs.checkpoint_of(run) > reached)
+    run.stop()
+    runs.finish(run)
+
+    summary = run.summary
+    assert [size["hosts"] for size in summary["sizes"]] == [2, 1, 3]
+    assert [row["ending"] for row in summary["attempts"]] == ["interrupted", "resized", "stopped"]
+    second, third = summary["attempts"][1:]
+    assert third["from_step"] == second["to_step"]
+    assert summary["resume"]["verified"] is True
+    billed = sum(host["dollars"] for host in summary["hosts"])
+    assert len(summary["hosts"]) == 4
+    assert abs(summary["cost"]["dollars"] - billed) < 0.0001

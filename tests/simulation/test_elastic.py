@@ -1,0 +1,116 @@
+"""Runs of min and max workers: they start with what there is, go on with those that stay, grow when there are more, and
+never keep a host that joins nothing."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from simulation.promises import Promise
+from simulation.scenarios import SCENARIOS, Scenario, job
+from simulation.story import Story, tell
+from simulation.template import YardTemplate
+from simulation.trials.trial import parse
+from simulation.yard import Yard
+
+ELASTIC = SCENARIOS["elastic"]
+
+
+def told(yard: YardTemplate, text: str, scenario: Scenario = ELASTIC) -> tuple[Story, dict[str, Any]]:
+    """The world of this trial, whose faults must all have struck, and its run's summary."""
+    ends: list[dict[str, Any]] = []
+
+    def at_end(world: Yard) -> None:
+        ends.append(world.summary(world.runs()[0].name) or {})
+
+    faults = parse(text).faults
+    story = tell(yard, scenario, faults=faults, at_end=at_end)
+    assert not story.broken, story.broken
+    assert set(story.struck) == set(faults)
+    return story, ends[0]
+
+
+def hosts(summary: dict[str, Any]) -> list[int]:
+    return [size["hosts"] for size in summary["sizes"]]
+
+
+def check_the_steps(summary: dict[str, Any]) -> None:
+    """Each is counted once, and those that were confirmed are not done again where the gang left by itself."""
+    rows: Sequence[dict[str, Any]] = summary["attempts"]
+    for before, after in pairwise(rows):
+        if before["ending"] == "resized":
+            assert after["from_step"] == before["to_step"]
+    assert summary["steps"] == {"done": 40, "planned": 40}
+
+
+def test_it_starts_with_what_there_is_and_grows_when_there_is_more(yard: YardTemplate) -> None:
+    story, summary = told(yard, "elastic")
+    assert hosts(summary) == [3, 4]
+    assert [row["ending"] for row in summary["attempts"]] == ["resized", "finished"]
+    assert summary["resume"]["steps_lost"] == 0
+    assert story.calls["ec2.create_fleet"] == 2
+    check_the_steps(summary)
+
+
+def test_interrupted_it_goes_on_at_once_with_those_that_stay(yard: YardTemplate) -> None:
+    _, summary = told(yard, "elastic: host host-2 after started #1: is interrupted with 120 s of notice")
+    assert hosts(summary) == [3, 2, 4]
+    assert "hosts are going away" in summary["sizes"][1]["reason"]
+    check_the_steps(summary)
+
+
+def test_one_below_the_least_comes_back_and_goes_up_to_the_most(yard: YardTemplate) -> None:
+    gone = [f"host host-{n} after started #1: is interrupted with 120 s of notice" for n in (2, 3)]
+    _, summary = told(yard, f"elastic: {' + '.join(gone)}")
+    assert summary["outcome"] == "succeeded"
+    assert min(hosts(summary)) >= 2
+    assert hosts(summary)[-1] == 4
+    check_the_steps(summary)
+
+
+@pytest.mark.parametrize(
+    ("fault", "sizes"),
+    [
+        ("invocation train-launch#2: out of memory", [3, 4]),
+        ("invocation train-launch#2: run twice at the same time", [3, 4]),
+        ("request train-launch#2/4 ec2.create_fleet: function killed after the request", [3, 4]),
+        ("pool ask #2: refuses once", [3, 4]),
+        ("host host-4 boots: never boots", [3]),  # when it is given up, the run has no use for another
+        ("host host-4 before ready #1: dies", [3, 4]),
+        ("host host-4 after ready #1: is interrupted with 120 s of notice", [3, 4]),
+    ],
+)
+def test_what_befalls_those_that_come_changes_nothing_but_when(
+    yard: YardTemplate, fault: str, sizes: list[int]
+) -> None:
+    _, summary = told(yard, f"elastic: {fault}")
+    assert hosts(summary) == sizes
+    check_the_steps(summary)
+
+
+def test_hosts_that_come_when_the_run_is_over_never_stay(yard: YardTemplate) -> None:
+    """Somebody stops the run while EC2 is asked for more."""
+
+    def begin(world: Yard) -> None:
+        ELASTIC.begin(world)
+        world.after(630.2, lambda: world.stop(world.runs()[0]), "somebody stops the execution")
+
+    story = tell(yard, Scenario("stopped", "one that is stopped as it grows", begin, gang=4, least=2))
+    assert {each.promise for each in story.broken} == {Promise.SURVIVES}, story.broken
+    assert story.outcome.endswith("ABORTED")
+
+
+def test_room_for_fewer_than_the_least_launches_nothing(yard: YardTemplate) -> None:
+    def begin(world: Yard) -> None:
+        world.ec2.pools.hold(1)
+        cluster = {"strategy": "multi_worker", "workers": {"min": 2, "max": 4}}
+        world.upload("jobs/few.json", job("few", cluster))
+
+    scenario = Scenario("few", "one host where there must be two", begin, timedelta(hours=3), gang=4, least=2)
+    launched: list[str] = []
+    story = tell(yard, scenario, at_end=lambda world: launched.extend(world.ec2.ever))
+    assert {each.promise for each in story.broken} == {Promise.SURVIVES}, story.broken
+    assert "NoOffer" in story.outcome
+    assert launched == []

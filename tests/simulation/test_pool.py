@@ -1,0 +1,74 @@
+"""Two runs one after the other, the second on the hosts that the first has kept: none has two runs, none is forgotten,
+and each hour is somebody's."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from simulation.scenarios import SCENARIOS
+from simulation.story import Story, tell
+from simulation.template import YardTemplate
+from simulation.trials.trial import parse
+from simulation.yard import Yard
+
+Summaries = list[dict[str, Any]]
+
+
+def told(yard: YardTemplate, text: str) -> tuple[Story, Summaries, list[dict[str, Any]]]:
+    """The world of this trial, whose faults must all have struck, the summaries of its runs, and their rows."""
+    summaries: Summaries = []
+    rows: list[dict[str, Any]] = []
+
+    def at_end(world: Yard) -> None:
+        for run in world.runs():
+            summaries.append(world.summary(run.name) or {})
+            rows.append(world.run_row(run.name) or {})
+
+    faults = parse(text).faults
+    story = tell(yard, SCENARIOS["pool"], faults=faults, at_end=at_end)
+    assert not story.broken, story.broken
+    assert set(story.struck) == set(faults)
+    return story, summaries, rows
+
+
+def hosts(summary: dict[str, Any]) -> set[str]:
+    return {host["instance"] for host in summary["hosts"]}
+
+
+def test_the_second_run_has_the_hosts_of_the_first_and_asks_ec2_for_none(yard: YardTemplate) -> None:
+    story, (first, second), (paid, _) = told(yard, "pool")
+    assert hosts(first) == hosts(second) == set(first["pool"]["kept"]) == set(second["pool"]["taken"])
+    assert story.calls["ec2.create_fleet"] == 1
+    assert first["pool"]["minutes"] == 6
+    assert 0 < paid["pool_dollars"] < first["pool"]["most_dollars"]
+    assert paid["dollars"] == pytest.approx(first["cost"]["dollars"] + paid["pool_dollars"], abs=1e-5)
+
+
+def took_seconds(summary: dict[str, Any]) -> float:
+    began, started = summary["created"], summary["attempts"][0]["started"]
+    return (datetime.fromisoformat(started) - datetime.fromisoformat(began)).total_seconds()
+
+
+def test_its_program_starts_long_before_a_host_would_have_booted(yard: YardTemplate) -> None:
+    _, (first, second), _ = told(yard, "pool")
+    assert took_seconds(second) < took_seconds(first) / 2
+
+
+ENDS = [
+    # what goes wrong, and whether the second run still has hosts of the first
+    ("host host-1 before wiped #1: dies", False),
+    ("host host-1 before wiped #1: hangs", False),
+    ("host host-2 after wiped #1: is interrupted with 120 s of notice", False),
+    ("event HostSignal wiped host-1 #1: lost", True),
+    ("invocation train-launch#2: run twice at the same time", True),
+    ("invocation train-launch#2: out of memory", True),
+    ("event HostSignal wiped host-1 #1: twice", True),
+]
+
+
+@pytest.mark.parametrize(("text", "warm"), ENDS, ids=[row[0] for row in ENDS])
+def test_a_host_that_goes_in_the_pool_is_given_to_nobody(yard: YardTemplate, text: str, warm: bool) -> None:
+    _, (first, second), _ = told(yard, f"pool: {text}")
+    assert bool(hosts(first) & hosts(second)) is warm or text.endswith("lost")
+    assert second["outcome"] == "succeeded"

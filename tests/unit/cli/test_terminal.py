@@ -1,0 +1,46 @@
+"""What a terminal or a pipe gets to read."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from trainyard.cli.options import Options, Output
+from trainyard.cli.output import terminal
+from trainyard.client.runs.logs import LogLine
+
+LINES = [
+    LogLine(datetime(2026, 11, 25, 8, 30, second, tzinfo=UTC), "chief-0", "i-1", 1, text)
+    for second, text in enumerate(["[bold]step 1[/]", "\x1b[31mloss\x1b[0m 0.5", "a\x07b " + "x" * 200])
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            Options(),
+            [
+                "chief-0 08:30:00 [bold]step 1[/]",
+                "chief-0 08:30:01 loss 0.5",
+                "chief-0 08:30:02 a\\x07b " + "x" * 200,
+            ],
+        ),
+        (
+            Options(quiet=True),
+            ["chief-0 [bold]step 1[/]", "chief-0 loss 0.5", "chief-0 a\\x07b " + "x" * 200],
+        ),
+    ],
+)
+def test_lines_of_logs_in_a_pipe_are_whole_and_harmless(
+    capsys: pytest.CaptureFixture[str], options: Options, expected: list[str]
+) -> None:
+    terminal.log_lines(LINES, options)
+    assert capsys.readouterr().out.splitlines() == expected
+
+
+def test_in_json_each_line_is_a_document(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.log_lines(LINES, Options(output=Output.JSON))
+    first, *others = capsys.readouterr().out.splitlines()
+    assert '"text": "[bold]step 1[/]"' in first
+    assert '"instance": "i-1"' in first
+    assert len(others) == 2

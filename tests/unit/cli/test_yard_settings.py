@@ -1,0 +1,27 @@
+"""Settings of a yard as the command reads them, without the stacks."""
+
+import pytest
+
+from trainyard.cli import yard_settings
+from trainyard.cli.options import SettingsError
+from trainyard.core.model.yard.data_buckets import DataBucket
+
+
+@pytest.mark.parametrize(
+    ("said", "says"),
+    [
+        ("data_buckets=Corpus", "data_buckets=Corpus: say buckets or folders of them"),
+        ("data_buckets=corpus,a b", "say buckets or folders of them"),
+        ("monthly_dollars=much", "monthly_dollars=much: say a number"),
+        ("monthly_dollars", "say KEY=VALUE"),
+    ],
+)
+def test_what_no_deployment_would_take_is_said_in_one_line(said: str, says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        yard_settings.needs([said])
+
+
+def test_other_buckets_are_read_as_the_stacks_read_them() -> None:
+    needs = yard_settings.needs(["data_buckets=corpus, shared/images/", "monthly_dollars=12.5"])
+    assert needs.data_buckets == [DataBucket("corpus"), DataBucket("shared", "images/")]
+    assert needs.monthly_dollars == 12.5

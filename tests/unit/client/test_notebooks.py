@@ -1,0 +1,163 @@
+"""A notebook as a job, before anything is sent."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainyard.client.errors import JobRefused
+from trainyard.client.jobs import notebooks
+from trainyard.client.jobs.source import LocalJob, read
+from trainyard.notebook import document
+from trainyard.notebook.__main__ import parameters
+
+
+def cell(source: str, *tags: str, kind: str = "code") -> dict[str, Any]:
+    return {"cell_type": kind, "source": source.splitlines(keepends=True), "metadata": {"tags": [*tags]}}
+
+
+def write(folder: Path, *cells: dict[str, Any], name: str = "Train Digits.ipynb", **content: Any) -> Path:
+    file = folder / name
+    whole: dict[str, Any] = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [*cells]}
+    file.write_text(json.dumps(whole | content))
+    return file
+
+
+def refusal(file: Path, **changes: Any) -> str:
+    with pytest.raises(JobRefused) as refused:
+        read(file, changes=changes)
+    return str(refused.value)
+
+
+def given(job: LocalJob) -> dict[str, object]:
+    """What the cells are given on the host: the job's words, read as the program there reads them."""
+    args = job.job.program.args
+    assert isinstance(args, dict)
+    return parameters([word for name, value in args.items() for word in (f"--{name}={value}",)])
+
+
+def test_a_notebook_is_a_job_whose_program_is_the_notebook_alone(tmp_path: Path) -> None:
+    (tmp_path / "big.bin").write_bytes(b"\0" * 1000)
+    local = read(write(tmp_path, cell("print(1)")))
+    assert local.job.name == "train-digits"
+    assert local.job.program.command == ("python", "-m", "trainyard.notebook", "Train Digits.ipynb")
+    (package,) = local.packages
+    assert [file.name for file in package.files] == ["Train Digits.ipynb"]
+    assert local.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "job"),
+    [("2026-11.ipynb", "notebook-2026-11"), ("Übung_3.ipynb", "bung-3"), (f"{'a' * 60}.ipynb", "a" * 40)],
+)
+def test_its_job_is_called_as_its_file_as_far_as_a_job_may_be(tmp_path: Path, name: str, job: str) -> None:
+    assert read(write(tmp_path, cell("1"), name=name)).job.name == job
+
+
+@pytest.mark.parametrize(
+    "value", [3, 0.5, True, False, None, "adam", "3", "true", "-x", "", [1, 2], {"a": 1}, 'say "hi"', "a b"]
+)
+def test_a_parameter_reaches_its_cell_as_it_was_meant(tmp_path: Path, value: object) -> None:
+    file = write(tmp_path, cell("x = 1", "parameters"), cell("print(x)"))
+    local = read(file, changes=notebooks.as_changes({"x": value}))
+    assert given(local) == {"x": value}
+    assert local.warnings == ()
+    names: dict[str, object] = {}
+    exec(document.assignments(given(local)), names)
+    assert names["x"] == value
+
+
+def test_other_keys_are_set_as_those_of_a_job_file(tmp_path: Path) -> None:
+    changes = {"hardware.instance_types": ["g5.xlarge"], "limits.hours": 2, "name": "mine"}
+    job = read(write(tmp_path, cell("1")), changes=changes).job
+    assert (job.name, job.hardware.instance_types, job.limits.hours) == ("mine", ("g5.xlarge",), 2)
+
+
+def test_a_folder_goes_along_where_it_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "helpers.py").write_text("x = 1")
+    (tmp_path / "notebooks").mkdir()
+    file = write(tmp_path / "notebooks", cell("import helpers"))
+    local = read(file, changes={notebooks.SOURCE: notebooks.source_of(file, tmp_path)})
+    assert local.job.program.command[-1] == "notebooks/Train Digits.ipynb"
+    assert {each.name for each in local.packages[0].files} == {"helpers.py", "Train Digits.ipynb"}
+
+
+def test_a_folder_that_it_does_not_lie_in_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    file = write(tmp_path, cell("1"))
+    said = refusal(file, **{notebooks.SOURCE: "./other"})
+    assert (
+        "program.source: ./other is no folder (seen from the notebook's) that Train Digits.ipynb lies in"
+        in said
+    )
+
+
+def test_a_module_beside_it_that_would_not_go_along_is_warned_of(tmp_path: Path) -> None:
+    (tmp_path / "helpers.py").write_text("x = 1")
+    (warning,) = read(write(tmp_path, cell("import os\nfrom helpers import x"))).warnings
+    assert "imports helpers, which lies beside it and does not go along; --source" in warning
+
+
+@pytest.mark.parametrize(
+    ("sentence", "content", "said"),
+    [
+        ("not JSON", "{", "is no notebook, since it is not JSON (line 1, column 2: "),
+        ("deep", "[" * 100_000, "is no notebook, since it is not JSON"),
+        ("another document", "[1]", "is no notebook: it has no nbformat"),
+        (
+            "an old one",
+            '{"nbformat": 3, "worksheets": []}',
+            "is a notebook of format 3, and hosts read 4: jupyter",
+        ),
+        ("no cells", '{"nbformat": 4}', "has no list of cells"),
+        ("odd cells", '{"nbformat": 4, "cells": [1]}', "has no list of cells"),
+        ("empty", '{"nbformat": 4, "cells": []}', "has no cell with code"),
+        (
+            "of another language",
+            '{"nbformat": 4, "metadata": {"kernelspec": {"language": "R"}}, "cells": []}',
+            "is a notebook for r; hosts run Python",
+        ),
+    ],
+)
+def test_what_is_no_notebook_is_refused_before_anything_is_sent(
+    tmp_path: Path, sentence: str, content: str, said: str
+) -> None:
+    file = tmp_path / "t.ipynb"
+    file.write_text(content)
+    assert said in refusal(file), sentence
+
+
+def test_every_fault_of_its_cells_is_told_at_once_by_the_numbers_that_jupyter_shows(tmp_path: Path) -> None:
+    file = write(
+        tmp_path,
+        cell("# Title", kind="markdown"),
+        cell("lr = .1\nepochs = 1", "parameters"),
+        cell(""),
+        cell("%matplotlib inline\n!ls\nthis is no Python"),
+        cell("await something()"),
+        cell("x = 1\nprint x"),
+    )
+    said = refusal(file, **notebooks.as_changes({"epoch": 3, "class": 1}))
+    assert "cell [4] line 2: cannot be compiled: Missing parentheses" in said
+    assert (
+        '-p epoch: the cell tagged `parameters` has no such name; did you mean "epochs"?; it has lr, epochs'
+        in said
+    )
+    assert "-p class: is no name that Python can assign to" in said
+    assert "cell [3]" not in said
+
+
+def test_two_cells_of_parameters_are_refused(tmp_path: Path) -> None:
+    file = write(tmp_path, cell("a = 1", "parameters"), cell("b = 1", "parameters"))
+    assert "parameters: two cells have this tag; one is allowed" in refusal(file)
+
+
+def test_without_a_cell_of_parameters_any_may_be_given(tmp_path: Path) -> None:
+    assert given(read(write(tmp_path, cell("print(x)")), changes=notebooks.as_changes({"x": 2}))) == {"x": 2}
+
+
+def test_a_word_that_stands_alone_is_true() -> None:
+    assert parameters(["--deep", "--lr", "0.1", "--name=x y", "--shift", "-1"]) == {
+        "deep": True, "lr": 0.1, "name": "x y", "shift": -1,
+    }  # fmt: skip

@@ -1,0 +1,162 @@
+"""Recipes: what may be written, and every fault of what may not; what an execution may ask for."""
+
+from typing import Any
+
+import pytest
+
+from lambdas.core.images import recipe
+from lambdas.core.images.recipe import BakeRequest, Builder, Recipe
+from trainyard.core.model.job import MarketChoice
+from trainyard.core.values.fields import keys
+from trainyard.core.values.validation import InputFaults
+
+WHOLE = b"""
+name: torchless
+base: /aws/service/deeplearning/ami/x86_64/base/latest/ami-id
+tensorflow: "~=2.21.0"
+cuda: ">=12.5, <13"
+system_packages: [htop, libsndfile1=1.2.2-1ubuntu5]
+python_packages: ["pandas~=2.2", "soundfile[numpy] >=0.12"]
+commands: ["systemctl disable apport", "echo a\\necho b"]
+tests: [python -c 'import pandas']
+root_gib: 250
+builder: {instance_types: [g5.xlarge], market: on_demand, hours: 1.5}
+"""
+
+
+def faults(document: Any) -> str:
+    found = recipe.check(document, source="images/x.yaml")
+    assert isinstance(found, InputFaults), found
+    return found.reason
+
+
+def test_a_recipe_is_read_whole() -> None:
+    assert recipe.parse(WHOLE, source="images/x.yaml") == Recipe(
+        name="torchless",
+        base="/aws/service/deeplearning/ami/x86_64/base/latest/ami-id",
+        tensorflow="~=2.21.0",
+        cuda=">=12.5, <13",
+        system_packages=("htop", "libsndfile1=1.2.2-1ubuntu5"),
+        python_packages=("pandas~=2.2", "soundfile[numpy] >=0.12"),
+        commands=("systemctl disable apport", "echo a\necho b"),
+        tests=("python -c 'import pandas'",),
+        root_gib=250,
+        builder=Builder(instance_types=("g5.xlarge",), market=MarketChoice.ON_DEMAND, hours=1.5),
+    )
+
+
+def test_a_name_is_enough() -> None:
+    found = recipe.check({"name": "gpu"}, source="x")
+    assert found == Recipe(name="gpu")
+    assert isinstance(found, Recipe)
+    assert found.root_gib == 100
+    assert found.builder.instance_types == ("g4dn.xlarge", "g5.xlarge", "g6.xlarge", "m7i.xlarge")
+
+
+WRONG: list[tuple[str, Any, str]] = [
+    ("nothing", None, "it is empty; a recipe has the keys name, base"),
+    ("a list", ["gpu"], "it is not a mapping"),
+    ("no name", {}, "name: is missing"),
+    ("a name that is no tag's", {"name": "My GPU"}, "name: \"My GPU\" is not a name of 1 to 30"),
+    ("a key that does not exist", {"name": "x", "packages": ["a"]}, "packages: unknown key"),
+    ("a base that is neither", {"name": "x", "base": "ubuntu"}, "base: \"ubuntu\" is not an AMI's id"),
+    ("a version without a relation", {"name": "x", "tensorflow": "2.21"}, "tensorflow: \"2.21\" is not a version"),
+    ("a version that YAML made a number", {"name": "x", "cuda": 12.5}, "cuda: found the number 12.5"),
+    ("packages that are a text", {"name": "x", "system_packages": "htop"}, "system_packages: found \"htop\"; a list"),
+    ("a package that is an option", {"name": "x", "system_packages": ["-y"]}, "system_packages[0]: \"-y\" is not"),
+    ("a package that is two", {"name": "x", "system_packages": ["a1; rm"]}, "system_packages[0]"),
+    ("another index", {"name": "x", "python_packages": ["--index-url=x"]}, "python_packages[0]"),
+    ("a package twice", {"name": "x", "python_packages": ["a", "a"]}, "stands in the list twice"),
+    ("a command of nothing", {"name": "x", "commands": [""]}, "commands[0]: \"\" is not a line for the shell"),
+    ("a test that is a number", {"name": "x", "tests": [1]}, "tests[0]: found the number 1"),
+    ("a disk too small for a base image", {"name": "x", "root_gib": 8}, "root_gib: found the number 8"),
+    ("a builder that nobody knows", {"name": "x", "builder": {"instance_types": ["m5.large"]}}, "instance_types[0]"),
+    ("a market of ours only", {"name": "x", "builder": {"market": "cheap"}}, "builder.market: found \"cheap\""),
+    ("a builder for weeks", {"name": "x", "builder": {"hours": 100}}, "builder.hours: found the number 100"),
+    ("a schedule", {"name": "x", "schedule": "rate(1 day)"}, "schedule: unknown key"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("document", "said"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
+def test_a_fault_is_told_with_what_is_allowed(document: Any, said: str) -> None:
+    assert said in faults(document)
+
+
+def test_all_faults_are_told_at_once() -> None:
+    reason = faults({"name": "X", "base": "?", "root_gib": "big", "builder": {"hours": 0}, "extra": 1})
+    assert "has 5 faults" in reason
+
+
+INPUTS: list[tuple[str, Any, object]] = [
+    ("the yard's own recipe", {}, BakeRequest(recipe_key="images/gpu.yaml")),
+    ("one of the bucket", {"recipe_key": "images/a.yml"}, BakeRequest(recipe_key="images/a.yml")),
+    (
+        "the version that was uploaded",
+        {"recipe_key": "images/a.yml", "version_id": "v1", "etag": "e"},
+        BakeRequest(recipe_key="images/a.yml", version_id="v1", etag="e"),
+    ),
+    (
+        "one that is given",
+        {"recipe": {"name": "x"}, "force": True},
+        BakeRequest(recipe={"name": "x"}, force=True),
+    ),
+    ("forced", {"force": True}, BakeRequest(recipe_key="images/gpu.yaml", force=True)),
+    ("back", {"rollback": True}, BakeRequest(recipe_key="images/gpu.yaml", rollback=True)),
+    ("not back", {"rollback": False}, BakeRequest(recipe_key="images/gpu.yaml")),
+]
+
+
+@pytest.mark.parametrize(("given", "wanted"), [row[1:] for row in INPUTS], ids=[row[0] for row in INPUTS])
+def test_what_an_execution_asks_for(given: Any, wanted: object) -> None:
+    assert recipe.read_input(given, usual="images/gpu.yaml") == wanted
+
+
+WRONG_INPUTS: list[tuple[Any, str]] = [
+    ([], "found a list"),
+    ({"recipe_key": "jobs/a.yaml"}, "recipe_key: \"jobs/a.yaml\" is not a key under images/"),
+    ({"recipe_key": "images/a.yaml", "recipe": {}}, "found both recipe_key and recipe"),
+    ({"recipe": "gpu"}, "recipe: found \"gpu\"; a mapping is allowed"),
+    ({"rollback": True, "force": True}, "rollback: bakes nothing, so it goes with none of force"),
+    ({"force": "yes"}, "force: found \"yes\"; true or false"),
+    ({"roll_back": True}, "did you mean \"rollback\"?"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "said"), WRONG_INPUTS, ids=[row[1] for row in WRONG_INPUTS])
+def test_an_input_that_means_nothing_is_refused(given: Any, said: str) -> None:
+    found = recipe.read_input(given, usual="images/gpu.yaml")
+    assert isinstance(found, InputFaults)
+    assert said in found.reason
+
+
+def test_the_hash_changes_with_recipe_software_and_base_and_with_nothing_else() -> None:
+    plain = Recipe(name="gpu", base="/aws/service/x")
+    first = recipe.hash_of(plain, software="s", base="ami-1")
+    assert first == recipe.hash_of(Recipe(name="gpu"), software="s", base="ami-1"), (
+        "the AMI counts, not its name"
+    )
+    assert first != recipe.hash_of(plain, software="t", base="ami-1")
+    assert first != recipe.hash_of(plain, software="s", base="ami-2")
+    assert first != recipe.hash_of(Recipe(name="gpu", commands=("true",)), software="s", base="ami-1")
+    assert len(first) == 16
+
+
+def test_recipe_json_has_every_key_the_ami_and_the_hash() -> None:
+    found = recipe.admitted(Recipe(name="gpu"), software="s", base="ami-1")
+    assert set(found) == {*keys(Recipe), "release", "software", "hash"}
+    assert found["base"] == "ami-1"
+    assert found["builder"]["market"] == "spot_then_on_demand"
+
+
+READABLE = [
+    ("/aws/service/canonical/x", True),
+    ("/trainyard/base", True),
+    ("/my/base", True),
+    ("/other/secret", False),
+    ("/aws/reference/secretsmanager/x", False),
+]
+
+
+@pytest.mark.parametrize(("parameter", "allowed"), READABLE)
+def test_admit_reads_public_parameters_and_the_yards(parameter: str, allowed: bool) -> None:
+    assert recipe.readable(parameter, usual="/my/base", yard="trainyard") is allowed

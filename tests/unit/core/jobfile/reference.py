@@ -1,0 +1,180 @@
+"""What editors and readers know of a job file, a recipe and an execution's input, made from the declarations of their
+keys.
+
+`python -m tests.unit.core.jobfile.reference` (part of `make format`) writes it anew: trainyard/*.schema.json, the table
+in docs/job-file.md and those in docs/reference/state-machines.md.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lambdas.core.images.launch import LaunchRequest
+from lambdas.core.images.recipe import BakeRequest, Recipe
+from lambdas.core.images.retention import RetireRequest
+from lambdas.core.images.snapshot import SnapshotRequest
+from trainyard.core.jobfile.check import JobSource
+from trainyard.core.model.job import PROGRAMS, SHIPPED, Job, Strategy
+from trainyard.core.values.fields import Entries, Key, Part, Record, keys, plain
+
+ROOT = Path(__file__).resolve().parents[4]
+PAGE = ROOT / "docs" / "job-file.md"
+ON_SEVERAL = [each.value for each in Strategy if each.has_several_hosts]
+ON_ONE_HOST = [each.value for each in Strategy if not each.has_several_hosts]
+BEGIN, END = "<!-- keys: begin -->", "<!-- keys: end -->"
+INPUTS_PAGE = ROOT / "docs" / "reference" / "state-machines.md"
+INPUTS_BEGIN, INPUTS_END = "<!-- inputs: begin -->", "<!-- inputs: end -->"
+INPUTS = {
+    "train": JobSource,
+    "bake": BakeRequest,
+    "snapshot": SnapshotRequest,
+    "launch": LaunchRequest,
+    "retire": RetireRequest,
+}
+HEAD = ("| key | default | allowed | meaning |", "|---|---|---|---|")
+
+
+def schemas() -> dict[Path, str]:
+    """The text of every schema that ships."""
+    job = Record(Job).schema() | {"title": "A Trainyard job file", "allOf": TOGETHER}
+    recipe = Record(Recipe).schema() | {"title": "The recipe of a Trainyard image"}
+    return {
+        ROOT / "trainyard" / f"{name}.schema.json": _text(each)
+        for name, each in (("job", job), ("recipe", recipe))
+    }
+
+
+def _text(schema: dict[str, Any]) -> str:
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return json.dumps(head | schema, indent=1) + "\n"
+
+
+def given(section: str, key: str, value: Any) -> dict[str, Any]:
+    """A job whose section says this of the key."""
+    inside = {"type": "object", "required": [key], "properties": {key: value}}
+    return {"required": [section], "properties": {section: inside}}
+
+
+SOMETHING = {"not": {"type": "null"}}
+SERVERS = given("cluster", "strategy", {"const": "parameter_server"})
+SHARED_OUT = {"type": "object", "required": ["sharding"], "properties": {"sharding": {"const": "file"}}}
+TOGETHER = [
+    # what goes with what, as far as a schema can show it: core/jobfile/rules.py has the sentences
+    {
+        "if": SERVERS,
+        "then": given("cluster", "parameter_servers", {"type": "integer", "minimum": 1}),
+        "else": {
+            "not": {
+                "anyOf": [
+                    given("cluster", "parameter_servers", {"not": {"enum": [0, None]}}),
+                    given("cluster", "chief", SOMETHING),
+                    given("cluster", "evaluator", {"const": True}),
+                    given("hardware", "cpu_instance_types", SOMETHING),
+                    given("hardware", "cpu_roles", SOMETHING),
+                ]
+            }
+        },
+    },
+    {
+        "if": given("cluster", "strategy", {"enum": ON_ONE_HOST}),
+        "then": {"not": given("cluster", "workers", {"minimum": 2})},
+    },
+    {
+        "if": {
+            "not": {
+                "anyOf": [
+                    given("cluster", "strategy", {"enum": ON_SEVERAL}),
+                    {
+                        **given("cluster", "workers", {"minimum": 2}),
+                        "not": given("cluster", "strategy", SOMETHING),
+                    },
+                ]
+            }
+        },
+        "then": {"properties": {"data": {"additionalProperties": {"not": SHARED_OUT}}}},
+    },
+    {
+        "if": given("cluster", "workers", {"type": "object"}),
+        "then": {
+            "not": SERVERS,
+            "properties": {"data": {"additionalProperties": {"not": SHARED_OUT}}},
+        },
+    },
+    {"oneOf": [given("program", "module", SOMETHING), given("program", "command", SOMETHING)]},
+    {
+        "if": {"not": given("program", "source", SOMETHING)},
+        "then": {
+            "not": {
+                "anyOf": [
+                    given("program", "module", {"not": {"enum": [*map(SHIPPED.__add__, PROGRAMS), None]}}),
+                    given("program", "requirements", SOMETHING),
+                ]
+            }
+        },
+    },
+    {
+        "if": given("after", "hosts", {"const": "stop"}),
+        "then": given("hardware", "market", {"const": "on_demand"}),
+    },
+    {
+        "if": given("hardware", "cpu_instance_types", {"maxItems": 0, "type": "array"}),
+        "then": {"not": given("hardware", "cpu_roles", {"minItems": 1, "type": "array"})},
+    },
+    {
+        "if": given("hardware", "cpu_instance_types", {"minItems": 1, "type": "array"}),
+        "then": {"not": given("hardware", "cpu_roles", {"maxItems": 0, "type": "array"})},
+    },
+]
+
+
+def table() -> str:
+    """One line a key of the job file."""
+    return "\n".join([BEGIN, *HEAD, *_lines(Job, "", yards=False), END])
+
+
+def inputs() -> str:
+    """One table a state machine."""
+    tables = (
+        "\n".join([f"## {name}\n", *HEAD, *_lines(request, "", yards=False), ""])
+        for name, request in INPUTS.items()
+    )
+    return "\n".join([INPUTS_BEGIN, *tables, INPUTS_END])
+
+
+def page(text: str, made: str) -> str:
+    """The page with what is between the lines that `made` begins and ends with."""
+    begin, end = made.partition("\n")[0], made.rpartition("\n")[2]
+    return f"{text.partition(begin)[0]}{made}{text.partition(end)[2]}"
+
+
+def _lines(section: type, path: str, *, yards: bool) -> Iterator[str]:
+    for name, each in keys(section).items():
+        if isinstance(each.kind, Record):
+            yield from _lines(each.kind.of, f"{path}{name}.", yards=isinstance(each.kind, Part))
+            continue
+        inner = each.kind.each if isinstance(each.kind, Entries) else None
+        default = "the yard's" if yards else _default(each)
+        allowed = each.kind.words.replace("|", "\\|")
+        yield f"| `{path}{name}` | {default} | {allowed} | {each.meaning} |"
+        if isinstance(inner, Record):
+            yield from _lines(inner.of, f"{path}{name}.NAME.", yards=False)
+
+
+def _default(each: Key) -> str:
+    if each.required or each.usual:
+        return "required" if each.required else each.usual
+    default = plain(each.default)
+    return f"`{json.dumps(default).replace(chr(34), '')}`" if default not in (None, [], {}) else "none"
+
+
+def main() -> None:
+    """Replace the tables in the pages, and the schemas."""
+    PAGE.write_text(page(PAGE.read_text(), table()))
+    INPUTS_PAGE.write_text(page(INPUTS_PAGE.read_text(), inputs()))
+    for path, schema in schemas().items():
+        path.write_text(schema)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,661 @@
+"""The decision table of patrol's verdict: one row is one test, and one line of docs/patrol.md."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from lambdas.core.patrol.verdict import Earlier, Facts, Window
+from tests.unit.core.facts import NOON, prices
+from trainyard.core.model.instance_types import Market
+from trainyard.core.model.yard.policy import IdleSpot, Policy
+
+
+def minutes(n: float) -> timedelta:
+    return timedelta(minutes=n)
+
+
+def ago(n: float) -> datetime:
+    return NOON - minutes(n)
+
+
+def ahead(n: float) -> datetime:
+    return NOON + minutes(n)
+
+
+def window(at: float = 0.0, **known: float | None) -> Window:
+    """Half an hour at this percentage; `m3=...` says another for minute 3."""
+    shares: list[float | None] = [at] * 30
+    for name, share in known.items():
+        shares[int(name[1:])] = share
+    return Window(tuple(shares))
+
+
+IDLE = window()
+RESTING = Window((1.0,) * 5)
+"""Its processors: what agents use, five minutes by five minutes."""
+WORKING = Window((1.0, 25.0, 1.0, 1.0, 1.0))
+"""One of four at work for five minutes."""
+SILENT = Window((None,) * 30)
+HALF = Window((None,) * 15 + (0.0,) * 15)
+LOST = {"run": "digits-1", "live": False}
+"""Of a run that nobody knows."""
+MINE = {"run": "notebook-1", "kind": "launch", "live": False, "ready": ago(60), "lease": ahead(660)}
+"""Of a launch that has ended well an hour ago: the host is a person's, and nobody has asked to hold it."""
+DEV = {**MINE, "dev": "notebook", "window": IDLE, "use": IDLE}
+"""The same, to sit at: its agent tells whether somebody does, and nobody has."""
+KEPT = {"run": "digits-1", "live": False, "stays": True}
+"""Of a run that is over, whose job keeps its hosts."""
+SPOT = {"market": Market.SPOT}
+
+
+def stopped(days: float, **more: Any) -> dict[str, Any]:
+    return {**KEPT, "state": "stopped", "changed": NOON - timedelta(days=days), **more}
+
+
+@dataclass(frozen=True)
+class Case:
+    """`word` is the verdict's (`ask`: the metrics decide); `says` stands in its reason."""
+
+    name: str
+    word: str
+    says: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    saves: float = 0.0
+
+    def host(self) -> Facts:
+        """A g5.xlarge on demand that has run for a day and that nothing is known of, but for what the case says."""
+        base = Facts(
+            instance="i-0abc",
+            type="g5.xlarge",
+            market=Market.ON_DEMAND,
+            state="running",
+            launched=ago(1440),
+            price=1.006,
+            prices=prices(),
+            disk_gib=100,
+            vcpus=4,
+            processors=RESTING,
+        )
+        return replace(base, **{"policy": replace(Policy(), **self.policy), **self.facts})
+
+
+PRICE = 1.006
+
+CASES = [
+    # ------------------------------------------------------------------------------------------ it is nobody's turn
+    Case(
+        "a host that goes already is left alone", "keep", "shutting-down already", {"state": "shutting-down"}
+    ),
+    Case("one that stops is left alone", "keep", "stopping already", {"state": "stopping", **LOST}),
+    # -------------------------------------------------------------------------------------------------- a live run
+    Case(
+        "a host of a live run is kept, busy or not",
+        "keep",
+        "its run digits-1 goes on",
+        {"run": "digits-1", "live": True, "window": IDLE},
+    ),
+    Case(
+        "a run that waits for capacity for an hour keeps its idle survivors",
+        "keep",
+        "goes on",
+        {"run": "digits-1", "live": True, "launched": ago(70), "window": IDLE},
+    ),
+    Case(
+        "a live run keeps a host without metrics",
+        "keep",
+        "goes on",
+        {"run": "digits-1", "live": True, "window": SILENT},
+    ),
+    Case(
+        "a builder is kept while its bake goes on",
+        "keep",
+        "goes on",
+        {"run": "bake-1", "kind": "bake", "live": True},
+    ),
+    Case(
+        "a live run keeps a host that looked like an orphan a minute ago",
+        "keep",
+        "goes on",
+        {"run": "digits-1", "live": True, "earlier": Earlier("warn-orphan", ago(1))},
+    ),
+    # ---------------------------------------------------------------------------------------------------- the pool
+    Case(
+        "a host that waits in the pool is kept",
+        "keep",
+        "it waits in the pool until 2026-11-20T12:10Z for a run that takes it",
+        {**LOST, "warm": ahead(10)},
+    ),
+    Case(
+        "when its time there is over it is an orphan",
+        "warn-orphan",
+        "its time in the pool, kept by digits-1, was over",
+        {**LOST, "warm": ago(1)},
+    ),
+    Case(
+        "and ends when two patrols have seen that",
+        "terminate-orphan",
+        "no run has taken it",
+        {**LOST, "warm": ago(2), "earlier": Earlier("warn-orphan", ago(1))},
+        saves=PRICE,
+    ),
+    # ----------------------------------------------------------------------------------------------------- orphans
+    Case(
+        "an orphan is warned about at the first patrol",
+        "warn-orphan",
+        "if the next patrol sees that too",
+        LOST,
+    ),
+    Case(
+        "and ends at the second",
+        "terminate-orphan",
+        "two patrols in a row",
+        {**LOST, "earlier": Earlier("warn-orphan", ago(1))},
+        saves=PRICE,
+    ),
+    Case(
+        "a spot orphan too",
+        "terminate-orphan",
+        "two patrols in a row",
+        {**LOST, **SPOT, "earlier": Earlier("warn-orphan", ago(1))},
+        saves=PRICE,
+    ),
+    Case(
+        "a patrol that is called twice has looked once",
+        "warn-orphan",
+        "the next patrol",
+        {**LOST, "earlier": Earlier("warn-orphan", NOON - timedelta(seconds=5))},
+    ),
+    Case(
+        "an orphan that is busy is an orphan: nobody would bring its results away",
+        "terminate-orphan",
+        "two patrols",
+        {**LOST, "window": window(at=99), "earlier": Earlier("warn-orphan", ago(1))},
+        saves=PRICE,
+    ),
+    Case(
+        "a host that was launched seconds ago may belong to a run that is named late",
+        "keep",
+        "may be named late",
+        {**LOST, "launched": ago(0.4)},
+    ),
+    Case(
+        "half a minute is enough for that, so that an orphan ends at the third patrol at the latest",
+        "warn-orphan",
+        "no execution named digits-1",
+        {**LOST, "launched": ago(0.5)},
+    ),
+    Case(
+        "a builder whose bake is over is an orphan",
+        "terminate-orphan",
+        "bake-1",
+        {"run": "bake-1", "kind": "bake", "earlier": Earlier("warn-orphan", ago(1))},
+        saves=PRICE,
+    ),
+    Case(
+        "whom somebody holds is no orphan",
+        "keep",
+        "somebody holds it until",
+        {**LOST, "held": ahead(60), "earlier": Earlier("warn-orphan", ago(1))},
+    ),
+    # -------------------------------------------------------------------------------------------------- boot, leases
+    Case(
+        "a booting host without metrics is kept",
+        "keep",
+        "15 min to boot",
+        {**KEPT, "launched": ago(5), "window": SILENT},
+    ),
+    Case(
+        "a host that was started again boots again",
+        "keep",
+        "to boot",
+        {**KEPT, "launched": ago(2), "window": IDLE, "earlier": Earlier("stop-idle", ago(900))},
+    ),
+    Case(
+        "a launched host that nobody uses is stopped after its window, hours before its lease ends",
+        "stop-idle",
+        "nobody holds it: it is stopped. It costs $1.02 an hour, stopped $8.00 a month",
+        {**MINE, "window": IDLE},
+        saves=PRICE,
+    ),
+    Case(
+        "or archived, where EC2 cannot stop it",
+        "archive-idle",
+        "so it becomes an image. It costs $1.02 an hour, stopped $8.00 a month for its disk of 100 GiB, archived at "
+        "most $5.00, terminated nothing",
+        {**MINE, **SPOT, "window": IDLE},
+        saves=PRICE,
+    ),
+    Case(
+        "its window begins when it can be used, however long its launch has taken",
+        "keep",
+        "nobody could use it before 25 min ago, and 30 min without work make it idle",
+        {**MINE, "launched": ago(55), "ready": ago(25), "window": IDLE},
+    ),
+    Case(
+        "and when it is started again",
+        "keep",
+        "nobody could use it before 25 min ago",
+        {**MINE, "launched": ago(25), "ready": ago(600), "window": IDLE},
+    ),
+    Case(
+        "a launched host that computes is kept",
+        "keep-busy",
+        "at 87 %",
+        {**MINE, "window": window(at=87)},
+    ),
+    Case(
+        "one with an open session too",
+        "keep",
+        "a session is open on it. It costs $1.02 an hour",
+        {**MINE, "session": True, "window": IDLE},
+    ),
+    Case(
+        "and one that somebody holds, from its launch on or since",
+        "keep",
+        "somebody holds it until 2026-11-20T13:00Z. It costs $1.02 an hour",
+        {**MINE, "held": ahead(60), "window": IDLE},
+    ),
+    Case(
+        "the host of a launch that broke off is nobody's",
+        "terminate-orphan",
+        "two patrols",
+        {**MINE, "ready": None, "earlier": Earlier("warn-orphan", ago(1))},
+        saves=PRICE,
+    ),
+    Case(
+        "though somebody held it once",
+        "terminate-orphan",
+        "two patrols",
+        {**MINE, "ready": None, "held": ago(1), "earlier": Earlier("warn-orphan", ago(1))},
+        saves=PRICE,
+    ),
+    Case(
+        "a host has a quarter of an hour to go by itself when its lease is over",
+        "ask",
+        "metrics decide",
+        {**MINE, "lease": ago(5)},
+    ),
+    Case(
+        "then it is stopped, be it busy",
+        "stop-lease",
+        "it may not run any longer since 16 min ago, used or not",
+        {**MINE, "lease": ago(16), "window": window(at=80)},
+        saves=PRICE,
+    ),
+    Case(
+        "or archived, where EC2 cannot do that",
+        "archive-lease",
+        "cannot stop",
+        {**MINE, **SPOT, "lease": ago(16)},
+        saves=PRICE,
+    ),
+    Case(
+        "one that was started again after its lease had ended has twelve hours more, if it is used",
+        "keep-busy",
+        "at 80 %",
+        {**MINE, "launched": ago(734), "lease": ago(735), "window": window(at=80)},
+    ),
+    Case(
+        "and not a quarter of an hour longer",
+        "stop-lease",
+        "since 15 min ago, used or not",
+        {**MINE, "launched": ago(735), "lease": ago(736), "window": window(at=80)},
+        saves=PRICE,
+    ),
+    Case(
+        "a host that somebody holds is kept idle",
+        "keep",
+        "somebody holds it",
+        {**KEPT, "held": ahead(1), "window": IDLE},
+    ),
+    Case(
+        "a hold that is over holds nothing",
+        "stop-idle",
+        "no GPU",
+        {**KEPT, "held": ago(1), "window": IDLE},
+        saves=PRICE,
+    ),
+    # ------------------------------------------------------------------------------------------- people at their work
+    Case(
+        "an open session keeps an idle host",
+        "keep",
+        "a session is open",
+        {**KEPT, "session": True, "window": IDLE},
+    ),
+    Case(
+        "a running command keeps an idle host",
+        "keep",
+        "a command runs",
+        {**KEPT, "command": True, "window": IDLE},
+    ),
+    Case(
+        "a host that is being imaged is kept",
+        "keep",
+        "ami-1 makes an image",
+        {**KEPT, "imaging": "ami-1", "window": IDLE},
+    ),
+    Case(
+        "an orphan that is being imaged is kept",
+        "keep",
+        "makes an image",
+        {**LOST, "imaging": "archive-i-0abc", "earlier": Earlier("warn-orphan", ago(1))},
+    ),
+    # --------------------------------------------------------------------------------------------------------- idle
+    Case("metrics are asked for where they decide", "ask", "its metrics decide", KEPT),
+    Case(
+        "a host that computes is kept",
+        "keep-busy",
+        "at 87 % within the last 30 min",
+        {**KEPT, "window": window(at=87)},
+    ),
+    Case("one busy minute in the window keeps", "keep-busy", "at 60 %", {**KEPT, "window": window(m1=60)}),
+    Case(
+        "one busy GPU of eight keeps: the busiest counts",
+        "keep-busy",
+        "at 97 %",
+        {**KEPT, "type": "p4d.24xlarge", "gpus": 8, "window": window(at=97)},
+    ),
+    Case("the threshold itself is not idle", "keep-busy", "at 5 %", {**KEPT, "window": window(m29=5.0)}),
+    Case(
+        "an idle host on demand is stopped",
+        "stop-idle",
+        "no GPU of it was above 4.9 %",
+        {**KEPT, "window": window(m7=4.9)},
+        saves=PRICE,
+    ),
+    Case(
+        "an idle spot host without a run becomes an image",
+        "archive-idle",
+        "cannot stop a fleet's spot host, so it becomes an image. It costs $1.02 an hour",
+        {**KEPT, **SPOT, "window": IDLE},
+        saves=PRICE,
+    ),
+    Case(
+        "or is terminated, if its policy says so",
+        "terminate-idle",
+        "its policy ends it. It costs $1.02 an hour",
+        {**KEPT, **SPOT, "window": IDLE},
+        {"idle_spot": IdleSpot.TERMINATE},
+        saves=PRICE,
+    ),
+    Case(
+        "a host that nobody launched for a run is judged by its use",
+        "stop-idle",
+        "nobody holds it",
+        {"window": IDLE},
+        saves=PRICE,
+    ),
+    Case(
+        "a window longer than the host's life is not over",
+        "keep",
+        "nobody could use it before 20 min ago",
+        {**KEPT, "launched": ago(20), "window": window(m0=None, m1=None, m2=None)},
+    ),
+    # -------------------------------------------------------------------------------------------------- processors
+    Case(
+        "its processors are asked about where no GPU works",
+        "ask",
+        "its processors decide",
+        {**KEPT, "window": IDLE, "processors": None},
+    ),
+    Case(
+        "a host whose processors work is kept, though no GPU does",
+        "keep-busy",
+        "its processors did 100 % of what one does, in five minutes within the last 30 min; idle is below 50 %",
+        {**KEPT, "window": IDLE, "processors": WORKING},
+    ),
+    Case(
+        "a launched one too",
+        "keep-busy",
+        "its processors did 100 %",
+        {**MINE, "window": IDLE, "processors": WORKING},
+    ),
+    Case(
+        "unless its policy asks for more",
+        "stop-idle",
+        "no GPU of it was above 0.0 % and its processors did at most 100 % of what one does in the last 30 min",
+        {**KEPT, "window": IDLE, "processors": WORKING},
+        {"idle_cpu_percent": 200},
+        saves=PRICE,
+    ),
+    Case(
+        "processors of which EC2 has not told are unknown",
+        "keep-unknown",
+        "EC2 has not told",
+        {**KEPT, "window": IDLE, "processors": Window((None, None, 1.0))},
+    ),
+    Case(
+        "of a window below a quarter of an hour EC2 tells too late, and GPUs alone decide",
+        "stop-idle",
+        "no GPU of it was above 0.0 % in the last 14 min",
+        {**KEPT, "window": IDLE, "processors": None},
+        {"window_minutes": 14},
+        saves=PRICE,
+    ),
+    Case(
+        "a host without a GPU is judged by its processors",
+        "stop-idle",
+        "its processors did at most 4 % of what one does in the last 30 min, and nobody holds it",
+        {**MINE, "type": "m7i.xlarge", "gpus": 0},
+        saves=PRICE,
+    ),
+    Case(
+        "and kept while they work",
+        "keep-busy",
+        "its processors did 100 %",
+        {**MINE, "type": "m7i.xlarge", "gpus": 0, "processors": WORKING},
+    ),
+    Case(
+        "it is unknown in so short a window",
+        "keep-unknown",
+        "EC2 tells of processors too late",
+        {**MINE, "type": "m7i.xlarge", "gpus": 0, "processors": None},
+        {"window_minutes": 14},
+    ),
+    # ---------------------------------------------------------------------------------------------------- dev hosts
+    Case(
+        "a dev host is asked about by whoever sits at it, too",
+        "ask",
+        "metrics decide",
+        {**DEV, "use": None},
+    ),
+    Case(
+        "one whose kernel was busy in a minute of the window is kept, though neither GPU nor processor works",
+        "keep-busy",
+        "a kernel of its notebooks was busy or active within the last 30 min; no GPU of it was above 0.0 %. It costs",
+        {**DEV, "use": window(m2=1.0)},
+    ),
+    Case(
+        "one with a busy terminal too",
+        "keep-busy",
+        "a terminal of it was busy or active within the last 30 min",
+        {**DEV, "use": window(m2=2.0)},
+    ),
+    Case(
+        "and both are told",
+        "keep-busy",
+        "a kernel of its notebooks and a terminal of it were busy or active",
+        {**DEV, "use": window(m2=2.0, m9=1.0)},
+    ),
+    Case(
+        "its GPU keeps it with nobody there",
+        "keep-busy",
+        "its busiest GPU was at 87 %",
+        {**DEV, "window": window(at=87)},
+    ),
+    Case(
+        "and so do its processors",
+        "keep-busy",
+        "its processors did 100 %",
+        {**DEV, "processors": WORKING},
+    ),
+    Case(
+        "and a session alone, whatever else",
+        "keep",
+        "a session is open on it",
+        {**DEV, "session": True},
+    ),
+    Case(
+        "but not the forward of a port, which a forgotten laptop holds",
+        "stop-idle",
+        "no GPU of it was above 0.0 %, its processors did at most 4 % of what one does and no kernel and no terminal "
+        "of it was in use in the last 30 min, and nobody holds it or has a session on it but for a forward of a "
+        "port: it is stopped",
+        {**DEV, "forward": True},
+        saves=PRICE,
+    ),
+    Case(
+        "which keeps other hosts",
+        "keep",
+        "a session is open on it",
+        {**MINE, "forward": True, "window": IDLE},
+    ),
+    Case(
+        "one that nobody uses is stopped",
+        "stop-idle",
+        "no kernel and no terminal of it was in use in the last 30 min, and nobody holds it or has a session on it",
+        DEV,
+        saves=PRICE,
+    ),
+    Case("one that somebody holds is kept", "keep", "somebody holds it", {**DEV, "held": ahead(60)}),
+    Case(
+        "one whose agent does not tell is unknown, as without GPU metrics",
+        "keep-unknown",
+        "all of the last 30 minutes of its metric InUse are missing: unknown is not idle",
+        {**DEV, "use": SILENT},
+    ),
+    Case(
+        "half a window of it too",
+        "keep-unknown",
+        "15 of the last 30 minutes of its metric InUse",
+        {**DEV, "use": HALF},
+    ),
+    Case(
+        "which becomes a warning that names its agent",
+        "warn-unknown",
+        "look whether its host agent runs",
+        {**DEV, "use": SILENT, "earlier": Earlier("keep-unknown", ago(31))},
+    ),
+    Case(
+        "a busy minute is known there, too",
+        "keep-busy",
+        "a kernel of its notebooks",
+        {**DEV, "use": window(m2=1.0, m9=None, m10=None)},
+    ),
+    Case(
+        "a GPU that works is known without it",
+        "keep-busy",
+        "at 87 %",
+        {**DEV, "window": window(at=87), "use": SILENT},
+    ),
+    Case(
+        "without a GPU, in a window of which EC2 tells too late, its agent decides alone",
+        "stop-idle",
+        "no kernel and no terminal of it was in use in the last 14 min",
+        {**DEV, "type": "m7i.xlarge", "gpus": 0, "window": None, "processors": None},
+        {"window_minutes": 14},
+        saves=PRICE,
+    ),
+    # ------------------------------------------------------------------------------------------------------ unknown
+    Case(
+        "missing metrics are unknown, never idle",
+        "keep-unknown",
+        "unknown is not idle",
+        {**KEPT, "window": SILENT},
+    ),
+    Case(
+        "half a window is unknown",
+        "keep-unknown",
+        "15 of the last 30 minutes",
+        {**KEPT, "window": HALF},
+    ),
+    Case(
+        "two minutes in a row that nobody knows are unknown",
+        "keep-unknown",
+        "2 of the last 30",
+        {**KEPT, "window": window(m9=None, m10=None)},
+    ),
+    Case(
+        "the last minute unknown is unknown",
+        "keep-unknown",
+        "1 of the last 30",
+        {**KEPT, "window": window(m29=None)},
+    ),
+    Case(
+        "a single minute between two known ones is the agent's clock",
+        "stop-idle",
+        "no GPU",
+        {**KEPT, "window": window(m9=None, m20=None)},
+        saves=PRICE,
+    ),
+    Case(
+        "a busy minute is known, whatever is missing",
+        "keep-busy",
+        "at 50 %",
+        {**KEPT, "window": window(m2=50, m9=None, m10=None)},
+    ),
+    Case(
+        "unknown for half an hour becomes a warning",
+        "warn-unknown",
+        "CloudWatch agent",
+        {**KEPT, "window": SILENT, "earlier": Earlier("keep-unknown", ago(31))},
+    ),
+    Case(
+        "which it stays",
+        "warn-unknown",
+        "unknown for 3 h",
+        {**KEPT, "window": SILENT, "earlier": Earlier("warn-unknown", ago(180))},
+    ),
+    Case(
+        "unknown for too long is stopped where the policy says so",
+        "stop-unknown",
+        "its policy stops it",
+        {**KEPT, "window": SILENT, "earlier": Earlier("warn-unknown", ago(61))},
+        {"unknown_stop_minutes": 60},
+        saves=PRICE,
+    ),
+    Case(
+        "what cannot be stopped is only warned about",
+        "warn-unknown",
+        "CloudWatch agent",
+        {**KEPT, **SPOT, "window": SILENT, "earlier": Earlier("warn-unknown", ago(61))},
+        {"unknown_stop_minutes": 60},
+    ),
+    Case(
+        "unknown begins anew after a minute in which it was known",
+        "keep-unknown",
+        "unknown is not idle",
+        {**KEPT, "window": SILENT, "earlier": Earlier("keep", ago(300))},
+    ),
+    # ------------------------------------------------------------------------------------------------------ stopped
+    Case(
+        "a stopped host is kept",
+        "keep-stopped",
+        "stopped for 3 days and becomes an image after 7 days. Stopped it costs $8.00 a month for its disk of 100 GiB, "
+        "archived at most $5.00, terminated nothing, with its disk lost",
+        stopped(3),
+    ),
+    Case(
+        "and becomes an image after a week",
+        "archive-stopped",
+        "after 7 days a host becomes an image",
+        stopped(7),
+    ),
+    Case("sooner by its policy", "archive-stopped", "becomes an image", stopped(1.5), {"archive_days": 1}),
+    Case(
+        "where EC2 does not say since when, the first patrol counts",
+        "keep-stopped",
+        "stopped for 0 s",
+        stopped(9, changed=None),
+    ),
+    Case(
+        "and from then on",
+        "archive-stopped",
+        "stopped for 8 days",
+        stopped(9, changed=None, earlier=Earlier("keep-stopped", NOON - timedelta(days=8))),
+    ),
+    Case("a stopped host is no orphan", "keep-stopped", "stopped for", stopped(1, stays=False)),
+    Case("a stopped host of a live run is the run's", "keep", "goes on", stopped(9, live=True)),
+]

@@ -1,0 +1,116 @@
+"""The yard's limits: who has a place, who waits, and what each is told."""
+
+from datetime import timedelta
+
+import pytest
+
+from lambdas.core.run import places
+from lambdas.core.run.places import Claim, YardLimits
+from tests.unit.core.facts import NOON
+from trainyard.core.jobfile import check
+from trainyard.core.model.job import Job
+
+
+def claim(run: str, minute: float, hosts: int = 2, *, waits: bool = False) -> Claim:
+    return Claim(run=run, hosts=hosts, created=NOON + timedelta(minutes=minute), waits=waits)
+
+
+def job(**more: object) -> Job:
+    document = {"name": "digits", "program": {"module": "training.programs.digits"}, **more}
+    found = check.check(document, source="job.json", bucket="b")
+    assert isinstance(found, Job), found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("others", "limits", "is_full"),
+    [
+        ([], YardLimits(runs=1, hosts=2), False),
+        ([], YardLimits(runs=1, hosts=1), True),
+        ([claim("a", -5)], YardLimits(runs=1), True),
+        ([claim("a", 5)], YardLimits(runs=1), True),
+        ([claim("a", -5)], YardLimits(runs=2), False),
+        ([claim("a", -5)], YardLimits(hosts=4), False),
+        ([claim("a", -5)], YardLimits(hosts=3), True),
+        ([claim("a", -5, waits=True)], YardLimits(runs=1), True),
+        ([claim("a", 5, waits=True)], YardLimits(runs=1), False),
+        ([claim("a", 0, waits=True)], YardLimits(runs=1), True),
+        ([claim("z", 0, waits=True)], YardLimits(runs=1), False),
+        ([claim("big", -5, hosts=60, waits=True), claim("a", -9)], YardLimits(hosts=64), False),
+        ([claim("big", -5, hosts=61, waits=True), claim("a", -9)], YardLimits(hosts=64), True),
+        ([claim("a", -5, hosts=1_000)] * 1_000, YardLimits(), False),
+    ],
+    ids=[
+        "alone",
+        "alone and too large",
+        "one has it",
+        "one that came later has it",
+        "one of two is free",
+        "hosts are free",
+        "a host is missing",
+        "who waits and came earlier is before it",
+        "who waits and came later is not",
+        "of two at the same time the first by name",
+        "and not the last",
+        "beside a large one that waits",
+        "a small one does not pass a large one",
+        "no limits",
+    ],
+)
+def test_who_has_a_place(others: list[Claim], limits: YardLimits, is_full: bool) -> None:
+    assert bool(places.full(claim("mine", 0), others, limits)) == is_full
+
+
+def test_it_says_who_is_before_it_and_which_limit_it_is() -> None:
+    others = [claim(name, -minute) for minute, name in enumerate("abcd")]
+    assert places.full(claim("mine", 1), others, YardLimits(runs=4, hosts=64)) == (
+        "4 runs are before it (d, c, b and 1 more), and the yard has 4 at once (most_runs)"
+    )
+    assert places.full(claim("mine", 1), others[:1], YardLimits(runs=4, hosts=3)) == (
+        "1 run is before it (a) with 2 hosts; this run needs 2, and the yard has 3 at once (most_hosts)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("limits", "path", "setting"),
+    [
+        (YardLimits(dollars=19.99), "limits.dollars", "most_dollars_per_run=20"),
+        (YardLimits(hosts=1), "cluster", "most_hosts=3"),
+        (YardLimits(dollars=20, hosts=3, runs=1), None, None),
+        (YardLimits(), None, None),
+    ],
+)
+def test_what_no_run_may_have_is_a_fault_that_says_who_may_raise_it(
+    limits: YardLimits, path: str | None, setting: str | None
+) -> None:
+    found = places.faults(job(cluster={"workers": 3}), limits)
+    assert [fault.path for fault in found] == ([path] if path else [])
+    assert all(
+        f"whoever deploys the yard raise it (cdk deploy --all -c {setting})" in str(fault) for fault in found
+    )
+
+
+@pytest.mark.parametrize(("minutes", "seconds"), [(0.5, 30), (60, 36), (240, 144), (1440, 300)])
+def test_how_often_it_looks(minutes: float, seconds: int) -> None:
+    assert places.pause(job(limits={"wait_minutes": minutes})) == seconds
+
+
+@pytest.mark.parametrize(("waited", "late"), [(0, False), (59.9, False), (60, True), (600, True)])
+def test_how_long_it_waits(waited: float, late: bool) -> None:
+    assert bool(places.too_late(job(), NOON, NOON + timedelta(minutes=waited))) == late
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        (YardLimits(), "this yard has no pool: keep fewer"),
+        (YardLimits(pool=1), "this yard lets 1 hosts wait for other runs at once: keep fewer"),
+        (YardLimits(pool=2), None),
+    ],
+)
+def test_a_pool_larger_than_the_yards_is_a_fault(limits: YardLimits, said: str | None) -> None:
+    found = [str(fault) for fault in places.faults(job(cluster={"workers": 3}, pool={"keep": 2}), limits)]
+    assert [said in each and "-c most_pool_hosts=2" in each for each in found if said] == (
+        [True] if said else []
+    )
+    assert bool(found) is bool(said)

@@ -1,0 +1,212 @@
+"""The pool: which hosts a run puts there, which a run takes, what they cost, what their tag says."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lambdas.core.capacity.plan import Plan
+from lambdas.core.run import pool
+from lambdas.core.run.pool import WarmHost
+from lambdas.core.run.records import Records
+from lambdas.core.run.release import Act, Disposal, dispose, missed
+from tests.unit.core.facts import NOON, after, job, offer, served_job
+from tests.unit.core.run.test_records import AT, JOB, host, ledger
+from training.host.pool import tag
+from trainyard.core.model.instance_types import Market
+from trainyard.core.model.job import Hosts, Job
+from trainyard.core.model.yard import warm
+from trainyard.core.values import wire
+
+POOL = offer("g6.xlarge", "a")
+PLAN = Plan((POOL, offer("g5.xlarge", "a")), (), "ami-1", 2, None, NOON, "", disk_gib=100, least_gang=2)
+KEEPS = {**JOB, "cluster": {"strategy": "multi_worker", "workers": 2}, "pool": {"keep": 2, "minutes": 30}}
+ENDED = {
+    "sk": "attempt#0001",
+    "offer": {"pool": "p"},
+    "hosts": ["i-0", "i-1"],
+    "launched": AT,
+    "ending": "finished",
+}
+READY = {"ready": 1, "disk_gib": 100}
+
+
+def over(
+    *,
+    run: dict[str, Any] | None = None,
+    attempt: dict[str, Any] | None = None,
+    keep: int = 2,
+    **hosts: dict[str, Any],
+) -> Records:
+    """A run of two hosts that has ended well and keeps two; `hosts` say more of each."""
+    kept = {**KEEPS, "pool": {"keep": keep, "minutes": 30}}
+    row = {
+        "sk": "run",
+        "kind": "train",
+        "state": "Train",
+        "attempt": 1,
+        "created": AT,
+        "execution_arn": "arn",
+    }
+    members = {f"i-{n}": host(**READY | hosts.get(f"i_{n}", {})) for n in range(2)}
+    return ledger(
+        {**row, "job": kept, **(run or {})},
+        {**ENDED, **(attempt or {})},
+        {"sk": "plan", **wire.to_json(PLAN)},
+        hosts=members,
+        job=kept,
+    )
+
+
+def waits(name: str = "i-9", **more: Any) -> WarmHost:
+    """A host in the pool that may be taken."""
+    known = WarmHost(
+        instance=name,
+        run="before",
+        type="g6.xlarge",
+        zone="a",
+        market=Market.SPOT,
+        image="ami-1",
+        price=0.3,
+        disk_gib=100,
+        gib_month=0.08,
+        since=after(-60),
+        until=after(600),
+        minutes=30,
+        ready=after(-30),
+    )
+    return replace(known, **more)
+
+
+BOTH = ("i-0", "i-1")
+KEPT = [
+    # sentence, the run, which of its hosts run, who waits already, how many may, who goes into the pool
+    ("a run that has ended well keeps its hosts", over(), BOTH, (), 8, BOTH),
+    ("no more than its job says", over(keep=1), BOTH, (), 8, ("i-0",)),
+    ("no more than the yard has room for", over(), BOTH, (waits("i-7"), waits("i-8")), 3, ("i-0",)),
+    ("none in a pool that is full", over(), BOTH, (waits("i-7"), waits("i-8")), 2, ()),
+    ("none in a yard without a pool", over(), BOTH, (), 0, ()),
+    ("none where the job asks for none", over(keep=0), BOTH, (), 8, ()),
+    ("none of a run that has failed", over(attempt={"ending": "failed"}), BOTH, (), 8, ()),
+    ("none of one that somebody has stopped", over(run={"stopping": AT}), BOTH, (), 8, ()),
+    ("none of one that was cut short", over(run={"cut_short": AT}), BOTH, (), 8, ()),
+    ("none that EC2 does not call running", over(), ("i-1",), (), 8, ("i-1",)),
+    ("none that EC2 takes back", over(i_0={"warned": AT}), BOTH, (), 8, ("i-1",)),
+    ("none that is lost", over(i_1={"lost": "gone"}), BOTH, (), 8, ("i-0",)),
+    ("none of the second gang", over(i_1={"gang": 2}), BOTH, (), 8, ("i-0",)),
+    (
+        "a second call finds those of the first, and no more",
+        over(keep=1, i_0={"pooled": AT, "ended": AT}),
+        BOTH,
+        (waits("i-0", run="digits-1", ready=None),),
+        8,
+        ("i-0",),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sentence", "records", "running", "there", "most", "goes"), KEPT, ids=[row[0] for row in KEPT]
+)
+def test_which_hosts_go_into_the_pool(
+    sentence: str,
+    records: Records,
+    running: tuple[str, ...],
+    there: tuple[WarmHost, ...],
+    most: int,
+    goes: tuple[str, ...],
+) -> None:
+    chosen = pool.chosen(records, running, there, most=most, now=NOON)
+    assert tuple(each.instance for each in chosen) == goes, sentence
+
+
+def test_a_host_has_five_minutes_until_it_is_wiped_and_then_those_of_its_job() -> None:
+    first, _ = pool.chosen(over(), BOTH, (), most=8, now=NOON)
+    assert (first.until, first.ready, first.since) == (after(300), None, NOON)
+    assert first.wiped(after(20)) == (after(20), after(20 + 1800))
+    again = replace(first, ready=after(20), until=after(1820))
+    assert again.wiped(after(40)) == (after(20), after(1820)), "the first word counts"
+
+
+TWO = job(cluster={"workers": 2})
+FROM_TWO = job(cluster={"strategy": "multi_worker", "workers": {"min": 2, "max": 4}})
+PAIR = (waits("i-8"), waits("i-9"))
+DEARER = (waits("i-0", type="g5.xlarge"), waits("i-1", type="g5.xlarge"))
+TAKEN = [
+    # sentence, who waits, the job, which offer and hosts
+    ("a whole gang of what would be asked for", PAIR, TWO, (0, {"i-8", "i-9"})),
+    ("in the plan's order", (*DEARER, *PAIR), TWO, (0, {"i-8", "i-9"})),
+    ("of a later offer where the first has none", DEARER, TWO, (1, {"i-0", "i-1"})),
+    ("those that stay longest", (*PAIR, waits("i-7", until=after(900))), TWO, (0, {"i-7", "i-9"})),
+    ("not a part of a gang", PAIR[:1], TWO, None),
+    ("not two types for one gang", (PAIR[0], DEARER[1]), TWO, None),
+    ("not two zones", (PAIR[0], replace(PAIR[1], zone="b")), TWO, None),
+    ("not two markets", (PAIR[0], replace(PAIR[1], market=Market.ON_DEMAND)), TWO, None),
+    ("not of another image", tuple(replace(each, image="ami-2") for each in PAIR), TWO, None),
+    ("not with another disk", tuple(replace(each, disk_gib=200) for each in PAIR), TWO, None),
+    ("not before it is wiped", (PAIR[0], replace(PAIR[1], ready=None)), TWO, None),
+    ("not when it is about to end", (PAIR[0], replace(PAIR[1], until=after(119))), TWO, None),
+    ("as many as there are of a job of min and max", PAIR, FROM_TWO, (0, {"i-8", "i-9"})),
+    ("but for fewer than it needs", PAIR[:1], FROM_TWO, None),
+    ("not for a job with a gang beside it", tuple(waits(f"i-{n}") for n in range(9)), served_job(), None),
+    ("nobody where nobody waits", (), TWO, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sentence", "there", "wanted", "taken"), TAKEN, ids=[row[0] for row in TAKEN])
+def test_which_hosts_a_run_takes(
+    sentence: str, there: tuple[WarmHost, ...], wanted: Job, taken: tuple[int, set[str]] | None
+) -> None:
+    found = pool.to_take(there, PLAN, wanted, NOON)
+    known = (found.offer, {each.instance for each in found.hosts}) if found else None
+    assert known == taken, sentence
+
+
+def test_the_pool_costs_what_the_hosts_do_while_they_wait() -> None:
+    assert waits(since=NOON).dollars(after(3600)) == pytest.approx(0.3 + 100 * 0.08 / 730, abs=1e-5)
+    assert waits(since=NOON).dollars(after(-5)) == 0.0, "clocks differ"
+
+
+TAGS = [
+    # sentence, the tags, until when it waits
+    ("its run's tag and the pool's", {"trainyard:run": "a", "trainyard:pool": warm.tag_of("a", NOON)}, NOON),
+    ("taken by another run", {"trainyard:run": "b", "trainyard:pool": warm.tag_of("a", NOON)}, None),
+    ("never in the pool", {"trainyard:run": "a"}, None),
+    ("a tag that nobody of ours has written", {"trainyard:run": "a", "trainyard:pool": "soon a"}, None),
+    ("an empty tag", {"trainyard:run": "a", "trainyard:pool": ""}, None),
+]
+
+
+@pytest.mark.parametrize(("sentence", "tags", "until"), TAGS, ids=[row[0] for row in TAGS])
+def test_what_the_tag_says_and_the_host_reads_in_it(
+    sentence: str, tags: dict[str, str], until: object
+) -> None:
+    assert warm.warm_until(tags) == until, sentence
+    found = tag.warm_of(tags)
+    assert (found.until if found else None) == until, sentence
+    assert (tag.TAG, tag.RUN_TAG) == (warm.TAG, warm.RUN_TAG)
+
+
+def test_what_release_does_with_a_host_in_the_pool_and_one_that_was_just_taken() -> None:
+    disposed = dispose(
+        [("i-0", Market.SPOT), ("i-1", Market.SPOT)],
+        after=Hosts.TERMINATE,
+        keep=(),
+        run_is_over=True,
+        pooled={"i-1"},
+    )
+    assert disposed == (
+        Disposal("i-0", Act.TERMINATE, "the run is over"),
+        Disposal("i-1", Act.POOL, "it waits in the pool for the next run"),
+    )
+    records = over(i_0={"taken": "before"}, i_1={"taken": "before", "ended": AT})
+    assert missed(records.hosts.values(), ()) == (("i-0", Market.SPOT),), "its tags were never written"
+    assert missed(records.hosts.values(), {"i-0"}) == ()
+
+
+def test_a_plan_says_what_the_pool_may_cost() -> None:
+    keeps = job(cluster={"workers": 2}, pool={"keep": 2, "minutes": 30})
+    assert pool.most_dollars(PLAN, keeps) == pytest.approx(
+        2 * 0.5 * (0.3 + 100 * PLAN.gib_month / 730), abs=1e-5
+    )
+    assert pool.most_dollars(PLAN, TWO) is None

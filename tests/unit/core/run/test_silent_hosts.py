@@ -1,0 +1,115 @@
+"""Who is asked to leave, and who is believed to be lost, when the others have left."""
+# ruff: noqa: E501 - one row, one sentence, one line
+
+from typing import Any
+
+import pytest
+
+from lambdas.core.run import deadlines, silent_hosts
+from lambdas.core.run.silent_hosts import AskToLeave, LetThemLeave, PresumeLost, Wait
+from tests.unit.core.facts import after
+from tests.unit.core.run.test_records import AT, JOB, host, ledger
+from trainyard.core.values import wire
+
+LEFT = {"stopped": 1, "why": "peer", "stopped_at": AT, "ready": 2}
+TOKEN = {"sk": "token#0001#train", "token": "t", "stored": AT}
+ASKED = {"asked": wire.stamp(after(20))}
+SILENT = [
+    # sentence, chief i-a, worker i-b, the attempt's row, seconds after the first left, what to do
+    ("everybody trains", {}, {}, {}, 60, Wait),
+    ("one has left, the other may be about to", LEFT, {}, {}, 9, LetThemLeave),
+    (
+        "it should have by now",
+        LEFT,
+        {},
+        {},
+        11,
+        AskToLeave(("i-b",), "the others have left and i-b has said nothing"),
+    ),
+    (
+        "the chief, too, is asked",
+        {},
+        LEFT,
+        {},
+        11,
+        AskToLeave(("i-a",), "the others have left and i-a has said nothing"),
+    ),
+    ("it was asked just now", LEFT, {}, ASKED, 31, LetThemLeave),
+    ("it has had the time to take the order", LEFT, {}, ASKED, 33, PresumeLost(("i-b",))),
+    ("it has had that time for long", LEFT, {}, ASKED, 919, PresumeLost(("i-b",))),
+    (
+        "even one that took it should be gone by now",
+        LEFT,
+        {},
+        ASKED,
+        920,
+        PresumeLost(("i-b",), all_of_them=True),
+    ),
+    ("it has left meanwhile", LEFT, LEFT, ASKED, 51, Wait),
+    ("it is known to be lost", LEFT, {"lost": "gone"}, ASKED, 51, Wait),
+    ("it had finished and waits for the next attempt", LEFT, {"ready": 2}, {}, 60, Wait),
+    (
+        "what it left was an earlier attempt",
+        LEFT,
+        {"stopped": 0, "ready": 1},
+        ASKED,
+        51,
+        PresumeLost(("i-b",)),
+    ),
+    ("the attempt has ended", LEFT, {}, ASKED | {"ending": "interrupted"}, 51, Wait),
+]
+
+
+def detect(
+    chief: dict[str, Any], worker: dict[str, Any], row: dict[str, Any], seconds: float, *more: Any
+) -> Any:
+    attempt = {"sk": "attempt#0001", "offer": {"pool": "p"}, "hosts": ["i-a", "i-b"], "launched": AT} | row
+    records = ledger(attempt, TOKEN, *more, hosts={"i-a": host(**chief), "i-b": host(**worker)})
+    return silent_hosts.detect(records, 1, after(seconds))
+
+
+@pytest.mark.parametrize(
+    ("chief", "worker", "row", "seconds", "answer"), [r[1:] for r in SILENT], ids=[r[0] for r in SILENT]
+)
+def test_what_is_done_about_the_silent(
+    chief: dict[str, Any], worker: dict[str, Any], row: dict[str, Any], seconds: float, answer: Any
+) -> None:
+    found = detect(chief, worker, row, seconds)
+    assert found == answer if not isinstance(answer, type) else isinstance(found, answer)
+
+
+@pytest.mark.parametrize(
+    ("at", "doubted"),
+    [pytest.param(after(40), (), id="it reports"), pytest.param(after(10), ("i-a",), id="it did, before")],
+)
+def test_a_chief_that_still_carries_its_work_away_is_not_doubted(at: Any, doubted: tuple[str, ...]) -> None:
+    run = {
+        "sk": "run",
+        "kind": "train",
+        "state": "Train",
+        "attempt": 1,
+        "created": AT,
+        "execution_arn": "arn",
+    }
+    run |= {"job": JOB, "progress": {"attempt": 1, "at": wire.stamp(at)}}
+    assert detect({}, LEFT, ASKED, 51, run) == PresumeLost(doubted)
+
+
+REASONS = [
+    # sentence, who says nothing when Train has heard nobody for 150 seconds, the reason
+    ("a lone host", ("i-a",), "i-a has not said anything for 150 s: it hangs or is cut off, though EC2 calls it running"),
+    ("a gang", ("i-a", "i-b"), "none of the hosts i-a, i-b has said anything for 150 s: they hang or are cut off, though EC2 calls them running"),
+    ("all had left, and then nobody spoke", (), "all hosts have left the attempt, and none has said anything for 150 s since, though EC2 calls them running"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("silent", "reason"), [r[1:] for r in REASONS], ids=[r[0] for r in REASONS])
+def test_hosts_that_fell_silent_together_are_named(silent: tuple[str, ...], reason: str) -> None:
+    assert silent_hosts.reason_of_all(silent, deadlines.HEARTBEAT) == reason
+
+
+def test_a_host_that_took_the_order_and_stays_is_said_to_have_taken_it() -> None:
+    assert "takes orders" in silent_hosts.reason_of(("i-a",))
+    assert "has not left within 15 minutes of being asked to" in silent_hosts.reason_of(
+        ("i-a",), took_orders=True
+    )

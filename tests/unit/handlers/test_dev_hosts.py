@@ -1,0 +1,185 @@
+"""What comes of a wish for a dev host: in the ledger, of the execution that begins, and of those that begin by hand."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+import pytest
+
+from benchmarks.recorded import CONTEXT
+from lambdas import settings
+from lambdas.aws import ssm
+from lambdas.aws.dynamodb.ledger import Ledger, dev_imaging_row
+from lambdas.handlers import signal
+from lambdas.handlers.launch import admit as launch_admit
+from lambdas.handlers.snapshot import admit as snapshot_admit
+from lambdas.settings import LaunchAdmitSettings, SignalSettings, YardSettings
+from lambdas.steps.observability import clock
+from tests.unit.handlers.conftest import IMAGE
+
+STARTED = "2026-11-20T12:00:00.000Z"
+RUN, SNAPSHOT = "dev-mine-20261120T120000-abc123", "dev-mine-20261120T130000-abc123"
+
+
+class Yard:
+    """One without hosts, in an account that has an image."""
+
+    def __init__(self) -> None:
+        table = boto3.resource("dynamodb").Table("ledger")
+        for row in table.scan()["Items"]:
+            table.delete_item(Key={"pk": row["pk"], "sk": row["sk"]})
+        self.ec2, self.states = boto3.client("ec2"), boto3.client("stepfunctions")
+        living = [{"Name": "instance-state-name", "Values": ["running", "stopped"]}]
+        for held in self.ec2.describe_instances(Filters=living)["Reservations"]:
+            self.ec2.terminate_instances(InstanceIds=[each["InstanceId"] for each in held["Instances"]])
+        self.ledger = Ledger("ledger")
+        self.machines = {word: self._machine(f"{word}-{id(self)}") for word in ("launch", "snapshot")}
+
+    def _machine(self, name: str) -> str:
+        made = self.states.create_state_machine(
+            name=name,
+            definition=json.dumps({"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}),
+            roleArn="arn:aws:iam::123456789012:role/any",
+        )
+        return str(made["stateMachineArn"])
+
+    def wish(self, who: str, run: str = RUN, want: str = "up", name: str = "mine", **asked: Any) -> str:
+        detail = {"run": run, "name": name, "want": want, "asked": asked}
+        event = {"source": f"trainyard.people/{who}", "detail-type": "dev", "detail": detail}
+        return str(signal.handler(event, CONTEXT)["result"])
+
+    def begun(self, word: str) -> dict[str, Any]:
+        """The inputs of that workflow's executions, by name."""
+        listed = self.states.list_executions(stateMachineArn=self.machines[word])["executions"]
+        found = [self.states.describe_execution(executionArn=each["executionArn"]) for each in listed]
+        return {each["name"]: json.loads(each["input"]) for each in found}
+
+    def host(self, **tags: str) -> str:
+        marks = [{"Key": f"trainyard:{key}", "Value": value} for key, value in tags.items()]
+        made = self.ec2.run_instances(
+            ImageId=IMAGE,
+            MinCount=1,
+            MaxCount=1,
+            InstanceType="t3.micro",
+            TagSpecifications=[{"ResourceType": "instance", "Tags": marks}],
+        )
+        return str(made["Instances"][0]["InstanceId"])
+
+
+@pytest.fixture
+def yard(account: None, monkeypatch: pytest.MonkeyPatch) -> Yard:
+    made = Yard()
+    subnets = [each["SubnetId"] for each in made.ec2.describe_subnets()["Subnets"]]
+    given = {"yard": "trainyard", "table_name": "ledger", "bucket_name": "bucket"}
+    more: dict[Any, dict[str, Any]] = {
+        SignalSettings: {f"{word}_state_machine_arn": arn for word, arn in made.machines.items()},
+        LaunchAdmitSettings: {"subnet_ids": tuple(subnets), "monthly_dollars": 0.0},
+        YardSettings: {},
+    }
+    monkeypatch.setattr(settings, "read", lambda kind: kind(**given, **more[kind]))
+    monkeypatch.setattr(ssm, "online", frozenset)  # moto has no Systems Manager's agents
+    return made
+
+
+def admitted(admit: Callable[..., Any], run: str, execution_input: object) -> dict[str, Any]:
+    given = {"run": run, "execution": f"arn:{run}", "started": STARTED, "input": execution_input}
+    return dict(admit(given, CONTEXT))
+
+
+def test_the_owner_is_who_iam_says_and_what_is_launched_what_the_row_says(yard: Yard) -> None:
+    yard.wish("alice", instance_types=["g6.xlarge"])
+    assert yard.begun("launch") == {RUN: {"dev": "mine"}}
+    forged = {"dev": "mine", "instance_types": ["p5.48xlarge"], "submitter": "bob"}
+    answer = admitted(launch_admit.handler, RUN, forged)
+    assert answer["kind"] == "admitted", answer
+    run = yard.ledger.run(RUN)
+    assert run is not None
+    assert run.job is not None
+    assert (run.dev, run.submitter, run.job.name, run.image_id) == ("mine", "alice", "dev-mine", None)
+    assert run.job.hardware.instance_types == ("g6.xlarge",)
+    assert run.job.hardware.market == "on_demand"
+
+
+def test_an_event_that_comes_twice_changes_nothing(yard: Yard) -> None:
+    yard.wish("alice")
+    yard.wish("alice")
+    assert [*yard.begun("launch")] == [RUN]
+    admitted(launch_admit.handler, RUN, {"dev": "mine"})
+    assert yard.wish("bob") == "it was asked for before"
+    row = yard.ledger.dev("mine")
+    assert row is not None
+    assert row.owner == "alice"
+
+
+def test_whoever_asks_for_somebody_elses_is_told_so_by_the_run_that_was_asked_for(yard: Yard) -> None:
+    yard.wish("alice")
+    bobs = f"{RUN}-b"
+    yard.wish("bob", bobs)
+    told = yard.begun("launch")[bobs]
+    answer = admitted(launch_admit.handler, bobs, told)
+    assert (answer["kind"], answer["error"]) == ("refused", "LaunchRefused")
+    assert "alice's" in answer["reason"]
+    assert yard.ledger.run(bobs) is not None
+
+
+def test_by_hand_nobody_names_a_dev_host(yard: Yard) -> None:
+    yard.wish("alice")
+    for run in ("by-hand", f"{RUN}-x"):
+        answer = admitted(launch_admit.handler, run, {"dev": "mine"})
+        assert (answer["kind"], answer["error"]) == ("refused", "LaunchRefused")
+        assert "trainyard dev up" in answer["reason"]
+    assert admitted(launch_admit.handler, "none", {"dev": "nobodys"})["kind"] == "refused"
+
+
+def test_by_hand_nobody_images_a_dev_host_and_its_owner_does(yard: Yard) -> None:
+    host = yard.host(yard="trainyard", dev="mine", submitter="alice", kind="launch")
+    asked = {"instance": host, "quiesce": "stop", "then": "terminate"}
+    for run in ("by-hand", f"archive-{host}-2026112012"):
+        answer = admitted(snapshot_admit.handler, run, asked)
+        assert (answer["kind"], answer["error"]) == ("refused", "SnapshotRefused")
+    yard.wish("bob", SNAPSHOT, "image")
+    assert "refused" in yard.begun("snapshot")[SNAPSHOT]
+    mine = f"{SNAPSHOT}-a"
+    yard.wish("alice", mine, "image")
+    assert yard.begun("snapshot")[mine] == asked
+    answer = admitted(snapshot_admit.handler, mine, asked)
+    assert answer["kind"] == "admitted", answer
+    assert admitted(snapshot_admit.handler, f"{mine}-more", asked)["kind"] == "refused"
+
+
+def test_patrol_archives_a_dev_host_too(yard: Yard) -> None:
+    host = yard.host(yard="trainyard", dev="mine", submitter="alice", kind="launch")
+    run = f"archive-{host}-2026112012"
+    yard.ledger.write(dev_imaging_row(run, host, clock()))
+    asked = {"instance": host, "quiesce": "stop", "then": "terminate"}
+    assert admitted(snapshot_admit.handler, run, asked)["kind"] == "admitted"
+    other = yard.host(yard="trainyard", dev="mine", submitter="alice", kind="launch")
+    assert admitted(snapshot_admit.handler, run + "0", asked | {"instance": other})["kind"] == "refused"
+
+
+def test_a_host_that_is_there_is_not_launched_again(yard: Yard) -> None:
+    host = yard.host(yard="trainyard", dev="mine", submitter="alice", kind="launch")
+    assert "there already" in yard.wish("alice")
+    assert host in yard.begun("launch")[RUN]["refused"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"run": "digits-1"},
+        {"name": "Mine"},
+        {"name": "mine\u202e"},
+        {"want": "sold"},
+        {"zones": ["x" * 5000]},
+    ],
+)
+def test_what_is_no_wish_begins_nothing(yard: Yard, wrong: dict[str, Any]) -> None:
+    yard.wish("alice", **wrong)
+    assert yard.begun("launch") == yard.begun("snapshot") == {}
+
+
+def test_a_run_that_is_somebodys_is_not_taken(yard: Yard) -> None:
+    admitted(launch_admit.handler, RUN, {"latest": "gpu"})
+    assert yard.wish("alice") == "it was asked for before"
+    assert yard.ledger.dev("mine") is None

@@ -1,0 +1,48 @@
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from training.host.agent.agent import with_a_lease
+from training.host.agent.deadlines import lease
+from training.host.metadata import Identity
+from training.host.places import Places
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def test_the_tag_rules_until_an_order_comes() -> None:
+    until = lease.at_launch("2026-11-20T13:00:00.000Z")
+    assert not until.is_over(NOW)
+    assert until.left(NOW) == timedelta(hours=1)
+    assert until.is_over(NOW + timedelta(hours=1))
+
+
+def test_a_host_started_after_its_lease_had_ended_gets_another_once_a_boot(tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    host = Identity("i-1", "us-east-1", "10.0.1.5", "ami-1", {"trainyard:lease": "2026-11-20T11:00:00.000Z"})
+    found = with_a_lease(places, host, now=NOW)
+    again = with_a_lease(places, host, now=NOW + timedelta(minutes=50))
+    assert found.tags == again.tags
+    assert lease.at_launch(found.tags["trainyard:lease"]).until == NOW + lease.RESTARTED
+
+
+def test_a_lease_that_goes_on_is_left_as_it_is(tmp_path: Path) -> None:
+    host = Identity("i-1", "us-east-1", "10.0.1.5", "ami-1", {"trainyard:lease": "2026-11-20T13:00:00.000Z"})
+    assert with_a_lease(Places(tmp_path), host, now=NOW) == host
+
+
+def test_while_training_the_runs_deadline_rules() -> None:
+    assert lease.while_training(NOW).until == NOW + lease.MARGIN
+
+
+def test_a_waiting_host_waits_no_longer_than_the_run_may_wait() -> None:
+    waiting = lease.while_waiting(NOW, wait_minutes=60, deadline=NOW + timedelta(hours=5))
+    assert waiting.until == NOW + timedelta(minutes=60) + lease.MARGIN
+
+
+def test_a_waiting_host_never_outlives_the_runs_deadline() -> None:
+    waiting = lease.while_waiting(NOW, wait_minutes=60, deadline=NOW + timedelta(minutes=5))
+    assert waiting.until == NOW + timedelta(minutes=5) + lease.MARGIN
+
+
+def test_a_host_that_is_done_does_not_stay_for_ever() -> None:
+    assert lease.when_done(NOW).until == NOW + timedelta(hours=1)

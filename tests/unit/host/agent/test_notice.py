@@ -1,0 +1,106 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from training.host.agent.deadlines.lease import Lease
+from training.host.agent.deadlines.notice import Leaving, is_held, order_to_leave
+from training.host.errors import HostTrouble
+from training.host.metadata import Notice
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+NOTICE = Notice("terminate", NOW + timedelta(seconds=120))
+LATER = NOW + timedelta(hours=1)
+LONG, OVER = Lease(NOW + timedelta(hours=1), "later"), Lease(NOW, "nobody has released this host")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "notice", "going_down", "stop_ordered", "deadline", "lease", "why", "seconds"),
+    [
+        ("nobody asks", None, False, False, LATER, LONG, None, None),
+        (
+            "AWS takes the host: all but the last moments",
+            NOTICE,
+            False,
+            False,
+            LATER,
+            LONG,
+            "interrupted",
+            100,
+        ),
+        ("AWS takes the host and an order comes too", NOTICE, True, True, LATER, OVER, "interrupted", 100),
+        ("the machine goes down", None, True, True, LATER, LONG, "interrupted", 60),
+        ("an order came", None, False, True, LATER, LONG, "asked", 90),
+        ("the run's hours or dollars are used up", None, False, False, NOW, LONG, "limit", 90),
+        ("an order comes at the same time", None, False, True, NOW, LONG, "asked", 90),
+        ("the lease is over", None, False, False, LATER, OVER, "asked", 45),
+    ],
+)
+def test_why_a_program_leaves_and_how_long_it_has(
+    sentence: str,
+    notice: Notice | None,
+    going_down: bool,
+    stop_ordered: bool,
+    deadline: datetime,
+    lease: Lease,
+    why: str | None,
+    seconds: int | None,
+) -> None:
+    leaving = order_to_leave(
+        notice=notice,
+        going_down=going_down,
+        stop_ordered=stop_ordered,
+        deadline=deadline,
+        lease=lease,
+        now=NOW,
+    )
+    if leaving is None:
+        assert why is None, sentence
+    else:
+        assert (leaving.why, (leaving.kill_at - NOW).total_seconds()) == (why, seconds), sentence
+        assert (leaving.trouble is not None) == (lease is OVER and not notice), sentence
+
+
+@pytest.mark.parametrize(("notice", "program"), [(120, 100), (60, 40), (40, 20), (30, 15), (20, 10), (4, 2)])
+def test_of_a_short_notice_program_and_agent_have_half_each(notice: int, program: int) -> None:
+    short = Notice("terminate", NOW + timedelta(seconds=notice))
+    leaving = order_to_leave(
+        notice=short, going_down=False, stop_ordered=False, deadline=LATER, lease=LONG, now=NOW
+    )
+    assert leaving
+    assert leaving.kill_at == NOW + timedelta(seconds=program)
+
+
+def test_a_notice_that_is_late_gives_no_time_but_also_none_that_is_past() -> None:
+    late = Notice("terminate", NOW - timedelta(seconds=30))
+    leaving = order_to_leave(
+        notice=late, going_down=False, stop_ordered=False, deadline=LATER, lease=LONG, now=NOW
+    )
+    assert leaving
+    assert leaving.kill_at == NOW
+
+
+ASKED = Leaving("asked", NOW + timedelta(seconds=90))
+TROUBLED = Leaving("asked", NOW + timedelta(seconds=90), HostTrouble("the bucket is gone"))
+HANGING = Leaving("hangs", NOW + timedelta(seconds=90))
+HELD: list[tuple[str, Leaving, int, dict[str, bool], bool]] = [
+    # sentence, why it leaves, seconds after that, what is known, whether SIGTERM waits
+    ("it has no handler, and saves now and then", ASKED, 0, {}, True),
+    ("until it has saved again", ASKED, 30, {"has_saved_since": True}, False),
+    ("which may come late", ASKED, 84, {}, True),
+    ("and not at all", ASKED, 85, {}, False),
+    ("a program with a handler decides itself", ASKED, 0, {"hears": True}, False),
+    ("nobody waits for one that has never saved", ASKED, 0, {"saves": False}, False),
+    ("nor on other hosts when the chief has left", ASKED, 0, {"chief_has_left": True}, False),
+    ("one that hangs will not save", HANGING, 0, {}, False),
+    ("where the agent cannot bring it away nothing is won", TROUBLED, 0, {}, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("leaving", "seconds", "known", "held"), [row[1:] for row in HELD], ids=[row[0] for row in HELD]
+)
+def test_sigterm_waits_for_the_next_checkpoint_of_a_program_without_a_handler(
+    leaving: Leaving, seconds: int, known: dict[str, bool], held: bool
+) -> None:
+    facts = {"hears": False, "saves": True, "has_saved_since": False, "chief_has_left": False} | known
+    assert is_held(leaving, NOW + timedelta(seconds=seconds), **facts) is held

@@ -1,0 +1,318 @@
+"""A host between two runs: what it keeps of the first, how it waits, when it ends."""
+
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from training.host import account
+from training.host.errors import HostTrouble
+from training.host.metadata import Identity, Metadata, Notice
+from training.host.places import Places
+from training.host.pool import kept, waiting, wipe
+from training.host.program.packages import list_of_packages
+
+SOURCE = "s3://bucket/data/digits/"
+JOB: dict[str, Any] = {
+    "program": {"module": "m"},
+    "data": {
+        "train": {"source": SOURCE, "sharding": "none"},
+        "shared": {"source": "s3://bucket/data/s/", "sharding": "file"},
+    },
+    "pool": {"keep": 1},
+}
+LINE = json.dumps(["a.bin", "etag", "yesterday", 3, 5])
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    """A host that has fetched two files of data, and packages."""
+    made = Places(tmp_path)
+    for folder, name, text in (
+        (made.data / "train", "a.bin", "one"),
+        (made.data / "train" / "deep", "b.bin", "two"),
+        (made.data / "shared", "c.bin", "mine alone"),
+        (made.venv / "lib", "package.py", "code"),
+    ):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    made.journals.mkdir()
+    (made.journals / "train.jsonl").write_text(f"{LINE}\n")
+    return made
+
+
+def another_run(places: Places, job: dict[str, Any]) -> None:
+    """The next agent's first deeds, when the host was wiped."""
+    for folder in (places.data, places.venv, places.journals):
+        if folder.exists():
+            folder.rename(places.root / f"gone-{folder.name}")
+    kept.give(job, places, account.own())
+
+
+def found(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def nothing(places: Places) -> None:
+    """No program has changed anything."""
+
+
+def written(places: Places) -> None:
+    (places.data / "train/a.bin").write_text("bad")
+
+
+def written_with_its_times_set_back(places: Places) -> None:
+    path = places.data / "train/a.bin"
+    before = path.stat()
+    path.write_text("bad")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def replaced(places: Places) -> None:
+    path = places.data / "train/a.bin"
+    path.unlink()
+    path.write_text("bad")
+
+
+def linked_elsewhere(places: Places) -> None:
+    os.link(places.data / "train/a.bin", places.home / "mine")
+
+
+def its_folder_is_a_link(places: Places) -> None:
+    (places.home / "other").mkdir()
+    (places.home / "other/b.bin").write_text("bad")
+    (places.data / "train/deep").rename(places.home / "away")
+    (places.data / "train/deep").symlink_to(places.home / "other")
+
+
+def more_beside_it(places: Places) -> None:
+    (places.data / "train/more.bin").write_text("bad")
+
+
+BOTH, SECOND, FIRST = {"a.bin": "one", "deep/b.bin": "two"}, {"deep/b.bin": "two"}, {"a.bin": "one"}
+
+
+@pytest.mark.parametrize(
+    ("program_has", "stays"),
+    [
+        (nothing, BOTH),
+        (written, SECOND),
+        (written_with_its_times_set_back, SECOND),
+        (replaced, SECOND),
+        (linked_elsewhere, SECOND),
+        (its_folder_is_a_link, FIRST),
+        (more_beside_it, BOTH),
+    ],
+)
+def test_the_next_run_gets_data_that_no_program_has_touched(
+    places: Places, program_has: Callable[[Places], None], stays: dict[str, str]
+) -> None:
+    kept.note(JOB, None, places)
+    program_has(places)
+    kept.take(places)
+    assert (places.kept.stat().st_mode & 0o777) == 0o700, "root alone comes there"
+    named_otherwise = JOB | {"data": {"mine": {"source": SOURCE, "sharding": "none"}}}
+    another_run(places, named_otherwise)
+    assert found(places.data / "mine") == stays
+    assert (places.journals / "mine.jsonl").read_text() == f"{LINE}\n"
+    assert not places.kept.exists(), "what it did not ask for is nobody's"
+
+
+def test_a_run_that_names_other_data_finds_none(places: Places) -> None:
+    kept.note(JOB, None, places)
+    kept.take(places)
+    another_run(places, JOB | {"data": {"train": {"source": "s3://bucket/data/other/", "sharding": "none"}}})
+    assert not (places.data / "train").exists()
+    assert not places.kept.exists()
+
+
+def test_data_that_came_while_a_package_was_built_are_fetched_again(places: Places) -> None:
+    builds = JOB | {"program": {"module": "m", "requirements": "requirements.txt"}}
+    kept.note(builds, None, places)
+    kept.take(places)
+    another_run(places, builds)
+    assert not places.data.exists()
+
+
+def packages_changed(places: Places) -> None:
+    (places.venv / "lib/package.py").write_text("evil")
+
+
+@pytest.mark.parametrize(
+    ("program_has", "stays"),
+    [(nothing, {"lib/package.py": "code"}), (packages_changed, {})],
+)
+def test_packages_are_kept_whole_or_not_at_all(
+    places: Places, program_has: Callable[[Places], None], stays: dict[str, str]
+) -> None:
+    builds = JOB | {"program": {"module": "m", "requirements": "requirements.txt"}}
+    known_by = list_of_packages("numpy==2.1\n")
+    assert known_by
+    kept.note(builds, known_by, places)
+    program_has(places)
+    (places.venv / "lib/extra.py").write_text("brought by the program")
+    kept.take(places)
+    another_run(places, builds)
+    assert found(places.spare / known_by) == stays
+
+
+def test_a_wipe_that_was_broken_off_keeps_what_it_had(places: Places) -> None:
+    kept.note(JOB, None, places)
+    kept.take(places)
+    places.noted.unlink()
+    kept.take(places)
+    another_run(places, JOB)
+    assert found(places.data / "train") == BOTH
+
+
+@pytest.mark.parametrize(
+    ("text", "is_known"),
+    [
+        ("numpy==2.1\npandas>=2,<3 ; python_version > '3.10'\n# why\n", True),
+        ("torch[extra]~=2.5 \\\n  --hash=sha256:" + "a" * 64 + "\n", True),
+        ("./mine\n", False),
+        ("-r more.txt\n", False),
+        ("--index-url https://evil.example/simple\nnumpy\n", False),
+        ("mine @ https://example.com/mine.whl\n", False),
+        ("-e .\n", False),
+        ("file:///tmp/x.whl\n", False),
+        ("mine.whl/\n", False),
+    ],
+)
+def test_a_list_that_brings_more_than_packages_of_the_index_is_no_other_runs(
+    text: str, is_known: bool
+) -> None:
+    assert (list_of_packages(text) is not None) is is_known
+
+
+# -------------------------------------------------------------------------------------------------------------- waiting
+
+RUN = {
+    "trainyard:run": "first",
+    "trainyard:attempt": "2",
+    "trainyard:bus": "trainyard",
+    "trainyard:role": "AROA",
+}
+
+
+class OffError(Exception):
+    """The power is off."""
+
+
+def off(reason: str) -> None:
+    raise OffError(reason)
+
+
+class Service(Metadata):
+    """Tags that change with each look: `looks` are what the pool's and the run's tag say."""
+
+    def __init__(self, *looks: tuple[str, str], notice: Notice | None = None) -> None:
+        super().__init__()
+        self.looks, self.noticed = list(looks), notice
+
+    @property
+    def now(self) -> dict[str, str]:
+        pool, run = self.looks[0]
+        return RUN | {"trainyard:pool": pool, "trainyard:run": run}
+
+    def tag(self, name: str) -> str | None:
+        found = self.now[name]
+        if name == "trainyard:run" and len(self.looks) > 1:
+            self.looks.pop(0)
+        return found
+
+    def notice(self) -> Notice | None:
+        return self.noticed
+
+    def identity(self) -> Identity:
+        return Identity("i-1", "us-east-1", "10.0.0.1", "ami-1", self.now)
+
+
+class Bus:
+    def __init__(self) -> None:
+        self.said: list[dict[str, Any]] = []
+
+    def put_events(self, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803 - as boto3 has it
+        self.said += [json.loads(each["Detail"]) for each in Entries]
+        return {"FailedEntryCount": 0, "Entries": [{}]}
+
+
+def until(minutes: float) -> str:
+    return (datetime.now(UTC) + timedelta(minutes=minutes)).isoformat(timespec="milliseconds")
+
+
+def wait(service: Service, bus: Bus, monkeypatch: pytest.MonkeyPatch, *, trouble: str = "") -> Identity:
+    def wiped(places: Places, whose: account.Account, *, name: str) -> None:
+        if trouble:
+            raise HostTrouble(trouble)
+
+    monkeypatch.setattr(waiting, "wipe", wiped)
+    monkeypatch.setattr(waiting, "LOOK_SECONDS", 0.001)
+    return waiting.wait_if_warm(
+        Places(),
+        service,
+        service.identity(),
+        find_account=account.own,
+        account_name="trainyard",
+        put_up_fence=lambda whose: None,
+        events=lambda region: bus,
+        power_off=off,
+    )
+
+
+def test_a_host_that_is_not_in_the_pool_goes_on_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    bus = Bus()
+    assert wait(Service(("", "first")), bus, monkeypatch).tags["trainyard:run"] == "first"
+    assert bus.said == []
+
+
+def test_it_says_that_it_is_wiped_until_its_tag_says_until_when_and_then_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(waiting, "SAY_SECONDS", 0.0)
+    first, then = f"{until(5)} first", f"{until(30)} first"
+    service, bus = (
+        Service((first, "first"), (first, "first"), (then, "first"), (then, "first"), (then, "next")),
+        Bus(),
+    )
+    taken = wait(service, bus, monkeypatch)
+    assert taken.tags["trainyard:run"] == "next"
+    assert [(each["signal"], each["run"], each["attempt"]) for each in bus.said] == [
+        ("wiped", "first", 2)
+    ] * 2
+
+
+def test_ec2_takes_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    notice = Notice("terminate", datetime.now(UTC))
+    with pytest.raises(OffError, match="EC2 takes it back"):
+        wait(Service((f"{until(5)} first", "first"), notice=notice), Bus(), monkeypatch)
+
+
+def test_its_time_is_over_and_everybody_has_forgotten_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OffError, match="its time in the pool is over"):
+        wait(Service((f"{until(-4)} first", "first")), Bus(), monkeypatch)
+
+
+def test_one_that_cannot_be_wiped_says_why_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    bus = Bus()
+    with pytest.raises(OffError, match="it cannot be wiped for another run: a process hangs"):
+        wait(Service((f"{until(5)} first", "first")), bus, monkeypatch, trouble="a process hangs")
+    (said,) = bus.said
+    assert (said["signal"], said["reason"]) == (
+        "wiped",
+        "it cannot be wiped for another run: a process hangs",
+    )
+
+
+def test_where_programs_run_as_the_agent_nobody_can_tell_what_is_left(places: Places) -> None:
+    with pytest.raises(HostTrouble, match="nobody can tell what is left"):
+        wipe.wipe(places, account.own(), name="trainyard")
+    assert places.data.exists()

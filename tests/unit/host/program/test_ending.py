@@ -1,0 +1,354 @@
+from pathlib import Path
+
+import pytest
+
+from training.host.disk import Room
+from training.host.program.ending import (
+    End,
+    Failed,
+    Finished,
+    Stopped,
+    decide,
+    last_exception,
+    last_lines,
+    why,
+)
+
+TRACEBACK = """step 3
+Traceback (most recent call last):
+  File "/x.py", line 1, in <module>
+ValueError: the labels are strings
+"""
+PEER = "tensorflow.python.framework.errors_impl.UnavailableError: {{function_node __wrapped}} Socket closed"
+UNHEALTHY = (
+    "tensorflow.python.framework.errors_impl.InternalError: The following tasks are unhealthy "
+    "(stopped sending heartbeats): /job:worker/task:1"
+)
+
+
+FULL = Room(Path("/var/lib/trainyard"), free=1_000_000, total=50_000_000_000)
+ASKED = "step 3\n[trainyard] asking the program to leave: limit\n"
+INTERRUPTED = f"{TRACEBACK}{ASKED}Traceback (most recent call last):\n  File x\nKeyboardInterrupt\n"
+OWN_INTERRUPT = f"{ASKED}Traceback (most recent call last):\n  File x\nmine.GracefulExit: see you\n"
+NAMED_SIGNAL = f"{ASKED}Traceback (most recent call last):\n  File x\nRuntimeError: got SIGTERM, leaving\n"
+PREEMPTION = "INFO:tensorflow:Member worker/1 has received termination notice.\n"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "end", "answer"),
+    [
+        ("0 is finished", End(code=0, tail=""), Finished()),
+        ("finished although it was asked to leave", End(code=0, tail="", asked="asked"), Finished()),
+        ("75 by itself: a peer left", End(code=75, tail=""), Stopped("peer")),
+        ("75 after the notice", End(code=75, tail="", asked="interrupted"), Stopped("interrupted")),
+        ("75 after the order", End(code=75, tail="", asked="asked"), Stopped("asked")),
+        (
+            "a program that knows nothing dies of our SIGTERM",
+            End(code=143, tail="", asked="asked"),
+            Stopped("asked"),
+        ),
+        (
+            "we had to kill it",
+            End(code=137, tail="", asked="interrupted", killed=True),
+            Stopped("interrupted"),
+        ),
+        (
+            "at its cap it says shutdown_notice with 1",
+            End(code=1, tail=ASKED + "bye\n", asked="limit"),
+            Stopped("limit"),
+        ),
+        (
+            "or with 3, taken back by AWS",
+            End(code=3, tail=ASKED, asked="interrupted"),
+            Stopped("interrupted"),
+        ),
+        (
+            "SIGTERM is its KeyboardInterrupt",
+            End(code=130, tail=INTERRUPTED, asked="limit"),
+            Stopped("limit"),
+        ),
+        ("which it lets end it with 1", End(code=1, tail=INTERRUPTED, asked="asked"), Stopped("asked")),
+        (
+            "or an exception of its own making",
+            End(code=1, tail=OWN_INTERRUPT, asked="limit"),
+            Stopped("limit"),
+        ),
+        ("or one that says so", End(code=1, tail=NAMED_SIGNAL, asked="limit"), Stopped("limit")),
+        (
+            "what it showed before counts for nothing",
+            End(code=1, tail=TRACEBACK + ASKED, asked="limit"),
+            Stopped("limit"),
+        ),
+        ("it crashes on its way out", End(code=134, tail=ASKED, asked="limit"), Stopped("limit")),
+        ("somebody is faster than our patience", End(code=137, tail=ASKED, asked="limit"), Stopped("limit")),
+        (
+            "0 without its results, when asked",
+            End(code=0, tail="", asked="limit", missing=("model",)),
+            Stopped("limit"),
+        ),
+        (
+            "a full disk does not matter to our SIGTERM",
+            End(code=143, tail="", asked="limit", room=FULL),
+            Stopped("limit"),
+        ),
+        (
+            "a program that hung and was killed for it",
+            End(code=137, tail=ASKED, asked="hangs", killed=True),
+            Stopped("hangs"),
+        ),
+        ("one that woke when it was asked to", End(code=75, tail=ASKED, asked="hangs"), Stopped("hangs")),
+        ("somebody killed it", End(code=137, tail=""), Stopped("killed")),
+        ("somebody ended it", End(code=143, tail="step 7\n", gang=2), Stopped("killed")),
+        ("a ps was killed before its time", End(code=137, tail="", serves=True, gang=3), Stopped("killed")),
+        ("TensorFlow's own handler saved", End(code=42, tail="", asked="asked"), Stopped("asked")),
+        ("and so did its peers", End(code=42, tail=PREEMPTION, gang=2), Stopped("peer")),
+        ("a program that is not elastic saw its peer go", End(code=1, tail=PEER, gang=2), Stopped("peer")),
+        (
+            "so it does when all are asked to leave",
+            End(code=1, tail=PEER, gang=2, asked="asked"),
+            Stopped("asked"),
+        ),
+        ("a frozen peer is unhealthy", End(code=1, tail=UNHEALTHY, gang=2), Stopped("peer")),
+        ("a peer vanished while the cluster formed", End(code=142, tail="", gang=2), Stopped("peer")),
+        (
+            "a ps may end as it likes with its run",
+            End(code=134, tail="", serves=True, asked="asked"),
+            Stopped("asked"),
+        ),
+    ],
+)
+def test_what_a_programs_end_means(sentence: str, end: End, answer: Finished | Stopped) -> None:
+    assert decide(end) == answer, sentence
+
+
+def test_the_programs_own_error_is_the_reason() -> None:
+    assert decide(End(code=1, tail=TRACEBACK, gang=2)) == Failed(
+        "program", "the program ended with exit code 1: ValueError: the labels are strings", 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("sentence", "end"),
+    [
+        ("it stays one when it was asked to leave", End(code=1, tail=TRACEBACK, asked="asked", gang=2)),
+        ("also at its cap", End(code=1, tail=ASKED + TRACEBACK, asked="limit")),
+        ("after its own KeyboardInterrupt", End(code=1, tail=INTERRUPTED + TRACEBACK, asked="limit")),
+        ("it could not save: the disk was full", End(code=1, tail=ASKED, asked="limit", room=FULL)),
+        ("nor for want of memory", End(code=137, tail=ASKED, asked="limit", starved=True)),
+        ("an interrupt that nobody asked for", End(code=130, tail="KeyboardInterrupt\n")),
+        ("the same error on a single host is no peer's", End(code=1, tail=PEER)),
+        ("a ps that ends by itself is no peer", End(code=1, tail=TRACEBACK, serves=True, gang=3)),
+        ("42 alone says nothing", End(code=42, tail="", gang=2)),
+        ("the kernel killed it for want of memory", End(code=137, tail="", starved=True, gang=2)),
+        ("it was killed on a full disk", End(code=137, tail="", room=FULL)),
+        ("it crashed", End(code=139, tail="")),
+    ],
+)
+def test_an_end_that_is_the_programs_own(sentence: str, end: End) -> None:
+    assert isinstance(decide(end), Failed), sentence
+
+
+@pytest.mark.parametrize(
+    ("sentence", "end", "is_whole"),
+    [
+        ("it finished", End(code=0, tail=""), True),
+        ("it says that it has saved", End(code=75, tail="", asked="limit"), True),
+        ("it went by itself, with a code of its own", End(code=1, tail=ASKED, asked="limit"), True),
+        ("its signal's own end", End(code=143, tail=ASKED, asked="limit"), False),
+        ("an interrupt may come while it saves", End(code=1, tail=INTERRUPTED, asked="limit"), False),
+        ("it had to be killed", End(code=1, tail=ASKED, asked="limit", killed=True), False),
+        ("the disk was full", End(code=1, tail=ASKED, asked="limit", room=FULL), False),
+        ("nobody asked it", End(code=1, tail=""), False),
+    ],
+)
+def test_whether_what_was_written_last_is_whole(sentence: str, end: End, is_whole: bool) -> None:
+    assert end.is_whole is is_whole, sentence
+
+
+def test_an_end_without_what_the_job_expects_is_a_failure() -> None:
+    assert decide(End(code=0, tail="", missing=("model", "metrics"))) == Failed(
+        "program",
+        "the program ended with 0 but left no model and no metrics, which program.expect asks for: a model belongs "
+        "into the folder that TRAINYARD_MODEL names; a metrics belongs into the file that TRAINYARD_METRICS names",
+        0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "words"),
+    [
+        (137, "", "memory"),
+        (139, TRACEBACK, "SIGSEGV"),
+        (3, "bye", "exit code 3 and showed no exception; its last line: bye"),
+        (1, "OSError: [Errno 28] No space left on device: '/x'", "disk is full"),
+        (
+            2,
+            "usage: ...\ndigits.py: error: unrecognized arguments: --epoch\n[trainyard] ended\n",
+            "arguments: --epoch",
+        ),
+    ],
+)
+def test_the_reason_says_what_happened(code: int, said: str, words: str) -> None:
+    assert words in why(End(code=code, tail=said))
+
+
+@pytest.mark.parametrize("code", [1, 120, 137])
+def test_a_full_disk_is_the_reason_even_when_the_program_could_not_say_so(code: int) -> None:
+    reason = why(End(code=code, tail="", room=FULL))
+    assert (
+        "the disk of this host is full (1 MB of 50.0 GB are free at /var/lib/trainyard): give the" in reason
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        (
+            "ModuleNotFoundError: No module named 'transformers.models'",
+            "add transformers to the file that program.req",
+        ),
+        ("ModuleNotFoundError: No module named 'sklearn'", "add scikit-learn to"),
+        ("ModuleNotFoundError: No module named 'tensorflow.contrib'", "tf.contrib is gone"),
+        ("ModuleNotFoundError: No module named 'tensorflow.examples'", "put the data into the bucket"),
+        (
+            "ImportError: cannot import name 'Foo' from 'keras.utils' (/opt/x)",
+            "the host's keras is another version",
+        ),
+        ("AttributeError: module 'tensorflow' has no attribute 'placeholder'", "tensorflow.compat.v1"),
+        ("AttributeError: module 'tensorflow' has no attribute 'contrib'", "tf.contrib is gone"),
+        ("AttributeError: module 'tensorflow' has no attribute 'estimator'", "tf.estimator is gone"),
+        (
+            "AttributeError: module 'tensorflow._api.v2.train' has no attribute 'GradientDescentOptimizer'",
+            "tensorflow.compat.v1",
+        ),
+        ("AttributeError: `dense` is not available with Keras 3.", "tf_keras.layers"),
+        (
+            "ValueError: Attempt to convert a value (PerReplica:{\n  0: x} with an unsupported type",
+            "import tf_keras instead of tf.keras",
+        ),
+        (
+            "ValueError: To use this dataset, you need to pass this dataset to ClusterCoordinator.create",
+            "import tf_keras instead of tf.keras",
+        ),
+        (
+            "tensorflow.python.framework.errors_impl.UnimplementedError: File system scheme 's3' not implemented",
+            "TRAINYARD_DATA_<NAME>",
+        ),
+        (
+            "ResourceExhaustedError: Graph execution error:\n\nDetected at x\nOOM when allocating tensor",
+            "smaller batch",
+        ),
+        ("OSError: [Errno 98] Address already in use", "another server has the port"),
+        (
+            "Exception: URL fetch failure on https://x/words.txt: None -- timed out",
+            "the program loads https://x/words.txt from the internet, which this host does not reach: put it into",
+        ),
+        (
+            "Exception: URL fetch failure on https://x/tf-keras-datasets/mnist.npz: None -- [Errno -3] no name",
+            "mnist.npz is one of Keras's datasets: put it into the bucket as datasets/mnist.npz below a folder that",
+        ),
+        ("urllib.error.URLError: <urlopen error timed out>", "the program loads something from the internet"),
+        ("SyntaxError: Missing parentheses in call to 'print'. Did you mean print(...)?", "Python 2"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'train.csv'", "${data.NAME}"),
+    ],
+)
+def test_the_reason_says_what_to_do(said: str, advice: str) -> None:
+    assert advice in why(End(code=1, tail=f"Traceback (most recent call last):\n  File x\n{said}\n"))
+
+
+def test_an_error_that_nobody_knows_gets_no_advice() -> None:
+    assert why(End(code=1, tail=TRACEBACK)).endswith("ValueError: the labels are strings")
+
+
+def test_of_a_notebook_the_cell_is_named_before_its_error_and_advice_comes_as_ever() -> None:
+    last = "cell [5] of train.ipynb ended with exit code 1\n"
+    told = why(End(code=1, tail=f"{TRACEBACK}{last}"))
+    assert (
+        told
+        == "the program ended with exit code 1: cell [5] of train.ipynb: ValueError: the labels are strings"
+    )
+    missing = "ModuleNotFoundError: No module named 'cv2'\n"
+    exits = f"mine\n{last[:-2]}3\n"
+    assert "cell [5] of train.ipynb: ModuleNotFoundError: No module named 'cv2'; add opencv" in why(
+        End(code=1, tail=f"{missing}{last}")
+    )
+    assert why(End(code=3, tail=exits)).endswith(
+        "showed no exception; its last line: cell [5] of train.ipynb ended with exit code 3"
+    )
+
+
+OP_ERRORS = [
+    # sentence, what TensorFlow printed, the reason
+    (
+        "of a graph",
+        """tensorflow.python.framework.errors_impl.InvalidArgumentError: Graph execution error:
+
+Detected at node sequential_1/embedding_1/GatherV2 defined at (most recent call last):
+  File "/x/train.py", line 15, in <module>
+
+  File "/x/keras/src/backend/tensorflow/numpy.py", line 3095, in take
+
+indices[0,0] = 20 is not in [0, 10)
+\t [[{{node sequential_1/embedding_1/GatherV2}}]] [Op:__inference_multi_step_on_iterator_941]
+[trainyard] the program ended with exit code 1
+""",
+        "InvalidArgumentError: Graph execution error: indices[0,0] = 20 is not in [0, 10)",
+    ),
+    (
+        "of several hosts",
+        """tensorflow.python.framework.errors_impl.InvalidArgumentError: Graph execution error:
+
+2 root error(s) found.
+  (0) INVALID_ARGUMENT:  indices = 5 is not in [0, 2)
+\t [[{{node GatherV2}}]]
+  (1) CANCELLED:  Function was cancelled before it was started
+0 successful operations.
+""",
+        "InvalidArgumentError: Graph execution error: indices = 5 is not in [0, 2)",
+    ),
+    (
+        "in one line",
+        "tensorflow.python.framework.errors_impl.NotFoundError: ckpt-1_temp/part-0; No such file [Op:SaveV2]\n",
+        "NotFoundError: ckpt-1_temp/part-0; No such file [Op:SaveV2]",
+    ),
+    (
+        "of a layer",
+        "ValueError: Exception encountered when calling Dense.call().\n\nNo variables\n",
+        "Dense.call(): No variables",
+    ),
+    (
+        "with nothing below",
+        "InvalidArgumentError: Graph execution error:\n",
+        "InvalidArgumentError: Graph execution error:",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"), [row[1:] for row in OP_ERRORS], ids=[row[0] for row in OP_ERRORS]
+)
+def test_the_reason_of_an_operation_is_the_line_before_its_node(said: str, reason: str) -> None:
+    assert last_exception(f"step 1\nTraceback (most recent call last):\n{said}").endswith(reason)
+
+
+def test_the_last_exception_wins() -> None:
+    assert last_exception(TRACEBACK + "mypackage.errors.BadConfigError: no\nafterwards") == (
+        "mypackage.errors.BadConfigError: no"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "kept"),
+    [
+        (b"one\ntwo\nthree\n", 100, "one\ntwo\nthree\n"),
+        (b"one\ntwo\nthree\n", 9, "three\n"),
+        (b"x" * 50, 10, "x" * 10),
+        (b"", 10, ""),
+    ],
+)
+def test_the_tail_holds_whole_lines_where_it_can(text: bytes, most: int, kept: str) -> None:
+    assert last_lines(text, most) == kept
+
+
+def test_the_tail_never_grows_beyond_its_limit() -> None:
+    assert len(last_lines(b"\xff" * 10_000, 4096).encode()) <= 4096

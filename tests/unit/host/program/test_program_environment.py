@@ -1,0 +1,271 @@
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.core.facts import admitted
+from training.host.cluster import Assignment, Cluster, Role, Strategy
+from training.host.errors import ProgramFault
+from training.host.places import Places
+from training.host.program.environment import arguments, command_line, environment, fill, placeholders
+
+CHIEF = Assignment("i-1", Role.CHIEF, 0, "10.0.1.5")
+WORKERS = tuple(Assignment(f"i-{2 + index}", Role.WORKER, index, f"10.0.1.{6 + index}") for index in range(2))
+SERVER = Assignment("i-4", Role.PS, 0, "10.0.2.5")
+EVALUATOR = Assignment("i-5", Role.EVALUATOR, 0, "10.0.2.6")
+BASE = {"PATH": "/bin", "TF_CONFIG": "old", "TF_CPP_MIN_LOG_LEVEL": "1"}
+
+
+def cluster(
+    strategy: str,
+    *assignments: Assignment,
+    program: dict[str, Any] | None = None,
+    sharding: str = "none",
+    chief: str = "coordinator",
+) -> Cluster:
+    return Cluster(
+        run="digits-1a2b3c4d",
+        attempt=2,
+        strategy=Strategy(strategy),
+        port=2222,
+        assignments=assignments,
+        checkpoint=None,
+        deadline=datetime(2026, 11, 20, tzinfo=UTC),
+        job=admitted(
+            program={"module": "train"} | (program or {}),
+            data={"train-set": {"source": "s3://b/data/x/", "sharding": sharding}},
+            cluster={"strategy": strategy, "workers": 2, "chief": chief},
+            checkpoints={"steps": 50},
+        ),
+    )
+
+
+def given(of: Cluster, assignment: Assignment) -> dict[str, str]:
+    return environment(of, assignment, Places(), region="us-east-1", image="ami-1", base=BASE, secrets={})
+
+
+STARTUP = "/opt/trainyard/agent/training/host/program/startup"
+
+
+@pytest.mark.parametrize(
+    ("source", "path"),
+    [
+        ("s3://b/p.tar", f"{STARTUP}:/var/lib/trainyard/home/program"),
+        (None, f"{STARTUP}:/var/lib/trainyard/home/program:/opt/trainyard/agent"),
+    ],
+)
+def test_only_programs_that_are_shipped_have_the_package_training_on_their_path(
+    source: str | None, path: str
+) -> None:
+    assert given(cluster("single", CHIEF, program={"source": source}), CHIEF)["PYTHONPATH"] == path
+
+
+def test_a_program_is_told_where_everything_is() -> None:
+    assert (
+        given(cluster("single", CHIEF), CHIEF).items()
+        >= {
+            "PATH": "/bin",
+            "TRAINYARD_RUN": "digits-1a2b3c4d",
+            "TRAINYARD_ATTEMPT": "2",
+            "TRAINYARD_IMAGE": "ami-1",
+            "TRAINYARD_STRATEGY": "single",
+            "TRAINYARD_ROLE": "chief",
+            "TRAINYARD_INDEX": "0",
+            "TRAINYARD_WORKERS": "2",
+            "TRAINYARD_FORM_SECONDS": "100",
+            "TRAINYARD_CHECKPOINT_STEPS": "50",
+            "TRAINYARD_CHECKPOINT_SECONDS": "120",
+            "TRAINYARD_CHECKPOINT_KEEP": "3",
+            "TRAINYARD_CHECKPOINTS": "/var/lib/trainyard/home/checkpoints",
+            "TRAINYARD_MODEL": "/var/lib/trainyard/home/results/model",
+            "TRAINYARD_METRICS": "/var/lib/trainyard/home/results/metrics.json",
+            "TRAINYARD_NOTEBOOK": "/var/lib/trainyard/home/results/notebook",
+            "TRAINYARD_TENSORBOARD": "/var/lib/trainyard/home/results/tensorboard",
+            "TRAINYARD_PROGRESS": "/var/lib/trainyard/home/attempts/0002/progress.jsonl",
+            "TRAINYARD_DATA_TRAIN_SET": "/var/lib/trainyard/home/data/train-set",
+            "TRAINYARD_DATA_TRAIN_SET_SHARDING": "none",
+        }.items()
+    )
+
+
+def test_where_hosts_fetch_shards_after_the_order_the_cluster_has_more_time() -> None:
+    of = cluster("multi_worker", CHIEF, WORKERS[0], sharding="file")
+    assert given(of, CHIEF)["TRAINYARD_FORM_SECONDS"] == "1800"
+
+
+CLUSTER = {"chief": ["10.0.1.5:2222"], "worker": ["10.0.1.6:2222", "10.0.1.7:2222"], "ps": ["10.0.2.5:2222"]}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "task"),
+    [
+        (CHIEF, {"type": "chief", "index": 0}),
+        (WORKERS[1], {"type": "worker", "index": 1}),
+        (SERVER, {"type": "ps", "index": 0}),
+        (EVALUATOR, {"type": "evaluator", "index": 0}),
+    ],
+    ids=lambda value: value.role if isinstance(value, Assignment) else "",
+)
+def test_every_role_knows_the_cluster_and_its_own_task(assignment: Assignment, task: dict[str, Any]) -> None:
+    of = cluster("parameter_server", CHIEF, *WORKERS, SERVER, EVALUATOR)
+    assert json.loads(given(of, assignment)["TF_CONFIG"]) == {"cluster": CLUSTER, "task": task}
+
+
+@pytest.mark.parametrize(
+    ("assignment", "task"),
+    [
+        (CHIEF, {"type": "worker", "index": 0}),
+        (Assignment("i-2", Role.WORKER, 1, "10.0.1.6"), {"type": "worker", "index": 1}),
+        (SERVER, {"type": "ps", "index": 0}),
+    ],
+)
+def test_a_chief_that_is_worker_0_makes_a_cluster_without_a_chief(
+    assignment: Assignment, task: dict[str, Any]
+) -> None:
+    members = (CHIEF, Assignment("i-2", Role.WORKER, 1, "10.0.1.6"), SERVER)
+    of = cluster("parameter_server", *members, chief="worker")
+    workers = {"worker": ["10.0.1.5:2222", "10.0.1.6:2222"], "ps": ["10.0.2.5:2222"]}
+    assert json.loads(given(of, assignment)["TF_CONFIG"]) == {"cluster": workers, "task": task}
+
+
+@pytest.mark.parametrize("strategy", ["single", "mirrored"])
+def test_one_host_needs_no_tf_config_and_none_is_left_from_elsewhere(strategy: str) -> None:
+    assert "TF_CONFIG" not in given(cluster(strategy, CHIEF), CHIEF)
+
+
+def test_the_jobs_environment_overrides_defaults_but_no_promise() -> None:
+    own = {"TF_CPP_MIN_LOG_LEVEL": "0", "WHO": "${role}-${index}", "TRAINYARD_RUN": "mine"}
+    of = cluster("single", CHIEF, program={"environment": own})
+    found = given(of, CHIEF)
+    assert (found["WHO"], found["TRAINYARD_RUN"]) == ("chief-0", "digits-1a2b3c4d")
+    assert (
+        environment(of, CHIEF, Places(), region="r", image="i", base={}, secrets={})["TF_CPP_MIN_LOG_LEVEL"]
+        == "0"
+    )
+
+
+def test_args_become_a_command_line() -> None:
+    line = arguments(
+        {"epochs": 5, "learning-rate": 0.001, "augment": True, "quiet": False, "name": "a b"}, {}
+    )
+    assert line == ["--epochs", "5", "--learning-rate", "0.001", "--augment", "--name", "a b"]
+
+
+def test_a_program_that_builds_its_cluster_from_flags_is_given_them() -> None:
+    args = {"ps_hosts": "${ps_hosts}", "worker_hosts": "${worker_hosts}", "task_index": "${task_index}"}
+    of = cluster("parameter_server", CHIEF, *WORKERS, SERVER, program={"args": args})
+    assert command_line(of, WORKERS[0], Places(Path("/x")))[1:] == [
+        "-m", "train",
+        "--ps_hosts", "10.0.2.5:2222",
+        "--worker_hosts", "10.0.1.5:2222,10.0.1.6:2222,10.0.1.7:2222",
+        "--task_index", "1",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("assignment", "job_name", "task_index"),
+    [(CHIEF, "worker", "0"), (WORKERS[0], "worker", "1"), (WORKERS[1], "worker", "2"), (SERVER, "ps", "0")],
+)
+def test_in_a_cluster_of_flags_the_chief_is_the_first_worker(
+    assignment: Assignment, job_name: str, task_index: str
+) -> None:
+    known = placeholders(cluster("parameter_server", CHIEF, *WORKERS, SERVER), assignment, Places())
+    assert (known["job_name"], known["task_index"]) == (job_name, task_index)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "text", "filled"),
+    [
+        ("a word is replaced", "${role}", "ps"),
+        ("wherever it stands", "a${role}b${index}", "apsb3"),
+        ("twice the dollar is a plain one", "$${role}", "${role}"),
+        ("a lone dollar is itself", "$role $5", "$role $5"),
+        ("data have a point in their word", "${data.train}/x", "/d/x"),
+    ],
+)
+def test_words_in_args_and_environment(sentence: str, text: str, filled: str) -> None:
+    assert fill(text, {"role": "ps", "index": "3", "data.train": "/d"}) == filled, sentence
+
+
+def test_an_unknown_word_is_named() -> None:
+    with pytest.raises(
+        ProgramFault, match=r"\$\{data\.trian\} stands for nothing; known are data\.train, role"
+    ):
+        fill("${data.trian}", {"role": "ps", "data.train": "/d"})
+
+
+@pytest.mark.parametrize(
+    ("sentence", "args", "line"),
+    [
+        ("true is the flag alone, false none", {"augment": True, "quiet": False}, ["--augment"]),
+        ("a text like an option is joined", {"extra": "--xla"}, ["--extra=--xla"]),
+        ("one dash, too", {"extra": "-v"}, ["--extra=-v"]),
+        ("a number below 0 is no option", {"bias": -5}, ["--bias", "-5"]),
+        ("a list is as it stands", ["gpu", 1500, 0.5, "--no-cache"], ["gpu", "1500", "0.5", "--no-cache"]),
+        ("with its words filled in", ["${role}"], ["ps"]),
+        ("an empty list", [], []),
+    ],
+)
+def test_what_args_say_on_a_command_line(
+    sentence: str, args: dict[str, Any] | list[Any], line: list[str]
+) -> None:
+    assert arguments(args, {"role": "ps"}) == line, sentence
+
+
+def test_a_command_runs_as_it_is_with_its_words_filled_in_and_args_behind_it() -> None:
+    program = {
+        "module": None,
+        "command": ["torchrun", "--node-rank=${rank}", "--rdzv-endpoint=${master_addr}:${master_port}", 2],
+        "args": {"hosts": "${hosts}"},
+    }
+    of = cluster("multi_worker", CHIEF, Assignment("i-2", Role.WORKER, 1, "10.0.1.6"), program=program)
+    assert command_line(of, of.assignments[1], Places(Path("/x"))) == [
+        "torchrun", "--node-rank=1", "--rdzv-endpoint=10.0.1.5:29500", "2", "--hosts", "10.0.1.5,10.0.1.6",
+    ]  # fmt: skip
+
+
+RANKS = {
+    "WORLD_SIZE": "3", "NNODES": "3", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.0.1.5",
+    "MASTER_PORT": "29500", "JAX_COORDINATOR_ADDRESS": "10.0.1.5:8476", "JAX_NUM_PROCESSES": "3",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("instance", "rank"), [("i-1", "0"), ("i-2", "1"), ("i-3", "2")])
+def test_every_host_of_a_cluster_has_its_rank_and_knows_where_all_meet(instance: str, rank: str) -> None:
+    workers = [Assignment(f"i-{index + 1}", Role.WORKER, index, f"10.0.1.{5 + index}") for index in (1, 2)]
+    of = cluster("multi_worker", *reversed(workers), CHIEF)
+    assignment = of.assignment(instance)
+    assert assignment
+    own = dict.fromkeys(("RANK", "NODE_RANK", "GROUP_RANK", "JAX_PROCESS_ID"), rank)
+    assert given(of, assignment).items() >= (RANKS | own).items()
+
+
+def test_parameter_servers_and_an_evaluator_have_the_ranks_behind_the_workers() -> None:
+    of = cluster("parameter_server", EVALUATOR, SERVER, *WORKERS, CHIEF)
+    ranks = {each.role: given(of, each)["RANK"] for each in (CHIEF, WORKERS[1], SERVER, EVALUATOR)}
+    assert ranks == {"chief": "0", "worker": "2", "ps": "3", "evaluator": "4"}
+
+
+@pytest.mark.parametrize("strategy", ["single", "mirrored"])
+def test_one_host_has_no_rank_since_its_gpus_are_the_programs_to_share_out(strategy: str) -> None:
+    assert (
+        not {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"}
+        & given(cluster(strategy, CHIEF), CHIEF).keys()
+    )
+
+
+def test_a_job_may_have_its_processes_meet_at_another_port() -> None:
+    of = cluster("multi_worker", CHIEF, program={"environment": {"MASTER_PORT": "29555"}})
+    assert given(of, CHIEF)["MASTER_PORT"] == "29555"
+
+
+def test_commands_are_found_with_the_run_then_the_image_then_the_system(tmp_path: Path) -> None:
+    places = Places(tmp_path)
+    for python in (places.python, places.venv / "bin/python"):
+        python.parent.mkdir(parents=True)
+        python.touch()
+    of = cluster("single", CHIEF)
+    path = environment(of, CHIEF, places, region="r", image="i", base=BASE, secrets={})["PATH"]
+    assert path == f"{places.venv}/bin:{places.python.parent}:/bin"

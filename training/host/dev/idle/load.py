@@ -1,0 +1,49 @@
+"""How much this host computes by itself, as patrol sees it through CloudWatch: its GPUs, its processors."""
+
+import shutil
+from collections import deque
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from training.host.dev.idle.decision import JudgedBy
+from training.host.processes import Process, computed
+from training.host.reporting import gpus
+
+SPAN = timedelta(minutes=5)
+"""Of which EC2 tells the average of the processors."""
+CPU_WINDOW = timedelta(minutes=15)
+"""Of shorter windows EC2 tells too late, and patrol does not ask."""
+
+
+class Load:
+    """Looked at once a minute."""
+
+    def __init__(self) -> None:
+        self._before: Mapping[int, Process] | None = None
+        self._looked: datetime | None = None
+        self._spans: deque[tuple[datetime, float]] = deque()
+
+    def is_busy(self, processes: Mapping[int, Process], judged_by: JudgedBy, now: datetime) -> bool:
+        """Whether a GPU works, or processors have, for five minutes, as much as counts. Raises HostTrouble where the
+        driver does not tell."""
+        used = self._processors(processes, now)
+        if judged_by.window >= CPU_WINDOW and used >= judged_by.idle_cpu_percent:
+            return True
+        shown = gpus.ask_driver() if shutil.which(gpus.QUERY[0]) else {}
+        return max(shown.get(gpus.UTILIZATION, ()), default=0.0) >= judged_by.idle_percent
+
+    def _processors(self, processes: Mapping[int, Process], now: datetime) -> float:
+        """Percent of one, over the last five minutes."""
+        if self._before is not None:
+            self._spans.append((now, computed(self._before, processes)))
+        if self._looked is None:
+            self._looked = now
+        self._before = processes
+        while self._spans and now - self._spans[0][0] >= SPAN:
+            self._looked = self._spans.popleft()[0]
+        seconds = (now - self._looked).total_seconds()
+        return (
+            100 * sum(used for _, used in self._spans) / seconds
+            if seconds >= SPAN.total_seconds() * 0.8
+            else 0.0
+        )

@@ -1,0 +1,118 @@
+"""`python -m training.host.dev.serve`: become JupyterLab, as the account that shells have. What the unit runs.
+
+It is on the host's loopback alone, and asks for a token that is made here, once a boot. Its kernels run in an
+environment in that account's home, layered on the hosts' Python: what people install lies on the disk, with their work.
+"""
+
+import os
+import pwd
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+
+from training.host.dev import shell_account
+from training.host.errors import HostTrouble
+from training.host.orders import write_whole
+from training.host.places import Places
+from training.host.program.packages import bring_commands, site_packages
+
+ADDRESS, PORT = "127.0.0.1", 8888
+ENVIRONMENT = ".venv"
+"""Below the account's home."""
+LAYER = "trainyard-image.pth"
+MOST_LOG = 1 << 20
+"""Bytes, from which on a start puts the log aside."""
+INHERITED = ("INVOCATION_ID", "AWS_")
+"""What begins with one of these: by which its unit's processes are known, and where AWS is, which commands on the host
+ask."""
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def main() -> int:
+    places = Places()
+    try:
+        account = shell_account.find()
+        give_folders(places, account)
+        shell_account.become(account)
+        _become_server(places, account)
+    except (HostTrouble, OSError) as trouble:
+        print(f"JupyterLab cannot be started: {trouble}", file=sys.stderr)
+    return 1
+
+
+def give_folders(places: Places, account: pwd.struct_passwd) -> None:
+    """What it writes to outside of its home; and from here on all that is printed goes to its log."""
+    places.jupyter_run.mkdir(mode=0o700, exist_ok=True)
+    os.chown(places.jupyter_run, account.pw_uid, account.pw_gid)
+    log = places.jupyter_log
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if log.exists() and log.stat().st_size > MOST_LOG:
+        log.replace(log.with_suffix(".log.1"))
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.fchown(descriptor, account.pw_uid, account.pw_gid)
+    for stream in (1, 2):
+        os.dup2(descriptor, stream)
+    os.close(descriptor)
+
+
+def _become_server(places: Places, account: pwd.struct_passwd) -> None:
+    home = Path(account.pw_dir)
+    make_token(places)
+    kernels = make_environment(places, home)
+    os.chdir(home)
+    command = [str(places.jupyter / "bin/jupyter-lab"), *options(home)]
+    inherited = {name: value for name, value in os.environ.items() if name.startswith(INHERITED)}
+    os.execve(  # noqa: S606 - no shell is wanted
+        command[0],
+        command,
+        {**inherited, **shell_account.environment(account), **variables(places, kernels)},
+    )
+
+
+def options(home: Path) -> list[str]:
+    """Those that no setting of a person's may change. Another port would be one that nobody forwards."""
+    values = {
+        "ServerApp.ip": ADDRESS,
+        "ServerApp.port": str(PORT),
+        "ServerApp.port_retries": "0",
+        "ServerApp.open_browser": "False",
+        "ServerApp.allow_root": "True",
+        "ServerApp.root_dir": str(home),
+    }
+    return [f"--{name}={value}" for name, value in values.items()]
+
+
+def variables(places: Places, kernels: Path) -> dict[str, str]:
+    """For the server, its kernels and terminals."""
+    path = [kernels / "bin", places.python.parent, places.jupyter / "bin"]
+    return {
+        "PATH": os.pathsep.join([*map(str, path), SYSTEM_PATH]),
+        "JUPYTER_TOKEN_FILE": str(places.jupyter_token),
+        "JUPYTER_RUNTIME_DIR": str(places.jupyter_run / "runtime"),
+        "TF_CPP_MIN_LOG_LEVEL": "1",  # as programs have it
+    }
+
+
+def make_token(places: Places) -> None:
+    """The same one until the host is started again, so that an open page outlives the server."""
+    if not places.jupyter_token.exists():
+        write_whole(places.jupyter_token, secrets.token_urlsafe(32), mode=0o600)
+
+
+def make_environment(places: Places, home: Path) -> Path:
+    """That of kernels and terminals. One that is there keeps its packages. Raises HostTrouble."""
+    environment = home / ENVIRONMENT
+    command = [str(places.python), "-m", "venv", "--without-pip", str(environment)]
+    made = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if made.returncode:
+        said = (made.stderr or made.stdout).strip()
+        raise HostTrouble(f"the environment {environment} could not be made: {said}")
+    image = site_packages(places.python.parents[1])
+    (environment / image.relative_to(places.python.parents[1]) / LAYER).write_text(f"{image}\n")
+    bring_commands(places.python.parent, environment / "bin")
+    return environment
+
+
+if __name__ == "__main__":
+    sys.exit(main())

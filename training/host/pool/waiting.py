@@ -1,0 +1,121 @@
+"""Waiting in the pool: wiped, said so, and then nothing, until the host's tags name another run or its time is over."""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from training.host.account import Account
+from training.host.errors import HostTrouble
+from training.host.metadata import Identity, Metadata
+from training.host.places import Places
+from training.host.pool.tag import RUN_TAG, TAG, warm_of
+from training.host.pool.wipe import wipe
+from training.host.reporting.signals import Sender, Signal, detail, entry
+
+LOOK_SECONDS = 0.5
+NOTICE_SECONDS = 5.0
+SAY_SECONDS = 15.0
+GRACE = timedelta(minutes=3)
+"""Patrol ends a host whose time in the pool is over; one that it has forgotten ends itself."""
+
+logger = logging.getLogger(__name__)
+
+
+def wait_if_warm(
+    places: Places,
+    metadata: Metadata,
+    identity: Identity,
+    *,
+    find_account: Callable[[], Account],
+    account_name: str,
+    put_up_fence: Callable[[Account], None],
+    events: Callable[[str], Any],
+    power_off: Callable[[str], None],
+) -> Identity:
+    """The identity by which another run has taken the host; at once that of a host which is not in the pool. One that
+    cannot be wiped, that EC2 takes back or that nobody takes powers itself off, and never comes back."""
+    if warm_of(identity.tags) is None:
+        return identity
+    try:
+        account = find_account()
+        put_up_fence(account)
+        wipe(places, account, name=account_name)
+    except (HostTrouble, OSError) as trouble:
+        why = trouble.reason if isinstance(trouble, HostTrouble) else str(trouble)
+        reason = f"it cannot be wiped for another run: {why}"
+        _say(events(identity.region), identity, reason=reason)
+        return _end(power_off, reason)
+    return _Waiting(metadata, identity, events(identity.region), power_off).wait()
+
+
+def _end(power_off: Callable[[str], None], reason: str) -> Identity:
+    power_off(reason)
+    while True:  # until the power is off
+        time.sleep(NOTICE_SECONDS)
+
+
+def _say(events: Any, identity: Identity, **facts: str) -> None:
+    """That it is wiped, or the `reason` why it cannot be."""
+    tags, host = identity.tags, identity.instance
+    signal = Signal("wiped", int(tags["trainyard:attempt"]), dict(facts))
+    event = detail(signal, run=tags[RUN_TAG], instance=host, at=datetime.now(UTC))
+    try:
+        answer = events.put_events(Entries=[entry(signal, Sender.of(host, tags), event)])
+    except (ClientError, BotoCoreError) as error:
+        logger.warning("cannot say that it is wiped: %s", error)
+        return
+    if answer.get("FailedEntryCount"):
+        logger.warning("cannot say that it is wiped: %s", answer["Entries"][0])
+
+
+class _Waiting:
+    def __init__(
+        self, metadata: Metadata, identity: Identity, events: Any, power_off: Callable[[str], None]
+    ) -> None:
+        self._metadata, self._identity, self._events, self._power_off = metadata, identity, events, power_off
+        self._first = identity.tags[TAG]
+        self._warm = warm_of(identity.tags)
+        self._noticed_at = self._said_at = float("-inf")
+
+    def wait(self) -> Identity:
+        logger.info("waits in the pool for a run")
+        while True:
+            try:
+                taken = self._turn(time.monotonic())
+            except HostTrouble as trouble:
+                logger.warning("cannot see whether a run has taken this host: %s", trouble.reason)
+                taken = None
+                self._end_if_over()
+            if taken:
+                return taken
+            time.sleep(LOOK_SECONDS)
+
+    def _turn(self, seconds: float) -> Identity | None:
+        if seconds - self._noticed_at >= NOTICE_SECONDS:
+            self._noticed_at = seconds
+            if self._metadata.notice():
+                _end(self._power_off, "EC2 takes it back, and no run has it")
+        said = {name: self._metadata.tag(name) for name in (TAG, RUN_TAG)}
+        warm = warm_of(said)
+        if warm is None:
+            return self._taken()
+        self._warm = warm
+        self._end_if_over()
+        if said[TAG] == self._first and seconds - self._said_at >= SAY_SECONDS:
+            self._said_at = seconds  # until the tag says until when it may wait: then somebody has heard it
+            _say(self._events, self._identity)
+        return None
+
+    def _taken(self) -> Identity | None:
+        """Once two looks at all tags see the same: they may not change all at once."""
+        found = self._metadata.identity()
+        time.sleep(LOOK_SECONDS / 2)
+        return found if found.tags == self._metadata.identity().tags and warm_of(found.tags) is None else None
+
+    def _end_if_over(self) -> None:
+        if self._warm and datetime.now(UTC) >= self._warm.until + GRACE:
+            _end(self._power_off, "its time in the pool is over, and no run has taken it")

@@ -1,0 +1,179 @@
+"""Wiping: nothing of a run is left on its host, for the next run's program to find.
+
+A program is an account without rights (account.py): what it could leave is its processes, its files, and what the
+kernel keeps for an account without a process. What cannot be removed is an error: such a host ends.
+"""
+
+import logging
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from training.host.account import NOBODY_ELSE, Account
+from training.host.errors import HostTrouble
+from training.host.places import Places
+from training.host.pool import kept
+
+END_SECONDS = 10.0
+LOOK_SECONDS = 0.1
+SYSTEM_V = {"shm": "shmid", "msg": "msqid", "sem": "semid"}
+"""What /proc/sysvipc has, and what it calls the id of each."""
+ELSEWHERE = (
+    "var/spool/cron/crontabs/{name}",
+    "var/spool/cron/{name}",
+    "var/spool/cron/atjobs",
+    "var/mail/{name}",
+    "var/lib/systemd/linger/{name}",
+    "run/user/{uid}",
+)
+"""Where programs with rights write for an account. One of ours may call none (no_new_privs); they are looked for all
+the same."""
+AS_ACCOUNT = """\
+import ctypes, os, pathlib, platform, sys
+libc, mine = ctypes.CDLL(None, use_errno=True), os.getuid()
+for kind, called in (("shm", "shmid"), ("msg", "msqid"), ("sem", "semid")):
+    table = pathlib.Path("/proc/sysvipc", kind)
+    head, *rows = (line.split() for line in table.read_text().splitlines()) if table.exists() else ([],)
+    for row in rows:
+        if str(mine) in (row[head.index("uid")], row[head.index("cuid")]):
+            number = int(row[head.index(called)])
+            libc.semctl(number, 0, 0, 0) if kind == "sem" else getattr(libc, f"{kind}ctl")(number, 0, None)
+for folder in map(pathlib.Path, sys.argv[1:]):
+    for queue in folder.iterdir():
+        if queue.lstat().st_uid == mine:
+            queue.unlink()
+number = {"x86_64": 250, "aarch64": 219}[platform.machine()]
+CLEAR, GET_PERSISTENT, PROCESS, USER, USER_SESSION = 7, 22, -2, -4, -5
+found = libc.syscall(number, GET_PERSISTENT, -1, PROCESS)
+for ring in (USER, USER_SESSION, *([found] if found > 0 else [])):
+    libc.syscall(number, CLEAR, ring)
+"""
+"""What the account itself may take away: memory, queues and semaphores of System V (IPC_RMID is 0), queues of POSIX in
+the folders that are named, the keys on its keyrings. A kernel without keyrings has none."""
+
+logger = logging.getLogger(__name__)
+
+
+def wipe(places: Places, account: Account, *, name: str) -> None:
+    """Remove all that is the last run's; `name` is the account's. What may be kept is (kept.py), where root alone
+    comes. To be called by an agent that has done nothing for that run itself: no thread of it writes any more, and its
+    memory holds nothing of it. May happen twice. Raises HostTrouble, or OSError, where something is left."""
+    if not account.is_another:
+        raise HostTrouble(f"{NOBODY_ELSE}, so that nobody can tell what is left of it")
+    began = time.monotonic()
+    end_processes(places, account)
+    kept.take(places)
+    for leftover in (places.work, places.log, places.orders):
+        if leftover.exists():
+            shutil.rmtree(leftover)
+    for file in (places.credentials, places.aws_config, places.started_again):
+        file.unlink(missing_ok=True)
+    account.remove_traces(places.root)
+    _remove_elsewhere(places, account, name)
+    _remove_kept_by_kernel(places, account)
+    logger.info("wiped in %.1f s", time.monotonic() - began)
+
+
+def end_processes(places: Places, account: Account) -> None:
+    """Until there is none. Raises HostTrouble for one that does not end."""
+    end = time.monotonic() + END_SECONDS
+    account.end_all()
+    while left := sorted(_processes(places.root / "proc", account.uid)):
+        if time.monotonic() >= end:
+            raise HostTrouble(f"processes of the last run do not end: {', '.join(map(str, left[:5]))}")
+        time.sleep(LOOK_SECONDS)
+        account.end_all()
+
+
+def _processes(proc: Path, uid: int) -> Iterator[int]:
+    """Those of the account, but for what has ended and waits for its parent."""
+    for folder in proc.glob("[0-9]*"):
+        try:
+            status = (folder / "status").read_text()
+        except OSError:
+            continue
+        fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+        is_gone = fields.get("State", "").split()[:1] in (["Z"], ["X"])
+        if str(uid) in fields.get("Uid", "").split() and not is_gone:
+            yield int(folder.name)
+
+
+def _remove_elsewhere(places: Places, account: Account, name: str) -> None:
+    for pattern in ELSEWHERE:
+        path = places.root / pattern.format(name=name, uid=account.uid)
+        if path.is_symlink() or not path.exists():
+            continue
+        if path.is_file():
+            path.unlink()
+            continue
+        for each in path.iterdir():
+            if each.lstat().st_uid == account.uid:
+                shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
+
+
+def _remove_kept_by_kernel(places: Places, account: Account) -> None:
+    """What outlives the processes of who has made it. Raises HostTrouble for what is left."""
+    with _queues(places) as folders:
+        done = subprocess.run(
+            [str(places.python), "-I", "-S", "-c", AS_ACCOUNT, *map(str, folders)],
+            check=False,
+            capture_output=True,
+            text=True,
+            user=account.uid,
+            group=account.gid,
+            extra_groups=[],
+            env={},
+            cwd="/",
+        )
+        if done.returncode:
+            raise HostTrouble(
+                f"what the kernel keeps of the last run cannot be removed: {done.stderr[-500:]}"
+            )
+        left = [str(queue) for folder in folders for queue in folder.iterdir() if _is_of(queue, account)]
+    left += _system_v(places.root / "proc/sysvipc", account)
+    if left:
+        raise HostTrouble(f"the kernel keeps of the last run: {', '.join(left[:5])}")
+
+
+def _is_of(path: Path, account: Account) -> bool:
+    return path.lstat().st_uid == account.uid
+
+
+def _system_v(tables: Path, account: Account) -> list[str]:
+    """What there is of the account's, in words."""
+    found = []
+    for kind, called in SYSTEM_V.items():
+        lines = (tables / kind).read_text().splitlines() if (tables / kind).exists() else [""]
+        head, *rows = (line.split() for line in lines)
+        for row in rows:
+            fields = dict(zip(head, row, strict=True))
+            if str(account.uid) in (fields["uid"], fields["cuid"]):
+                found.append(f"{kind} {fields[called]}")
+    return found
+
+
+@contextmanager
+def _queues(places: Places) -> Iterator[tuple[Path, ...]]:
+    """Where the queues of POSIX can be seen, files of a file system of their own; nowhere on a kernel without any."""
+    if "mqueue" not in (places.root / "proc/filesystems").read_text():
+        yield ()
+        return
+    folder = places.root / "dev/mqueue"
+    if os.path.ismount(folder):
+        yield (folder,)
+        return
+    folder = places.run / "queues"
+    folder.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        ["mount", "-t", "mqueue", "mqueue", str(folder)], check=False, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise HostTrouble(f"the queues of the last run cannot be seen: {done.stderr.strip()}")
+    try:
+        yield (folder,)
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)

@@ -1,0 +1,89 @@
+"""The processes of this machine, as /proc/<pid>/stat tells (proc(5)): who started whom, how much was computed, and who
+is in the foreground of which terminal."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PTS_MAJORS = range(136, 144)
+TICKS = os.sysconf("SC_CLK_TCK")
+"""Of the kernel, a second."""
+ZOMBIE = "Z"
+PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """`terminal`: the number of the pseudo-terminal that it belongs to; `foreground`: the process group that has that
+    terminal now. `ticks`: what it has computed, with its children that have ended; `born`: when it began, in ticks."""
+
+    pid: int
+    name: str
+    parent: int
+    group: int
+    session: int
+    terminal: int | None
+    foreground: int
+    ticks: int
+    state: str = "S"
+    born: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """What it has computed."""
+        return self.ticks / TICKS
+
+
+def find(proc: Path = PROC) -> dict[int, Process]:
+    """All of them by their id. One that ends meanwhile is not there."""
+    ids = (int(folder.name) for folder in proc.iterdir() if folder.name.isdigit())
+    return {pid: process for pid in ids if (process := one(pid, proc))}
+
+
+def one(pid: int, proc: Path = PROC) -> Process | None:
+    """The process of that id; None when there is none."""
+    try:
+        return parse((proc / str(pid) / "stat").read_text(errors="replace"))
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def parse(stat: str) -> Process:
+    """proc(5): the name stands in parentheses and may hold any character."""
+    begin, _, rest = stat.partition(" (")
+    name, _, after = rest.rpartition(") ")
+    fields = after.split()
+    return Process(
+        pid=int(begin),
+        name=name,
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        terminal=_terminal(int(fields[4])),
+        foreground=int(fields[5]),
+        ticks=sum(map(int, fields[11:15])),
+        state=fields[0],
+        born=int(fields[19]),
+    )
+
+
+def _terminal(device: int) -> int | None:
+    return os.minor(device) if os.major(device) in PTS_MAJORS else None
+
+
+def ancestors(process: Process, among: Mapping[int, Process]) -> Iterator[Process]:
+    """Its parent first."""
+    above = among.get(process.parent)
+    while above:
+        yield above
+        above = among.get(above.parent) if above.parent != above.pid else None
+
+
+def computed(before: Mapping[int, Process], after: Mapping[int, Process]) -> float:
+    """Seconds of processors between two looks. What began and ended in between counts if its parent lives."""
+    return sum(
+        each.seconds - (before[pid].seconds if pid in before and before[pid].name == each.name else 0.0)
+        for pid, each in after.items()
+        if pid not in before or each.seconds >= before[pid].seconds
+    )

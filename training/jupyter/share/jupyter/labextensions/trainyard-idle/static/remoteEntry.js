@@ -1,0 +1,119 @@
+// The page's half of training/jupyter/packages/trainyard_idle: a banner with the minutes that are left, and one key.
+//
+// A module-federation container as JupyterLab loads prebuilt extensions, written by hand: it shares nothing and has one
+// module, so that no build step is needed. `_JUPYTERLAB` is JupyterLab's own name for where containers are.
+"use strict";
+(() => {
+  const LOOK_MILLISECONDS = 10000;
+  const COMMAND = "trainyard:keep";
+  const KEYS = "Accel Alt K";
+  const ID = "trainyard-idle";
+
+  const config = () => JSON.parse(document.getElementById("jupyter-config-data").textContent);
+
+  // As JupyterLab's own requests: the page's token where it has one, its cookie otherwise.
+  async function ask(method, path) {
+    const { baseUrl, token } = config();
+    const headers = { "Content-Type": "application/json" };
+    if (token) headers.Authorization = `token ${token}`;
+    const cookie = document.cookie.match("\\b_xsrf=([^;]*)");
+    if (cookie) headers["X-XSRFToken"] = cookie[1];
+    const answer = await fetch(`${baseUrl}trainyard/${path}`, { method, headers, cache: "no-store" });
+    const said = await answer.json();
+    if (!answer.ok) throw new Error(said.message);
+    return said;
+  }
+
+  function words(seconds) {
+    if (seconds < 30) return "within the next minutes";
+    return `in about ${Math.max(1, Math.round(seconds / 60))} min`;
+  }
+
+  // The banner lies over the page's lower edge: what somebody writes stays where it is.
+  function banner(keep) {
+    const box = document.createElement("div");
+    box.id = ID;
+    box.setAttribute("role", "alert");
+    Object.assign(box.style, {
+      position: "fixed", bottom: "32px", left: "0", right: "0", margin: "0 auto", width: "max-content",
+      maxWidth: "90%", boxSizing: "border-box", zIndex: "10000", display: "none", gap: "12px", alignItems: "center",
+      padding: "10px 16px", borderRadius: "4px",
+      font: "var(--jp-ui-font-size1, 13px) var(--jp-ui-font-family, sans-serif)",
+      color: "var(--jp-ui-font-color0, black)", background: "var(--jp-layout-color1, white)",
+      border: "2px solid var(--jp-warn-color0, #b35900)", boxShadow: "0 2px 8px rgba(0, 0, 0, 0.4)",
+    });
+    const text = document.createElement("span");
+    const button = document.createElement("button");
+    button.textContent = "Keep 2 h";
+    button.title = "Ctrl (or Command) Alt K";
+    button.className = "jp-mod-styled jp-mod-warn";
+    button.style.flex = "none";
+    button.addEventListener("click", keep);
+    box.append(text, button);
+    document.body.append(box);
+    return { box, text, button };
+  }
+
+  function activate(app) {
+    let isHolding = false;
+    let shown = null;
+    let trouble = "";
+
+    const view = banner(() => app.commands.execute(COMMAND));
+
+    function show(seconds) {
+      shown = seconds;
+      view.box.style.display = seconds === null ? "none" : "flex";
+      if (seconds === null) return;
+      view.text.textContent = trouble ||
+        `Nobody uses this dev host: it is stopped ${words(seconds)}. Its disk stays. Run a cell, or keep it.`;
+      view.button.disabled = isHolding;
+    }
+
+    async function look() {
+      if (isHolding) return;
+      let answer;
+      try {
+        answer = await ask("GET", "idle");
+      } catch (error) {
+        console.warn(`trainyard: whether this host is idle is not known: ${error.message}`);
+        return;
+      }
+      if (answer.left === null) trouble = "";
+      if (!isHolding) show(answer.left);
+    }
+
+    async function keep() {
+      isHolding = true;
+      trouble = "Keeping this dev host for 2 h ...";
+      show(shown ?? 0);
+      try {
+        await ask("POST", "hold");
+        shown = null;
+        trouble = "";
+      } catch (error) {
+        trouble = `It is not kept: ${error.message}. In a terminal: trainyard hold 2h`;
+      }
+      isHolding = false;
+      show(shown);
+    }
+
+    app.commands.addCommand(COMMAND, { label: "Keep this dev host for 2 h", execute: keep });
+    app.commands.addKeyBinding({ command: COMMAND, keys: [KEYS], selector: "body" });
+    look();
+    setInterval(look, LOOK_MILLISECONDS);
+    document.addEventListener("visibilitychange", () => { if (!document.hidden) look(); });
+  }
+
+  const plugin = { id: "trainyard-idle:plugin", description: "Warns before this host is idle.", autoStart: true, activate };
+  const module = { __esModule: true, default: plugin };
+
+  window._JUPYTERLAB = window._JUPYTERLAB || {};
+  window._JUPYTERLAB["trainyard-idle"] = {
+    init: () => {},
+    get: async (name) => {
+      if (name !== "./extension") throw new Error(`trainyard-idle has no module ${name}`);
+      return () => module;
+    },
+  };
+})();

@@ -1,0 +1,131 @@
+"""After the run: what it cost, what it left, where the time went."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from rich.markup import escape
+
+from trainyard.cli.output.terminal import beside, hint, quote, say
+from trainyard.client import Execution, Run, RunStatus
+from trainyard.client.runs.records import elapsed
+from trainyard.core.values.quantities import dollars, sized, span
+from trainyard.core.values.text import printable
+
+LAST_WORDS = 8
+NOT_ITS_OWN = re.compile(r"\[trainyard\] |[IWEF]\d{4} |WARNING: All log messages before absl")
+"""How lines of the host agent and of TensorFlow's C++ begin."""
+
+
+def made(execution: Execution, summary: dict[str, Any]) -> str:
+    """What came of a bake or a snapshot."""
+    took = span(elapsed(execution.started, execution.stopped or execution.started).total_seconds())
+    outcomes = Counter(test["outcome"] for test in summary.get("tests") or []).most_common()
+    tests = ", ".join(f"{count} {outcome}" for outcome, count in outcomes)
+    return f"{summary['image']} ({summary['kind'].replace('_', ' ')} in {took}{f'; tests: {tests}' if tests else ''})"
+
+
+def ended(run: Run, status: RunStatus) -> None:
+    """Everything a person wants to know when it is over."""
+    _last_words(run)
+    _cost(run.summary)
+    _pool(run.summary.get("pool") or {}, (run.yard.row(run.id) or {}).get("pool_dollars"))
+    _bucket(run)
+    _time(status)
+
+
+def outcome(run: Run) -> None:
+    """How a run that is over ended, and what to type next."""
+    reason = run.reason()
+    for line in reason.lines:
+        beside.print(printable(line), markup=False)
+    for line in reason.advice:
+        hint(f"Next: {line}")
+
+
+def as_json(status: RunStatus) -> dict[str, Any]:
+    """A run at one moment, as `show -o json` and followed commands say it."""
+    execution = status.execution
+    return {
+        "run": execution.name,
+        "at": status.at,
+        "status": execution.status,
+        "state": status.state,
+        "attempt": status.attempt,
+        "started": execution.started,
+        "ended": execution.stopped,
+        "error": execution.error or None,
+        "dollars": round(status.dollars, 6),
+        "progress": asdict(status.progress) if status.progress else None,
+        "attempts": [asdict(attempt) for attempt in status.attempts],
+        "hosts": [{**asdict(host), "dollars": round(host.dollars(status.at), 6)} for host in status.hosts],
+        "states": [{"entered": state.entered, "name": state.name} for state in status.states],
+        "timeline": [asdict(event) for event in status.timeline],
+        "losses": [[*loss] for loss in status.losses],
+    }
+
+
+def _last_words(run: Run) -> None:
+    """What the chief's program printed last."""
+    words = own_words(run.log().splitlines())[-LAST_WORDS:]
+    if words:
+        say("\n[bold]The program's last words[/bold]")
+        quote("\n".join(words))
+
+
+def own_words(log: list[str]) -> list[str]:
+    """The program's lines without the host's stamp before them, and without what the agent and TensorFlow say."""
+    lines = (line.partition(" | ")[2] for line in log)
+    return [line for line in lines if line.strip() and not NOT_ITS_OWN.match(line)]
+
+
+def _pool(pool: dict[str, Any], paid: float | None) -> None:
+    if taken := pool.get("taken"):
+        say(f"  {len(taken)} of its hosts were warm, kept by another run")
+    if kept := pool.get("kept"):
+        so_far = f", {dollars(float(paid))} of it used" if paid else ""
+        most = dollars(pool["most_dollars"])
+        say(
+            f"  {len(kept)} hosts wait for the next run, for {pool['minutes']:g} minutes and {most} at most{so_far}"
+        )
+
+
+def _cost(summary: dict[str, Any]) -> None:
+    """The bill as the run's summary has it."""
+    cost = summary["cost"]
+    say(f"\n[bold]Cost[/bold]  {dollars(cost['dollars'])} for {cost['hours'] * 60:.1f} host minutes")
+    for market, part in cost["by_market"].items():
+        say(f"  {market:<12} {dollars(part['dollars'])}  {part['hours'] * 60:.1f} host minutes")
+    if cost["on_demand_dollars"] is not None:
+        say(f"  on demand it would have been {dollars(cost['on_demand_dollars'])}; {cost['counts']}")
+
+
+def _bucket(run: Run) -> None:
+    prefix = f"runs/{run.id}/"
+    groups: dict[str, tuple[int, int]] = {}
+    for key, size in run.yard.bucket.keys(prefix).items():
+        name, slash, _ = key.removeprefix(prefix).partition("/")
+        count, total = groups.get(name + slash, (0, 0))
+        groups[name + slash] = count + 1, total + size
+    say(f"\n[bold]Left in the bucket[/bold]  s3://{run.yard.bucket.name}/{prefix}")
+    for name, (count, size) in sorted(groups.items()):
+        say(f"  {name:<16} {count:>4} object{'s' if count != 1 else ' '}  {sized(size):>10}")
+
+
+def _time(status: RunStatus) -> None:
+    say("\n[bold]Where the time went[/bold]")
+    for state, spent in spans(status):
+        say(f"  {escape(state):<24} {span(spent):>8}")
+
+
+def spans(status: RunStatus) -> list[tuple[str, float]]:
+    """Seconds spent in each state that a person knows by name, in the order they were first entered."""
+    ends: list[datetime] = [at for at, _ in status.states[1:]] + [status.execution.stopped or status.at]
+    spent: dict[str, float] = {}
+    for (entered, name), left in zip(status.states, ends, strict=True):
+        spent[name] = spent.get(name, 0.0) + elapsed(entered, left).total_seconds()
+    return [(name, seconds) for name, seconds in spent.items() if seconds >= 0.05]

@@ -1,0 +1,187 @@
+"""Show a run while it runs: a live panel in a terminal, timestamped lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.panel import Panel
+from rich.text import Text
+
+from trainyard.cli.output import report, terminal
+from trainyard.cli.output.curve import drawn
+from trainyard.cli.output.terminal import Column, console, say
+from trainyard.client import Event, Host, Progress, Run, RunStatus
+from trainyard.core.values.quantities import dollars, span
+from trainyard.core.values.text import printable
+
+QUESTIONS = ("Is ", "Did ", "Has ", "Was ", "Are ")
+"""How the states begin that only choose the next one."""
+LAST_LINES = 12
+FRAME = 4
+"""What the panel's border takes of a line."""
+COLOURS = ("blue", "cyan", "green", "magenta", "yellow", "red")
+HOSTS = (
+    Column("role"),
+    Column("host"),
+    Column("type", 2),
+    Column("zone", 4),
+    Column("market", 3),
+    Column("$/h", 5, right=True),
+    Column("address", 6),
+    Column("state", 1),
+)
+
+
+def show(statuses: Iterable[RunStatus]) -> RunStatus:
+    """Show a run as it is followed; answers the last status."""
+    return _show_live(iter(statuses)) if console.is_terminal else _show_lines(statuses)
+
+
+def show_states(run: Run, every: float = 1.0, *, quiet: bool = False) -> None:
+    """Say the states of a bake as they come, the builder's newest line beside them, until it is over."""
+    if quiet:
+        run.wait()
+        return
+    shown = 0
+    with console.status("bake ...") as spinner:
+        while True:
+            over, states = run.execution.is_over, run.states
+            for state in (each for each in states[shown:] if not each.name.startswith(QUESTIONS)):
+                say(f"  {state.entered:%H:%M:%S} {state.name}")
+            if over:
+                return
+            shown = len(states)
+            newest = [line.partition(" | ")[2] for line in run.log("builder").splitlines()[-1:]]
+            spinner.update(escape("".join(newest)[:100]) or "bake ...")
+            time.sleep(every)
+
+
+def _show_live(statuses: Iterator[RunStatus]) -> RunStatus:
+    status = next(statuses)
+    with Live(panel(status), console=console, auto_refresh=False, transient=True) as live:
+        for status in statuses:
+            live.update(panel(status), refresh=True)
+    console.print(panel(status))
+    return status
+
+
+def _show_lines(statuses: Iterable[RunStatus]) -> RunStatus:
+    before: RunStatus | None = None
+    for status in statuses:
+        for line in news(before, status):
+            console.print(line, markup=False)
+        before = status
+    assert before is not None, "whoever is followed has a status"
+    if curve := drawn(before.losses, room=console.width):
+        console.print(curve, markup=False)
+    return before
+
+
+# --- plain lines
+def news(before: RunStatus | None, status: RunStatus) -> list[str]:
+    """The lines that say what happened between two looks, in the order of time."""
+    lines: list[tuple[datetime, str]] = []
+    known_states = len(before.states) if before else 0
+    entered = [state for state in status.states[known_states:] if not state.name.startswith(QUESTIONS)]
+    lines += [(at, f"state     {name}") for at, name in entered]
+    known = {event.key for event in before.timeline} if before else set()
+    lines += [(event.at, event_line(event)) for event in status.timeline if event.key not in known]
+    seen = {host.instance: host for host in before.hosts} if before else {}
+    lines += [(status.at, line) for host in status.hosts for line in host_news(seen.get(host.instance), host)]
+    if status.progress and (before is None or status.progress != before.progress):
+        lines.append((status.at, progress_line(status.progress, status.dollars)))
+    return [f"{at:%H:%M:%S} {line}" for at, line in sorted(lines, key=lambda line: line[0])]
+
+
+def event_line(event: Event) -> str:
+    """One line of the timeline."""
+    step = f"step {event.detail['step']}" if event.detail.get("step") is not None else ""
+    reason = printable(event.reason).partition("\n")[0]  # the program's last lines may follow
+    words = [f"{event.source:<9} {event.event}", event.instance, step, reason]
+    return "  ".join(word for word in words if word)
+
+
+def host_news(before: Host | None, host: Host) -> Iterator[str]:
+    """What is new about a host: that it is there, its role, its state."""
+    if before is None:
+        yield (
+            f"host      {host.instance}  {host.type} in {host.zone}, {host.market}, ${host.price:.3f}/h,"
+            f" address {host.address or 'not yet known'}"
+        )
+    if host.role and (before is None or before.role != host.role):
+        yield f"host      {host.instance}  is {host.role}"
+    if before is not None and before.state != host.state:
+        yield f"host      {host.instance}  {host.state}"
+
+
+def progress_line(progress: Progress, dollars: float) -> str:
+    """How far the program is."""
+    accuracy = f"  accuracy {progress.accuracy:.3f}" if progress.accuracy is not None else ""
+    return (
+        f"progress  step {progress.step}/{progress.steps}  loss {progress.loss:.4f}{accuracy}"
+        f"  {progress.steps_per_second:.1f} steps/s  ${dollars:.4f} so far"
+    )
+
+
+# --- the panel
+def panel(status: RunStatus) -> RenderableType:
+    """Everything about the run on one screen."""
+    parts: list[RenderableType] = [_head(status), _hosts(status)]
+    if status.progress:
+        parts.append(
+            Text(progress_line(status.progress, status.dollars).removeprefix("progress").strip(), "cyan")
+        )
+    if curve := drawn(status.losses, room=console.width - FRAME):
+        parts.append(Text(curve, "cyan", no_wrap=True))
+    parts.append(_lines(status))
+    return Panel(Group(*parts), title=f"run {status.execution.name}", border_style="green")
+
+
+def _head(status: RunStatus) -> RenderableType:
+    parts = report.spans(status)
+    head = Text(f"{status.state}", "bold", overflow="ellipsis", no_wrap=True)
+    size = (
+        f" on {status.attempts[-1].hosts} hosts" if len({each.hosts for each in status.attempts}) > 1 else ""
+    )
+    head.append(f"  attempt {status.attempt}{size}  {dollars(status.dollars)} so far\n", "not bold")
+    head.append_text(bar(parts, terminal.console.width - FRAME))
+    return head
+
+
+def bar(parts: Sequence[tuple[str, float]], room: int) -> Text:
+    """The states as a line in time, and below it which is which."""
+    total = sum(seconds for _, seconds in parts) or 1.0
+    line, names = Text(), Text()
+    for number, (name, seconds) in enumerate(parts):
+        colour = COLOURS[number % len(COLOURS)]
+        line.append("━" * max(round(seconds / total * room), 1), colour)
+        names.append(f"{name} ", colour).append(f"{span(seconds)}  ", "dim")
+    line.truncate(room)
+    return line.append("\n").append_text(names)
+
+
+def _hosts(status: RunStatus) -> RenderableType:
+    rows = [
+        (
+            host.role,
+            host.instance,
+            host.type,
+            host.zone,
+            host.market,
+            f"{host.price:.3f}",
+            host.address,
+            host.state,
+        )
+        for host in status.hosts
+    ]
+    return terminal.laid_out(HOSTS, rows, terminal.console.width - FRAME)
+
+
+def _lines(status: RunStatus) -> RenderableType:
+    shown = status.timeline[-LAST_LINES:]
+    return Text("\n".join(f"{event.at:%H:%M:%S} {event_line(event)}" for event in shown), "dim", no_wrap=True)

@@ -1,0 +1,263 @@
+"""Speak to the person: with colour in a terminal, in plain timestamped lines elsewhere. What a command answers goes to
+standard output; what it says beside that goes to standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from rich.cells import cell_len
+from rich.console import Console, JustifyMethod
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TransferSpeedColumn
+from rich.table import Table
+from rich.text import Text
+
+from trainyard.client import YardError
+from trainyard.client.bucket import Tell
+from trainyard.core.values.quantities import sized
+from trainyard.core.values.text import printable
+
+if TYPE_CHECKING:
+    from trainyard.cli.options import Options
+    from trainyard.client.runs.logs import LogLine
+
+HUES = ("green", "cyan", "magenta", "yellow", "blue")
+WIDEST = 10_000
+GAP = 2
+"""Between columns."""
+WIDTH_OF_A_FILE = 120
+"""A file has no width, and tables need one."""
+
+
+class _Pipe(Console):
+    """Whose reader may go away: that is for the command to end by (failures.py)."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise BrokenPipeError
+
+
+def _console(**more: Any) -> Console:
+    made = _Pipe(highlight=False, soft_wrap=True, **more)
+    if not made.is_terminal and "COLUMNS" not in os.environ:
+        made.width = WIDTH_OF_A_FILE
+    return made
+
+
+console = _console()
+beside = _console(stderr=True)
+
+
+# --- what a command answers
+def answer(document: object) -> None:
+    """A JSON document."""
+    print(json.dumps(document, indent=2, default=_written))
+
+
+def answer_line(document: object) -> None:
+    """One of several JSON documents that follow each other, as soon as it is known."""
+    print(json.dumps(document, default=_written), flush=True)
+
+
+def _written(value: object) -> object:
+    """What JSON has no word for: instants in ISO-8601, DynamoDB's numbers, sets as lists."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, set | frozenset | tuple):
+        return [*value]
+    number = float(value)  # type: ignore[arg-type]
+    return int(number) if number.is_integer() else number
+
+
+@dataclass(frozen=True)
+class Column:
+    """One of a table. Where room is short those with the highest `rank` are left out; the last one is cut."""
+
+    title: str
+    rank: int = 0
+    right: bool = False
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
+    """As much of it as fits the terminal; all of it in a pipe. `styles` has one for each row."""
+    if not rows and console.is_terminal:
+        return
+    room = console.width if console.is_terminal or "COLUMNS" in os.environ else None
+    made = laid_out(columns, rows, room, styles)
+    if room is None:
+        _Pipe(width=WIDEST, highlight=False).print(made, soft_wrap=True)
+    else:
+        console.print(made, soft_wrap=False)
+
+
+def laid_out(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    room: int | None,
+    styles: Sequence[str] = (),
+) -> Table:
+    """A table of the columns that fit."""
+    clean = [[printable(cell).replace("\n", " ") for cell in row] for row in rows]
+    kept = fitting(columns, clean, room)
+    made = Table(box=None, pad_edge=False, header_style="dim", show_edge=False)
+    for index in kept:
+        side: JustifyMethod = "right" if columns[index].right else "left"
+        made.add_column(columns[index].title, justify=side, overflow="ellipsis", no_wrap=True)
+    for number, row in enumerate(clean):
+        made.add_row(*(Text(row[index]) for index in kept), style=styles[number] if styles else None)
+    return made
+
+
+def finding(verdict: str, colour: str, subject: str, found: str, needed: str, step: str) -> None:
+    """One thing that was looked at: how it is, what it should be and, where these differ, what to type."""
+    head = f"[{colour}]{verdict:<8}[/] [bold]{escape(subject)}[/]: {escape(printable(found))}"
+    console.print(head, soft_wrap=not console.is_terminal)
+    if verdict != "ready":
+        console.print(f"         needed: {printable(needed)}", markup=False, style="dim")
+    if step:
+        console.print(f"         {printable(step)}", markup=False, style="" if verdict != "ready" else "dim")
+
+
+def log_lines(lines: Iterable[LogLine], options: Options) -> None:
+    """The lines of programs' logs as they come; in JSON what is known of each."""
+    is_terminal = console.is_terminal
+    for line in lines:
+        if options.is_json:
+            answer_line(
+                {
+                    "at": line.at,
+                    "host": line.host,
+                    "instance": line.instance,
+                    "attempt": line.attempt,
+                    "text": line.text,
+                }
+            )
+            continue
+        at, said = "" if options.quiet else f"{line.at:%H:%M:%S} ", printable(line.text)
+        if not is_terminal:  # of a long log Rich would take minutes
+            print(f"{line.host} {at}{said}", flush=True)
+            continue
+        text = Text(f"{line.host} ", style=HUES[sum(line.host.encode()) % len(HUES)]).append(at, "dim")
+        console.print(text.append(said, "default"), no_wrap=True, overflow="ignore", crop=False)
+
+
+def widest(columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Sequence[int]) -> int:
+    """What these columns take."""
+    return sum(_width(columns, rows, index) + GAP for index in kept) - GAP
+
+
+def fitting(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: int | None) -> list[int]:
+    """The columns that fit into so many characters: those of rank 0 in any case."""
+    kept = [*range(len(columns))]
+    for rank in sorted({column.rank for column in columns} - {0}, reverse=True):
+        if room is None or widest(columns, rows, kept) <= room:
+            break
+        kept = [index for index in kept if columns[index].rank != rank]
+    return kept
+
+
+def _width(columns: Sequence[Column], rows: Sequence[Sequence[str]], index: int) -> int:
+    return max([cell_len(columns[index].title), *(cell_len(row[index]) for row in rows)])
+
+
+# --- what it says
+def say(line: str) -> None:
+    """One line of ours; rich's markup is understood. A line feed before it is an empty line."""
+    if line.startswith("\n"):
+        console.print()
+        line = line[1:]
+    if console.is_terminal:
+        console.print(line, soft_wrap=False)
+    else:
+        console.print(f"{datetime.now(UTC):%H:%M:%S} {Text.from_markup(line).plain}", markup=False)
+
+
+def hint(line: str) -> None:
+    """What to type next, beside the answer: not broken, so that it can be copied."""
+    beside.print(line, markup=False, style="dim")
+
+
+def note(line: str) -> None:
+    """A sentence beside the answer."""
+    beside.print(line, markup=False, style="dim", soft_wrap=False)
+
+
+@contextmanager
+def busy(doing: str, quiet: bool) -> Iterator[None]:
+    """Something turns while the block lasts, in a terminal."""
+    if quiet or not beside.is_terminal:
+        yield
+        return
+    with beside.status(doing):
+        yield
+
+
+def quote(text: str) -> None:
+    """Lines of another program, as they are."""
+    for line in printable(text).splitlines():
+        say("    " + escape(line))
+
+
+def failed(error: YardError) -> None:
+    """What went wrong, what it means, what to do now; without a traceback."""
+    for text, style in ((error.what, "bold red"), (error.means, "")):
+        beside.print(Text(printable(text), style), soft_wrap=not beside.is_terminal)
+    beside.print(f"Next: {printable(error.next_step)}", markup=False)
+
+
+class Phases:
+    """What the time went into: `seconds` of every phase that has ended, failed ones too."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str, title: str) -> Iterator[None]:
+        """Say the title, do what the block does, remember how long it took."""
+        say(f"[bold]{title}[/bold]")
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = round(time.monotonic() - begun, 2)
+            say(f"  {name}: {self.seconds[name]:.1f} s")
+
+
+# --- words for numbers
+LARGE = 4 * 2**20
+"""Bytes from which on a file's way is shown."""
+
+
+@contextmanager
+def transfers(quiet: bool) -> Iterator[Tell]:
+    """A progress bar of each large file that is on its way, in a terminal; elsewhere a line when one has arrived."""
+    if quiet or not beside.is_terminal:
+        yield _silent if quiet else _arrived
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(None), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=beside, transient=True, expand=True) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def tell(key: str, done: int, total: int) -> None:
+            if total >= LARGE:
+                name = key.rpartition("/")[2] or key
+                if key not in tasks:
+                    tasks[key] = progress.add_task(escape(name), total=total)
+                progress.update(tasks[key], completed=done)
+
+        yield tell
+
+
+def _silent(key: str, done: int, total: int) -> None:
+    """Tells nobody."""
+
+
+def _arrived(key: str, done: int, total: int) -> None:
+    if total >= LARGE and done == total:
+        hint(f"{key}: {sized(total)}")

@@ -1,0 +1,1 @@
+"""Dev hosts: found by their names, brought up and taken down."""

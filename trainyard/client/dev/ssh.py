@@ -1,0 +1,184 @@
+"""ssh to dev hosts, over a session: what this computer and the host must know of each other, and nothing on trust.
+
+Each learns the other's key by a session command: AWS vouches for the host, IAM for the person. All that is written here
+lies in `~/.ssh/trainyard`, but for one line of `~/.ssh/config` that brings it in.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from trainyard.client.deployment import Deployment
+from trainyard.client.dev.hosts import DevHost
+from trainyard.client.errors import NotHere, SessionRefused
+from trainyard.client.sessions import relay, shell
+from trainyard.client.sessions.link import Tell
+
+PORT = 22
+KEY = re.compile(r"^(?:ssh-|ecdsa-|sk-)\S+ [A-Za-z0-9+/=]+", re.MULTILINE)
+WHO = re.compile(r"^account (\S+)$", re.MULTILINE)
+BEGIN, END = "# --- trainyard: dev hosts (trainyard dev code) ---", "# --- trainyard: end ---"
+INCLUDE = "Include trainyard/*.conf"
+GREETING = """
+umask 077
+mkdir -p ~/.ssh && touch ~/.ssh/authorized_keys || exit
+grep -qxF {key} ~/.ssh/authorized_keys || echo {key} >> ~/.ssh/authorized_keys || exit
+echo account $(id -un)
+cat /etc/ssh/ssh_host_*_key.pub 2>/dev/null
+true
+"""
+
+
+@dataclass(frozen=True)
+class Files:
+    """Of the person whose home this is. `alias` is what ssh calls the host."""
+
+    home: Path
+    alias: str
+
+    @classmethod
+    def of(cls, yard: str, name: str, home: Path) -> Self:
+        return cls(home, f"{yard.lower()}-{name}")
+
+    @property
+    def folder(self) -> Path:
+        return self.home / ".ssh" / "trainyard"
+
+    @property
+    def key(self) -> Path:
+        """The private key, for dev hosts alone; the public one beside it."""
+        return self.folder / "key"
+
+    @property
+    def config(self) -> Path:
+        return self.folder / f"{self.alias}.conf"
+
+    @property
+    def known(self) -> Path:
+        """The host's keys, below a line that says which instance has them."""
+        return self.folder / f"{self.alias}.known_hosts"
+
+    @property
+    def of_ssh(self) -> Path:
+        """What ssh reads by itself."""
+        return self.home / ".ssh" / "config"
+
+
+def introduce(yard: Deployment, host: DevHost, files: Files, proxy: Sequence[str], tell: Tell) -> None:
+    """Have both know each other: the person's key on the host, for the account that shells have there; the host's keys
+    and how to reach it here. `proxy`: the command that carries a connection. Raises NotHere without ssh; SessionRefused
+    where the host has no sshd; Denied, HostNotConnected."""
+    line = GREETING.format(key=shlex.quote(_public_key(files)))
+    code, said = shell.ask(yard, host.instance, line, tell)
+    who, keys = WHO.search(said), KEY.findall(said)
+    if who is None:
+        raise SessionRefused(
+            f"{host.name} does not take a key",
+            f"exit code {code}; {said.strip()[-200:] or 'it says no more'}",
+            f"trainyard dev shell {host.name}",
+        )
+    if not keys:
+        raise SessionRefused(
+            f"{host.name} has no sshd",
+            "there is no key of one in its /etc/ssh; hosts of the local cloud have what this computer has installed",
+            f"trainyard dev shell {host.name} -- sudo apt-get install -y openssh-server",
+        )
+    _write(files.known, "".join([f"# {host.instance}\n", *(f"{files.alias} {key}\n" for key in keys)]))
+    _write(files.config, entry(files, who[1], proxy))
+
+
+def is_known(host: DevHost, files: Files) -> bool:
+    """Whether this very instance was introduced."""
+    return files.config.exists() and files.known.exists() and host.instance in files.known.read_text()
+
+
+def carry(yard: Deployment, host: DevHost, tell: Tell) -> None:
+    """The connection of an ssh, by standard input and output. Raises as `relay.run` does."""
+    relay.run(yard, host.instance, PORT, tell)
+
+
+def entry(files: Files, account: str, proxy: Sequence[str]) -> str:
+    """What ssh is to know of the host."""
+    lines = {
+        "User": account,
+        "HostKeyAlias": files.alias,
+        "UserKnownHostsFile": _quoted(files.known),
+        "GlobalKnownHostsFile": "none",
+        "StrictHostKeyChecking": "yes",
+        "IdentityFile": _quoted(files.key),
+        "IdentitiesOnly": "yes",
+        "ServerAliveInterval": "30",
+        "ProxyCommand": shlex.join(proxy).replace("%", "%%"),
+    }
+    return "".join([f"Host {files.alias}\n", *(f"    {key} {value}\n" for key, value in lines.items())])
+
+
+def include(files: Files) -> bool:
+    """Have ssh, and the editors that ask it, read what lies in the folder: one block at the top of `~/.ssh/config`, the
+    rest of which stays as it is. Whether it was not there."""
+    before = files.of_ssh.read_text() if files.of_ssh.exists() else ""
+    block = f"{BEGIN}\n{INCLUDE}\n{END}\n"
+    there = re.compile(rf"^{re.escape(BEGIN)}\n.*?^{re.escape(END)}\n?\n?", re.DOTALL | re.MULTILINE)
+    rest = there.sub("", before)
+    after = f"{block}\n{rest}" if rest else block
+    if after == before:
+        return False
+    _write(files.of_ssh, after)
+    return True
+
+
+def run(files: Files, program: str, words: Sequence[str]) -> int:
+    """`ssh` or `scp` with what is known of the host; its exit code. Raises NotHere."""
+    return subprocess.run([_found(program), "-F", str(files.config), *words], check=False).returncode
+
+
+def _public_key(files: Files) -> str:
+    """Of a pair that is made where there is none."""
+    files.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not files.key.exists():
+        made = [
+            _found("ssh-keygen"),
+            "-q",
+            "-t",
+            "ed25519",
+            "-N",
+            "",
+            "-C",
+            "trainyard",
+            "-f",
+            str(files.key),
+        ]
+        subprocess.run(made, check=True)
+    return files.key.with_suffix(".pub").read_text().strip()
+
+
+def _found(program: str) -> str:
+    found = shutil.which(program)
+    if found is None:
+        raise NotHere(
+            f"there is no {program} on this computer",
+            "OpenSSH's client is needed for this",
+            "install it (apt-get install openssh-client); without it: trainyard dev shell",
+        )
+    return found
+
+
+def _write(file: Path, text: str) -> None:
+    """Whole or not at all, and for nobody else to read. A link stays one."""
+    target = file.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    half = target.with_name(f".{target.name}.half")
+    half.touch(mode=0o600)
+    half.write_text(text)
+    half.replace(target)
+
+
+def _quoted(path: Path) -> str:
+    return f'"{path}"'.replace("%", "%%")

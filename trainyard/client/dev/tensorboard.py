@@ -1,0 +1,95 @@
+"""TensorBoard on a dev host, over a folder there, on this computer: for as long as it is wanted, then it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from trainyard.client.deployment import Deployment
+from trainyard.client.dev import hosts
+from trainyard.client.errors import SessionOver, TensorBoardEnded
+from trainyard.client.sessions import forward, shell
+from trainyard.client.sessions.ending import until_ended
+from trainyard.client.sessions.link import Link, Tell
+
+COMMAND = "/opt/trainyard/venv/bin/tensorboard"
+SERVES = re.compile(rb"TensorBoard \S+ at http://[^:/]+:(\d+)/")
+"""As it says where it is, once it is there."""
+LAST_BYTES = 600
+
+
+def hold(
+    yard: Deployment, name: str, folder: str, local: int, ready: Callable[[str], None], tell: Tell
+) -> None:
+    """Run it over the folder, below the home of the account that shells have unless it begins with /, and hold a way to
+    it, until a signal ends both. A session that is over is followed by another. `ready` is given the address; `tell`
+    sentences for the person. Raises NotHere where the port is taken here, HostNotFound, HostNotConnected, Denied,
+    TensorBoardEnded."""
+    said = ""
+
+    def opened(port: int) -> None:
+        nonlocal local, said
+        local, address = port, f"http://{forward.LOOPBACK}:{port}/"
+        if address != said:
+            said = address
+            ready(address)
+
+    while True:
+        with forward.listen(local) as listening:
+            host = hosts.running(yard, name)
+            try:
+                asyncio.run(_both(yard, host.instance, line(folder), listening, opened, tell))
+            except SessionOver as over:
+                tell(f"{over.what} ({over.means}); beginning another")
+
+
+def line(folder: str) -> str:
+    """What is run on the host."""
+    serves = [COMMAND, "--logdir", folder, "--host", forward.LOOPBACK, "--port", "0"]
+    return f"cd && exec {shlex.join(serves)}"
+
+
+async def _both(
+    yard: Deployment, host: str, line: str, listening: socket.socket, ready: Callable[[int], None], tell: Tell
+) -> None:
+    """Until either is over."""
+    said = bytearray()
+    port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def keep(descriptor: int, data: bytes) -> None:
+        said.extend(data)
+        if not port.done() and (found := SERVES.search(said)):
+            port.set_result(int(found[1]))
+        del said[:-LAST_BYTES]
+
+    link = Link(yard.session, await asyncio.to_thread(shell.begin, yard, host, line), tell)
+    async with until_ended(link):
+        serving = asyncio.ensure_future(shell.heard(link, keep))
+        tasks: list[asyncio.Future[Any]] = [serving]
+        try:
+            first: list[asyncio.Future[Any]] = [serving, port]
+            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+            if port.done():
+                local = int(listening.getsockname()[1])
+                opened = await asyncio.to_thread(forward.begin, yard, host, port.result(), local)
+                way = Link(yard.session, opened, tell)
+                tasks.append(
+                    asyncio.ensure_future(forward.carry(way, listening, port.result(), ready, tell, ()))
+                )
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done():
+                    task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+    raise TensorBoardEnded(
+        f"TensorBoard on {host} has ended",
+        said.decode(errors="replace").strip().rpartition("\n")[2] or "it said nothing",
+        "this again, or `trainyard dev shell` and look",
+    )

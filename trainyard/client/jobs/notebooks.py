@@ -1,0 +1,124 @@
+"""A notebook as a job: it, or the folder that it needs, is the program, and its parameters are `program.args`.
+
+The job file that it stands for, in full:
+
+    name: train
+    program:
+      source: ./train.ipynb
+      command: [python, -m, trainyard.notebook, train.ipynb]
+      args: {lr: "0.1"}
+"""
+
+import keyword
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainyard.core.model.job_fields import is_here
+from trainyard.core.values.validation import Fault, InputFaults, did_you_mean
+from trainyard.notebook import document
+from trainyard.notebook.document import Notebook, NotUsable
+
+ENDING = ".ipynb"
+RUNNER = ("python", "-m", "trainyard.notebook")
+SOURCE = "program.source"
+ARGS = ("args.", "program.args.")
+
+
+@dataclass(frozen=True)
+class NotebookJob:
+    """`document` as a job file would have it; `warnings`: what of the notebook will probably fail."""
+
+    document: dict[str, Any]
+    warnings: tuple[str, ...]
+
+
+def job_of(file: Path, content: bytes, changes: Mapping[str, Any]) -> NotebookJob | InputFaults:
+    """The job that this notebook is. `changes`: what is asked for beside it; of these `program.source`, a folder as
+    seen from the notebook's, takes that folder along, and `program.args` are its parameters."""
+    read = document.read(content)
+    if isinstance(read, NotUsable):
+        return InputFaults(file.name, (Fault("", read.problem),))
+    source = changes.get(SOURCE) or f"./{file.name}"
+    inside = _inside(file, str(source))
+    faults = list(_faults(read, _parameters(changes)))
+    if inside is None:
+        faults.append(
+            Fault(SOURCE, f"{source} is no folder (seen from the notebook's) that {file.name} lies in")
+        )
+    if faults:
+        return InputFaults(file.name, tuple(faults))
+    program: dict[str, Any] = {"source": source, "command": [*RUNNER, inside], "args": {}}
+    warnings = tuple(_left_behind(file, read)) if SOURCE not in changes else ()
+    return NotebookJob({"name": _name_of(file), "program": program}, warnings)
+
+
+def as_changes(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Values of parameters as changes of the job, each a word that the host reads as the same value."""
+    return {f"program.args.{name}": document.as_word(value) for name, value in parameters.items()}
+
+
+def source_of(file: Path, folder: Path) -> str:
+    """What `program.source` says of the folder, as seen from the notebook's."""
+    way = os.path.relpath(folder.resolve(), file.resolve().parent)
+    return way if way.startswith("..") else f"./{way}"
+
+
+def _faults(notebook: Notebook, parameters: Mapping[str, object]) -> Iterator[Fault]:
+    """Why it cannot run with these parameters."""
+    for cell in notebook.cells:
+        if isinstance(error := cell.tree, SyntaxError):
+            line = f" line {error.lineno}" if error.lineno else ""
+            yield Fault(f"cell [{cell.number}]{line}", f"cannot be compiled: {error.msg}")
+    if sum(document.PARAMETERS in cell.tags for cell in notebook.cells) > 1:
+        yield Fault(document.PARAMETERS, "two cells have this tag; one is allowed")
+    known = notebook.parameters
+    for name in parameters:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            yield Fault(f"-p {name}", "is no name that Python can assign to")
+        elif known is not None and name not in known:
+            named = ", ".join(known) or "none"
+            hint = did_you_mean(name, known)
+            yield Fault(
+                f"-p {name}",
+                f"the cell tagged `{document.PARAMETERS}` has no such name{hint}; it has {named}",
+            )
+
+
+def _inside(file: Path, source: str) -> str | None:
+    """The notebook's path in its source; None where it is not in it."""
+    if source == f"./{file.name}":
+        return file.name
+    folder = (file.parent / source).resolve()
+    if not is_here(source) or not folder.is_dir() or not file.resolve().is_relative_to(folder):
+        return None
+    return file.resolve().relative_to(folder).as_posix()
+
+
+def _parameters(changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key.removeprefix(begin): value
+        for key, value in changes.items()
+        for begin in ARGS
+        if key.startswith(begin)
+    }
+
+
+def _name_of(file: Path) -> str:
+    """The file's, of what a job's name may have."""
+    name = re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-")
+    return (name if name[:1].isalpha() else f"notebook-{name}")[:40].rstrip("-")
+
+
+def _left_behind(file: Path, notebook: Notebook) -> Iterator[str]:
+    """A warning for each module beside the notebook that it imports, and that would not go along."""
+    for name in notebook.imports:
+        module = file.parent / name
+        if module.with_suffix(".py").is_file() or (module / "__init__.py").is_file():
+            yield (
+                f"{file.name} imports {name}, which lies beside it and does not go along; --source {file.parent} takes "
+                "its folder along"
+            )

@@ -1,0 +1,98 @@
+"""A port of a host, on this computer."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable, Iterable
+
+from trainyard.client.deployment import Deployment
+from trainyard.client.errors import NotHere, SessionRefused
+from trainyard.client.sessions import opening
+from trainyard.client.sessions.ending import ENDS, until_ended
+from trainyard.client.sessions.link import Link, Tell
+from trainyard.datachannel.forwarding import Streams
+from trainyard.datachannel.handshake import LOCAL_FORWARDING, is_newer
+from trainyard.datachannel.message import Flag, Kind
+
+LOOPBACK = "127.0.0.1"
+MULTIPLEXED_AFTER = "3.0.196.0"
+"""Agents after this version carry several connections."""
+
+
+def run(yard: Deployment, host: str, port: int, local: int, ready: Callable[[int], None], tell: Tell) -> None:
+    """Carry connections to `local` (0: any port that is free) of this computer's loopback to `port` of the host's,
+    until a signal ends this or the session is over. `ready` is given the local port when it is open; `tell` sentences
+    for the person. Raises HostNotFound, HostNotConnected, Denied, NotHere where the port is taken, SessionOver."""
+    listening = listen(local)
+    with listening:
+        link = Link(yard.session, begin(yard, host, port, local), tell)
+        asyncio.run(carry(link, listening, port, ready, tell))
+
+
+def begin(yard: Deployment, host: str, port: int, local: int) -> opening.Opened:
+    """A session for that port of the host."""
+    parameters = {"portNumber": [str(port)], "localPortNumber": [str(local)]}
+    return opening.start(yard, host, opening.PORT_FORWARDING, parameters, "trainyard forward")
+
+
+def listen(port: int) -> socket.socket:
+    """On loopback alone. Raises NotHere."""
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((LOOPBACK, port))
+    except OSError as error:
+        listening.close()
+        raise NotHere(
+            f"port {port} of this computer cannot be had",
+            str(error.strerror or error),
+            "name another one behind a colon, as in 6006:16006, or 6006:0 for any that is free",
+        ) from error
+    return listening
+
+
+async def carry(
+    link: Link,
+    listening: socket.socket,
+    port: int,
+    ready: Callable[[int], None],
+    tell: Tell,
+    signals: Iterable[signal.Signals] = ENDS,
+) -> None:
+    """By this session, which is for that port of the host: until one of the signals comes or the session is over."""
+    async with until_ended(link, signals), link.linked() as channel:
+        streams = Streams(channel)
+        server: asyncio.Server | None = None
+        try:
+            async for kind, payload in link.payloads():
+                if kind == Kind.HANDSHAKE_COMPLETE:
+                    check(link)
+                    server = await asyncio.get_running_loop().create_server(streams.accept, sock=listening)
+                    ready(int(listening.getsockname()[1]))
+                elif kind == Kind.OUTPUT:
+                    await streams.handle(payload)
+                elif kind == Kind.FLAG and payload == Flag.CONNECT_TO_PORT_ERROR.payload:
+                    tell(f"nothing answers on port {port} of {link.opened.target}")
+        finally:
+            if server is not None:
+                server.close()
+            streams.close()
+        if channel.closed is not None:
+            raise opening.over(link.opened, channel.closed.output or "it was ended from outside")
+
+
+def check(link: Link) -> None:
+    """Raises SessionRefused of an agent that carries one connection at a time, or no port."""
+    asked = link.request
+    if asked is None or asked.properties.get("type") != LOCAL_FORWARDING:
+        raise SessionRefused(
+            f"{link.opened.target} forwards no port", "its agent answered otherwise", "bake a newer image"
+        )
+    if not is_newer(asked.agent_version, MULTIPLEXED_AFTER):
+        raise SessionRefused(
+            f"the SSM agent of {link.opened.target} is {asked.agent_version}",
+            f"one after {MULTIPLEXED_AFTER} is needed to forward a port",
+            "trainyard image bake",
+        )

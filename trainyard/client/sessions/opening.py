@@ -1,0 +1,116 @@
+"""A session begins, is found again after a cut, and ends: AWS's calls, in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.exceptions import ClientError
+
+from trainyard.client.deployment import Deployment
+from trainyard.client.errors import HostNotConnected, HostNotFound, NoCredentials, SessionOver
+from trainyard.client.session import SIGN_IN, Session
+
+PORT_FORWARDING = "AWS-StartPortForwardingSession"
+SHELL = "SSM-SessionManagerRunShell"
+SSH = "AWS-StartSSHSession"
+CLIENT_VERSION = "1.2.764.0"
+"""Of the public client, the version whose protocol this speaks: the oldest that AWS supports."""
+GONE = ("terminated", "shutting-down")
+NO_SESSION = ("DoesNotExistException",)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A session that there is. `url` and `token` open its channel."""
+
+    id: str
+    target: str
+    url: str
+    token: str
+
+
+def host(yard: Deployment, instance: str) -> Mapping[str, Any]:
+    """The host of this yard as EC2 describes it, up and running. Raises HostNotFound, HostNotConnected."""
+    found = next((each for each in yard.instances() if each["InstanceId"] == instance), None)
+    if found is None or found["State"]["Name"] in GONE:
+        raise HostNotFound(
+            f"the yard {yard.name} has no host {instance}",
+            "it is gone, or is somebody else's" if found is None else "it is gone",
+            "trainyard hosts",
+        )
+    state = str(found["State"]["Name"])
+    if state != "running":
+        start = f"aws ec2 start-instances --instance-ids {instance}, then this again"
+        waits = "this again in a minute"
+        raise HostNotConnected(
+            f"{instance} is {state}",
+            "a session needs a host that runs",
+            start if state == "stopped" else waits,
+        )
+    return found
+
+
+def start(
+    yard: Deployment, instance: str, document: str, parameters: Mapping[str, Sequence[str]], reason: str
+) -> Opened:
+    """Raises HostNotFound, HostNotConnected, Denied."""
+    host(yard, instance)
+    ssm = yard.session.client("ssm")
+    asked = {"Parameters": dict(parameters)} if parameters else {}
+    try:
+        answer = ssm.start_session(Target=instance, DocumentName=document, Reason=reason, **asked)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "TargetNotConnected":
+            raise
+        raise HostNotConnected(
+            f"{instance} runs, and its SSM agent does not answer",
+            "it is still booting, is cut off, or its agent has died",
+            f"this again in a minute; what it printed: aws ec2 get-console-output --instance-id {instance}",
+        ) from error
+    return Opened(answer["SessionId"], instance, answer["StreamUrl"], answer["TokenValue"])
+
+
+def resume(session: Session, opened: Opened) -> Opened:
+    """The same session with a new token. Raises SessionOver; NoAnswer, at once, where there is no network."""
+    try:
+        answer = session.client("ssm").resume_session(SessionId=opened.id)
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in NO_SESSION:
+            raise
+        raise over(opened, "it was idle for too long, was ended by somebody, or its host is gone") from error
+    if not answer.get("TokenValue"):
+        raise over(opened, "it was idle for too long")
+    url = answer.get("StreamUrl") or opened.url
+    return Opened(opened.id, opened.target, url, answer["TokenValue"])
+
+
+def terminate(session: Session, opened: Opened) -> None:
+    """End it for good, whether or not it still is there."""
+    try:
+        session.client("ssm").terminate_session(SessionId=opened.id)
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in NO_SESSION:
+            raise
+
+
+def over(opened: Opened, why: str) -> SessionOver:
+    return SessionOver(
+        f"the session on {opened.target} is over", why.rstrip("."), "trainyard hosts, then begin another"
+    )
+
+
+def signed(session: Session, url: str) -> dict[str, str]:
+    """The headers of a request to open the channel there: AWS asks who does, since plugin 1.2.764."""
+    credentials = session.boto.get_credentials()
+    if credentials is None:
+        raise NoCredentials("no credentials", "none are found any more", SIGN_IN)
+    parts = urlsplit(url)
+    scheme = "https" if parts.scheme == "wss" else "http"
+    request = AWSRequest("GET", urlunsplit((scheme, *parts[1:])))
+    SigV4Auth(credentials.get_frozen_credentials(), "ssmmessages", session.region).add_auth(request)
+    return {str(name): str(value) for name, value in request.headers.items()}

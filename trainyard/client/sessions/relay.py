@@ -1,0 +1,74 @@
+"""One connection to a port of a host, over this process's standard input and output: what ssh takes as its proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from trainyard.client.deployment import Deployment
+from trainyard.client.errors import SessionRefused
+from trainyard.client.sessions import opening
+from trainyard.client.sessions.ending import until_ended
+from trainyard.client.sessions.link import Link, Tell
+from trainyard.datachannel.channel import Channel
+from trainyard.datachannel.message import Kind
+
+READ = 1 << 16
+LAST_SECONDS = 5
+"""How long what was read last may take to arrive."""
+
+
+def run(yard: Deployment, host: str, port: int, tell: Tell) -> None:
+    """Carry standard input there and what comes from there to standard output, until either ends. Raises HostNotFound,
+    HostNotConnected, Denied, SessionOver; SessionRefused where nothing listens on that port."""
+    asked = {"portNumber": [str(port)]}
+    opened = opening.start(yard, host, opening.SSH, asked, "trainyard dev ssh")
+    asyncio.run(_carry(Link(yard.session, opened, tell), port))
+
+
+async def _carry(link: Link, port: int) -> None:
+    async with until_ended(link), link.linked() as channel:
+        shaken = asyncio.Event()
+        tasks = [asyncio.ensure_future(_send(channel, shaken)), asyncio.ensure_future(_show(link, shaken))]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+        finally:
+            for each in tasks:
+                each.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if channel.closed is not None and channel.closed.output:
+            raise SessionRefused(
+                f"the connection to port {port} of {link.opened.target} has ended",
+                channel.closed.output.rstrip("."),
+                "this again; what listens there: ss -ltn, in a shell of the host",
+            )
+
+
+async def _send(channel: Channel, shaken: asyncio.Event) -> None:
+    """What is typed, once the host's agent is ready for it, and no more than there is room for."""
+    loop, typed = asyncio.get_running_loop(), asyncio.StreamReader()
+    way, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(typed), sys.stdin)
+    try:
+        await shaken.wait()
+        while data := await typed.read(READ):
+            channel.write(Kind.OUTPUT, data)
+            if channel.is_full:
+                room = asyncio.Event()
+                channel.when_room(room.set)
+                await room.wait()
+        await channel.settled(LAST_SECONDS)
+    finally:
+        way.close()
+
+
+async def _show(link: Link, shaken: asyncio.Event) -> None:
+    async for kind, payload in link.payloads():
+        if kind == Kind.HANDSHAKE_COMPLETE:
+            shaken.set()
+        elif kind == Kind.OUTPUT:
+            data = payload
+            while data:
+                data = data[await asyncio.to_thread(os.write, 1, data) :]

@@ -1,0 +1,151 @@
+"""A shell on a host, in this terminal; or one command there."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import re
+import shlex
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+
+from trainyard.client.deployment import Deployment
+from trainyard.client.errors import SessionRefused
+from trainyard.client.sessions import opening
+from trainyard.client.sessions.ending import ENDS, until_ended
+from trainyard.client.sessions.link import Link, Tell
+from trainyard.client.sessions.terminal import Terminal
+from trainyard.datachannel.channel import Channel
+from trainyard.datachannel.message import Kind
+
+INTERRUPT = b"\x03"
+LEAVES = "Enter, then ~ and . leave it"
+EXIT_CODE = re.compile(rb"(-?\d+)\s*$")
+NO_CODE = 255
+"""As ssh answers when it could not learn how the command has ended."""
+
+
+def command_document(yard: Deployment) -> str:
+    """The yard's document for a single command, whose exit code comes back."""
+    return f"{yard.name.lower()}-command"
+
+
+def run(yard: Deployment, host: str, tell: Tell) -> None:
+    """A shell on the host, until it ends or the person leaves it; the terminal is then as it was. Raises HostNotFound,
+    HostNotConnected, Denied, SessionOver."""
+    opened = opening.start(yard, host, opening.SHELL, {}, "trainyard shell")
+    link = Link(yard.session, opened, tell)
+    with Terminal() as terminal:
+        asyncio.run(_shell(link, terminal))
+
+
+def run_command(yard: Deployment, host: str, arguments: Sequence[str], tell: Tell) -> int:
+    """One command on the host, by its shell: its output and errors are this one's, its exit code is the answer."""
+    line = arguments[0] if len(arguments) == 1 else shlex.join(arguments)
+    return asyncio.run(_command(Link(yard.session, begin(yard, host, line), tell)))
+
+
+def begin(yard: Deployment, host: str, line: str) -> opening.Opened:
+    """A session that is this line of the host's shell."""
+    encoded = base64.b64encode(line.encode()).decode()
+    return opening.start(yard, host, command_document(yard), {"command": [encoded]}, "trainyard shell")
+
+
+def ask(yard: Deployment, host: str, line: str, tell: Tell) -> tuple[int | None, str]:
+    """What the line prints on the host, and its exit code, None where none came. Raises HostNotFound,
+    HostNotConnected, Denied, SessionRefused."""
+    return asyncio.run(_asked(Link(yard.session, begin(yard, host, line), tell)))
+
+
+async def _asked(link: Link) -> tuple[int | None, str]:
+    said = bytearray()
+
+    async def keep(descriptor: int, data: bytes) -> None:
+        if descriptor == 1:
+            said.extend(data)
+
+    async with until_ended(link):
+        code = await heard(link, keep)
+    return code, said.decode(errors="replace")
+
+
+async def _shell(link: Link, terminal: Terminal) -> None:
+    signals = [number for number in ENDS if number != signal.SIGINT]  # a key, there
+    async with until_ended(link, signals), link.linked() as channel:
+        with (
+            terminal.typed(lambda data: _type(channel, data)),
+            terminal.resized(lambda size: channel.write(Kind.SIZE, size.payload())),
+        ):
+            left = asyncio.ensure_future(terminal.left.wait())
+            shown = asyncio.ensure_future(_show(link))
+            try:
+                await asyncio.wait([left, shown], return_when=asyncio.FIRST_COMPLETED)
+                if shown.done():
+                    await shown
+            finally:
+                for each in (left, shown):
+                    each.cancel()
+                await asyncio.gather(left, shown, return_exceptions=True)
+        if channel.closed is not None and channel.closed.output:
+            raise opening.over(link.opened, channel.closed.output)
+
+
+def _type(channel: Channel, data: bytes) -> bool:
+    """Whether there is room for more."""
+    channel.write(Kind.OUTPUT, data)
+    return not channel.is_full
+
+
+async def _show(link: Link) -> None:
+    async for kind, payload in link.payloads():
+        if kind in (Kind.OUTPUT, Kind.STDERR):
+            await _write(1, payload)
+
+
+async def _command(link: Link) -> int:
+    code: int | None = None
+    asked = 0
+
+    def interrupt() -> None:
+        """The first is the command's; who asks again leaves it."""
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            link.channel.write(Kind.OUTPUT, INTERRUPT)
+        else:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    async with until_ended(link, [each for each in ENDS if each != signal.SIGINT]):
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, interrupt)
+        try:
+            code = await heard(link, _write)
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+    return NO_CODE if code is None else code
+
+
+async def heard(link: Link, write: Callable[[int, bytes], Awaitable[None]]) -> int | None:
+    """The exit code of the session's command, None where none came. What it prints goes to `write`, by descriptor."""
+    async with link.linked() as channel:
+        async for kind, payload in link.payloads():
+            if kind == Kind.OUTPUT:
+                await write(1, payload)
+            elif kind == Kind.STDERR:
+                await write(2, payload)
+            elif kind == Kind.EXIT_CODE and (found := EXIT_CODE.search(payload)):
+                return int(found[1])  # its last word
+        if channel.closed is not None and channel.closed.output:
+            raise SessionRefused(
+                f"the command on {link.opened.target} was ended",
+                channel.closed.output.rstrip("."),
+                "run it again, or look at the host: trainyard hosts",
+            )
+    return None
+
+
+async def _write(descriptor: int, data: bytes) -> None:
+    """All of it, however slow the reader is; the connection goes on meanwhile."""
+    while data:
+        data = data[await asyncio.to_thread(os.write, descriptor, data) :]

@@ -1,0 +1,141 @@
+"""This process's terminal, as a shell elsewhere wants it: every key at once, and its size."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import termios
+import threading
+import tty
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from trainyard.datachannel.message import Size
+
+END_OF_INPUT = b"\x04"
+READ = 1 << 16
+WAIT_SECONDS = 0.01
+
+
+class Terminal:
+    """Inside the block it is raw; behind it, as it was, whatever happens. Without a terminal nothing is changed, and
+    what standard input holds is typed."""
+
+    def __init__(self, keys: int = 0, screen: int = 1) -> None:
+        self.left = asyncio.Event()
+        """The person has typed what leaves the session: Enter, ~ and a full stop."""
+        self._keys, self._screen = keys, screen
+        self._before: list[Any] | None = None
+        self._escape = Escape()
+
+    def __enter__(self) -> Self:
+        if os.isatty(self._keys):
+            self._before = termios.tcgetattr(self._keys)
+            tty.setraw(self._keys)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._before is not None:
+            with contextlib.suppress(termios.error):  # it may be gone
+                termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
+
+    @property
+    def size(self) -> Size | None:
+        """None where there is no terminal."""
+        try:
+            columns, rows = os.get_terminal_size(self._screen)
+        except OSError:
+            return None
+        return Size(columns, rows)
+
+    @contextlib.contextmanager
+    def typed(self, take: Callable[[bytes], bool]) -> Iterator[None]:
+        """What is typed goes there, inside the block. `take` answers whether it has room for more."""
+        if self._before is None:
+            yield from self._read(take)
+            return
+        loop = asyncio.get_running_loop()
+
+        def key() -> None:
+            data = os.read(self._keys, READ)
+            typed, leaves = self._escape.feed(data)
+            if leaves or not data:
+                loop.remove_reader(self._keys)
+                self.left.set()
+            if typed:
+                take(typed)
+
+        loop.add_reader(self._keys, key)
+        try:
+            yield
+        finally:
+            loop.remove_reader(self._keys)
+
+    @contextlib.contextmanager
+    def resized(self, take: Callable[[Size], None]) -> Iterator[None]:
+        """Its size goes there, now and whenever it changes."""
+        loop = asyncio.get_running_loop()
+
+        def say() -> None:
+            size = self.size
+            if size is not None:
+                take(size)
+
+        say()
+        loop.add_signal_handler(signal.SIGWINCH, say)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGWINCH)
+
+    def _read(self, take: Callable[[bytes], bool]) -> Iterator[None]:
+        """From a file or a pipe, which may be slow or endless: in a thread that ends with the process."""
+        loop, over = asyncio.get_running_loop(), threading.Event()
+
+        async def typed(data: bytes) -> bool:
+            return take(data)
+
+        def read() -> None:
+            while not over.is_set():
+                data = os.read(self._keys, READ)
+                room = asyncio.run_coroutine_threadsafe(typed(data or END_OF_INPUT), loop).result()
+                if not data:
+                    return
+                if not room:
+                    over.wait(WAIT_SECONDS)
+
+        threading.Thread(target=read, name="standard input", daemon=True).start()
+        try:
+            yield
+        finally:
+            over.set()
+
+
+class Escape:
+    """What a person types to leave a session that does not answer any more, as with ssh: Enter ~ and a full stop."""
+
+    def __init__(self) -> None:
+        self._at_start = True
+        self._held = False
+
+    def feed(self, data: bytes) -> tuple[bytes, bool]:
+        """What is to be sent, and whether the person leaves. A tilde after Enter waits for the key after it."""
+        sent = bytearray()
+        for key in data:
+            if self._held:
+                self._held = False
+                if key == ord("."):
+                    return bytes(sent), True
+                if key != ord("~"):
+                    sent.append(ord("~"))
+            elif self._at_start and key == ord("~"):
+                self._held = True
+                continue
+            sent.append(key)
+            self._at_start = key in b"\r\n"
+        return bytes(sent), False

@@ -1,0 +1,1 @@
+"""The yard: its policy, its metrics, the buckets beside its own."""

@@ -1,0 +1,25 @@
+"""The tag of a host in the pool: until when it waits for a run, and which run has kept it."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from trainyard.core.values import wire
+
+TAG = "trainyard:pool"
+RUN_TAG = "trainyard:run"
+
+
+def tag_of(run: str, until: datetime) -> str:
+    return f"{wire.stamp(until)} {run}"
+
+
+def warm_until(tags: Mapping[str, str]) -> datetime | None:
+    """Until when the tags of a host say that it waits; None for one that no run has put there, that another has taken
+    since, or whose tag cannot be read."""
+    until, _, run = tags.get(TAG, "").partition(" ")
+    if not run or run != tags.get(RUN_TAG):
+        return None
+    try:
+        return wire.instant(until)
+    except ValueError:
+        return None
