@@ -1,0 +1,204 @@
+"""JupyterLab of a dev host in Chromium, through the forward that `trainyard dev jupyter` holds.
+
+TRAINYARD_PICTURES=folder leaves a picture of it there (docs/pictures has one).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from tests.e2e.browser import Browser, driven
+from tests.e2e.persons import done, person, words
+from tests.e2e.runs import Runs
+from tests.e2e.test_sessions import SITS, active
+from tests.e2e.watch import ec2, set_tags, shell, until_it_is
+from trainyard.client.dev import hosts
+
+NAME = "desk"
+UNIT = "trainyard-jupyter"
+HOME = "/home/ssm-user" if os.geteuid() == 0 else "/root"
+TRAINS = """\
+import getpass, keras, numpy
+keras.utils.set_random_seed(7)
+x = numpy.random.rand(2000, 8)
+y = x.sum(axis=1, keepdims=True) > 4
+model = keras.Sequential([keras.layers.Dense(16, "relu"), keras.layers.Dense(1, "sigmoid")])
+model.compile(keras.optimizers.Adam(0.01), "binary_crossentropy", metrics=["accuracy"])
+history = model.fit(x, y, epochs=8, verbose=2).history
+print(getpass.getuser(), "trained it:", history["loss"][-1] < history["loss"][0])"""
+
+
+@contextmanager
+def desk(runs: Runs, owner: Mapping[str, str]) -> Iterator[str]:
+    """Somebody's dev host."""
+    code, _, err = done(owner, "dev", "up", NAME, "--type", "g6.xlarge", "--hours", "2")
+    assert code == 0, err
+    host = hosts.find(runs.yard, NAME).instance
+    set_tags(runs, host, window_minutes=60)
+    try:
+        yield host
+    finally:
+        ec2(runs).terminate_instances(InstanceIds=[host])
+        until_it_is(runs, host, "terminated")
+
+
+class Held:
+    """The command, as it holds the way to a page."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        assert process.stdout
+        self.address = str(json.loads(process.stdout.readline() or self.said())["address"])
+
+    def _read(self) -> None:
+        assert self._process.stderr
+        for line in self._process.stderr:
+            self._lines.put(line)
+
+    def ended(self) -> int:
+        """By Ctrl-C: its exit code."""
+        self._process.send_signal(signal.SIGINT)
+        with self._process:  # which closes what it said
+            self._reader.join(30)
+            return self._process.wait(30)
+
+    def said(self) -> str:
+        """The next that it has to say."""
+        return self._lines.get(timeout=120)
+
+    def status(self, path: str, **headers: str) -> int:
+        """Of a request by the way that is held."""
+        parts = urlsplit(self.address)
+        try:
+            with urlopen(Request(f"http://{parts.netloc}{path}", headers=headers), timeout=30) as answer:
+                return int(answer.status)
+        except HTTPError as refused:
+            return refused.code
+        except OSError:
+            return 0
+
+    @property
+    def token(self) -> str:
+        return self.address.partition("token=")[2]
+
+
+@contextmanager
+def held(environment: Mapping[str, str], *given: str) -> Iterator[Held]:
+    process = subprocess.Popen(
+        words("dev", *given, "--no-browser", "-o", "json", "--port", "0"),
+        env=dict(environment),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    page = Held(process)
+    try:
+        yield page
+    finally:
+        assert page.ended() == 130
+
+
+def a_cell_trains_a_model(jupyter: Held, folder: Path) -> None:
+    with driven(folder) as driver:
+        page = Browser(driver, jupyter.address)
+        driver.get(jupyter.address)
+        card = '.jp-LauncherCard[data-category="Notebook"]'
+        page.until("the launcher", lambda: page.all(card))
+        assert "Python 3 (TensorFlow)" in page.text(card)
+        page.all(card)[0].click()
+        page.until(
+            "a cell to type into",
+            lambda: "cm-content" in str(driver.switch_to.active_element.get_attribute("class")),
+        )
+        # the indicator beside the cells says idle before there is a kernel, and a cell that is run then is passed over
+        page.until_text("Python 3 (TensorFlow) | Idle", "#jp-main-statusbar")
+        page.type(TRAINS)
+        page.type(Keys.SHIFT + Keys.ENTER)
+        page.until_text(f"{SITS} trained it: True", ".jp-Cell-outputArea", 180)
+        assert "Epoch 8/8" in page.text(".jp-Cell-outputArea")
+        if pictures := os.environ.get("TRAINYARD_PICTURES"):
+            driver.save_screenshot(str(Path(pictures, "dev-jupyter.png")))
+        assert page.origins <= {page.address.partition("/lab")[0]}
+
+
+def nobody_is_in_without_the_token(runs: Runs, desk: str, jupyter: Held) -> None:
+    assert jupyter.status("/api/kernels") == 403
+    assert jupyter.status("/api/kernels", Authorization=f"token {jupyter.token}") == 200
+    assert shell(runs, desk, "stat -c '%a %U' /run/trainyard-jupyter/token") == f"600 {SITS}"
+    assert shell(runs, desk, f"ls {HOME}/*.ipynb") == f"{HOME}/Untitled.ipynb"
+
+
+def killed_it_is_started_again(runs: Runs, desk: str, jupyter: Held) -> None:
+    shell(runs, desk, f"systemctl kill -s SIGKILL {UNIT}")
+    runs.until("it serves again, to the same address", lambda: jupyter.status("/lab") == 200, 60)
+
+
+def a_session_that_is_ended_is_followed_by_another(runs: Runs, desk: str, jupyter: Held) -> None:
+    for session in active(runs, desk):
+        runs.yard.session.client("ssm").terminate_session(SessionId=session["SessionId"])
+    while "beginning another" not in jupyter.said():
+        pass
+    runs.until("the same address leads there", lambda: jupyter.status("/lab") == 200, 60)
+
+
+def one_that_always_dies_says_why(runs: Runs, desk: str, environment: Mapping[str, str]) -> None:
+    settings = f"{HOME}/.jupyter/jupyter_server_config.py"
+    broken = f"mkdir -p {HOME}/.jupyter && echo 'raise SystemExit(\"broken by hand\")' >{settings}"
+    shell(runs, desk, f"{broken} && systemctl restart {UNIT}")
+    code, _, err = done(environment, "dev", "jupyter", NAME, "--port", "0")
+    assert code == 3, err
+    assert f"JupyterLab of {NAME} ends whenever it is started" in err
+    assert "broken by hand" in err
+    shell(runs, desk, f"rm {settings}; systemctl reset-failed {UNIT}; systemctl start {UNIT}")
+    with held(environment, "jupyter", NAME) as mended:
+        assert mended.status("/lab", Authorization=f"token {mended.token}") == 200
+
+
+def tensorboard_ends_with_the_command(runs: Runs, desk: str, environment: Mapping[str, str]) -> None:
+    shell(runs, desk, f"mkdir -p {HOME}/fit/train && chown -R {SITS} {HOME}/fit")
+    with held(environment, "tensorboard", NAME, "--logdir", "fit") as board:
+        assert board.status("/data/environment") == 200
+        assert shell(runs, desk, "pgrep -f -- '--logdir [f]it'")
+    runs.until("it has ended there", lambda: not shell(runs, desk, "pgrep -f -- '--logdir [f]it' || true"))
+
+
+@pytest.mark.timeout(900)
+def test_a_notebook_on_a_dev_host(runs: Runs, tmp_path: Path) -> None:
+    with person(runs, "user", "erin") as erin, desk(runs, erin) as host:
+        with held(erin, "jupyter", NAME) as jupyter:
+            a_cell_trains_a_model(jupyter, tmp_path)
+            nobody_is_in_without_the_token(runs, host, jupyter)
+            killed_it_is_started_again(runs, host, jupyter)
+            a_session_that_is_ended_is_followed_by_another(runs, host, jupyter)
+        runs.until("no session is left", lambda: not active(runs, host))
+        one_that_always_dies_says_why(runs, host, erin)
+        tensorboard_ends_with_the_command(runs, host, erin)
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            used = taken.getsockname()[1]
+            code, _, err = done(erin, "dev", "jupyter", NAME, "--port", str(used))
+            assert code == 3
+            assert f"port {used} of this computer cannot be had" in err
+            assert "--port 0" in err
+        code, _, err = done(erin, "dev", "jupyter", "nobodys")
+        assert code == 4
+        assert "trainyard dev up nobodys" in err
