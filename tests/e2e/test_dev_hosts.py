@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.e2e.persons import done, person
@@ -12,11 +12,13 @@ from tests.e2e.watch import ec2
 from trainyard.client.dev import hosts
 
 Environment = Mapping[str, str]
+MINE: Any = [{"Name": "tag:trainyard:dev", "Values": ["mine"]}]
 
 
 def test_a_dev_host_is_its_owners_and_keeps_its_files(runs: Runs) -> None:
     with person(runs, "user", "alice") as alice, person(runs, "user", "bob") as bob:
         host = it_comes_up_by_steps_with_its_price(alice)
+        assert [each["Size"] for each in disks(runs)] == [150]
         kept = "cat ~/notes.txt"
         assert done(alice, "dev", "shell", "mine", "--", "echo kept > ~/notes.txt")[0] == 0
         nobody_else_gets_at_it(runs, bob, host)
@@ -54,7 +56,11 @@ def test_a_dev_host_is_its_owners_and_keeps_its_files(runs: Runs) -> None:
 
 
 def it_comes_up_by_steps_with_its_price(alice: Environment) -> str:
-    code, out, err = done(alice, "dev", "up", "mine", "--type", "g6.xlarge", "--hours", "2")
+    given = ("dev", "up", "mine", "--type", "g6.xlarge", "--hours", "2", "--disk")
+    code, _, err = done(alice, *given, "20")
+    assert code == 3, err
+    assert "disk_gib: found 20; the root disk of the image" in err
+    code, out, err = done(alice, *given, "150")
     assert code == 0, err
     assert "mine is up: g6.xlarge in us-east-1" in out
     assert "on demand" in out
@@ -97,9 +103,12 @@ def nothing_is_left(runs: Runs, alice: Environment) -> None:
     runs.until("its host is gone", lambda: not runs.living())
     assert listed(alice) == []
     assert hosts.images(runs.yard) == []
-    mine = [{"Name": "tag:trainyard:dev", "Values": ["mine"]}]
-    runs.until("its disk is gone", lambda: not ec2(runs).describe_volumes(Filters=mine)["Volumes"])
-    assert ec2(runs).describe_snapshots(OwnerIds=["self"], Filters=mine)["Snapshots"] == []
+    runs.until("its disk is gone", lambda: not disks(runs))
+    assert ec2(runs).describe_snapshots(OwnerIds=["self"], Filters=MINE)["Snapshots"] == []
+
+
+def disks(runs: Runs) -> Sequence[Any]:
+    return ec2(runs).describe_volumes(Filters=MINE)["Volumes"]
 
 
 def up(who: Environment) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from trainyard.core.model import dev as dev_tags
 from trainyard.core.model.images.image import AMI, Image, newest
 from trainyard.core.model.instance_types import catalogue
 from trainyard.core.model.job import NAME, RUN_ID, Hardware, Job, MarketChoice, one_host_job
-from trainyard.core.model.job_fields import ANY_TYPES, ZONES
+from trainyard.core.model.job_fields import ANY_TYPES, DISK_GIB, ZONES
 from trainyard.core.values import wire
 from trainyard.core.values.fields import Choice, Number, Record, Text, key
 from trainyard.core.values.lazy import dataclass
@@ -63,6 +63,12 @@ class LaunchRequest:
     )
     max_dollars_per_hour: float | None = key(
         None, Number(most=10_000, unit="dollars"), "Pools above it are not asked.", usual="no cap"
+    )
+    disk_gib: int | None = key(
+        None,
+        DISK_GIB,
+        "The root disk in GiB, no smaller than the image's. It costs by its size, while the host is stopped too.",
+        usual="as large as the image's",
     )
     hours: float = key(
         12.0,
@@ -170,6 +176,7 @@ def admit(
         market=request.market,
         max_dollars_per_hour=request.max_dollars_per_hour,
         zones=request.zones,
+        disk_gib=request.disk_gib,
     )
     return one_host_job(
         name, hardware, hours=request.hours, wait_minutes=request.wait_minutes, restarts=MOST_HOSTS - 1

@@ -12,6 +12,7 @@ from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job_fields import (
     ANY_TYPES,
     CPU_TYPES,
+    DISK_GIB,
     ZONES,
     Arguments,
     CommandLine,
@@ -49,8 +50,6 @@ LABELLED = "letters, digits, spaces and _ . : / = + @ -"
 """What AWS lets every tag be made of."""
 MOST_SECRETS = 10
 """What one GetParameters takes, and a session policy has room for."""
-MOST_GIB = 16_384
-"""Of a gp3 volume."""
 MOST_STEPS = 1_000_000_000
 MOST_KEPT = 16
 """Hosts in a pool: one transaction of the ledger takes them all."""
@@ -394,7 +393,7 @@ class Hardware:
     )
     disk_gib: int | None = key(
         None,
-        Count(least=1, most=MOST_GIB, because="the size of the root disk in GiB"),
+        DISK_GIB,
         "The root disk of each host in GiB, no smaller than the image's. It costs by its size, in the plan, at the "
         "caps and in the bill.",
         usual="as large as the image's",

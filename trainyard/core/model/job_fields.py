@@ -14,6 +14,8 @@ from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
 
 MOST_TYPES = 10
+MOST_GIB = 16_384
+"""Of a gp3 volume."""
 MOST_ARG_CHARACTERS = 1024
 SMALLEST_ARG, LARGEST_ARG = 1e-100, 1e18
 """DynamoDB's numbers have 38 digits and end at 1e126; beyond these a program wants text anyway."""
@@ -76,6 +78,7 @@ CPU_TYPES = instance_types(
     least=0,
     named=" without a GPU",
 )
+DISK_GIB = Count(least=1, most=MOST_GIB, because="the size of the root disk in GiB")
 
 
 MOST_ZONES = 10

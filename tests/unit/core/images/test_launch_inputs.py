@@ -86,6 +86,10 @@ FAULTS = [
         ],
     ),
     ({"latest": "digits", "hold_hours": 0}, ["hold_hours: "]),
+    (
+        {"latest": "digits", "disk_gib": 99_999},
+        ["disk_gib: found the number 99999; a whole number from 1 to 16384"],
+    ),
     ({"latest": "digits", "instance_types": [], "zones": "us-east-1a"}, ["instance_types: ", "zones: "]),
 ]
 
@@ -136,7 +140,11 @@ def test_a_name_that_means_no_image_to_start_from_is_refused(given: dict[str, st
 
 def test_a_launch_is_a_job_of_one_host_in_the_zones_and_of_the_types_asked_for() -> None:
     question = asked(
-        instance_types=["g5.xlarge"], zones=["us-east-1b"], market="on_demand", max_dollars_per_hour=2
+        instance_types=["g5.xlarge"],
+        zones=["us-east-1b"],
+        market="on_demand",
+        max_dollars_per_hour=2,
+        disk_gib=150,
     )
     job = launch.admit(question, OLD.family, types=question.instance_types, zones=ZONES)
     assert isinstance(job, Job)
@@ -144,7 +152,7 @@ def test_a_launch_is_a_job_of_one_host_in_the_zones_and_of_the_types_asked_for()
     assert job.gang == 1
     assert job.hardware.instance_types == ("g5.xlarge",)
     assert job.hardware.zones == ("us-east-1b",)
-    assert job.hardware.max_dollars_per_hour == 2
+    assert (job.hardware.max_dollars_per_hour, job.hardware.disk_gib) == (2, 150)
     assert (job.limits.hours, job.limits.restarts) == (12, 2)
 
 

@@ -30,7 +30,7 @@ class Market(StrEnum):
 
 
 def register(dev: typer.Typer) -> None:
-    command(dev, "up", "trainyard dev up mine", "trainyard dev up mine --type g5.xlarge --hours 4")(up)
+    command(dev, "up", "trainyard dev up mine", "trainyard dev up mine --type g5.xlarge --disk 200")(up)
     command(dev, "down", "trainyard dev down mine", "trainyard dev down mine --keep image")(down)
 
 
@@ -57,6 +57,10 @@ def up(
     zones: Annotated[
         list[str] | None, typer.Option("--zone", metavar="ZONE", help="Launch in these alone.")
     ] = None,
+    disk: Annotated[
+        int | None,
+        typer.Option("--disk", metavar="GIB", min=1, help="Of its root disk, no less than the image's."),
+    ] = None,
 ) -> None:
     """Bring a dev host up: launch it, or start it again with its files.
 
@@ -69,12 +73,14 @@ def up(
     asked: dict[str, Any] = {"market": market.value, "hours": hours}
     asked |= {"instance_types": types} if types else {}
     asked |= {"zones": zones} if zones else {}
+    asked |= {"disk_gib": disk} if disk else {}
     if image:
         asked["image" if image.startswith("ami-") else "latest"] = image
     was = next(iter(hosts.hosts(yard, name)), None)
     begun, tell = time.monotonic(), _teller(options)
-    if was and (types or image or zones):
-        tell(f"{name} is there as {was.type} in {was.zone}: --type, --image and --zone count for a new one")
+    if was and (types or image or zones or disk):
+        there = f"{name} is there as {was.type} in {was.zone}"
+        tell(f"{there}: --type, --image, --zone and --disk count for a new one")
     try:
         host = coming.up(yard, name, asked, tell)
     except KeyboardInterrupt:
