@@ -55,10 +55,11 @@ def test_a_user_trains_what_a_viewer_sees_and_an_operator_ends_a_host_of(
     assert seen.json("job.json")["name"] == "of-a-user"
     (listed,) = (each for each in people["viewer"].list() if each.id == run.id)
     assert (listed.submitter, listed.name) == ("user", "of-a-user")
+    for now in (True, False):
+        with pytest.raises(Denied, match="events:PutEvents"):
+            seen.stop(now=now)
     with pytest.raises(Denied, match="states:StopExecution"):
-        seen.stop(now=True)
-    with pytest.raises(Denied, match="events:PutEvents"):
-        seen.stop()
+        people["viewer"].session.client("stepfunctions").stop_execution(executionArn=seen.arn)
     ((host, tags),) = (
         (each["InstanceId"], {tag["Key"]: tag["Value"] for tag in each["Tags"]})
         for each in people["viewer"].instances(run.id)
@@ -93,6 +94,24 @@ def test_a_user_stops_a_run_that_saves_and_says_who(
     assert run.execution.status == "FAILED"
     run.stop()
     assert run.summary == summary
+
+
+def test_a_user_ends_a_run_at_once_and_it_is_stopped_and_says_by_whom(
+    runs: Runs, people: dict[str, Yard], tmp_path: Path
+) -> None:
+    file = tmp_path / "to-be-ended.json"
+    steps = {"args": {"steps": 4000}}
+    file.write_text(
+        json.dumps(runs.job("to-be-ended", cluster={"strategy": "single", "workers": 1}, program=steps))
+    )
+    run = people["user"].submit(file)
+    runs.until("a host", lambda: people["user"].instances(run.id))
+    run.stop(now=True)
+    assert run.execution.status == "ABORTED"
+    summary = runs.until("its summary", lambda: run.summary)
+    assert (summary["outcome"], summary["error"]) == ("stopped", "Stopped"), run.why()
+    assert "user has stopped the run" in summary["reason"]
+    runs.until("no host is left", lambda: not runs.living())
 
 
 def test_a_user_plans_a_job_of_which_no_run_comes(

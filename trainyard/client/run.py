@@ -15,6 +15,7 @@ from trainyard.client.bucket import Tell, silent
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import (
     NoModel,
+    NotTaken,
     RunFailed,
     RunNotStarted,
     RunRefused,
@@ -25,6 +26,10 @@ from trainyard.client.runs.execution import Execution, State, states_of
 from trainyard.client.runs.logs import LogLine
 from trainyard.client.runs.reasons import Reason, reason_for
 from trainyard.client.runs.records import Event, Progress, RunStatus
+
+STOPPED = "Stopped"
+NOTED_SECONDS = 10.0
+"""How long an event takes to the run's row at most; it mostly is one."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +113,28 @@ class Run:
         """Have a training run save a checkpoint and end as `stopped`, which its summary then says; one without hosts
         ends at once. `now`: end any run at once, without a checkpoint; so ends one that the yard has not admitted yet.
         Either may be asked for twice, and changes nothing of a run that is over. Raises NotTaken where the yard's event
-        bus does not take it."""
-        if now or not records.run_row(self.rows):
-            self._states.stop_execution(executionArn=self.arn)
+        bus does not take it; `now` ends the run all the same."""
+        row = records.run_row(self.rows)
+        if row and not now:
+            people.ask(self.yard, "stop", self.id)
             return
-        people.ask(self.yard, "stop", self.id)
+        if row.get("kind") == "train":
+            self._have_it_noted()
+        self._states.stop_execution(
+            executionArn=self.arn,
+            error=STOPPED,
+            cause="somebody has stopped it at once, without a checkpoint",
+        )
+
+    def _have_it_noted(self) -> None:
+        """Who stops it, in the run's row: then it ends as `stopped`. Where nobody hears, it ends all the same."""
+        try:
+            people.ask(self.yard, "stop", self.id)
+        except NotTaken:
+            return
+        until = time.monotonic() + NOTED_SECONDS
+        while not records.run_row(self.rows).get("stopping") and time.monotonic() < until:
+            time.sleep(0.25)
 
     def status(self) -> RunStatus:
         """Everything that is known of it now."""

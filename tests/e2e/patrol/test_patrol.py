@@ -123,7 +123,7 @@ def a_spot_gang_that_no_run_explains_ends_at_the_third_patrol(runs: Runs) -> Non
 
 def an_execution_stopped_by_hand_unheard_leaves_no_host_and_a_summary(runs: Runs) -> None:
     run = begun(runs, runs.job("unheard", program=LONG, policy=SOON))
-    run.stop(now=True)
+    runs.yard.session.client("stepfunctions").stop_execution(executionArn=run.arn)
     until_gone(runs, hosts_of(run), 4 * MINUTES)
     summary = runs.until("a summary", lambda: run.summary, 2 * MINUTES)
     assert summary["error"] == "Aborted"
