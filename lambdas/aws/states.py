@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from lambdas.aws.calls import listed, unless
 from lambdas.aws.clients import client
 from lambdas.core.run.recovery import Trouble
@@ -26,9 +28,15 @@ def start(machine: str, name: str, execution_input: Mapping[str, Any]) -> bool:
 
 def stop(arn: str, trouble: Trouble) -> bool:
     """Stop this execution, which then runs no Catch; False when it is over already."""
-    ask = client("stepfunctions").stop_execution
     given = {"error": trouble.error, "cause": trouble.reason}
-    return unless(["ExecutionDoesNotExist"], ask, executionArn=arn, **given) is not None
+    try:
+        client("stepfunctions").stop_execution(executionArn=arn, **given)
+    except ClientError as error:
+        found = error.response["Error"]
+        if found["Code"] == "ExecutionDoesNotExist" or "not running" in found.get("Message", ""):
+            return False
+        raise
+    return True
 
 
 def is_over(arn: str) -> bool:

@@ -141,6 +141,8 @@ def test_a_stopped_execution_stays_aborted_and_its_token_is_dead(cloud: Cloud, m
     assert code_of(refused) == "TaskTimedOut"
     time.sleep(0.5)
     assert states.describe_execution(executionArn=execution)["status"] == "ABORTED"
+    with pytest.raises(ClientError, match="Execution is not running"):
+        states.stop_execution(executionArn=execution)
 
 
 RAISES = """

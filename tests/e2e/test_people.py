@@ -107,7 +107,7 @@ def test_a_user_ends_a_run_at_once_and_it_is_stopped_and_says_by_whom(
     run = people["user"].submit(file)
     runs.until("a host", lambda: people["user"].instances(run.id))
     run.stop(now=True)
-    assert run.execution.status == "ABORTED"
+    assert run.execution.error == "Stopped"
     summary = runs.until("its summary", lambda: run.summary)
     assert (summary["outcome"], summary["error"]) == ("stopped", "Stopped"), run.why()
     assert "user has stopped the run" in summary["reason"]

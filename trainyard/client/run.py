@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+from botocore.exceptions import ClientError
+
 from trainyard.client import people
 from trainyard.client.bucket import Tell, silent
 from trainyard.client.deployment import Deployment
@@ -120,11 +122,12 @@ class Run:
             return
         if row.get("kind") == "train":
             self._have_it_noted()
-        self._states.stop_execution(
-            executionArn=self.arn,
-            error=STOPPED,
-            cause="somebody has stopped it at once, without a checkpoint",
-        )
+        cause = "somebody has stopped it at once, without a checkpoint"
+        try:
+            self._states.stop_execution(executionArn=self.arn, error=STOPPED, cause=cause)
+        except ClientError:
+            if not self.execution.is_over:
+                raise
 
     def _have_it_noted(self) -> None:
         """Who stops it, in the run's row: then it ends as `stopped`. Where nobody hears, it ends all the same."""
