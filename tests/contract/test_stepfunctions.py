@@ -141,8 +141,15 @@ def test_a_stopped_execution_stays_aborted_and_its_token_is_dead(cloud: Cloud, m
     assert code_of(refused) == "TaskTimedOut"
     time.sleep(0.5)
     assert states.describe_execution(executionArn=execution)["status"] == "ABORTED"
+    states.stop_execution(executionArn=execution, cause="once more")
+    assert states.describe_execution(executionArn=execution)["cause"] == "enough"
+
+
+def test_an_execution_that_is_over_by_itself_cannot_be_stopped(cloud: Cloud) -> None:
+    machine = cloud.machine({"StartAt": "Done", "States": {"Done": {"Type": "Succeed"}}})
+    execution = cloud.run(machine)["executionArn"]
     with pytest.raises(ClientError, match="Execution is not running"):
-        states.stop_execution(executionArn=execution)
+        cloud.client("stepfunctions").stop_execution(executionArn=execution)
 
 
 RAISES = """

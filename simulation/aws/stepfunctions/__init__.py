@@ -119,6 +119,8 @@ class StepFunctions:
         error, cause = request.get("error"), request.get("cause")
         _check_length("error", error, MOST_ERROR)
         _check_length("cause", cause, MOST_CAUSE)
+        if execution.status is Status.ABORTED:
+            return {"stopDate": execution.stopped}
         if execution.status is not Status.RUNNING:
             raise ServiceError("ValidationException", "Execution is not running")
         self.world.note(caller.name, "stops the execution", execution=execution.label)
