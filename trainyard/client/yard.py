@@ -106,6 +106,18 @@ class Yard(Deployment):
         uploaded = submission.begin(self.bucket, f"images/{file.name}", source.content_of(file))
         return self.run(uploaded.run, "bake").started()
 
+    @property
+    def baking(self) -> Run | None:
+        """The bake of the yard's own recipe that is under way, as a deployment begins one; None where none is."""
+        states = self.session.client("stepfunctions")
+        found = states.list_executions(stateMachineArn=self.workflows["bake"], statusFilter="RUNNING")
+        for each in found["executions"]:
+            asked = json.loads(states.describe_execution(executionArn=each["executionArn"])["input"])
+            other = asked.get("recipe") or asked.get("rollback")
+            if not other and asked.get("recipe_key", self.recipe) == self.recipe:
+                return Run(self, str(each["executionArn"]))
+        return None
+
     def start(self, workflow: str, payload: dict[str, Any], name: str | None = None) -> Run:
         """Start an execution of `train`, `bake`, `snapshot`, `launch` or `retire` with this input."""
         named = {"name": name} if name else {}

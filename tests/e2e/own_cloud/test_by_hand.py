@@ -58,6 +58,7 @@ def test_two_commands_leave_a_yard_whose_image_is_being_baked(account: Cloud) ->
 
     runs = Runs(account, Yard.find(session=session))
     run = runs.yard.run(bake, "bake")
+    assert runs.yard.baking == run, "trainyard image bake follows it"
     runs.until(
         "a builder without a GPU",
         lambda: [each["InstanceType"] for each in runs.yard.instances(run.id)] == ["m7i.xlarge"],

@@ -46,14 +46,17 @@ def bake(
 ) -> None:
     """Make a new image, the current one if it passes.
 
-    Does nothing where nothing has changed.
+    Does nothing where nothing has changed. A bake that the deployment has begun is followed.
     """
     from trainyard.cli import following
 
     yard = options.find()
     if recipe and force:
         raise typer.BadParameter("--force is for the yard's own recipe; a changed one is baked anyway")
-    begun = yard.bake(recipe) if recipe else yard.start("bake", {"force": True} if force else {})
+    if recipe:
+        begun = yard.bake(recipe)
+    else:
+        begun = (None if force else yard.baking) or yard.start("bake", {"force": True} if force else {})
     following.workflow(options, begun, detach=detach)
 
 

@@ -62,9 +62,10 @@ def too_big(size: int, *, source: str, what: str) -> InputFaults:
 
 def gone(key: str, version: str | None) -> InputFaults:
     """The file was deleted before it was read."""
+    again = "trainyard image bake" if key.startswith("images/") else "trainyard submit"
     problem = (
         f"it does not exist{f' (version {version})' if version else ''}: it was deleted before it was read, or never "
-        f"uploaded; upload it again: aws s3 cp {key.rpartition('/')[2]} s3://BUCKET/{key}"
+        f"uploaded; upload it: {again} {key}, or aws s3 cp {key.rpartition('/')[2]} s3://BUCKET/{key}"
     )
     return InputFaults(key, (Fault("", problem),))
 
