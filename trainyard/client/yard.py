@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -18,8 +18,11 @@ from trainyard.client.jobs.source import LocalJob
 from trainyard.client.jobs.submission import Upload
 from trainyard.client.run import Run
 from trainyard.client.runs import html, listing, plan
-from trainyard.client.runs.listing import Listing
+from trainyard.client.runs.listing import ListedRun, Listing
 from trainyard.client.runs.plan import JobPlan
+
+A_PAGE = 1_000
+"""Rows that are asked for at a time where only some of them are wanted."""
 
 
 class Yard(Deployment):
@@ -130,13 +133,23 @@ class Yard(Deployment):
         """The run of this id; whether there is one is not asked."""
         return Run(self, f"{self.workflows[workflow].replace(':stateMachine:', ':execution:')}:{run}")
 
-    def list(self, *, since: datetime | None = None, kind: str | None = None, limit: int = 50) -> Listing:
+    def list(
+        self,
+        *,
+        since: datetime | None = None,
+        kind: str | None = None,
+        limit: int = 50,
+        wanted: Callable[[ListedRun], bool] | None = None,
+    ) -> Listing:
         """The newest runs, of all kinds or of `train`, `bake`, `snapshot`, `launch`, that began since then, or since
-        last month did: by one call a month that is come to, and more only where a month's rows fill a page (1 MB)."""
+        last month did, and that are `wanted`: by one call a month that is come to, and more only where a month's rows
+        fill a page (1 MB); no further than to the last of so many."""
         now = datetime.now(UTC)
         since = since or listing.last_month(now)
         table = self.session.resource("dynamodb").Table(self.table)
-        return Listing(islice(listing.newest(table, since=since, now=now, kind=kind, page=limit), limit))
+        page = max(limit, A_PAGE) if wanted else limit
+        found = listing.newest(table, since=since, now=now, kind=kind, page=page)
+        return Listing(islice(filter(wanted, found), limit))
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""

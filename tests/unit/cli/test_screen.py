@@ -43,6 +43,12 @@ def test_a_role_a_state_and_a_step_are_news() -> None:
     ]
 
 
+def test_a_program_that_tells_neither_how_many_steps_there_are_nor_its_pace_has_its_step_alone() -> None:
+    progress = Progress(step=5, steps=0, epoch=0, loss=0.5, accuracy=None, steps_per_second=0)
+    (line,) = news(STATUS, replace(STATUS, progress=progress))
+    assert line.partition(" ")[2] == "progress  step 5  loss 0.5000  $0.0100 so far"
+
+
 def test_states_entered_twice_are_added_up() -> None:
     states = tuple(
         State(NOON + timedelta(seconds=at), name) for at, name in ((0, "Launch"), (3, "Wait"), (10, "Launch"))

@@ -52,13 +52,12 @@ def ls(
 
     now = datetime.now(UTC)
     chosen = bool(user or label or failed)
-    yard = options.find()
-    listed = yard.list(
+    found = options.find().list(
         since=moment(since, now) if since else None,
         kind=None if everything else "train",
-        limit=MOST if chosen else number,
+        limit=number,
+        wanted=(lambda run: wanted(run, user, label or [], failed=failed)) if chosen else None,
     )
-    found = [run for run in listed if wanted(run, user, label or [], failed=failed)][:number]
     if options.is_json:
         terminal.answer([asdict(run) for run in found])
         return
@@ -195,7 +194,7 @@ def row(run: ListedRun, now: datetime) -> tuple[str, ...]:
     return (
         run.id,
         state(run),
-        f"{progress.step}/{progress.steps}" if progress else "",
+        progress.reached() if progress else "",
         f"{progress.loss:.4g}" if progress else "",
         run.pool or "",
         span((now - run.created).total_seconds()),

@@ -115,7 +115,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the program is."""
+    """How far the program is. `steps` is 0 where it does not tell how many there are, and so is its pace."""
 
     step: int
     steps: int
@@ -123,6 +123,10 @@ class Progress:
     loss: float
     accuracy: float | None
     steps_per_second: float
+
+    def reached(self, of: str = "/") -> str:
+        """The step, and of how many."""
+        return f"{self.step}{of}{self.steps}" if self.steps else f"{self.step}"
 
 
 @dataclass(frozen=True)
@@ -173,7 +177,7 @@ class RunStatus:
             ("run", self.execution.name),
             ("state", self.state),
             ("attempt", self.attempt or None),
-            ("step", f"{done.step} of {done.steps}" if done else None),
+            ("step", done.reached(" of ") if done else None),
             (
                 "hosts",
                 ", ".join(f"{host.role or 'host'} on {host.type}, {host.state}" for host in self.hosts),
