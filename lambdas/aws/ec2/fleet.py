@@ -1,11 +1,11 @@
 """EC2 CreateFleet `instant`: one ask for the hosts of one gang, all of one type in one zone, or none, where there are
-fewer than it needs at least.
+fewer than it needs at least. It may name several pools, of which EC2 takes one.
 
 CreateFleet answers 200 with Errors[] when it launched nothing: success is the number of ids, never the
 absence of an exception.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, assert_never
 
 from botocore.exceptions import ClientError
@@ -59,16 +59,22 @@ def template(templates: Collection[str], rate: int) -> Template:
 
 @dataclass(frozen=True)
 class Launched:
-    """The hosts, all of the type that EC2 chose; `volume_charge` is dollars once for each."""
+    """The hosts, all of the type that EC2 chose, in the offer that it took; `volume_charge` is dollars once for
+    each."""
 
     instances: tuple[str, ...]
     type: str
+    offer: Offer
     volume_charge: float = 0.0
+
+
+Refusals = tuple[FleetRefusal, ...]
+"""What each of the offers that a request asks was refused with, in their order."""
 
 
 def launch(
     part: Part,
-    offer: Offer,
+    offers: Sequence[Offer],
     template: Template,
     *,
     image: str,
@@ -76,22 +82,23 @@ def launch(
     tags: Mapping[str, str],
     root_gib: int | None = None,
     key: str = "",
-) -> Launched | FleetRefusal:
-    """The part's hosts from this image in the offer's zone and market, at least as many as it needs, or none. The same
-    token never launches twice.
+) -> Launched | Refusals:
+    """The part's hosts from this image in the zone and market of one of the offers, at least as many as it needs, or
+    none. The offers are of one market, and none is of the same type and zone as another. The same token never launches
+    twice.
 
     `root_gib`: the size of the root disk (None: as large as the image's own); `key` is the one it is encrypted with.
     Network interfaces get their tag from the template; a fleet's spot request cannot be tagged from here.
     Fewer ids than asked for are answered as Launched all the same: they cost money, so the caller must know.
     Raises ServiceUnavailable where EC2 throttles or does not answer: no pool has said no, and hosts may be launched;
     the same ask, with the same token, is made again."""
-    match offer.market:
+    match offers[0].market:
         case Market.SPOT:
             market, options_of, allocation = "spot", "SpotOptions", "capacity-optimized"
         case Market.ON_DEMAND:
             market, options_of, allocation = "on-demand", "OnDemandOptions", "lowest-price"
         case _:
-            assert_never(offer.market)
+            assert_never(offers[0].market)
     options = {"SingleInstanceType": True, "SingleAvailabilityZone": True, "MinTargetCapacity": part.least}
     request: dict[str, Any] = {
         "Type": "instant",
@@ -102,7 +109,9 @@ def launch(
                 "Overrides": [
                     {"InstanceType": choice.type, "SubnetId": offer.subnet, "ImageId": image}
                     | _disk(root_gib, key)
-                    for choice in part.choices
+                    for offer in offers
+                    for choice in offer.choices(part.gang)
+                    if choice in part.choices
                 ],
             }
         ],
@@ -119,19 +128,42 @@ def launch(
     try:
         answer = client("ec2", read_seconds=ANSWER_SECONDS).create_fleet(**request)
     except ClientError as error:
-        return _fleet_refusal(error.response["Error"]["Code"], error.response["Error"].get("Message", ""))
+        no = _fleet_refusal(error.response["Error"]["Code"], error.response["Error"].get("Message", ""))
+        return (no,) * len(offers)
     groups = answer.get("Instances", [])
     if groups:
         ids = tuple(instance for group in groups for instance in group["InstanceIds"])
-        return Launched(ids, groups[0]["InstanceType"])
-    errors = answer.get("Errors", [])
-    if not errors:
-        return _fleet_refusal("UnfulfillableCapacity", "EC2 launched nothing and gave no reason")
-    return answer_of(
-        [
-            (_type_of(error), _fleet_refusal(error["ErrorCode"], error.get("ErrorMessage", "")))
-            for error in errors
-        ]
+        return Launched(ids, groups[0]["InstanceType"], _taken(groups[0], offers))
+    return tuple(_refusal(offer, offers, answer.get("Errors", [])) for offer in offers)
+
+
+def _taken(group: Mapping[str, Any], offers: Sequence[Offer]) -> Offer:
+    """The one of the offers in which these hosts are."""
+    if len(offers) == 1:
+        return offers[0]
+    where = (group["InstanceType"], _override(group)["SubnetId"])
+    return next(offer for offer in offers if (offer.type, offer.subnet) == where)
+
+
+def _refusal(offer: Offer, offers: Sequence[Offer], errors: Sequence[Mapping[str, Any]]) -> FleetRefusal:
+    """What was said of this offer. Of one that EC2 says nothing of, it has found no room there."""
+    mine = [
+        (_override(error).get("InstanceType", "EC2"), no)
+        for error in errors
+        if len(offers) == 1 or _is_about(error, offer)
+        for no in [_fleet_refusal(error["ErrorCode"], error.get("ErrorMessage", ""))]
+    ]
+    if not mine:
+        return _fleet_refusal("UnfulfillableCapacity", "EC2 launched nothing there and gave no reason")
+    return answer_of(mine)
+
+
+def _is_about(error: Mapping[str, Any], offer: Offer) -> bool:
+    """An error that names no pool is about all of them."""
+    override = _override(error)
+    return (override.get("InstanceType", offer.type), override.get("SubnetId", offer.subnet)) == (
+        offer.type,
+        offer.subnet,
     )
 
 
@@ -144,10 +176,10 @@ def _disk(root_gib: int | None, key: str) -> dict[str, Any]:
     return {"BlockDeviceMappings": [{"DeviceName": ROOT_DEVICE, "Ebs": disk}]}
 
 
-def _type_of(error: Mapping[str, Any]) -> str:
-    """The type of the override that an error is about."""
-    override = error.get("LaunchTemplateAndOverrides", {}).get("Overrides", {})
-    return str(override.get("InstanceType", "EC2"))
+def _override(said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The override that hosts were launched by, or that an error is about."""
+    found: Mapping[str, Any] = said.get("LaunchTemplateAndOverrides", {}).get("Overrides", {})
+    return found
 
 
 def _fleet_refusal(code: str, message: str) -> FleetRefusal:

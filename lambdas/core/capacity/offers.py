@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from lambdas.core.capacity import compatibility, cost, initialization
-from lambdas.core.capacity.plan import Excluded, Offer, Plan, Priced
+from lambdas.core.capacity.plan import TAKES, Excluded, Offer, Plan, Priced, in_words, requests
 from lambdas.core.capacity.prices import Prices
 from trainyard.core.model import dev
 from trainyard.core.model.errors import Refused
@@ -20,7 +20,7 @@ from trainyard.core.model.gang import Gang, size
 from trainyard.core.model.images import tensorflow_releases
 from trainyard.core.model.images.image import AMI, Image
 from trainyard.core.model.instance_types import InstanceType, Market, instance_type, quota
-from trainyard.core.model.job import Hardware, Job
+from trainyard.core.model.job import Hardware, Job, PoolOrder
 from trainyard.core.model.yard.storage import Storage
 from trainyard.core.values.lazy import dataclass
 
@@ -86,7 +86,7 @@ class NoPlan(Refused):
 
 def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | NoPlan:
     """The pools that can hold the whole gang, cheapest first within each market, in the market order the job
-    asks for; ties are broken by the job's order of types, then by zone."""
+    asks for; ties are broken by the job's order of types, then by zone. By speed one request asks several of them."""
     elsewhere = _elsewhere(job.hardware, facts)
     if elsewhere:
         return NoPlan("JobRefused", elsewhere, ())
@@ -461,7 +461,6 @@ def _whose(job: Job, facts: PlanFacts) -> str:
 def _why(
     job: Job, facts: PlanFacts, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...], image_gib: int
 ) -> str:
-    order = " before ".join(market.replace("_", "-") for market in job.hardware.market.markets)
     first = offers[0]
     beside = f" beside {job.cpu_gang} x {first.beside[0].type}" if first.beside else ""
     once = job.gang * initialization.dollars(
@@ -470,10 +469,31 @@ def _why(
     fetched = f", and ${once:.3f} once for disks at {first.initialization_rate} MiB/s" if once else ""
     hourly = _dollars(first.fitting(job), first.price, first.beside)
     return (
-        f"{len(offers)} of {len(offers) + len(excluded)} pools can hold the gang of {_sizes(job)}: {order}, cheapest "
-        f"first. First: {first.pool}{beside}, ${hourly:.3f} an hour for the gang{_disks(job, facts)}{fetched}. "
+        f"{len(offers)} of {len(offers) + len(excluded)} pools can hold the gang of {_sizes(job)}: "
+        f"{_order(job.hardware, offers)}{first.pool}{beside}, ${hourly:.3f} an hour for the gang"
+        f"{_disks(job, facts)}{fetched}. "
         f"{_fewer(job, facts, offers)}On demand and for disks these are {_whose(job, facts)}."
     )
+
+
+def _order(hardware: Hardware, offers: Sequence[Offer]) -> str:
+    """Who is asked after whom, up to the first one's name."""
+    match hardware.order:
+        case PoolOrder.PRICE:
+            markets = " before ".join(market.replace("_", "-") for market in hardware.market.markets)
+            return f"{markets}, cheapest first. First: "
+        case PoolOrder.SPEED:
+            asks = [
+                [offers[index] for index in each]
+                for each in requests(range(len(offers)), offers, hardware.order)
+            ]
+            said = "; then for ".join(_at_once(each) for each in asks)
+            return f"by speed, EC2 is asked for {said}. The cheapest of the first: "
+    assert_never(hardware.order)
+
+
+def _at_once(asked: Sequence[Offer]) -> str:
+    return in_words(asked) if len(asked) == 1 else f"{in_words(asked)} at once ({TAKES[asked[0].market]})"
 
 
 def _sizes(job: Job) -> str:

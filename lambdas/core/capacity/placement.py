@@ -1,8 +1,8 @@
 """Placement: the next step of the launch loop, from the refusals so far.
 
-Rounds: every open offer is asked once per round, in order; between rounds the loop waits, longer each time. A quota
-that was refused had room when the run was planned: other hosts use it, or those of the last attempt are counted yet.
-Pools that need as much of it are not asked in that round.
+Rounds: every open offer is asked once per round, in order, by speed as many at once as one request can; between rounds
+the loop waits, longer each time. A quota that was refused had room when the run was planned: other hosts use it, or
+those of the last attempt are counted yet. Pools that need as much of it are not asked in that round.
 """
 
 import math
@@ -10,9 +10,10 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar, assert_never
 
-from lambdas.core.capacity.plan import Offer, Refusal, RefusalKind
+from lambdas.core.capacity.plan import TAKES, Offer, Refusal, RefusalKind, in_words, requests
 from trainyard.core.model.gang import Gang
 from trainyard.core.model.instance_types import InstanceType, Market, Quota, instance_type, quota
+from trainyard.core.model.job import PoolOrder
 from trainyard.core.values.lazy import dataclass
 
 SHORTEST_ROUND_PAUSE = timedelta(seconds=30)
@@ -46,11 +47,13 @@ class FleetRefusal:
 
 @dataclass(frozen=True)
 class Try:
-    """Ask this offer now. (attempt, offer, round) makes the client token."""
+    """Ask this offer now, and those `together` with it in the same request. (attempt, offer, round) makes the client
+    token."""
 
     offer: int
     round: int
     reason: str
+    together: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,13 +93,15 @@ def next_step(
     held: int | None = None,
     first: Market | None = None,
     last: Collection[int] = (),
+    order: PoolOrder = PoolOrder.PRICE,
 ) -> Try | TryLater | RetireFirst | GiveUp:
     """What the launch loop does next.
 
     `refusals` are those of this search (this attempt) only; `since` is when the search began, which ends with the job's
     patience, and never after the run's `deadline`. `held` is the offer in which surviving hosts of the last
     attempt live: a gang is one pool, so only that one is asked. The pools of the market `first` go before the others,
-    the offers `last` after them.
+    the offers `last` after them. By speed one request asks several, each time in the name of another: where EC2
+    has launched a part of the gang in one of them, the others have said nothing and are asked again.
     """
     for refusal in refusals:
         if end := _end_at_once(refusal.kind):
@@ -114,9 +119,12 @@ def next_step(
         return GiveUp(_word(refusals), reason)
     round_now = max((refusal.round for refusal in refusals), default=0)
     asked = [refusal for refusal in refusals if refusal.round == round_now]
-    for index in still_open:
-        if not any(_is_answered(index, refusal, offers) for refusal in asked):
-            return Try(index, round_now, _why_try(offers[index], refusals, round_now))
+    unasked = [
+        index for index in still_open if not any(_is_answered(index, refusal, offers) for refusal in asked)
+    ]
+    leads = [index for index in unasked if index not in {refusal.lead for refusal in asked}]
+    if leads:
+        return _try(leads[0], unasked, offers, refusals, round_now, order)
     patience = since + timedelta(minutes=wait_minutes)
     give_up_at = min(patience, deadline)
     if max(refusal.at for refusal in refusals) >= give_up_at:
@@ -126,7 +134,9 @@ def next_step(
         if (word := _word(refusals)) == "QuotaExceeded":
             advice += ", end other hosts, raise the quota that is full (`make preflight` says how)"
         return GiveUp(word, _all_refused(headline, offers, refusals, advice))
-    return _after_round(offers, refusals, still_open, round_now, now=now, since=since, give_up_at=give_up_at)
+    return _after_round(
+        offers, refusals, still_open, round_now, now=now, since=since, give_up_at=give_up_at, order=order
+    )
 
 
 def answer_of(refusals: Sequence[tuple[str, FleetRefusal]]) -> FleetRefusal:
@@ -146,10 +156,10 @@ def answer_of(refusals: Sequence[tuple[str, FleetRefusal]]) -> FleetRefusal:
     )
 
 
-def pause_after(round_over: int, *, patience: timedelta, pools: int) -> timedelta:
+def pause_after(round_over: int, *, patience: timedelta, asks: int) -> timedelta:
     """How long to wait after a round: GROWTH times as long as before, up to where the search makes about MOST_TRIES
     tries. docs/job-file.md says so at `limits.wait_minutes`."""
-    longest = max(LONGEST_PAUSE_AT_LEAST, patience * pools / MOST_TRIES)
+    longest = max(LONGEST_PAUSE_AT_LEAST, patience * asks / MOST_TRIES)
     first: timedelta = max(SHORTEST_ROUND_PAUSE, longest / GROWTH**GROWING_ROUNDS)
     pause: timedelta = first * GROWTH ** min(round_over, GROWING_ROUNDS)
     return min(pause, longest)
@@ -164,15 +174,16 @@ def _after_round(
     now: datetime,
     since: datetime,
     give_up_at: datetime,
+    order: PoolOrder,
 ) -> Try | TryLater:
     """Every open offer refused in this round: wait, or begin the next. The last round begins when patience
     ends, so that a pool which frees up in the last minute is not missed."""
     last = max(refusal.at for refusal in refusals)
-    pause = pause_after(round_over, patience=give_up_at - since, pools=len(still_open))
+    asks = len(requests(still_open, offers, order))
+    pause = pause_after(round_over, patience=give_up_at - since, asks=asks)
     next_at = min(last + pause, give_up_at)
     if now >= next_at:
-        index = still_open[0]
-        return Try(index, round_over + 1, _why_try(offers[index], refusals, round_over + 1))
+        return _try(still_open[0], still_open, offers, refusals, round_over + 1, order)
     seconds = math.ceil((next_at - now).total_seconds())
     rounds = f"{round_over + 1} round{'s' if round_over else ''}"
     return TryLater(
@@ -245,6 +256,37 @@ def _smallest(offer: Offer, gang: Gang) -> InstanceType:
     return min((instance_type(choice.type) for choice in offer.choices(gang)), key=lambda kind: kind.vcpus)
 
 
+def _try(
+    lead: int,
+    unasked: Sequence[int],
+    offers: Sequence[Offer],
+    refusals: Sequence[Refusal],
+    round_now: int,
+    order: PoolOrder,
+) -> Try:
+    """The request in the name of the lead, for those of the others that it can ask, too."""
+    others = [index for index in unasked if index != lead]
+    _, *together = requests([lead, *others], offers, order)[0]
+    if together:
+        why = _why_together([offers[index] for index in (lead, *together)], refusals)
+    else:
+        why = _why_try(offers[lead], refusals, round_now)
+    return Try(lead, round_now, why, tuple(together))
+
+
+def _why_together(offers: Sequence[Offer], refusals: Sequence[Refusal]) -> str:
+    prices = [offer.price for offer in offers]
+    after = f", after {_count(refusals)}" if refusals else ""
+    return (
+        f"one of {in_words(offers)}, asked at once: {TAKES[offers[0].market]} "
+        f"(${min(prices):.3f} to ${max(prices):.3f} per host and hour{after})"
+    )
+
+
+def _count(refusals: Sequence[Refusal]) -> str:
+    return f"{len(refusals)} refusal{'s' if len(refusals) > 1 else ''}"
+
+
 def _why_try(offer: Offer, refusals: Sequence[Refusal], round_now: int) -> str:
     if not refusals:
         return f"{offer.pool}, is the first offer (${offer.price:.3f} per host and hour)"
@@ -253,7 +295,7 @@ def _why_try(offer: Offer, refusals: Sequence[Refusal], round_now: int) -> str:
         if round_now == max(refusal.round for refusal in refusals)
         else "the first open offer again"
     )
-    return f"{offer.pool}, is {which} after {len(refusals)} refusal{'s' if len(refusals) > 1 else ''}"
+    return f"{offer.pool}, is {which} after {_count(refusals)}"
 
 
 def _word(refusals: Sequence[Refusal]) -> str:

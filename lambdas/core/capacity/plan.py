@@ -4,14 +4,14 @@
 market.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, assert_never
 
 from trainyard.core.model.gang import Gang, missing
-from trainyard.core.model.instance_types import Market
-from trainyard.core.model.job import Job
+from trainyard.core.model.instance_types import Market, instance_type
+from trainyard.core.model.job import Job, PoolOrder
 from trainyard.core.model.yard.storage import GIB_MONTH, Storage
 from trainyard.core.values.lazy import dataclass
 
@@ -52,6 +52,21 @@ class Offer:
         """The pool in words: `g5.xlarge in us-east-1a, spot`."""
         return f"{self.type} in {self.zone}, {self.market.replace('_', '-')}"
 
+    def joins(self, other: "Offer") -> bool:
+        """Whether one request can ask for both: it names one market, one number of hosts, one launch template and, in
+        their tags, one number of GPUs."""
+        return (self.market, self.workers, self.initialization_rate, self.gpus) == (
+            other.market,
+            other.workers,
+            other.initialization_rate,
+            other.gpus,
+        )
+
+    @property
+    def gpus(self) -> int:
+        """Of each host."""
+        return instance_type(self.type).gpus
+
     def choices(self, gang: Gang) -> tuple[Priced, ...]:
         """The types that this gang may be of here."""
         match gang:
@@ -62,10 +77,42 @@ class Offer:
         assert_never(gang)
 
 
+TAKES = {
+    Market.SPOT: "EC2 takes the one with the most room",
+    Market.ON_DEMAND: "EC2 takes the cheapest that has room",
+}
+"""Of the pools of a market that it is asked for at once."""
+
+
+def in_words(offers: Sequence[Offer]) -> str:
+    """What one request asks: `g5.xlarge in us-east-1a, spot`, or `12 spot pools`."""
+    first = offers[0]
+    return first.pool if len(offers) == 1 else f"{len(offers)} {first.market.replace('_', '-')} pools"
+
+
+def requests(
+    indexes: Sequence[int], offers: Sequence[Offer], order: PoolOrder
+) -> tuple[tuple[int, ...], ...]:
+    """In which requests these of the offers are asked: the first one in the first."""
+    match order:
+        case PoolOrder.PRICE:
+            return tuple((index,) for index in indexes)
+        case PoolOrder.SPEED:
+            found: list[list[int]] = []
+            for index in indexes:
+                joined = next((each for each in found if offers[each[0]].joins(offers[index])), None)
+                if joined is None:
+                    found.append([index])
+                else:
+                    joined.append(index)
+            return tuple(map(tuple, found))
+    assert_never(order)
+
+
 @dataclass(frozen=True)
 class Part:
-    """What one request asks EC2 for: the hosts that a gang lacks, all of one of `choices`. With fewer than `least` of
-    them nothing is launched."""
+    """What one request asks EC2 for: the hosts that a gang lacks, all of one of `choices`, which are those of every
+    pool that it asks. With fewer than `least` of them nothing is launched."""
 
     gang: Gang
     count: int
@@ -128,7 +175,7 @@ class RefusalKind(StrEnum):
 @dataclass(frozen=True)
 class Refusal:
     """One no. `offer` is the index into the plan's offers; `gang` the one that was refused; `code` is EC2's code,
-    `reason` a sentence."""
+    `reason` a sentence. `lead`: the offer that the request was made in the name of, where it asked several."""
 
     offer: int
     round: int
@@ -137,17 +184,23 @@ class Refusal:
     reason: str
     at: datetime
     gang: Gang = Gang.MAIN
+    lead: int | None = None
 
 
-def parts(job: Job, offer: Offer, survivors: Collection[tuple[str, Gang, str]]) -> tuple[Part, ...]:
-    """What the attempt lacks in this pool beside its survivors (instance, gang, type), the scarcer main gang first.
+def parts(
+    job: Job, offers: Sequence[Offer], survivors: Collection[tuple[str, Gang, str]]
+) -> tuple[Part, ...]:
+    """What the attempt lacks in the pool that EC2 takes of these, which join each other, beside its survivors
+    (instance, gang, type), the scarcer main gang first.
 
     A gang is of one type: where members of it survive, the missing ones are as they are."""
-    job, found = offer.fitting(job), []
+    job, found = offers[0].fitting(job), []
     for gang in Gang:
         mine = [(instance, name) for instance, its_gang, name in survivors if its_gang is gang]
         types = {name for _, name in mine}
-        choices = tuple(each for each in offer.choices(gang) if not types or each.type in types)
+        choices = tuple(
+            each for offer in offers for each in offer.choices(gang) if not types or each.type in types
+        )
         count, least = missing(job, gang, [instance for instance, _ in mine])
         found.append(Part(gang, count, choices, least))
     return tuple(part for part in found if part.count)

@@ -195,12 +195,23 @@ class HostUpdate(TypedDict, total=False):
     ended: datetime
 
 
+@dataclass(frozen=True)
+class OfferRefusal:
+    """What one offer of several that a request asked was refused with."""
+
+    offer: int
+    kind: RefusalKind
+    code: str
+    reason: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class IntentRow:
     """One ask, written before EC2 was asked. `answer` is None when nobody knows what came of it; `gang` is the one
     that was refused. `token` is that of the request, `cpu_token` that of the second gang's; `offer_pool` is for
     people who read the table. `more`: how many hosts were asked for beside those that trained; None: for an attempt
-    that had yet to begin. `warm`: these hosts of the pool were taken, and EC2 was not asked."""
+    that had yet to begin. `warm`: these hosts of the pool were taken, and EC2 was not asked. `together`: what the same
+    request asked beside the offer; `taken`: the one of them that EC2 has taken; `refusals`: each one's, where none."""
 
     attempt: int
     offer: int
@@ -217,6 +228,45 @@ class IntentRow:
     reason: str | None = None
     more: int | None = None
     warm: tuple[str, ...] = ()
+    together: tuple[int, ...] = ()
+    taken: int | None = None
+    refusals: tuple[OfferRefusal, ...] = ()
+
+    @property
+    def where(self) -> int:
+        """The offer that was asked, or that EC2 has taken of several."""
+        return self.offer if self.taken is None else self.taken
+
+    def answers(self) -> list[tuple[int, str | None, str | None]]:
+        """The offers that it says something of, each with code and reason of its refusal."""
+        if self.refusals:
+            return [(each.offer, each.code, each.reason) for each in self.refusals]
+        asked = (self.offer, *self.together) if self.answer is None else (self.where,)
+        return [(offer, self.code, self.reason) for offer in asked]
+
+    def refused(self) -> tuple[Refusal, ...]:
+        """What each offer has said that has refused; nothing while nobody has."""
+        if self.answer != "refused":
+            return ()
+        alone = OfferRefusal(
+            self.where,
+            RefusalKind(self.refusal or RefusalKind.CAPACITY),
+            self.code or "",
+            self.reason or "",
+        )
+        return tuple(
+            Refusal(
+                offer=each.offer,
+                round=self.round,
+                gang=self.gang,
+                kind=each.kind,
+                code=each.code,
+                reason=each.reason,
+                at=self.answered or self.at,
+                lead=self.offer if self.together else None,
+            )
+            for each in self.refusals or (alone,)
+        )
 
 
 class IntentUpdate(TypedDict, total=False):
@@ -232,6 +282,9 @@ class IntentUpdate(TypedDict, total=False):
     reason: str
     more: int
     warm: tuple[str, ...]
+    together: tuple[int, ...]
+    taken: int
+    refusals: tuple[OfferRefusal, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -399,7 +452,7 @@ class Records:
         """The offers to ask after all others: those that a lone host of an earlier attempt came from and failed."""
         if self.run.kind == "train":
             return ()
-        return tuple(row.offer for row in self.intents if row.attempt < attempt and row.answer == "launched")
+        return tuple(row.where for row in self.intents if row.attempt < attempt and row.answer == "launched")
 
     def members(self, attempt: int) -> tuple[HostRow, ...]:
         """The hosts of that attempt, both gangs, sorted by id."""
@@ -463,23 +516,8 @@ class Records:
 
     def refusals(self, attempt: int) -> tuple[Refusal, ...]:
         """The refusals of this attempt's search, oldest first."""
-        refused = [
-            row
-            for row in self.intents
-            if row.attempt == attempt and row.answer == "refused" and row.more is None
-        ]
-        return tuple(
-            Refusal(
-                offer=row.offer,
-                round=row.round,
-                gang=row.gang,
-                kind=RefusalKind(row.refusal or RefusalKind.CAPACITY),
-                code=row.code or "",
-                reason=row.reason or "",
-                at=row.answered or row.at,
-            )
-            for row in sorted(refused, key=lambda row: (row.round, row.at))
-        )
+        asks = sorted(self._asks(attempt), key=lambda row: (row.round, row.at))
+        return tuple(refusal for row in asks for refusal in row.refused())
 
     def unanswered(self, attempt: int) -> IntentRow | None:
         """The ask of this attempt whose answer was never written: the function died in between."""
@@ -514,13 +552,14 @@ class Records:
         return [
             {
                 "attempt": row.attempt,
-                "pool": offers[row.offer].pool,
+                "pool": offers[offer].pool,
                 "at": wire.stamp(row.at),
                 "answer": row.answer or "unknown",
-                "code": row.code,
-                "reason": row.reason,
+                "code": code,
+                "reason": reason,
             }
             for row in sorted(self.intents, key=lambda row: row.at)
+            for offer, code, reason in row.answers()
         ]
 
 

@@ -1,4 +1,5 @@
-"""Launch: ask one pool for what the attempt lacks. The workflow comes back for the next pool, or after a wait.
+"""Launch: ask one pool for what the attempt lacks, or by speed several in one request, of which EC2 takes one. The
+workflow comes back for the next pool, or after a wait.
 
 A job whose roles without a GPU have hosts of their own is launched in two requests, one gang each; without the second
 gang the first is of no use, and the workflow ends it at once.
@@ -8,6 +9,7 @@ Signal asks for more hosts beside an attempt that trains (`more`): for one of mi
 Where the yard's pool has a whole gang of what the plan would ask for, that is taken, and EC2 not asked.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import field, replace
 from datetime import datetime
@@ -28,17 +30,18 @@ from lambdas.aws.dynamodb.ledger import (
     run_row,
 )
 from lambdas.aws.ec2 import fleet, instances
-from lambdas.aws.ec2.fleet import Launched
+from lambdas.aws.ec2.fleet import Launched, Refusals
+from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity import initialization, placement
 from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, TryLater
-from lambdas.core.capacity.plan import Offer, Part, Plan, RefusalKind, parts
+from lambdas.core.capacity.plan import Offer, Part, Plan, RefusalKind, in_words, parts
 from lambdas.core.edges.train import Grown, LaunchAnswer, LaunchInput, PoolRefused
 from lambdas.core.edges.train import Launched as GangLaunched
 from lambdas.core.run import deadlines, growth, pool, readiness, stopping
 from lambdas.core.run import waiting as run_waiting
 from lambdas.core.run.pool import WarmHost
-from lambdas.core.run.records import HostRow, IntentRow, IntentUpdate, Owner, Records, RunUpdate
+from lambdas.core.run.records import HostRow, IntentRow, IntentUpdate, OfferRefusal, Owner, Records, RunUpdate
 from lambdas.core.run.waiting import Waiting
 from lambdas.settings import LaunchSettings
 from lambdas.steps.entry_point import entry_point
@@ -61,14 +64,16 @@ EVENTS = {TryLater.kind: "waiting", RetireFirst.kind: "start over", GiveUp.kind:
 
 @dataclass(frozen=True)
 class Asking:
-    """One ask of one pool, from the intent to the answer. `more`: so many hosts beside an attempt that trains, asked
-    for at `asked`. `warm`: hosts of the yard's pool in place of an ask, each with the run that had kept it."""
+    """One ask of one pool, or of several of which EC2 takes one, from the intent to the answer. `taken`: the index of
+    that one, once it is known. `more`: so many hosts beside an attempt that trains, asked for at `asked`. `warm`: hosts
+    of the yard's pool in place of an ask, each with the run that had kept it."""
 
     yard: LaunchSettings
     ledger: Ledger
     records: Records
     attempt: int
     step: Try
+    taken: int | None = None
     more: int = 0
     asked: datetime | None = None
     warm: Mapping[str, str] = field(default_factory=dict)
@@ -88,8 +93,26 @@ class Asking:
         return self.records.plan
 
     @property
+    def indexes(self) -> tuple[int, ...]:
+        """The offers that are asked for what is lacking yet."""
+        return (self.step.offer, *self.step.together) if self.taken is None else (self.taken,)
+
+    @property
+    def offers(self) -> tuple[Offer, ...]:
+        return tuple(self.plan.offers[index] for index in self.indexes)
+
+    @property
     def offer(self) -> Offer:
-        return self.plan.offers[self.step.offer]
+        """The pool that is asked, or taken; of several, which join each other, the first."""
+        return self.offers[0]
+
+    @property
+    def pool(self) -> str:
+        return in_words(self.offers)
+
+    def into(self, offer: Offer) -> "Asking":
+        """Once EC2 has taken this pool."""
+        return replace(self, taken=self.plan.offers.index(offer)) if self.step.together else self
 
     @property
     def root_gib(self) -> int | None:
@@ -104,6 +127,11 @@ class Asking:
     @property
     def survivors(self) -> tuple[HostRow, ...]:
         return self.records.taken(self.attempt)
+
+    @property
+    def lacking(self) -> tuple[Part, ...]:
+        survivors = [(host.instance, host.gang, host.type) for host in self.survivors]
+        return parts(self.job, self.offers, survivors)
 
     @property
     def nobody(self) -> str:
@@ -144,7 +172,7 @@ class Asking:
 
     def event(self, event: str, reason: str, now: datetime, **detail: str | list[str]) -> Write:
         return event_row(
-            self.run, note(event, reason, at=now, attempt=self.attempt, pool=self.offer.pool, **detail)
+            self.run, note(event, reason, at=now, attempt=self.attempt, pool=self.pool, **detail)
         )
 
 
@@ -199,7 +227,8 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater 
         return GiveUp("LimitReached", broke)
     open_ask = records.unanswered(attempt)
     if open_ask:
-        return Try(open_ask.offer, open_ask.round, "an earlier call asked this pool and its answer was lost")
+        lost = "an earlier call asked this pool and its answer was lost"
+        return Try(open_ask.offer, open_ask.round, lost, open_ask.together)
     return placement.next_step(
         plan.offers,
         records.refusals(attempt),
@@ -210,6 +239,7 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater 
         held=records.held_offer(attempt),
         first=records.first_market(attempt),
         last=records.failed_offers(attempt),
+        order=job.hardware.order,
     )
 
 
@@ -293,7 +323,7 @@ def _with_warm(asking: Asking, hosts: Collection[str]) -> Asking:
 def _as_launched(asking: Asking) -> Launches:
     (choice,) = asking.offer.choices(Gang.MAIN)
     part = Part(Gang.MAIN, len(asking.warm), (choice,), least=len(asking.warm))
-    return [(part, Launched(tuple(sorted(asking.warm)), choice.type))]
+    return [(part, Launched(tuple(sorted(asking.warm)), choice.type, asking.offer))]
 
 
 def _taken(asking: Asking) -> LaunchAnswer:
@@ -308,37 +338,38 @@ def _taken(asking: Asking) -> LaunchAnswer:
 
 def _ask(asking: Asking) -> LaunchAnswer:
     """Write the intent, look for what an earlier call may have launched, ask EC2, write the answer."""
-    survivors = [(host.instance, host.gang, host.type) for host in asking.survivors]
-    lacking = parts(asking.job, asking.offer, survivors)
+    there: tuple[Instance, ...] = ()
     if asking.records.unanswered(asking.attempt):
-        found = _launched_before(asking, lacking)
+        there = instances.of_run(asking.run, attempt=asking.attempt)
     else:
         try:
-            _intend(asking, lacking)
+            _intend(asking)
         except AlreadyWrittenError:
             instead = _not_first(asking)
             if instead is None:
                 raise
             return instead
-        found = {}
     launched: Launches = []
-    for part in lacking:
-        answer = found.get(part.gang) or _launch(asking, part)
-        if isinstance(answer, FleetRefusal):
+    for number in range(len(asking.lacking)):
+        part = asking.lacking[number]
+        answer = _launched_before(asking, part, there) or _launch(asking, part)
+        if not isinstance(answer, Launched):
             return _refused(asking, part, answer, launched)
+        asking = asking.into(answer.offer)
+        part = asking.lacking[number]
         launched.append((part, answer))
         if len(answer.instances) < part.least:
-            return _refused(asking, part, _too_few(part, answer), launched)
+            return _refused(asking, part, (_too_few(part, answer),), launched)
     _write_hosts(asking, launched)
     return _launched(_hosts(asking, launched))
 
 
-def _intend(asking: Asking, lacking: tuple[Part, ...]) -> None:
+def _intend(asking: Asking) -> None:
     """Raises AlreadyWrittenError where the execution is over (steps.conclusion), or another call was first."""
-    now, rate = clock(), asking.offer.initialization_rate
+    now, rate, lacking = clock(), asking.offer.initialization_rate, asking.lacking
     main = sum(part.count for part in lacking if part.gang is Gang.MAIN)
     beside = [
-        f"; beside it {part.count} x {' or '.join(choice.type for choice in part.choices)}"
+        f"; beside it {part.count} x {' or '.join(dict.fromkeys(choice.type for choice in part.choices))}"
         for part in lacking
         if part.gang is Gang.CPU
     ]
@@ -346,9 +377,11 @@ def _intend(asking: Asking, lacking: tuple[Part, ...]) -> None:
     values: IntentUpdate = {
         "token": asking.token(Gang.MAIN, rate),
         "cpu_token": asking.token(Gang.CPU, rate) if asking.job.cpu_gang else None,
-        "offer_pool": asking.offer.pool,
+        "offer_pool": asking.pool,
         "at": now,
     }
+    if asking.step.together:
+        values["together"] = asking.step.together
     asking.ledger.write(
         *asking.intended(values),
         run_row(asking.run, {"state": "Launch", "attempt": asking.attempt}, unless="cut_short"),
@@ -400,13 +433,15 @@ def _intend_more(asking: Asking, now: datetime) -> None:
 def _more(asking: Asking, *, again: bool = False) -> Grown:
     """Ask EC2, `again` looking first; write the answer: hosts that join the next attempt, as many as there are."""
     part = Part(Gang.MAIN, asking.more, asking.offer.choices(Gang.MAIN), least=1)
-    found = _launched_before(asking, (part,)).get(Gang.MAIN) if again else None
+    there = instances.of_run(asking.run, attempt=asking.attempt) if again else ()
+    unknown = [host for host in there if host.id not in asking.records.hosts]
+    found = _launched_before(asking, part, unknown)
     if found and len(found.instances) >= asking.more:
-        answer: Launched | FleetRefusal = found
+        answer: Launched | Refusals = found
     else:
         answer = _launch(asking, part)
-        answer = found if found and isinstance(answer, FleetRefusal) else answer
-    if isinstance(answer, FleetRefusal):
+        answer = found if found and not isinstance(answer, Launched) else answer
+    if not isinstance(answer, Launched):
         no = _refused(asking, part, answer, [])
         return Grown(reason=no.reason)
     _write_more(asking, part, answer)
@@ -430,42 +465,43 @@ def _write_more(asking: Asking, part: Part, answer: Launched) -> None:
         asking.ledger.write(run_row(asking.run, {"deadline": deadline}))
 
 
-def _launched_before(asking: Asking, lacking: tuple[Part, ...]) -> dict[Gang, Launched]:
-    """What an earlier call whose answer is not written down has launched in this pool."""
-    offer = asking.offer
-    known = asking.records.hosts if asking.more else ()
-    here = [
-        host
-        for host in instances.of_run(asking.run, attempt=asking.attempt)
-        if (host.zone, host.market) == (offer.zone, offer.market) and host.id not in known
-    ]
-    found = {}
-    for part in lacking:
-        types = {choice.type for choice in part.choices}
-        mine = [host for host in here if host.gang is part.gang and host.type in types]
+def _launched_before(asking: Asking, part: Part, there: Collection[Instance]) -> Launched | None:
+    """What of these an earlier call whose answer is not written down has launched as this part, in one of the pools
+    that it asked."""
+    for offer in asking.offers:
+        types = {choice.type for choice in offer.choices(part.gang) if choice in part.choices}
+        mine = [
+            host
+            for host in there
+            if host.gang is part.gang
+            and host.type in types
+            and (host.zone, host.market) == (offer.zone, offer.market)
+        ]
         if mine:
-            ids = tuple(host.id for host in mine)
-            found[part.gang] = Launched(ids, mine[0].type, mine[0].volume_charge)
-    return found
+            return Launched(tuple(host.id for host in mine), mine[0].type, offer, mine[0].volume_charge)
+    return None
 
 
-def _launch(asking: Asking, part: Part) -> Launched | FleetRefusal:
+def _launch(asking: Asking, part: Part) -> Launched | Refusals:
     """At the plan's initialization rate. EC2 refuses it where other volumes of the region use what is allowed, or where
     it has no room for it, with words that nobody has published: whatever is no reason of its own, then without one."""
     rate = asking.offer.initialization_rate
     answer = _request(asking, part, rate)
-    if not rate or not isinstance(answer, FleetRefusal) or answer.kind is not RefusalKind.CONFIGURATION:
+    if not rate or isinstance(answer, Launched):
         return answer
-    reason = f"again without an initialization rate; at {rate} MiB/s: {answer.code}: {answer.reason}"
+    no = next((each for each in answer if each.kind is RefusalKind.CONFIGURATION), None)
+    if no is None:
+        return answer
+    reason = f"again without an initialization rate; at {rate} MiB/s: {no.code}: {no.reason}"
     asking.ledger.write(asking.event("asking", reason, clock()))
     return _request(asking, part, 0)
 
 
-def _request(asking: Asking, part: Part, rate: int) -> Launched | FleetRefusal:
+def _request(asking: Asking, part: Part, rate: int) -> Launched | Refusals:
     charge = asking.volume_charge(rate)
     answer = fleet.launch(
         part,
-        asking.offer,
+        asking.offers,
         fleet.template(asking.yard.launch_templates, rate),
         image=asking.plan.image,
         token=asking.token(part.gang, rate),
@@ -488,7 +524,7 @@ def _launched(reason: str) -> GangLaunched:
 
 def _hosts(asking: Asking, launched: Launches) -> str:
     if not launched:
-        return f"no new host in {asking.offer.pool}"
+        return f"no new host in {asking.pool}"
     count = sum(len(answer.instances) for _, answer in launched)
     if asking.warm:
         return f"{count} warm host{'' if count == 1 else 's'} of {asking.offer.pool}, from the yard's pool"
@@ -500,27 +536,44 @@ def _hosts(asking: Asking, launched: Launches) -> str:
     return "".join([f"{count} host{'' if count == 1 else 's'} in {asking.offer.pool}", *beside])
 
 
-def _refused(asking: Asking, part: Part, no: FleetRefusal, launched: Launches) -> RetireFirst | PoolRefused:
-    """EC2 refused this part. What it has launched of the attempt is written to the ledger, and ended at once."""
-    now = clock()
+def _refused(asking: Asking, part: Part, nos: Refusals, launched: Launches) -> RetireFirst | PoolRefused:
+    """EC2 refused this part, in each of the pools that it was asked for. What it has launched of the attempt is written
+    to the ledger, and ended at once."""
+    now, no = clock(), _in_sum(nos)
     who = f"{gang.called(asking.job, part.gang)}: " if part.gang is Gang.CPU else ""
     reason = f"{who}{no.reason}"
-    answer = asking.intent(
-        {
-            "answer": "refused",
-            "gang": part.gang,
-            "refusal": no.kind,
-            "code": no.code,
-            "reason": reason,
-            "answered": now,
-        }
-    )
-    entry = asking.event("refused", f"{asking.offer.pool}: {no.code}: {reason}", now, code=no.code)
-    asking.ledger.write(*_host_rows(asking, launched, now), entry, answer)
-    measure(Metric.LAUNCHES_REFUSED, kind=no.kind.value, pool=asking.offer.pool, code=no.code)
+    values: IntentUpdate = {
+        "answer": "refused",
+        "gang": part.gang,
+        "refusal": no.kind,
+        "code": no.code,
+        "reason": reason,
+        "answered": now,
+    }
+    if asking.taken is not None:
+        values |= {"taken": asking.taken, "offer_pool": asking.pool}
+    if len(nos) > 1:
+        values["refusals"] = tuple(
+            OfferRefusal(index, each.kind, each.code, each.reason[: placement.MOST_REASON])
+            for index, each in zip(asking.indexes, nos, strict=True)
+        )
+    entry = asking.event("refused", f"{asking.pool}: {no.code}: {reason}", now, code=no.code)
+    asking.ledger.write(*_host_rows(asking, launched, now), entry, asking.intent(values))
+    for offer, each in zip(asking.offers, nos, strict=True):
+        measure(Metric.LAUNCHES_REFUSED, kind=each.kind.value, pool=offer.pool, code=each.code)
     _count(launched)
     why = f"{no.code}: {reason}"
     return RetireFirst(reason=why) if launched else PoolRefused(reason=why)
+
+
+def _in_sum(nos: Refusals) -> FleetRefusal:
+    """The refusal that most of the pools have; the reason says how many have which."""
+    if len(nos) == 1:
+        return nos[0]
+    (code, _), *_ = counted = Counter(no.code for no in nos).most_common()
+    most = next(no for no in nos if no.code == code)
+    how_many = ", ".join(f"{count} x {code}" for code, count in counted)
+    return replace(most, reason=f"{how_many}. One of them: {most.reason}")
 
 
 def _write_hosts(asking: Asking, launched: Launches) -> None:
@@ -531,6 +584,9 @@ def _write_hosts(asking: Asking, launched: Launches) -> None:
     hosts = sorted([*(host for _, answer in launched for host in answer.instances), *survivors])
     known = wire.to_json(offer) | {"pool": offer.pool}
     grows = growth.next_ask(asking.records, offer, len(hosts), now)
+    answer: IntentUpdate = {"answer": "launched", "answered": now}
+    if asking.taken is not None:
+        answer |= {"taken": asking.taken, "offer_pool": offer.pool}
     of_the_run = _of_the_gang(asking, launched)
     if grows:
         of_the_run["grows"] = grows
@@ -538,7 +594,7 @@ def _write_hosts(asking: Asking, launched: Launches) -> None:
         *_host_rows(asking, launched, now),
         asking.event("launched", f"{_hosts(asking, launched)}{beside}{asking.sizes}", now, hosts=hosts),
         attempt_row(asking.run, asking.attempt, {"offer": known, "hosts": hosts, "launched": now}),
-        asking.intent({"answer": "launched", "answered": now}),
+        asking.intent(answer),
         run_row(asking.run, of_the_run, waits=False, grows=grows is not None),
     )
     if not asking.warm:

@@ -51,6 +51,11 @@ class FleetCalls(Launches):
     def _new_fleet(self, request: dict[str, Any], token: str) -> dict[str, Any]:
         market, wanted, rules = asked(request)
         launches, errors = self.launches(request, market)
+        subnets = {(each.pool.zone, each.subnet.id) for each in launches}
+        if len(subnets) > len({zone for zone, _ in subnets}):
+            raise ServiceError(
+                "InvalidParameterCombination", "A fleet cannot use two subnets of one Availability Zone."
+            )
         refusal = self.refusals.pop(0) if self.refusals else None
         ranked = self._ranked(launches, rules)
         planned = plan(ranked, wanted, rules, lambda one, count: self._grant(one, count, refusal))

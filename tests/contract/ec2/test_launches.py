@@ -200,6 +200,46 @@ def test_the_cheapest_type_wins_on_demand_and_on_spot_the_one_with_most_room(yar
     assert [row["InstanceType"] for row in fleet["Instances"]] == ["m7i.large"]
 
 
+def test_of_several_zones_spot_takes_the_one_with_the_most_room_for_the_whole_gang(yard: Yard) -> None:
+    rules = {"SingleInstanceType": True, "SingleAvailabilityZone": True, "MinTargetCapacity": 2}
+    for zone, slots in (("a", 3), ("b", 9), ("c", 1)):
+        yard.refuse(f"g5.xlarge/us-east-1{zone}/spot", slots=slots)
+    pools = ["g5.xlarge/a", "g5.xlarge/b", "g5.xlarge/c"]
+    spot = rules | {"AllocationStrategy": "capacity-optimized"}
+    (group,) = yard.fleet(yard.template(), pools, 2, SpotOptions=spot)["Instances"]
+    assert (group["AvailabilityZone"], group["SubnetId"]) == ("us-east-1b", yard.subnets["us-east-1b"])
+    assert {yard.instance(host)["SubnetId"] for host in group["InstanceIds"]} == {group["SubnetId"]}
+    override = group["LaunchTemplateAndOverrides"]["Overrides"]
+    assert (override["InstanceType"], override["SubnetId"]) == ("g5.xlarge", group["SubnetId"])
+
+
+def test_where_no_zone_holds_the_gang_each_is_named_with_its_error(yard: Yard) -> None:
+    rules = {"SingleInstanceType": True, "SingleAvailabilityZone": True, "MinTargetCapacity": 2}
+    yard.refuse("g5.xlarge/*/spot", slots=1)
+    spot = rules | {"AllocationStrategy": "capacity-optimized"}
+    fleet = yard.fleet(yard.template(), ["g5.xlarge/a", "g5.xlarge/b"], 2, SpotOptions=spot)
+    named = [error["LaunchTemplateAndOverrides"]["Overrides"]["SubnetId"] for error in fleet["Errors"]]
+    assert members(fleet) == []
+    assert sorted(named) == sorted(yard.subnets[f"us-east-1{zone}"] for zone in "ab")
+
+
+def test_a_fleet_cannot_use_two_subnets_of_one_zone(yard: Yard) -> None:
+    (vpc,) = yard.ec2.describe_vpcs(Filters=[{"Name": "is-default", "Values": ["true"]}])["Vpcs"]
+    made = yard.ec2.create_subnet(
+        VpcId=vpc["VpcId"], AvailabilityZone="us-east-1a", CidrBlock="172.31.240.0/24"
+    )["Subnet"]["SubnetId"]
+    overrides = [
+        {"InstanceType": "g6.xlarge", "SubnetId": subnet} for subnet in (yard.subnets["us-east-1a"], made)
+    ]
+    template = {"LaunchTemplateId": yard.template(), "Version": "$Latest"}
+    configs = [{"LaunchTemplateSpecification": template, "Overrides": overrides}]
+    try:
+        with pytest.raises(yard.ec2.exceptions.ClientError, match="two subnets of one"):
+            yard.fleet("", [], 1, LaunchTemplateConfigs=configs)
+    finally:
+        yard.ec2.delete_subnet(SubnetId=made)
+
+
 def test_each_type_counts_against_the_quota_of_its_family(yard: Yard) -> None:
     template = yard.template()
     nine = yard.fleet(template, ["c7i.8xlarge/a"], 9)

@@ -1,12 +1,13 @@
 """What EC2 says a few seconds too early, or of what it has forgotten."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from benchmarks.recorded import Host, Recorded, answering
 from lambdas.aws.ec2 import fleet, images, instances
-from lambdas.core.capacity.plan import Part, Priced
+from lambdas.core.capacity.plan import Offer, Part, Priced
 from tests.unit.core.facts import offer
 from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
 from trainyard.core.model.gang import Gang
@@ -79,11 +80,71 @@ def test_a_launch_that_is_throttled_is_no_pools_refusal(account: Recorded) -> No
     account.broken = {"CreateFleet": "RequestLimitExceeded"}
     part = Part(Gang.MAIN, 1, (Priced("g6.xlarge", 0.2, 0.8),), 1)
     with pytest.raises(ServiceUnavailable, match="RequestLimitExceeded"):
-        fleet.launch(part, offer(), fleet.Template("lt-1", "1"), image="ami-1", token="t", tags={})
+        fleet.launch(part, [offer()], fleet.Template("lt-1", "1"), image="ami-1", token="t", tags={})
 
 
 def test_a_launch_without_ec2s_own_role_says_how_to_make_it(account: Recorded) -> None:
     account.broken = {"CreateFleet": "AuthFailure.ServiceLinkedRoleCreationNotPermitted"}
     part = Part(Gang.MAIN, 1, (Priced("g6.xlarge", 0.2, 0.8),), 1)
     with pytest.raises(AccessDenied, match="aws iam create-service-linked-role --aws-service-name spot"):
-        fleet.launch(part, offer(), fleet.Template("lt-1", "1"), image="ami-1", token="t", tags={})
+        fleet.launch(part, [offer()], fleet.Template("lt-1", "1"), image="ami-1", token="t", tags={})
+
+
+class Fleets:
+    """EC2 with one answer to CreateFleet; it keeps the request."""
+
+    def __init__(self, **answer: Any) -> None:
+        self.answer, self.request = answer, dict[str, Any]()
+
+    def create_fleet(self, **request: Any) -> dict[str, Any]:
+        self.request = request
+        return self.answer
+
+
+POOLS = (offer("g6.xlarge", "us-east-1a"), offer("g5.xlarge", "us-east-1a"), offer("g6.xlarge", "us-east-1b"))
+
+
+def asked_at_once(monkeypatch: pytest.MonkeyPatch, ec2: Fleets) -> fleet.Launched | fleet.Refusals:
+    monkeypatch.setattr(fleet, "client", lambda *_, **__: ec2)
+    part = Part(Gang.MAIN, 2, tuple(each for pool in POOLS for each in pool.choices(Gang.MAIN)), 2)
+    return fleet.launch(part, POOLS, fleet.Template("lt-1", "1"), image="ami-1", token="t", tags={})
+
+
+def override(pool: Offer) -> dict[str, Any]:
+    return {"LaunchTemplateAndOverrides": {"Overrides": {"InstanceType": pool.type, "SubnetId": pool.subnet}}}
+
+
+def test_one_request_names_each_pool_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ec2 = Fleets()
+    asked_at_once(monkeypatch, ec2)
+    ((config,), options) = ec2.request["LaunchTemplateConfigs"], ec2.request["SpotOptions"]
+    named = [(each["InstanceType"], each["SubnetId"]) for each in config["Overrides"]]
+    assert named == [(pool.type, pool.subnet) for pool in POOLS]
+    assert options == {
+        "AllocationStrategy": "capacity-optimized",
+        "SingleInstanceType": True,
+        "SingleAvailabilityZone": True,
+        "MinTargetCapacity": 2,
+    }
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_the_hosts_are_in_the_pool_that_ec2_took(monkeypatch: pytest.MonkeyPatch, pool: Offer) -> None:
+    group = {"InstanceIds": ["i-1", "i-2"], "InstanceType": pool.type, **override(pool)}
+    answer = asked_at_once(monkeypatch, Fleets(Instances=[group], Errors=[]))
+    assert answer == fleet.Launched(("i-1", "i-2"), pool.type, pool)
+
+
+def test_each_pool_has_its_own_refusal_and_none_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = [
+        {"ErrorCode": "MaxSpotInstanceCountExceeded", "ErrorMessage": "full", **override(POOLS[2])},
+        {"ErrorCode": "Unsupported", "ErrorMessage": "never", **override(POOLS[0])},
+        {"ErrorCode": "InsufficientInstanceCapacity", "ErrorMessage": "no room", **override(POOLS[0])},
+    ]
+    answer = asked_at_once(monkeypatch, Fleets(Instances=[], Errors=errors))
+    assert not isinstance(answer, fleet.Launched)
+    assert [no.code for no in answer] == [
+        "Unsupported",
+        "UnfulfillableCapacity",
+        "MaxSpotInstanceCountExceeded",
+    ]

@@ -44,7 +44,7 @@ def launches(place: Place, monkeypatch: pytest.MonkeyPatch, answer: Any) -> dict
 def test_hosts_are_counted_once_however_often_launch_is_called(
     place: Place, monkeypatch: pytest.MonkeyPatch, log: Log
 ) -> None:
-    there = Launched(("i-1", "i-2"), offer().type)
+    there = Launched(("i-1", "i-2"), offer().type, offer())
     assert launches(place, monkeypatch, there)["kind"] == "launched"
     assert log.metrics() == {"HostsLaunched": [2.0], "Recoveries": [1.0]}
     launch.handler({"run": "digits-1", "attempt": 2}, CONTEXT)
@@ -54,7 +54,7 @@ def test_hosts_are_counted_once_however_often_launch_is_called(
 def test_a_refusal_is_counted_by_its_kind_and_its_line_names_the_pool(
     place: Place, monkeypatch: pytest.MonkeyPatch, log: Log
 ) -> None:
-    assert launches(place, monkeypatch, NO_ROOM)["kind"] == "refused"
+    assert launches(place, monkeypatch, (NO_ROOM,))["kind"] == "refused"
     (line,) = (line for line in log.lines() if "_aws" in line)
     assert line["LaunchesRefused"] == [1.0]
     told = {key: line[key] for key in ("service", "kind", "pool", "code", "run", "attempt", "function_name")}
@@ -75,7 +75,7 @@ def test_a_ledger_that_takes_nothing_counts_nothing(
 ) -> None:
     monkeypatch.setattr(launch, "_host_rows", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        launches(place, monkeypatch, NO_ROOM)
+        launches(place, monkeypatch, (NO_ROOM,))
     assert log.metrics() == {"FunctionFailures": [1.0]}
 
 

@@ -54,6 +54,46 @@ def test_the_next_type_is_taken_where_the_first_has_no_room(yard: Yard) -> None:
     assert answer["Instances"][0]["InstanceType"] == "g5.xlarge"
 
 
+def several(strategy: str = "capacity-optimized", *, subnets: str = "abc") -> dict[str, Any]:
+    """A request for two hosts of one type in several subnets."""
+    asked = request(2, ("g5.xlarge",), market="spot" if strategy == "capacity-optimized" else "on-demand")
+    (config,) = asked["LaunchTemplateConfigs"]
+    (first,) = config["Overrides"]
+    config["Overrides"] = [first | {"SubnetId": f"subnet-{each}"} for each in subnets]
+    return asked
+
+
+def test_of_several_subnets_spot_takes_the_one_with_the_most_room(yard: Yard) -> None:
+    for zone, room in (("a", 2), ("b", 9), ("c", 5)):
+        yard.ec2.pools.hold(room, "g5.xlarge", f"us-east-1{zone}", "spot")
+    (group,) = yard.ask("create_fleet", **several())["Instances"]
+    assert (group["AvailabilityZone"], group["SubnetId"], len(group["InstanceIds"])) == (
+        "us-east-1b",
+        "subnet-b",
+        2,
+    )
+
+
+def test_on_demand_goes_on_to_the_subnet_that_has_room(yard: Yard) -> None:
+    for zone in "ab":
+        yard.ec2.pools.hold(1, "g5.xlarge", f"us-east-1{zone}", "on-demand")
+    answer = yard.ask("create_fleet", **several("lowest-price"))
+    assert [group["SubnetId"] for group in answer["Instances"]] == ["subnet-c"]
+    assert len(answer["Errors"]) == 2
+
+
+def test_where_no_subnet_holds_the_gang_each_has_its_error(yard: Yard) -> None:
+    yard.ec2.pools.hold(1, "g5.xlarge")
+    answer = yard.ask("create_fleet", **several())
+    named = [error["LaunchTemplateAndOverrides"]["Overrides"]["SubnetId"] for error in answer["Errors"]]
+    assert (answer["Instances"], sorted(named)) == ([], ["subnet-a", "subnet-b", "subnet-c"])
+
+
+def test_a_fleet_cannot_use_two_subnets_of_one_zone(yard: Yard) -> None:
+    yard.ec2.add_subnet("subnet-z", "us-east-1a", cidr="10.73.240.0/20")
+    assert refusal(yard, "create_fleet", **several(subnets="az")) == "InvalidParameterCombination"
+
+
 def test_a_pool_that_gave_what_was_left_refuses_until_it_is_set_anew(yard: Yard) -> None:
     yard.ec2.pools.leave(2, "g5.xlarge", "us-east-1a", "spot")
     assert len(yard.launch(2)) == 2

@@ -256,19 +256,22 @@ def pools_in(rows: Rows) -> Iterator[Pool]:
 
 
 def asked_in(rows: Rows) -> tuple[Asked, ...]:
-    """Every time that EC2 was asked, oldest first."""
+    """Every time that EC2 was asked, oldest first; of several pools that one request asked, each."""
+    rows = list(rows)
+    pools = [pool.name for pool in pools_in(rows)]
     asked = [
         Asked(
             attempt=int(row["sk"].split("#")[1]),
-            pool=str(row.get("offer_pool") or ""),
+            pool=str(said.get("offer_pool") or pools[int(said["offer"])]),
             at=datetime.fromisoformat(row["at"]),
             answer=str(row.get("answer") or ""),
-            kind=str(row.get("refusal") or ""),
-            code=str(row.get("code") or ""),
-            reason=str(row.get("reason") or ""),
+            kind=str(said.get("refusal") or said.get("kind") or ""),
+            code=str(said.get("code") or ""),
+            reason=str(said.get("reason") or ""),
         )
         for row in rows
         if row["sk"].startswith("intent#")
+        for said in row.get("refusals") or [row]
     ]
     return tuple(sorted(asked, key=lambda each: each.at))
 

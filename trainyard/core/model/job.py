@@ -138,6 +138,13 @@ class MarketChoice(StrEnum):
         assert_never(self)
 
 
+class PoolOrder(StrEnum):
+    """How the pools of a market are asked."""
+
+    PRICE = "price"
+    SPEED = "speed"
+
+
 class Hosts(StrEnum):
     """What happens to the hosts after the run."""
 
@@ -367,6 +374,13 @@ class Hardware:
         Choice(MarketChoice),
         "`spot_then_on_demand`: every spot pool before any on-demand pool.",
     )
+    order: PoolOrder = key(
+        PoolOrder.PRICE,
+        Choice(PoolOrder),
+        "`price`: the pools of a market one after another, the cheapest first. `speed`: all of them in one request (in "
+        "several where hosts differ in their number of GPUs or how fast their disks are fetched); EC2 takes the one "
+        "with the most room on spot, and the cheapest that has room on demand.",
+    )
     max_dollars_per_hour: float | None = key(
         None,
         Number(most=10_000, unit="dollars for the whole gang"),
@@ -448,8 +462,8 @@ class Limits:
         60.0,
         Number(most=1440, unit="minutes"),
         "How long one search for capacity goes on when every pool is full. It asks them all in rounds; the pauses "
-        "between rounds double from 30 seconds up to 2 minutes, or to a hundredth of this time for each pool where "
-        "that is longer. As long a run waits for its place in a yard that is full.",
+        "between rounds double from 30 seconds up to 2 minutes, or to a hundredth of this time for each request of a "
+        "round where that is longer. As long a run waits for its place in a yard that is full.",
     )
 
 

@@ -183,6 +183,7 @@ class FleetActions(Actions):
                 continue
             weight = int(float(override.get("WeightedCapacity") or 1))
             overrides.append(Override(launch, shown, _priority(override), weight))
+        _one_subnet_in_each_zone(overrides)
 
         def room(override: Override, count: int) -> Grant:
             limit = _too_cheap(self.ec2.facts, override)
@@ -255,6 +256,14 @@ class FleetActions(Actions):
                     {"FleetId": fleet_id, "PreviousFleetState": before, "CurrentFleetState": fleet.state}
                 )
         return ActionResult({"SuccessfulFleetDeletions": gone, "UnsuccessfulFleetDeletions": failed})
+
+
+def _one_subnet_in_each_zone(overrides: list[Override]) -> None:
+    subnets = {(each.pool.zone, each.launch.subnet_id) for each in overrides}
+    if len(subnets) > len({zone for zone, _ in subnets}):
+        raise EC2ClientError(
+            "InvalidParameterCombination", "A fleet cannot use two subnets of one Availability Zone."
+        )
 
 
 def _priority(override: dict[str, Any]) -> float:

@@ -511,3 +511,34 @@ def test_a_pool_that_does_not_hold_the_least_is_out() -> None:
     assert plan.error == "QuotaExceeded"
     assert "the gang of 2 that there must be at least" in plan.reason
     assert "2 x g6.xlarge need 8 vCPUs" in plan.reason
+
+
+def test_by_speed_the_reason_says_what_is_asked_at_once() -> None:
+    plan = planned(
+        job(hardware={"instance_types": ["g6.xlarge", "g5.xlarge"], "order": "speed"}), spot_prices=PRICES
+    )
+    assert (
+        "by speed, EC2 is asked for 6 spot pools at once (EC2 takes the one with the most room); then for 6 on-demand "
+        "pools at once (EC2 takes the cheapest that has room). The cheapest of the first: g6.xlarge in us-east-1b, spot, "
+        "$0.400 an hour for the gang"
+    ) in plan.reason
+
+
+def test_by_speed_a_pool_above_the_cap_is_not_among_those_asked() -> None:
+    hardware = {"instance_types": ["g6.xlarge", "g5.xlarge"], "order": "speed", "max_dollars_per_hour": 0.7}
+    plan = planned(job(hardware=hardware), spot_prices=PRICES)
+    assert len(plan.offers) == 4, "two hosts of each cost 70 cents at most"
+    assert "EC2 is asked for 4 spot pools at once" in plan.reason
+
+
+def test_by_speed_pools_for_fewer_workers_are_asked_in_a_request_of_their_own() -> None:
+    hardware = {
+        "instance_types": ["g6.xlarge", "g5.xlarge"],
+        "market": "spot",
+        "order": "speed",
+        "max_dollars_per_hour": 1.3,
+    }
+    plan = planned(job(cluster={"workers": {"min": 2, "max": 4}}, hardware=hardware), spot_prices=PRICES)
+    assert [each.workers for each in plan.offers] == [None, None, None, None, 3, 2]
+    assert "for 4 spot pools at once" in plan.reason
+    assert "; then for g6.xlarge in us-east-1a, spot; then for g5.xlarge in us-east-1c, spot." in plan.reason

@@ -2,6 +2,7 @@
 # ruff: noqa: E501 - one row, one sentence, one line
 
 import random
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from lambdas.core.capacity.plan import Offer, Refusal, RefusalKind
 from tests.unit.core.facts import NOON, after, offer
 from trainyard.core.model.gang import Gang
 from trainyard.core.model.instance_types import Market
+from trainyard.core.model.job import PoolOrder
 
 A = offer("g6.xlarge", "us-east-1a")
 B = offer("g6.xlarge", "us-east-1b")
@@ -34,8 +36,9 @@ def no(
     kind: RefusalKind = RefusalKind.CAPACITY,
     at: float = 0.0,
     gang: Gang = Gang.MAIN,
+    lead: int | None = None,
 ) -> Refusal:
-    return Refusal(index, round_, kind, f"{kind}-code", f"the {kind} reason", after(at), gang)
+    return Refusal(index, round_, kind, f"{kind}-code", f"the {kind} reason", after(at), gang, lead)
 
 
 def step(
@@ -48,6 +51,7 @@ def step(
     held: int | None = None,
     first: Market | None = None,
     last: tuple[int, ...] = (),
+    order: PoolOrder = PoolOrder.PRICE,
 ) -> Try | TryLater | RetireFirst | GiveUp:
     return placement.next_step(
         offers,
@@ -59,6 +63,7 @@ def step(
         held=held,
         first=first,
         last=last,
+        order=order,
     )
 
 
@@ -204,6 +209,79 @@ def test_whatever_is_refused_the_loop_always_answers() -> None:
         assert now < 400
 
 
+E = offer("g5.xlarge", "us-east-1b", Market.ON_DEMAND)
+BY_SPEED = [
+    # sentence, offers, refusals, now, the offers of one request and the round
+    ("all pools of a market at once", [A, B, C, D, E], [], 0, ((0, 1, 2), 0)),
+    ("then all of the next market", [A, B, C, D, E], [no(0), no(1), no(2)], 1, ((3, 4), 0)),
+    ("a pool that said never is asked no more", [A, B, C], [no(0), no(1, kind=K.UNSUPPORTED), no(2)], 31, ((0, 2), 1)),
+    ("after a pause all of them again", [A, B], [no(0), no(1)], 31, ((0, 1), 1)),
+    ("types with more GPUs are asked on their own", [A, BIG, B], [], 0, ((0, 2), 0)),
+    ("and after the others", [A, BIG, B], [no(0), no(2)], 1, ((1,), 0)),
+    ("where fewer workers fit there is a request of its own", [A, replace(B, workers=2), C], [], 0, ((0, 2), 0)),
+    ("and for disks that are fetched at another rate", [A, replace(B, initialization_rate=300), C], [], 0, ((0, 2), 0)),
+    ("what a full quota excludes is not named", [A, BIG, C, D], [no(1, kind=K.QUOTA), no(3)], 1, ((0, 2), 0)),
+    ("the pool of survivors alone", [A, B, C], [], 0, ((1,), 0)),
+    ("one that has no room beside it is not asked again, in the name of another", [A, B, C], [no(2, lead=0, gang=Gang.CPU)], 1, ((1, 0), 0)),
+    ("and the last one left waits for the next round", [A, B], [no(1, lead=0, gang=Gang.CPU)], 31, ((0, 1), 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sentence", "offers", "refusals", "now", "asked"), BY_SPEED, ids=[row[0] for row in BY_SPEED]
+)
+def test_by_speed_one_request_asks_all_that_it_can(
+    sentence: str,
+    offers: list[Offer],
+    refusals: list[Refusal],
+    now: float,
+    asked: tuple[tuple[int, ...], int],
+) -> None:
+    held = 1 if "survivors" in sentence else None
+    found = step(offers, refusals, now=now, held=held, order=PoolOrder.SPEED)
+    assert isinstance(found, Try)
+    assert ((found.offer, *found.together), found.round) == asked
+
+
+def test_the_request_for_several_says_so_and_what_ec2_takes() -> None:
+    spot = step([A, B, replace(C, price=0.5), D, E], [], order=PoolOrder.SPEED)
+    assert spot.reason == (
+        "one of 3 spot pools, asked at once: EC2 takes the one with the most room "
+        "($0.300 to $0.500 per host and hour)"
+    )
+    then = step([A, D, E], [no(0)], now=1, order=PoolOrder.SPEED)
+    assert "one of 2 on-demand pools, asked at once: EC2 takes the cheapest that has room" in then.reason
+    assert "after 1 refusal" in then.reason
+
+
+def test_by_speed_whatever_is_refused_no_request_is_made_twice() -> None:
+    chance = random.Random(11)
+    offers = [A, B, C, D, E, BIG]
+    for _ in range(300):
+        refusals: list[Refusal] = []
+        made: set[tuple[int, int]] = set()
+        now = 0.0
+        while isinstance(
+            found := step(offers, refusals, now=now, until=after(300), order=PoolOrder.SPEED), Try | TryLater
+        ):
+            if isinstance(found, TryLater):
+                now += found.seconds
+                continue
+            assert (found.offer, found.round) not in made
+            made.add((found.offer, found.round))
+            now += 1
+            indexes = [found.offer, *found.together]
+            if chance.random() < 0.4:
+                indexes = [chance.choice(indexes)]
+            lead = found.offer if found.together else None
+            refusals += [
+                no(index, found.round, chance.choice(list(RefusalKind)[:4]), now, lead=lead)
+                for index in indexes
+            ]
+        assert isinstance(found, GiveUp)
+        assert now < 400
+
+
 PAUSES = [
     # sentence, hours of patience, pools, seconds of the pauses after the first rounds
     ("half a minute, a minute, then two each time", 1, 1, [30, 60, 120, 120, 120]),
@@ -219,7 +297,7 @@ PAUSES = [
 )
 def test_how_long_the_loop_waits_between_rounds(hours: int, pools: int, pauses: list[int]) -> None:
     found = [
-        placement.pause_after(round_over, patience=timedelta(hours=hours), pools=pools)
+        placement.pause_after(round_over, patience=timedelta(hours=hours), asks=pools)
         for round_over in range(len(pauses))
     ]
     assert found == [timedelta(seconds=seconds) for seconds in pauses]

@@ -27,10 +27,17 @@ LACKING = [
 def test_each_gang_gets_what_it_lacks(
     survivors: list[tuple[str, int, str]], asked: list[tuple[Gang, int, tuple[str, ...]]]
 ) -> None:
-    found = parts(served_job(), HERE, [(host, Gang(which), name) for host, which, name in survivors])
+    found = parts(served_job(), [HERE], [(host, Gang(which), name) for host, which, name in survivors])
     assert [(part.gang, part.count, tuple(each.type for each in part.choices)) for part in found] == asked
 
 
 def test_the_type_that_ec2_chose_has_its_price() -> None:
-    _, cpu = parts(served_job(), HERE, [])
+    _, cpu = parts(served_job(), [HERE], [])
     assert cpu.price_of("m7i.xlarge") == HERE.beside[1]
+
+
+def test_what_is_asked_of_several_pools_at_once_names_the_types_of_all() -> None:
+    other = offer("g5.xlarge", "us-east-1b", beside=("c7i.large",))
+    main, cpu = parts(served_job(), [HERE, other], [])
+    assert [each.type for each in main.choices] == ["g6.xlarge", "g5.xlarge"]
+    assert {each.type for each in cpu.choices} == set(BOTH)

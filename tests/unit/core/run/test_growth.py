@@ -166,7 +166,7 @@ ASKED = [
 def test_who_is_asked_for(survive: int, asked: tuple[int, int] | None) -> None:
     made = job(cluster={"workers": {"min": 2, "max": 4}})
     survivors = [(f"i-{n}", Gang.MAIN, "g6.xlarge") for n in range(survive)]
-    found = [(part.count, part.least) for part in parts(made, POOL, survivors)]
+    found = [(part.count, part.least) for part in parts(made, [POOL], survivors)]
     assert found == ([asked] if asked else [])
 
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.capacity.plan import Plan
+from lambdas.core.capacity.plan import Plan, RefusalKind
 from lambdas.core.run import deadlines, records
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.release import Act, dispose
 from tests.unit.core.facts import NOON, after, offer, served_job
+from trainyard.core.model.gang import Gang
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Hosts
 from trainyard.core.values import wire
@@ -501,6 +502,49 @@ def test_refusals_are_told_as_they_happened() -> None:
         for round_, offer in ((1, 0), (0, 1), (0, 0))
     ]
     assert [refusal.round for refusal in ledger(*rows).refusals(1)] == [0, 0, 1]
+
+
+def several_asked(**more: Any) -> records.Records:
+    """The ledger of an attempt that asks three pools in one request."""
+    plan = Plan(
+        tuple(offer("g6.xlarge", f"us-east-1{zone}") for zone in "abc"), (), "ami-1", 2, None, NOON, ""
+    )
+    row = {"sk": "intent#0001#000#001", "token": "t", "at": AT, "together": [1, 2]}
+    return ledger({"sk": "plan", **wire.to_json(plan)}, row | more)
+
+
+def test_a_request_for_several_pools_is_each_ones_refusal() -> None:
+    said = [
+        {"offer": 0, "kind": "capacity", "code": "UnfulfillableCapacity", "reason": "none"},
+        {"offer": 1, "kind": "unsupported", "code": "Unsupported", "reason": "never"},
+    ]
+    found = several_asked(answer="refused", refusal="capacity", code="Unsupported", refusals=said)
+    assert [(no.offer, no.round, no.kind, no.lead) for no in found.refusals(1)] == [
+        (0, 1, RefusalKind.CAPACITY, 0),
+        (1, 1, RefusalKind.UNSUPPORTED, 0),
+    ]
+    assert [(row["pool"], row["code"]) for row in found.asked()] == [
+        ("g6.xlarge in us-east-1a, spot", "UnfulfillableCapacity"),
+        ("g6.xlarge in us-east-1b, spot", "Unsupported"),
+    ]
+
+
+def test_a_part_that_is_refused_in_the_pool_that_was_taken_is_that_pools_refusal() -> None:
+    found = several_asked(answer="refused", taken=2, gang=2, refusal="capacity", code="c", reason="r")
+    assert [(no.offer, no.gang, no.lead) for no in found.refusals(1)] == [(2, Gang.CPU, 0)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "pools"),
+    [
+        pytest.param({}, ["a", "b", "c"], id="nobody knows which one was taken"),
+        pytest.param({"answer": "launched", "taken": 1}, ["b"], id="the one that was taken"),
+    ],
+)
+def test_what_was_asked_at_once_is_told_by_its_pools(answer: dict[str, Any], pools: list[str]) -> None:
+    found = several_asked(**answer)
+    assert [row["pool"] for row in found.asked()] == [f"g6.xlarge in us-east-1{zone}, spot" for zone in pools]
+    assert {row["answer"] for row in found.asked()} == {answer.get("answer", "unknown")}
 
 
 def test_a_token_that_was_answered_waits_no_more() -> None:
