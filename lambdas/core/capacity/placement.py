@@ -278,7 +278,7 @@ def _why_together(offers: Sequence[Offer], refusals: Sequence[Refusal]) -> str:
     prices = [offer.price for offer in offers]
     after = f", after {_count(refusals)}" if refusals else ""
     return (
-        f"one of {in_words(offers)}, asked at once: {TAKES[offers[0].market]} "
+        f"any of {in_words(offers)}, asked at once: {TAKES[offers[0].market]} "
         f"(${min(prices):.3f} to ${max(prices):.3f} per host and hour{after})"
     )
 

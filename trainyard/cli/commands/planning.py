@@ -72,7 +72,7 @@ def _show(found: JobPlan, *, quiet: bool) -> None:
     started = f"{least}{gang} host{'' if gang == 1 else 's'} from {found.image}, {cap}"
     if not quiet:
         terminal.note(started)
-        terminal.note(found.prices)
+        terminal.note(found.reason)
         if found.pool_dollars is not None:
             terminal.note(f"pool: at most ${found.pool_dollars:.4f} for hosts that wait for the next run")
         for code, vcpus in found.quotas.items():

@@ -246,11 +246,11 @@ def test_by_speed_one_request_asks_all_that_it_can(
 def test_the_request_for_several_says_so_and_what_ec2_takes() -> None:
     spot = step([A, B, replace(C, price=0.5), D, E], [], order=PoolOrder.SPEED)
     assert spot.reason == (
-        "one of 3 spot pools, asked at once: EC2 takes the one with the most room "
+        "any of 3 spot pools, asked at once: EC2 takes the one with the most room "
         "($0.300 to $0.500 per host and hour)"
     )
     then = step([A, D, E], [no(0)], now=1, order=PoolOrder.SPEED)
-    assert "one of 2 on-demand pools, asked at once: EC2 takes the cheapest that has room" in then.reason
+    assert "any of 2 on-demand pools, asked at once: EC2 takes the cheapest that has room" in then.reason
     assert "after 1 refusal" in then.reason
 
 

@@ -1,0 +1,158 @@
+"""Runs by speed: one request names every pool of a market, and whatever happens to it no gang is in two of them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from simulation.faults import Fault
+from simulation.scenarios import HARDWARE, STEPS, Scenario, job
+from simulation.story import Story, tell
+from simulation.template import YardTemplate
+from simulation.yard import Yard
+
+TWO = {"strategy": "multi_worker", "workers": 2}
+SERVERS = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
+ELASTIC = {"strategy": "multi_worker", "workers": {"min": 2, "max": 4}}
+ROOMY = "us-east-1c"
+"""Of the dearest type that the job allows, and in no zone that is asked first."""
+
+
+def room_in_one_pool(yard: Yard) -> None:
+    """Every spot pool is small, but one."""
+    yard.ec2.pools.hold(9, market="spot")
+    yard.ec2.pools.hold(20, "g5.xlarge", ROOMY, "spot")
+
+
+def no_room_on_spot(yard: Yard) -> None:
+    yard.ec2.pools.hold(0, market="spot")
+
+
+def told(
+    template: YardTemplate,
+    *faults: str,
+    cluster: Mapping[str, Any] = TWO,
+    nature: Callable[[Yard], None] = room_in_one_pool,
+    gang: int = 2,
+    least: int = 0,
+    program: Mapping[str, Any] | None = None,
+    **hardware: Any,
+) -> tuple[Story, dict[str, Any]]:
+    """The world of a run by speed with these faults, which must all have struck, and its summary with what plan.json
+    says of who was asked."""
+    ends: list[dict[str, Any]] = []
+
+    def begin(yard: Yard) -> None:
+        nature(yard)
+        by_speed = HARDWARE | {"order": "speed"} | hardware
+        sections = {"program": program} if program else {}
+        yard.upload("jobs/speed.json", job("speed", cluster, hardware=by_speed, **sections))
+
+    def at_end(yard: Yard) -> None:
+        (run,) = yard.runs()
+        plan = yard.document(f"runs/{run.name}/plan.json")
+        ends.append({**(yard.summary(run.name) or {}), "asked": plan["asked"]})
+
+    planned = [Fault.parse(fault) for fault in faults]
+    scenario = Scenario("speed", "a run by speed", begin, gang=gang, least=least)
+    story = tell(template, scenario, faults=planned, at_end=at_end)
+    assert not story.broken, story.broken
+    assert set(story.struck) == set(planned)
+    return story, ends[0]
+
+
+def pools(summary: Mapping[str, Any]) -> set[tuple[str, str, str]]:
+    return {(host["type"], host["zone"], host["market"]) for host in summary["hosts"]}
+
+
+def zones_of_attempts(summary: Mapping[str, Any]) -> list[str]:
+    """The pool of each attempt, in words."""
+    return [attempt["pool"] for attempt in summary["attempts"]]
+
+
+def test_one_request_finds_the_pool_with_the_most_room(yard: YardTemplate) -> None:
+    story, summary = told(yard)
+    assert story.calls["ec2.create_fleet"] == 1
+    assert pools(summary) == {("g5.xlarge", ROOMY, "spot")}
+    assert [(row["pool"], row["answer"]) for row in summary["asked"]] == [
+        (f"g5.xlarge in {ROOMY}, spot", "launched")
+    ]
+
+
+def test_two_requests_find_a_pool_on_demand(yard: YardTemplate) -> None:
+    story, summary = told(yard, nature=no_room_on_spot)
+    assert story.calls["ec2.create_fleet"] == 2
+    assert {market for *_, market in pools(summary)} == {"on_demand"}
+    spot = [row for row in summary["asked"] if row["answer"] == "refused"]
+    assert len({row["pool"] for row in spot}) == len(spot) > 3
+    assert {row["code"] for row in spot} == {"InsufficientInstanceCapacity"}
+
+
+BEFALLS = [
+    "request train-launch#1/4 ec2.create_fleet: function killed after the request",
+    "request train-launch#1/4 ec2.create_fleet: function killed before the request",
+    "request train-launch#1/4 ec2.create_fleet: connection lost after the effect",
+    "request train-launch#1/5 dynamodb.transact_write_items: function killed before the request",
+    "invocation train-launch#1: run twice at the same time",
+    "invocation train-launch#1: out of memory",
+    "pool ask #1: refuses once",
+    "pool ask #1: refuses for ten minutes",
+    "pool ask #1: grants too few",
+    "pool ask #1: is beyond the quota",
+]
+
+
+@pytest.mark.parametrize("fault", BEFALLS)
+def test_whatever_befalls_the_request_the_gang_is_whole_and_in_one_pool(
+    yard: YardTemplate, fault: str
+) -> None:
+    story, summary = told(yard, fault)
+    assert story.outcome.endswith("SUCCEEDED")
+    assert len(pools(summary)) == 1
+
+
+@pytest.mark.parametrize("fault", [*BEFALLS, "pool ask #2: refuses once", "pool ask #2: grants too few"])
+def test_cpu_hosts_are_beside_the_gang_in_the_zone_that_was_taken(yard: YardTemplate, fault: str) -> None:
+    story, summary = told(yard, fault, cluster=SERVERS, gang=4)
+    assert story.outcome.endswith("SUCCEEDED")
+    last = summary["attempts"][-1]["hosts"]
+    assert len({host["zone"] for host in summary["hosts"] if host["instance"] in last}) == 1
+
+
+def test_where_the_cpu_hosts_have_no_room_another_pool_is_asked_in_the_same_round(yard: YardTemplate) -> None:
+    def no_cpu_there(world: Yard) -> None:
+        room_in_one_pool(world)
+        for family in ("m7i", "m6i", "m7a"):
+            world.ec2.pools.hold(0, f"{family}.xlarge", ROOMY, "spot")
+
+    story, summary = told(yard, cluster=SERVERS, gang=4, nature=no_cpu_there)
+    assert story.outcome.endswith("SUCCEEDED")
+    assert [row["answer"] for row in summary["asked"]] == ["refused", "launched"]
+    assert summary["asked"][0]["pool"] == f"g5.xlarge in {ROOMY}, spot"
+    assert ROOMY not in summary["asked"][1]["pool"]
+
+
+def test_survivors_of_an_interruption_stay_and_what_is_missing_joins_them(yard: YardTemplate) -> None:
+    story, summary = told(yard, "host host-2 after started #1: is interrupted with 120 s of notice")
+    assert story.outcome.endswith("SUCCEEDED")
+    assert zones_of_attempts(summary) == [f"g5.xlarge in {ROOMY}, spot"] * 2
+    assert len(summary["hosts"]) == 3
+
+
+def test_an_elastic_gang_takes_what_one_pool_has_and_grows_there(yard: YardTemplate) -> None:
+    def room_for_three(world: Yard) -> None:
+        world.ec2.pools.hold(1)
+        world.ec2.pools.hold(3, "g5.xlarge", ROOMY, "spot")
+        world.after(300, lambda: world.ec2.pools.hold(9, "g5.xlarge", ROOMY, "spot"), "there is more room")
+
+    program = {"module": "training.programs.digits", "args": {"steps": STEPS, "step-seconds": 60.0}}
+    story, summary = told(yard, cluster=ELASTIC, nature=room_for_three, gang=4, least=2, program=program)
+    assert [size["hosts"] for size in summary["sizes"]] == [3, 4]
+    assert pools(summary) == {("g5.xlarge", ROOMY, "spot")}
+    assert story.calls["ec2.create_fleet"] == 2
+
+
+def test_no_pool_above_the_cap_is_taken_however_much_room_it_has(yard: YardTemplate) -> None:
+    _, summary = told(yard, max_dollars_per_hour=0.75)
+    assert summary["hosts"]
+    assert all(host["price"] * 2 <= 0.75 for host in summary["hosts"])

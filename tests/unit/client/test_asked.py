@@ -1,0 +1,35 @@
+"""What each pool has answered, from the ledger's rows."""
+
+from typing import Any
+
+from tests.unit.core.facts import offer
+from trainyard.client.runs.records import asked_in
+from trainyard.core.values import wire
+
+AT = "2026-11-20T12:00:00.000Z"
+PLAN = {
+    "sk": "plan",
+    "offers": [wire.to_json(offer("g6.xlarge", f"us-east-1{zone}")) for zone in "ab"],
+}
+
+
+def intent(**more: Any) -> dict[str, Any]:
+    return {"sk": "intent#0001#000#000", "at": AT, "offer_pool": "2 spot pools", **more}
+
+
+def test_of_a_request_for_several_pools_each_has_its_answer() -> None:
+    said = [
+        {"offer": 0, "kind": "capacity", "code": "UnfulfillableCapacity", "reason": "none"},
+        {"offer": 1, "kind": "quota", "code": "MaxSpotInstanceCountExceeded", "reason": "full"},
+    ]
+    found = asked_in([intent(answer="refused", refusals=said), PLAN])
+    assert [(each.pool, each.answer, each.kind, each.code, each.reason) for each in found] == [
+        ("g6.xlarge in us-east-1a, spot", "refused", "capacity", "UnfulfillableCapacity", "none"),
+        ("g6.xlarge in us-east-1b, spot", "refused", "quota", "MaxSpotInstanceCountExceeded", "full"),
+    ]
+
+
+def test_one_pools_answer_is_as_its_row_says() -> None:
+    refused = intent(answer="refused", refusal="capacity", code="c", reason="r", offer_pool="a pool")
+    found = asked_in([refused, intent(), PLAN])
+    assert [(each.pool, each.kind) for each in found] == [("a pool", "capacity"), ("2 spot pools", "")]
