@@ -66,7 +66,7 @@ def _train(yard: Yard) -> None:
 
 def _parameter_servers(yard: Yard) -> None:
     cluster = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
-    hardware = HARDWARE | {"disk_gib": 150, "zones": ["us-east-1a", "us-east-1b"]}
+    hardware = HARDWARE | {"disk_gib": 150, "zones": ["us-east-1a", "us-east-1b"], "order": "speed"}
     yard.upload("jobs/servers.json", job("servers", cluster, hardware=hardware))
 
 
@@ -139,7 +139,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     each.name: each
     for each in (
         Scenario("train", "two workers", _train, gang=2),
-        Scenario("servers", "chief, two workers, a parameter server", _parameter_servers, gang=4),
+        Scenario("servers", "chief, two workers, a parameter server, by speed", _parameter_servers, gang=4),
         Scenario(
             "elastic",
             "two to four workers, three of them at first",
