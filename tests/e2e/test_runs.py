@@ -74,6 +74,21 @@ def test_a_command_with_its_words_runs_in_the_zone_and_on_the_disk_that_the_job_
     assert {each["Placement"]["AvailabilityZone"] for each in runs.yard.instances(run.id)} == {"us-east-1b"}
 
 
+def test_by_speed_ec2_is_asked_for_all_pools_at_once_and_the_gang_is_in_one(runs: Runs) -> None:
+    hardware = {"instance_types": ["m7i.large", "c7i.large"], "order": "speed"}
+    run = runs.run(runs.job("soon", hardware=hardware))
+    assert run.succeeded, run.why()
+    asked = [each.reason for each in run.timeline if each.event == "asking"]
+    assert [reason.partition(": ")[0] for reason in asked] == ["2 x any of 6 spot pools, asked at once"]
+    hosts = runs.yard.instances(run.id)
+    assert len({(host["InstanceType"], host["Placement"]["AvailabilityZone"]) for host in hosts}) == 1
+    (launched,) = run.json("plan.json")["asked"]
+    assert launched["answer"] == "launched"
+    assert launched["pool"].startswith(
+        f"{hosts[0]['InstanceType']} in {hosts[0]['Placement']['AvailabilityZone']}"
+    )
+
+
 @pytest.mark.parametrize(
     ("hardware", "said"),
     [
