@@ -108,7 +108,8 @@ def nothing_is_left(runs: Runs, alice: Environment) -> None:
 
 
 def disks(runs: Runs) -> Sequence[Any]:
-    return ec2(runs).describe_volumes(Filters=MINE)["Volumes"]
+    found: Sequence[Any] = ec2(runs).describe_volumes(Filters=MINE)["Volumes"]
+    return found
 
 
 def up(who: Environment) -> dict[str, Any]:

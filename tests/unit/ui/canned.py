@@ -175,7 +175,9 @@ class States(Client):
             "events": [{"timestamp": at, "stateEnteredEventDetails": {"name": name}} for at, name in entered]
         }
 
-    def stop_execution(self, executionArn: str) -> None:  # noqa: N803 - boto3's name
+    def stop_execution(self, executionArn: str, error: str, cause: str) -> None:  # noqa: N803 - boto3's name
+        assert error
+        assert cause
         self.cloud.asked("stop_execution")
         self.cloud.stopped.append(executionArn)
 
