@@ -117,7 +117,7 @@ def test_hosts_form_a_cluster_of_every_strategy(strategy: Strategy) -> None:
         strategy=strategy,
         workers=2 if strategy.has_several_hosts else 1,
         parameter_servers=int(asynchronous),
-        evaluator=asynchronous,
+        evaluator=strategy.has_several_hosts,
     )
     job = Job(name="digits", program=Program(module="main"), cluster=cluster)
     assigned = [
@@ -132,7 +132,7 @@ def test_hosts_form_a_cluster_of_every_strategy(strategy: Strategy) -> None:
     chief, *others = hosts.assignments
     assert hosts.chief_trains is cluster.chief_trains
     assert (hosts.tf_config(chief) is not None) is strategy.has_several_hosts
-    assert all(hosts.serves(other) is asynchronous for other in others)
+    assert all(hosts.serves(other) is (asynchronous or other.role == "evaluator") for other in others)
     assert {host.role for host in hosts.assignments} <= set(Role)
 
 

@@ -85,7 +85,14 @@ class Cluster:
 
     def serves(self, assignment: Assignment) -> bool:
         """Whether this host only serves the chief: what becomes of it once the chief has ended is no news."""
-        return self.has_servers and not assignment.is_chief
+        is_evaluator = assignment.role is Role.EVALUATOR
+        return is_evaluator or (self.has_servers and not assignment.is_chief)
+
+    def is_done_without(self, assignment: Assignment) -> bool:
+        """Whether this host's program ends by itself, and how changes nothing once the chief has finished: not one of
+        those that a chief of its own tells to end."""
+        is_evaluator = assignment.role is Role.EVALUATOR
+        return is_evaluator or (self.serves(assignment) and self.chief_trains)
 
     @property
     def has_servers(self) -> bool:
@@ -112,7 +119,8 @@ class Cluster:
 
     def restores_alone(self, assignment: Assignment) -> bool:
         """Whether no other host must restore the same checkpoint."""
-        return len(self.assignments) == 1 or (self.has_servers and assignment.is_chief)
+        one_trains = self.has_servers or len(self.trainers) == 1
+        return assignment.is_chief and one_trains
 
     @property
     def chief(self) -> Assignment:
@@ -129,19 +137,27 @@ class Cluster:
         return self._of(Role.PS)
 
     @property
-    def ranked(self) -> tuple[Assignment, ...]:
-        """All hosts in the order of their ranks: the chief, workers, parameter servers, the evaluator."""
-        return (*self.trainers, *self.servers, *self._of(Role.EVALUATOR))
+    def evaluators(self) -> tuple[Assignment, ...]:
+        """One, or none."""
+        return self._of(Role.EVALUATOR)
 
-    def rank(self, assignment: Assignment) -> int:
-        return self.ranked.index(assignment)
+    @property
+    def ranked(self) -> tuple[Assignment, ...]:
+        """The hosts in the order of their ranks: the chief, workers, parameter servers. An evaluator has none: whoever
+        counts on it would wait for it."""
+        return (*self.trainers, *self.servers)
+
+    def rank(self, assignment: Assignment) -> int | None:
+        return self.ranked.index(assignment) if assignment in self.ranked else None
 
     def rank_variables(self, assignment: Assignment) -> dict[str, str]:
         """What PyTorch, JAX and their like read of a cluster with one process a host, by variable: as torchrun defines
-        them. None where TensorFlow is told nothing either (a single host, whose GPUs a program shares out itself)."""
-        if not self._is_told:
+        them. None where TensorFlow is told nothing either (a single host, whose GPUs a program shares out itself), and
+        for an evaluator."""
+        number = self.rank(assignment)
+        if number is None or not self._is_told:
             return {}
-        rank, hosts, first = str(self.rank(assignment)), str(len(self.ranked)), self.ranked[0].address
+        rank, hosts, first = str(number), str(len(self.ranked)), self.ranked[0].address
         return {
             "RANK": rank,
             "WORLD_SIZE": hosts,
@@ -178,8 +194,8 @@ class Cluster:
         """TF_CONFIG for one assignment; None where TensorFlow needs none (a single host).
 
         With multi_worker everybody is a `worker` and worker 0 is the chief, as MultiWorkerMirroredStrategy has it;
-        with parameter_server the roles are TensorFlow's own, unless the job wants the chief to be worker 0 there too,
-        and an evaluator is told of the cluster but is no part of it.
+        with parameter_server the roles are TensorFlow's own, unless the job wants the chief to be worker 0 there too.
+        An evaluator is told of the cluster but is no part of it.
         """
         if not self._is_told:
             return None

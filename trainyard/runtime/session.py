@@ -84,8 +84,13 @@ class Runtime:
 
         `losses(labels, outputs)` answers one loss an example, `is_right(labels, outputs)` one 0/1 an example.
         `checkpoint_every` steps; None: what the job says, 0: by the clock alone. `each_step` is called by the
-        chief after every step, in place of the loop's own lines.
+        chief after every step, in place of the loop's own lines. Raises SystemExit on an evaluator.
         """
+        if self.is_evaluator:
+            raise SystemExit(
+                "this host is the evaluator, which trains nothing: call trainyard.runtime.evaluation.follow where "
+                "runtime.is_evaluator (docs/recipes/evaluator.md), or leave out cluster.evaluator"
+            )
         plan = self.plan(
             epochs=epochs,
             global_batch_size=global_batch_size,

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from lambdas.core.capacity.plan import Offer
 from lambdas.core.run import deadlines, readiness
 from lambdas.core.run.records import HostRow, Records
-from trainyard.core.model.gang import Gang, size
+from trainyard.core.model.gang import Gang, Member, size, sized
 from trainyard.core.values.lazy import dataclass
 
 APART = timedelta(minutes=10)
@@ -86,7 +86,15 @@ def lacking(records: Records) -> int:
     if job is None or offer is None or records.plan is None:
         return 0
     most = records.plan.offers[offer].fitting(job)
-    return max(0, size(most, Gang.MAIN) - len(records.survivors(records.run.attempt + 1)))
+    have = [host for host in records.survivors(records.run.attempt + 1) if host.gang is Gang.MAIN]
+    return max(0, size(most, Gang.MAIN) - len(have))
+
+
+def workers_of(records: Records, attempt: int) -> int:
+    """How many of its hosts train."""
+    job, members = records.run.job, records.members(attempt)
+    assert job is not None, "an admitted run has a job"
+    return sized(job, (Member(instance=each.instance) for each in members)).cluster.most_workers
 
 
 def next_ask(records: Records, offer: Offer, hosts: int, now: datetime) -> datetime | None:
@@ -119,10 +127,10 @@ def _ends_soon(records: Records) -> bool:
 
 
 def _why_join(records: Records, newcomers: tuple[HostRow, ...]) -> str:
-    have, more = len(records.members(records.run.attempt)), len(newcomers)
+    have, more = workers_of(records, records.run.attempt), len(newcomers)
     hosts = f"{more} more host{'' if more == 1 else 's'}"
     ready = f"{hosts} of the same pool {'is' if more == 1 else 'are'} ready"
-    return f"{ready}: it goes on with {have + more} in place of {have}"
+    return f"{ready}: it goes on with {have + more} workers in place of {have}"
 
 
 def _names(hosts: tuple[HostRow, ...] | list[HostRow]) -> tuple[str, ...]:

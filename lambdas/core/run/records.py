@@ -507,7 +507,13 @@ class Records:
         the others, which join later."""
         survivors, job = self.survivors(attempt), self.run.job
         ready = tuple(host for host in survivors if host.ready)
-        enough = job is not None and job.cluster.is_elastic and len(ready) >= job.at_least.gang
+        enough = (
+            job is not None
+            and job.cluster.is_elastic
+            and all(
+                sum(host.gang is which for host in ready) >= gang.size(job.at_least, which) for which in Gang
+            )
+        )
         return ready if enough else survivors
 
     def growth(self) -> IntentRow | None:

@@ -414,7 +414,7 @@ def _asked_before(yard: LaunchSettings, ledger: Ledger, records: Records, row: I
 
 def _intend_more(asking: Asking, now: datetime) -> None:
     """Raises AlreadyWrittenError where another call asks, or the attempt or its execution is over."""
-    rate, have = asking.offer.initialization_rate, len(asking.records.members(asking.attempt))
+    rate, have = asking.offer.initialization_rate, growth.workers_of(asking.records, asking.attempt)
     reason = f"{asking.more} x {asking.offer.pool}, beside the {have} that train{asking.sizes}"
     values: IntentUpdate = {
         "token": asking.token(Gang.MAIN, rate),

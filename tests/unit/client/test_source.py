@@ -151,8 +151,10 @@ def test_a_change_that_leads_nowhere_is_a_fault(job: Path, key: str) -> None:
             },
             "hardware": {"zones": ["us-east-1a"], "disk_gib": 200},
         },
+        {"cluster": {"workers": 2, "evaluator": True}, "hardware": {"cpu_roles": ["evaluator"]}},
+        {"cluster": {"workers": 2, "evaluator": True}},
     ],
-    ids=["a module", "a command"],
+    ids=["a module", "a command", "an evaluator without a GPU", "an evaluator with one"],
 )
 def test_an_admitted_job_is_a_file_again_that_says_the_same(said: dict[str, Any]) -> None:
     admitted = facts.job(**said)

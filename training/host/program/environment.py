@@ -127,11 +127,12 @@ def placeholders(cluster: Cluster, assignment: Assignment, places: Places) -> di
         "worker_hosts": ",".join(cluster.addresses(cluster.trainers)),
         "ps_hosts": ",".join(cluster.addresses(cluster.servers)),
         "chief_host": cluster.addresses((cluster.chief,))[0],
-        "rank": str(cluster.rank(assignment)),
         "hosts": ",".join(each.address for each in cluster.ranked),
         "master_addr": cluster.ranked[0].address,
         "master_port": str(MASTER_PORT),
     }
+    if (rank := cluster.rank(assignment)) is not None:
+        known["rank"] = str(rank)
     return known | {f"data.{name}": str(places.data / name) for name in cluster.job.get("data", {})}
 
 

@@ -29,14 +29,10 @@ LEFT_OUT = frozenset(
     "__pycache__ .git .hg .svn .venv venv .ipynb_checkpoints .mypy_cache .pytest_cache .ruff_cache".split()  # noqa: SIM905
 )
 """Folders that are never part of a program or of data."""
-OF_PARAMETER_SERVERS = (
-    ("cluster", "chief"),
-    ("hardware", "cpu_instance_types"),
-    ("hardware", "cpu_roles"),
-)
-"""Keys that an admitted job has in any case, and a file with this strategy alone."""
 NEVER_EMPTY = (("program", "command"), ("hardware", "zones"))
 """Lists that an admitted job has in any case, and a file with something in them alone."""
+OF_SECOND_GANGS = (("hardware", "cpu_instance_types"), ("hardware", "cpu_roles"))
+"""The same with every strategy but parameter_server, where an empty list says that there is one gang."""
 ENDS = {"programs": ".tar.gz", "data": "/"}
 """What keys end with, by where they begin."""
 SHORT = {"args": "program.args"}
@@ -130,15 +126,15 @@ def checked(path: Path, given: object, bucket: str | None) -> LocalJob:
 
 
 def as_file(admitted: Mapping[str, Any]) -> dict[str, Any]:
-    """job.json as a person may write it: without empty lists that a file may not have, and keys that only parameter
+    """job.json as a person may write it: without empty lists that a file may not have, and the key that only parameter
     servers have."""
     written = _said(admitted)
-    for section, key in NEVER_EMPTY:
+    serves = written["cluster"]["strategy"] == Strategy.PARAMETER_SERVER
+    for section, key in NEVER_EMPTY if serves else (*NEVER_EMPTY, *OF_SECOND_GANGS):
         if not written[section].get(key):
             written[section].pop(key, None)
-    if written["cluster"]["strategy"] != Strategy.PARAMETER_SERVER:
-        for section, key in OF_PARAMETER_SERVERS:
-            written[section].pop(key, None)
+    if not serves:
+        written["cluster"].pop("chief", None)
     return written
 
 

@@ -37,6 +37,12 @@ def started(program: Program) -> Started:
     return _launched(rest) if first in LAUNCHERS else Started()
 
 
+def launched_by(program: Program) -> str | None:
+    """The command that makes ranks of the job's hosts, if it is one of those that are known."""
+    first = str(program.command[0]) if program.command else ""
+    return first if first in LAUNCHERS else None
+
+
 def _interpreted(rest: Sequence[str], *, has_modules: bool) -> Started:
     """Up to the first word that is no option: `python -u train.py`."""
     for index, word in enumerate(rest):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from trainyard.core.jobfile.program_command import started
+from trainyard.core.jobfile.program_command import launched_by, started
 from trainyard.core.model.instance_types import instance_type
 from trainyard.core.model.job import (
     CPU_TYPES_BY_DEFAULT,
@@ -30,6 +30,7 @@ from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import Fault, any_of, did_you_mean, shown
 
 CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}
+"""With parameter servers."""
 SEVERAL_HOSTS = tuple(strategy for strategy in Strategy if strategy.has_several_hosts)
 REPLACED = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
 """A word to replace, or the `$${` that stands for a plain `${`."""
@@ -80,17 +81,25 @@ def _cluster(cluster: Cluster, written: Written) -> Cluster:
     if strategy.is_asynchronous:
         _check_servers(workers, servers, written)
         return cluster
-    needs = f"is allowed with the strategy {Strategy.PARAMETER_SERVER} only, found {strategy}"
+    needs = _needs_servers(strategy)
     if servers:
         written.fault("cluster.parameter_servers", f"{servers} {needs}")
     if written.gives("cluster", "chief"):
         written.fault("cluster.chief", f"{cluster.chief} {needs}")
-    if cluster.evaluator:
-        written.fault("cluster.evaluator", f"true {needs}")
+    if cluster.evaluator and not strategy.has_several_hosts:
+        written.fault("cluster.evaluator", f"true {_needs_several_hosts(strategy)}: it is a host of its own")
     if not strategy.has_several_hosts and workers > 1:
         problem = f"found {workers}; 1 is allowed with the strategy {strategy} (multi_worker has more)"
         written.fault("cluster.workers", problem)
     return cluster
+
+
+def _needs_servers(strategy: Strategy) -> str:
+    return f"is allowed with the strategy {Strategy.PARAMETER_SERVER} only, found {strategy}"
+
+
+def _needs_several_hosts(strategy: Strategy) -> str:
+    return f"is allowed with the strategies {' and '.join(SEVERAL_HOSTS)} only, found {strategy}"
 
 
 def _not_elastic(strategy: Strategy) -> str:
@@ -130,14 +139,18 @@ def _hardware(hardware: Hardware, cluster: Cluster, written: Written) -> Hardwar
     types_given, roles_given = (
         written.gives("hardware", each) for each in ("cpu_instance_types", "cpu_roles")
     )
-    if not cluster.strategy.is_asynchronous:
-        needs = f"is allowed with the strategy {Strategy.PARAMETER_SERVER} only, found {cluster.strategy}"
+    if needs := _no_second_gang(cluster):
         for key, given in (("cpu_instance_types", types_given), ("cpu_roles", roles_given)):
             if given:
                 written.fault(f"hardware.{key}", needs)
         return replace(hardware, cpu_instance_types=(), cpu_roles=())
-    types = hardware.cpu_instance_types if types_given else CPU_TYPES_BY_DEFAULT if has_gpus else ()
-    roles = hardware.cpu_roles if roles_given else CPU_ROLES_BY_DEFAULT[cluster.chief] if types else ()
+    if cluster.strategy.is_asynchronous:
+        usual, is_usual = CPU_ROLES_BY_DEFAULT[cluster.chief], has_gpus
+    else:
+        usual, is_usual = (Role.EVALUATOR,), roles_given and has_gpus
+        _check_that_it_evaluates(hardware.cpu_roles, written)
+    types = hardware.cpu_instance_types if types_given else CPU_TYPES_BY_DEFAULT if is_usual else ()
+    roles = hardware.cpu_roles if roles_given else usual if types else ()
     if roles and written.value("hardware", "cpu_instance_types") == []:
         problem = "needs cpu_instance_types, which is empty: all roles are on instance_types"
         written.fault("hardware.cpu_roles", problem)
@@ -148,13 +161,35 @@ def _hardware(hardware: Hardware, cluster: Cluster, written: Written) -> Hardwar
     return replace(hardware, cpu_instance_types=types if both else (), cpu_roles=roles if both else ())
 
 
+def _no_second_gang(cluster: Cluster) -> str | None:
+    """Why none of its hosts can do without a GPU that the others have."""
+    if not cluster.strategy.has_several_hosts:
+        return _needs_several_hosts(cluster.strategy)
+    if cluster.strategy.is_asynchronous or cluster.evaluator:
+        return None
+    return (
+        f"needs cluster.evaluator: true with the strategy {cluster.strategy}: all its other hosts train, on "
+        "hardware.instance_types"
+    )
+
+
+def _check_that_it_evaluates(roles: tuple[Role, ...], written: Written) -> None:
+    """Of hosts beside those that train in step."""
+    if others := [role for role in roles if role is not Role.EVALUATOR]:
+        problem = (
+            f"found {', '.join(others)}; {Role.EVALUATOR} is allowed with the strategy {Strategy.MULTI_WORKER}: its "
+            "chief is worker 0 and trains, and it has no parameter servers"
+        )
+        written.fault("hardware.cpu_roles", problem)
+
+
 def _check_types(hardware: Hardware, written: Written) -> bool:
     """Whether its hosts have GPUs. The cheapest pool comes first: a list with both sorts would never get a GPU."""
     sorts = {bool(instance_type(name).gpus): name for name in reversed(hardware.instance_types)}
     if len(sorts) > 1:
         problem = (
             f"{sorts[True]} has GPUs, {sorts[False]} has none; all types are allowed to have some, or none. For the "
-            f"roles that need no GPU there is hardware.cpu_instance_types (strategy {Strategy.PARAMETER_SERVER})"
+            "roles that need no GPU there is hardware.cpu_instance_types (parameter servers, an evaluator)"
         )
         written.fault("hardware.instance_types", problem)
     return True in sorts
@@ -168,8 +203,15 @@ def _check_program(job: Job, written: Written) -> None:
     data = written.document.get("data")
     entries = [str(entry) for entry in data] if isinstance(data, Mapping) else []
     for path, value in _filled(program):
-        for problem in _word_problems(str(value), entries, job.cluster.strategy):
+        for problem in _word_problems(str(value), entries, job.cluster):
             written.fault(path, problem)
+    if job.cluster.evaluator and (launcher := launched_by(program)):
+        problem = (
+            f"true does not go with program.command {launcher}, which starts ranks: an evaluator is none, and would "
+            f"train the whole of it alone. Evaluate on rank 0, or start {launcher} in a script that does something "
+            "else where TRAINYARD_ROLE is evaluator ([sh, run.sh])"
+        )
+        written.fault("cluster.evaluator", problem)
 
 
 def _check_start(program: Program, written: Written) -> None:
@@ -211,8 +253,9 @@ def _not_shipped(module: str) -> str:
     return f"{shown(module)} needs program.source; {allowed}{did_you_mean(module, known)}"
 
 
-def _word_problems(text: str, entries: list[str], strategy: Strategy) -> Iterator[str]:
+def _word_problems(text: str, entries: list[str], cluster: Cluster) -> Iterator[str]:
     """What a text asks hosts to fill in that they cannot. `entries` are the data entries that the file names."""
+    strategy = cluster.strategy
     for found in REPLACED.finditer(text):
         if found[0] == "$${":
             continue
@@ -221,6 +264,8 @@ def _word_problems(text: str, entries: list[str], strategy: Strategy) -> Iterato
             yield f'{shown(text)} has a "${{" that no "}}" ends; write "$${{" for a plain "${{"'
         elif word == "ps_hosts" and not strategy.is_asynchronous:
             yield f"${{ps_hosts}} needs the strategy {Strategy.PARAMETER_SERVER}, found {strategy}"
+        elif word == "rank" and cluster.evaluator:
+            yield "${rank} stands for nothing on the evaluator, which is no rank; there are ${role} and ${index}"
         elif word not in known:
             yield (
                 f'"${{{word}}}" is nothing that a host can fill in{did_you_mean(word, known)}; allowed are '

@@ -319,7 +319,12 @@ class Cluster:
         "TensorFlow 1 (`compat.v1`) expect that find their chief by task index.",
         usual="`coordinator` with `parameter_server`",
     )
-    evaluator: bool = key(False, Flag(), "With `parameter_server`: one more host that evaluates checkpoints.")
+    evaluator: bool = key(
+        False,
+        Flag(),
+        "With `multi_worker` and `parameter_server`: one more host that evaluates the checkpoints as they come "
+        "([below](#an-evaluator)). It is no worker, and has no rank.",
+    )
 
     @property
     def least_workers(self) -> int:
@@ -359,15 +364,16 @@ class Hardware:
     cpu_instance_types: tuple[str, ...] = key(
         (),
         CPU_TYPES,
-        "For the roles of `cpu_roles`; `parameter_server` only. `[]`: every role is on `instance_types`.",
+        "For the roles of `cpu_roles`; with `parameter_server`, and with `multi_worker` that has an evaluator. `[]`: "
+        "every role is on `instance_types`.",
         usual=f"with `parameter_server` on GPUs `[{', '.join(CPU_TYPES_BY_DEFAULT)}]`",
     )
     cpu_roles: tuple[Role, ...] = key(
         (),
         choices((Role.CHIEF, Role.PS, Role.EVALUATOR)),
-        "The roles that run on `cpu_instance_types`.",
-        usual="`[chief, ps]` where there are `cpu_instance_types`; `[ps]` with `cluster.chief: worker`, where the "
-        "chief trains",
+        "The roles that run on `cpu_instance_types`; with `multi_worker`, whose chief trains, `evaluator` alone.",
+        usual="where there are `cpu_instance_types` `[chief, ps]`; `[ps]` with `cluster.chief: worker`, where the "
+        "chief trains; `[evaluator]` with `multi_worker`",
     )
     market: MarketChoice = key(
         MarketChoice.SPOT_THEN_ON_DEMAND,

@@ -47,10 +47,10 @@ class Cluster:
 
     @property
     def in_step(self) -> bool:
-        """Whether several processes train together, step by step."""
+        """Whether this process trains together with others, step by step."""
         match self.kind:
             case "multi_worker":
-                return self.workers > 1
+                return self.workers > 1 and self.place.role != "evaluator"
             case "single" | "mirrored" | "parameter_server":
                 return False
             case _:

@@ -15,6 +15,7 @@ from lambdas.core.images.recipe import BakeRequest, Recipe
 from lambdas.core.images.retention import RetireRequest
 from lambdas.core.images.snapshot import SnapshotRequest
 from trainyard.core.jobfile.check import JobSource
+from trainyard.core.jobfile.program_command import LAUNCHERS
 from trainyard.core.model.job import PROGRAMS, SHIPPED, Job, Strategy
 from trainyard.core.values.fields import Entries, Key, Part, Record, keys, plain
 
@@ -58,6 +59,16 @@ def given(section: str, key: str, value: Any) -> dict[str, Any]:
 
 SOMETHING = {"not": {"type": "null"}}
 SERVERS = given("cluster", "strategy", {"const": "parameter_server"})
+SEVERAL_HOSTS = {
+    "anyOf": [
+        given("cluster", "strategy", {"enum": ON_SEVERAL}),
+        {
+            **given("cluster", "workers", {"type": ["integer", "object"], "minimum": 2}),
+            "not": given("cluster", "strategy", SOMETHING),
+        },
+    ]
+}
+EVALUATOR = given("cluster", "evaluator", {"const": True})
 SHARED_OUT = {"type": "object", "required": ["sharding"], "properties": {"sharding": {"const": "file"}}}
 TOGETHER = [
     # what goes with what, as far as a schema can show it: core/jobfile/rules.py has the sentences
@@ -69,7 +80,31 @@ TOGETHER = [
                 "anyOf": [
                     given("cluster", "parameter_servers", {"not": {"enum": [0, None]}}),
                     given("cluster", "chief", SOMETHING),
-                    given("cluster", "evaluator", {"const": True}),
+                    given(
+                        "hardware",
+                        "cpu_roles",
+                        {"type": "array", "contains": {"not": {"const": "evaluator"}}},
+                    ),
+                ]
+            }
+        },
+    },
+    {
+        "if": EVALUATOR,
+        "then": SEVERAL_HOSTS
+        | {
+            "not": given(
+                "program",
+                "command",
+                {"type": "array", "minItems": 1, "prefixItems": [{"enum": [*LAUNCHERS]}]},
+            )
+        },
+    },
+    {
+        "if": {"not": {"anyOf": [SERVERS, EVALUATOR]}},
+        "then": {
+            "not": {
+                "anyOf": [
                     given("hardware", "cpu_instance_types", SOMETHING),
                     given("hardware", "cpu_roles", SOMETHING),
                 ]
@@ -81,17 +116,7 @@ TOGETHER = [
         "then": {"not": given("cluster", "workers", {"minimum": 2})},
     },
     {
-        "if": {
-            "not": {
-                "anyOf": [
-                    given("cluster", "strategy", {"enum": ON_SEVERAL}),
-                    {
-                        **given("cluster", "workers", {"minimum": 2}),
-                        "not": given("cluster", "strategy", SOMETHING),
-                    },
-                ]
-            }
-        },
+        "if": {"not": SEVERAL_HOSTS},
         "then": {"properties": {"data": {"additionalProperties": {"not": SHARED_OUT}}}},
     },
     {

@@ -32,6 +32,7 @@ SMALLEST: dict[str, Any] = {"name": "digits", "program": {"module": "training.pr
 ROOT = Path(__file__).parents[4]
 SHIPPED = sorted([*(ROOT / "jobs").glob("*.yaml"), *(ROOT / "examples").glob("*.yaml")])
 SERVERS: dict[str, Any] = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
+EVALUATED: dict[str, Any] = {"workers": 2, "evaluator": True}
 
 
 def faults_of(text: str | bytes, source: str = "jobs/x.yaml") -> dict[str, str]:
@@ -130,6 +131,35 @@ def test_a_second_gang_has_both_types_and_roles_or_neither(
     found = job_of(SMALLEST | {"cluster": SERVERS, "hardware": hardware}).hardware
     assert found.cpu_roles == roles
     assert bool(found.cpu_instance_types) is bool(roles)
+
+
+@pytest.mark.parametrize(
+    ("hardware", "gangs"),
+    [
+        ({}, (3, 0)),
+        ({"cpu_roles": ["evaluator"]}, (2, 1)),
+        ({"cpu_instance_types": ["c7i.large"]}, (2, 1)),
+        ({"cpu_instance_types": []}, (3, 0)),
+        ({"cpu_roles": []}, (3, 0)),
+        ({"instance_types": ["m7i.xlarge"], "cpu_roles": ["evaluator"]}, (3, 0)),
+    ],
+)
+def test_an_evaluator_beside_workers_is_on_a_host_without_a_gpu_where_the_job_asks_for_it(
+    hardware: dict[str, Any], gangs: tuple[int, int]
+) -> None:
+    job = job_of(SMALLEST | {"cluster": EVALUATED, "hardware": hardware})
+    assert [str(role) for role in job.roles] == ["chief", "worker", "evaluator"]
+    assert (job.gang - job.cpu_gang, job.cpu_gang) == gangs
+
+
+def test_an_evaluator_is_no_worker_of_min_and_max() -> None:
+    job = job_of(SMALLEST | {"cluster": {"workers": {"min": 1, "max": 3}, "evaluator": True}})
+    assert (job.cluster.strategy, job.gang, job.at_least.gang) == (Strategy.MULTI_WORKER, 4, 2)
+
+
+def test_a_command_that_starts_no_ranks_may_have_an_evaluator() -> None:
+    program = {"command": ["python", "train.py", "${role}"], "source": "s3://BUCKET/programs/x.tar"}
+    assert job_of(SMALLEST | {"cluster": EVALUATED, "program": program}).cluster.evaluator
 
 
 def test_other_strategies_have_one_gang() -> None:
@@ -404,11 +434,16 @@ BAD = [
     ("cluster.parameter_servers", changed(cluster={"workers": 2, "parameter_servers": 1}), "1 is allowed with the strategy parameter_server only, found multi_worker"),
     ("cluster.chief", changed(cluster={"workers": 2, "chief": "worker"}), "worker is allowed with the strategy parameter_server only, found multi_worker"),
     ("cluster.chief", changed(cluster=SERVERS | {"chief": "wroker"}), 'did you mean "worker"?'),
-    ("cluster.evaluator", changed(cluster={"workers": 2, "evaluator": True}), "true is allowed with the strategy parameter_server only, found multi_worker"),
+    ("cluster.evaluator", changed(cluster={"evaluator": True}), "true is allowed with the strategies multi_worker and parameter_server only, found single: it is a host of its own"),
+    ("cluster.evaluator", changed(cluster={"strategy": "mirrored", "evaluator": True}), "multi_worker and parameter_server only, found mirrored"),
+    ("cluster.evaluator", changed(cluster=EVALUATED, program={"command": ["torchrun", "train.py"], "source": "s3://BUCKET/programs/x.tar"}), "true does not go with program.command torchrun, which starts ranks: an evaluator is none"),
+    ("program.args.rank", changed(cluster=EVALUATED, program={"args": {"rank": "${rank}"}}), "${rank} stands for nothing on the evaluator, which is no rank"),
     ("cluster.evaluator", changed(cluster=SERVERS | {"evaluator": 1}), "found the number 1; true or false"),
     ("cluster", changed(cluster=SERVERS | {"workers": 48, "parameter_servers": 2}), "makes 51 hosts (1 chief, 48 worker, 2 ps); up to 50"),
-    ("hardware.cpu_instance_types", changed(hardware={"cpu_instance_types": ["m7i.xlarge"]}), "parameter_server only, found single"),
-    ("hardware.cpu_roles", changed(cluster={"workers": 2}, hardware={"cpu_roles": ["ps"]}), "parameter_server only, found multi_worker"),
+    ("hardware.cpu_instance_types", changed(hardware={"cpu_instance_types": ["m7i.xlarge"]}), "multi_worker and parameter_server only, found single"),
+    ("hardware.cpu_roles", changed(cluster={"workers": 2}, hardware={"cpu_roles": ["evaluator"]}), "needs cluster.evaluator: true with the strategy multi_worker: all its other hosts train"),
+    ("hardware.cpu_roles", changed(cluster=EVALUATED, hardware={"cpu_roles": ["chief", "evaluator"]}), "found chief; evaluator is allowed with the strategy multi_worker: its chief is worker 0 and trains"),
+    ("hardware.cpu_instance_types", changed(cluster=EVALUATED, hardware={"cpu_instance_types": ["m7i.xlarge"], "cpu_roles": []}), "is for nobody, since cpu_roles is empty"),
     ("hardware.cpu_roles[0]", changed(cluster=SERVERS, hardware={"cpu_roles": ["worker"]}), "allowed are chief, ps, evaluator"),
     ("hardware.cpu_roles[1]", changed(cluster=SERVERS, hardware={"cpu_roles": ["ps", "ps"]}), "twice"),
     ("hardware.cpu_roles", changed(cluster=SERVERS, hardware={"cpu_roles": "ps"}), 'found "ps"; a list of chief, ps, evaluator'),

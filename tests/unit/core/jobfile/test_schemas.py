@@ -16,7 +16,7 @@ from tests.e2e import test_bad_input
 from tests.unit.core.facts import BUCKET
 from tests.unit.core.images.test_recipe import WHOLE, WRONG
 from tests.unit.core.jobfile.reference import INPUTS_PAGE, PAGE, ROOT, inputs, page, schemas, table
-from tests.unit.core.jobfile.test_jobfile import BAD, SERVERS, SHIPPED, SMALLEST
+from tests.unit.core.jobfile.test_jobfile import BAD, EVALUATED, SERVERS, SHIPPED, SMALLEST
 from trainyard.core.jobfile import check, document
 from trainyard.core.model.job import Job
 from trainyard.core.values.fields import Record, keys
@@ -81,6 +81,7 @@ UNSEEN = {
     'did you mean "data.train"?': "no schema looks for the names of one mapping in another's values",
     '"${data.train}" is nothing': "no schema looks for the names of one mapping in another's values",
     "${data.trian}": "no schema looks for the names of one mapping in another's values",
+    "${rank} stands for nothing": "a schema that tells it from a plain $${rank} would have to count dollar signs",
     "${ps_hosts} needs": "a schema that tells it from a plain $${ps_hosts} would have to count dollar signs",
     "would be a file of program.source": "no schema knows which words of a command are files",
     "programs/nowhere.tar.gz": "only the bucket shows it",
@@ -122,6 +123,7 @@ BASES = [
     SMALLEST,
     SMALLEST | {"cluster": SERVERS, "program": SOURCE, "hardware": {"market": "on_demand"}},
     SMALLEST | {"cluster": {"workers": 3}, "data": {"train": "s3://BUCKET/data/t/"}},
+    SMALLEST | {"cluster": EVALUATED, "hardware": {"cpu_roles": ["evaluator"]}},
 ]
 ANYTHING = [
     None, True, False, 0, 1, -1, 0.5, 1e-9, 1e300, "", "x", "yes", "a\nb", "1", [], ["x"], [1], {}, {"x": 1},

@@ -139,6 +139,9 @@ def test_readiness(
     assert said in found.reason
 
 
+ELASTIC_EVALUATED = {"workers": {"min": 1, "max": 3}, "evaluator": True}
+
+
 @pytest.mark.parametrize("hosts", [2, 3, 4])
 def test_of_min_and_max_workers_each_host_there_is_one(hosts: int) -> None:
     made = job(cluster={"workers": {"min": 2, "max": 4}})
@@ -146,3 +149,22 @@ def test_of_min_and_max_workers_each_host_there_is_one(hosts: int) -> None:
     roles = [assignment.role for assignment in gang.assignments(made, members)]
     assert [str(role) for role in roles] == ["chief", *["worker"] * (hosts - 1)]
     assert gang.sized(made, members).cluster.workers == hosts
+
+
+@pytest.mark.parametrize("second", [Gang.MAIN, Gang.CPU])
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_of_min_and_max_workers_the_evaluator_is_none(workers: int, second: Gang) -> None:
+    roles = ["evaluator"] if second is Gang.CPU else []
+    made = job(cluster=ELASTIC_EVALUATED, hardware={"cpu_roles": roles})
+    members = [*(Member(instance=f"i-{n}") for n in range(workers)), Member(instance="i-9", gang=second)]
+    found = gang.assignments(made, members)
+    assert [str(each.role) for each in found] == ["chief", *["worker"] * (workers - 1), "evaluator"]
+    assert found[-1].instance == "i-9"
+    assert gang.sized(made, members).cluster.workers == workers
+
+
+def test_a_lost_evaluator_is_replaced_and_no_worker_asked_for() -> None:
+    made = job(cluster=ELASTIC_EVALUATED, hardware={"cpu_roles": ["evaluator"]})
+    assert gang.missing(made, Gang.MAIN, ["i-1", "i-2"]) == (0, 0)
+    assert gang.missing(made, Gang.CPU, []) == (1, 1)
+    assert gang.called(made, Gang.CPU) == "the evaluator"

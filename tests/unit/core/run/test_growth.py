@@ -79,12 +79,12 @@ WHAT = [
     (
         "when all are ready they join",
         trains(READY, READY),
-        Join(("i-x0", "i-x1"), "2 more hosts of the same pool are ready: it goes on with 4 in place of 2"),
+        Join(("i-x0", "i-x1"), "2 more hosts of the same pool are ready: it goes on with 4 workers in place of 2"),
     ),
     (
         "one is enough",
         trains(READY),
-        Join(("i-x0",), "1 more host of the same pool is ready: it goes on with 3 in place of 2"),
+        Join(("i-x0",), "1 more host of the same pool is ready: it goes on with 3 workers in place of 2"),
     ),
     ("the gang is asked once", trains(READY, attempt={"growing": AT}), Wait("the gang is about to leave")),
     ("a host that is lost does not join", trains(host(lost="it died")), GiveUp(("i-x0",), "i-x0: it died")),
@@ -122,6 +122,34 @@ def test_an_ask_whose_answer_was_lost_is_made_again_when_the_next_one_is_due() -
 def test_a_pool_that_holds_fewer_is_asked_for_no_more() -> None:
     plan = Plan((replace(POOL, workers=3),), (), "ami-1", 4, None, NOON, "", least_gang=2)
     assert growth.decide(trains(plan=plan), NOON) == Ask(1)
+
+
+def evaluated(*, evaluator: dict[str, Any], rows: tuple[dict[str, Any], ...] = ()) -> Records:
+    """Two workers of two to four, and an evaluator on a host without a GPU, i-9."""
+    cluster = {"strategy": "multi_worker", "workers": {"min": 2, "max": 4}, "evaluator": True}
+    hardware = {"cpu_instance_types": ["m7i.xlarge"], "cpu_roles": ["evaluator"]}
+    made = Plan(
+        (offer("g6.xlarge", "a", beside=("m7i.xlarge",)),), (), "ami-1", 5, None, NOON, "", cpu_gang=1
+    )
+    known = {**host(ready=1), "type": "m7i.xlarge", "gang": 2, **evaluator}
+    return trains(
+        run={"job": {**ELASTIC, "cluster": cluster, "hardware": hardware}},
+        attempt={"hosts": ["i-0", "i-1", "i-9"]},
+        plan=made,
+        rows=({"sk": "host#i-9", **known}, *rows),
+    )
+
+
+def test_an_evaluator_is_none_of_the_workers_that_it_lacks() -> None:
+    records = evaluated(evaluator={})
+    assert growth.decide(records, NOON) == Ask(2)
+    assert growth.workers_of(records, 1) == 2
+
+
+def test_workers_that_are_enough_do_not_go_on_without_an_evaluator_that_is_not_ready() -> None:
+    more = ({"sk": "host#i-2", **host(ready=1)},)
+    found = evaluated(evaluator={"ready": 0}, rows=more)
+    assert [each.instance for each in found.taken(2)] == ["i-0", "i-1", "i-9", "i-2"]
 
 
 def test_one_number_of_workers_never_grows() -> None:

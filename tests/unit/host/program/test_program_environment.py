@@ -130,6 +130,22 @@ def test_a_chief_that_is_worker_0_makes_a_cluster_without_a_chief(
     assert json.loads(given(of, assignment)["TF_CONFIG"]) == {"cluster": workers, "task": task}
 
 
+@pytest.mark.parametrize(
+    ("assignment", "task"),
+    [
+        (CHIEF, {"type": "worker", "index": 0}),
+        (Assignment("i-2", Role.WORKER, 1, "10.0.1.6"), {"type": "worker", "index": 1}),
+        (EVALUATOR, {"type": "evaluator", "index": 0}),
+    ],
+)
+def test_an_evaluator_beside_workers_in_step_is_told_of_the_cluster_and_no_part_of_it(
+    assignment: Assignment, task: dict[str, Any]
+) -> None:
+    of = cluster("multi_worker", CHIEF, Assignment("i-2", Role.WORKER, 1, "10.0.1.6"), EVALUATOR)
+    workers = {"worker": ["10.0.1.5:2222", "10.0.1.6:2222"]}
+    assert json.loads(given(of, assignment)["TF_CONFIG"]) == {"cluster": workers, "task": task}
+
+
 @pytest.mark.parametrize("strategy", ["single", "mirrored"])
 def test_one_host_needs_no_tf_config_and_none_is_left_from_elsewhere(strategy: str) -> None:
     assert "TF_CONFIG" not in given(cluster(strategy, CHIEF), CHIEF)
@@ -242,10 +258,19 @@ def test_every_host_of_a_cluster_has_its_rank_and_knows_where_all_meet(instance:
     assert given(of, assignment).items() >= (RANKS | own).items()
 
 
-def test_parameter_servers_and_an_evaluator_have_the_ranks_behind_the_workers() -> None:
-    of = cluster("parameter_server", EVALUATOR, SERVER, *WORKERS, CHIEF)
-    ranks = {each.role: given(of, each)["RANK"] for each in (CHIEF, WORKERS[1], SERVER, EVALUATOR)}
-    assert ranks == {"chief": "0", "worker": "2", "ps": "3", "evaluator": "4"}
+def test_parameter_servers_have_the_ranks_behind_the_workers() -> None:
+    of = cluster("parameter_server", SERVER, *WORKERS, CHIEF)
+    ranks = {each.role: given(of, each)["RANK"] for each in (CHIEF, WORKERS[1], SERVER)}
+    assert ranks == {"chief": "0", "worker": "2", "ps": "3"}
+
+
+@pytest.mark.parametrize("strategy", ["multi_worker", "parameter_server"])
+def test_an_evaluator_is_no_rank_and_counts_in_no_world(strategy: str) -> None:
+    of = cluster(strategy, EVALUATOR, *WORKERS, CHIEF)
+    assert {given(of, each)["WORLD_SIZE"] for each in (CHIEF, *WORKERS)} == {"3"}
+    assert placeholders(of, CHIEF, Places())["hosts"] == "10.0.1.5,10.0.1.6,10.0.1.7"
+    assert not (RANKS.keys() | {"RANK", "NODE_RANK", "JAX_PROCESS_ID"}) & given(of, EVALUATOR).keys()
+    assert "rank" not in placeholders(of, EVALUATOR, Places())
 
 
 @pytest.mark.parametrize("strategy", ["single", "mirrored"])
