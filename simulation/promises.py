@@ -35,7 +35,7 @@ PASSES = 4
 """Of patrol, after a run's end: no host of it lives longer."""
 WARNED = "whether it works has been unknown"
 """What patrol tells of a host of which CloudWatch knows nothing."""
-MOST_TRANSITIONS = {"train": (15, 14), "servers": (15, 14), "elastic": (15, 14), "pool": (15, 14)}
+MOST_TRANSITIONS = dict.fromkeys(("train", "servers", "evaluator", "elastic", "pool"), (15, 14))
 """Of an execution: without any trouble, and for each attempt more."""
 JOINS = timedelta(minutes=26)
 """A host has twenty minutes to get ready, and patrol looks each minute; a lost event or a killed function costs some

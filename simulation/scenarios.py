@@ -70,6 +70,12 @@ def _parameter_servers(yard: Yard) -> None:
     yard.upload("jobs/servers.json", job("servers", cluster, hardware=hardware))
 
 
+def _evaluator(yard: Yard) -> None:
+    cluster = {"strategy": "multi_worker", "workers": 2, "evaluator": True}
+    hardware = HARDWARE | {"cpu_roles": ["evaluator"]}
+    yard.upload("jobs/evaluated.json", job("evaluated", cluster, hardware=hardware))
+
+
 def _elastic(yard: Yard) -> None:
     """There is room for three for some minutes, and then for all."""
     cluster = {"strategy": "multi_worker", "workers": {"min": 2, "max": 4}}
@@ -140,6 +146,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     for each in (
         Scenario("train", "two workers", _train, gang=2),
         Scenario("servers", "chief, two workers, a parameter server, by speed", _parameter_servers, gang=4),
+        Scenario("evaluator", "two workers, an evaluator on a host without a GPU", _evaluator, gang=3),
         Scenario(
             "elastic",
             "two to four workers, three of them at first",

@@ -73,6 +73,11 @@ class Program:
         return f"{self.assignment.role.value}-{self.assignment.index}"
 
     @property
+    def trains(self) -> bool:
+        """Whether others wait for it."""
+        return self.assignment.role is not Role.EVALUATOR
+
+    @property
     def lives(self) -> bool:
         return self.exit_code is None and not self.is_lost
 
@@ -170,18 +175,17 @@ class Gang:
             self._misses_a_peer(program)
             return
         seconds = self.work.form_seconds
-        if not self.is_alone and program.assignment.role is not Role.EVALUATOR:
+        if not self.is_alone and program.trains:
             said = f"the cluster did not form in {seconds:g} seconds"
             self.world.after(seconds, lambda: self._give_up_forming(program, said), what="forming")
         self._form()
 
     def asked(self, program: Program) -> None:
-        role = program.assignment.role
         if self.work.deaf or self.phase is Phase.HUNG:
             return
         if not self.work.handler:
             program.end_after(LEAVE_SECONDS, TERMINATED)
-        elif role is Role.EVALUATOR:
+        elif not program.trains:
             program.end_after(LEAVE_SECONDS, RESTART, "told to leave")
         elif self.phase is Phase.FORMING:
             program.end_after(LEAVE_SECONDS, TERMINATED)
@@ -347,7 +351,7 @@ class Gang:
         if self.others_hang:
             return
         for program in self._others(chief):
-            if program.assignment.role is Role.EVALUATOR:
+            if not program.trains:
                 program.end_after(EVALUATION_SECONDS, FINISHED, "evaluated to the last step")
             elif self.in_step:
                 program.end_after(CHIEF_STAYS_SECONDS, FINISHED)
@@ -357,14 +361,14 @@ class Gang:
     def _leave(self, step: int) -> None:
         said = f"leaving at step {step} of {self.work.steps}, which is saved, to be started again"
         self._stand_still(Phase.STALLED)
-        going = [p for p in self._programs.values() if self.in_step or p is self.chief]
+        going = [p for p in self._programs.values() if p is self.chief or (self.in_step and p.trains)]
         for program in going:
             program.end_after(LEAVE_SECONDS, RESTART, said)
 
     # ---- one is missing
 
     def _do_without(self, gone: Program) -> None:
-        if self.phase in (Phase.FORMING, Phase.HUNG, Phase.OVER) or gone.assignment.role is Role.EVALUATOR:
+        if self.phase in (Phase.FORMING, Phase.HUNG, Phase.OVER) or not gone.trains:
             return  # who waits for others, or stands still, sees nothing
         if self.is_alone:
             self._stand_still(Phase.STALLED)
@@ -384,7 +388,7 @@ class Gang:
     def _servers_miss_the_chief(self, chief: Program) -> None:
         self._stand_still(Phase.OVER)
         for program in self._others(chief):
-            if program.assignment.role is not Role.EVALUATOR:
+            if program.trains:
                 said = "a peer is gone (nobody answers as the chief); leaving to be started again"
                 program.end_after(program.seat.draw(SERVER_SEES), RESTART, said)
 
@@ -406,7 +410,7 @@ class Gang:
         self.world.after(chief.seat.draw(CHIEF_SEES), leave, what=f"{chief.name} misses {gone.name}")
 
     def _misses_a_peer(self, program: Program) -> None:
-        if program.assignment.role is Role.EVALUATOR:
+        if not program.trains:
             return
         program.end_after(
             program.seat.draw(self._peer_gone), RESTART, "a peer is gone; leaving to be started again"

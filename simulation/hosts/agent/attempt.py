@@ -17,14 +17,14 @@ from simulation.hosts.flow import Flow, Nap, Steps
 from simulation.hosts.gang import Phase, Program
 from simulation.hosts.machine import Machine
 from simulation.world.world import BEGINNING
-from training.host.agent.attempt import WORKERS_LOOK_SECONDS, Outcome
+from training.host.agent.attempt import EVALUATION_SECONDS, WORKERS_LOOK_SECONDS, Outcome
 from training.host.agent.deadlines.notice import (
     Leaving,
     leave_for_trouble,
     leave_since_it_hangs,
     order_to_leave,
 )
-from training.host.agent.life import SAY_SECONDS, Peers, StillTraining
+from training.host.agent.life import SAY_SECONDS, Peers, StillTraining, has_ended
 from training.host.agent.parting import Parting
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
@@ -232,10 +232,10 @@ class Attempt:
         if self.assignment.is_chief:
             self._reporter = self._carry(self._report(program), "reports")
             self._uploader = self._carry(self._upload_when_saved(), "checkpoints")
+        elif self.assignment.role is Role.EVALUATOR:
+            self._carry(self._follow_checkpoints(), "evaluator's checkpoints")
         elif self._machine.site.is_exact or program.gang.work.silent:  # else nobody asks
             self._carry(self._say_that_it_works(program), "says that it works")
-        if self.assignment.role is Role.EVALUATOR:
-            self._carry(self._follow_checkpoints(), "evaluator's checkpoints")
         if self._machine.site.is_exact:
             self._carry(self._send_log_often(), "log")
 
@@ -418,6 +418,7 @@ class Attempt:
                 yield self._machine.draw(self._machine.delays.results)
                 results = self._bring_results(program)
                 yield from self._machine.stage("results", "after")
+                yield from self._wait_for_evaluator()
             self._send_log()
             if self.assignment.is_chief:
                 self._bucket.write(f"runs/{self.cluster.run}/tensorboard/events.out.tfevents", b"events")
@@ -439,8 +440,16 @@ class Attempt:
                 return
             yield WORKERS_LOOK_SECONDS
 
+    def _wait_for_evaluator(self) -> Steps:
+        end = self._seconds() + EVALUATION_SECONDS
+        evaluators = self.cluster.evaluators if self._upload.step >= 0 else ()
+        while any(not has_ended(state) for state in self._peers.states_of(evaluators).values()):
+            if self._reason_to_leave() or self._seconds() >= end:
+                return
+            yield WORKERS_LOOK_SECONDS
+
     def _chief_has_finished(self) -> bool:
-        if not (self.cluster.serves(self.assignment) and self.cluster.chief_trains):
+        if not self.cluster.is_done_without(self.assignment):
             return False
         state = self._peers.state_of(self.cluster.chief)
         return state is not None and state.finished

@@ -104,7 +104,8 @@ def test_a_checkpoint_that_is_not_named_is_not_restored(yard: Yard) -> None:
     assert "latest.json" in yard.hear("failed")["reason"]
 
 
-def test_an_evaluator_sees_every_new_checkpoint(yard: Yard) -> None:
+@pytest.mark.parametrize("strategy", ["multi_worker", "parameter_server"])
+def test_an_evaluator_sees_every_new_checkpoint(strategy: str, yard: Yard) -> None:
     yard.prepare(FOLLOWS)
     first = put_checkpoints(yard, 40)[0]
     yard.start_agent()
@@ -113,7 +114,7 @@ def test_an_evaluator_sees_every_new_checkpoint(yard: Yard) -> None:
         {"instance": "i-1", "role": "chief", "index": 0, "address": "10.0.1.6"},
         {"instance": INSTANCE, "role": "evaluator", "index": 0, "address": "10.0.1.5"},
     ]
-    yard.order("start", 1, checkpoint=named(first), strategy="parameter_server", hosts=hosts)
+    yard.order("start", 1, checkpoint=named(first), strategy=strategy, hosts=hosts)
     eventually(lambda: "saw 00000040 weights of 040" in yard.log(name="evaluator-0"))
     put_checkpoints(yard, 80, 40)
     eventually(lambda: "saw 00000080 weights of 080" in yard.log(name="evaluator-0"))

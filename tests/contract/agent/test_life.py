@@ -11,7 +11,7 @@ import pytest
 
 from tests.contract.agent.host import INSTANCE, Yard
 from tests.contract.conftest import eventually
-from training.host.agent import life
+from training.host.agent import attempt, life
 from training.host.program import silence
 
 POLLS = """
@@ -157,3 +157,80 @@ def test_a_worker_that_fails_when_the_chief_has_finished_is_no_news(yard: Yard) 
     yard.hear("ready", attempt=2)
     assert not {"failed", "stopped"} & {event["detail-type"] for event in yard.heard}
     assert "the chief has finished, so that this program did not is no news" in yard.log(name="worker-0")
+
+
+SAVES = """
+import os, pathlib
+pathlib.Path(os.environ["TRAINYARD_CHECKPOINTS"], "weights").write_text("some")
+"""
+IN_STEP = {"strategy": "multi_worker", "workers": 1, "evaluator": True, "chief": "coordinator"}
+EVALUATED = [GANG[0], {"instance": "i-evaluator", "role": "evaluator", "index": 0, "address": "10.0.1.6"}]
+
+
+@pytest.mark.parametrize("strategy", ["multi_worker", "parameter_server"])
+def test_the_chief_waits_until_the_evaluator_has_looked_at_the_last_checkpoint(
+    strategy: str, yard: Yard
+) -> None:
+    began = time.monotonic()
+
+    def say() -> None:
+        ended = 0 if time.monotonic() - began > 12 else None
+        key = f"runs/{yard.run}/attempts/1/working/AROAHOST:i-evaluator.json"
+        yard.put(key, json.dumps({"at": "now", "ended": ended}))
+
+    with again_and_again(say):
+        job = {"cluster": IN_STEP | {"strategy": strategy}}
+        started(yard, SAVES, job=job, strategy=strategy, hosts=EVALUATED)
+        yard.hear("finished")
+    assert time.monotonic() - began > 12
+    assert yard.latest["kind"] == "folder"
+
+
+def test_an_evaluator_that_does_not_end_is_not_waited_for_for_ever(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempt, "EVALUATION_SECONDS", 4.0)
+    started(yard, SAVES, job={"cluster": IN_STEP}, strategy="multi_worker", hosts=EVALUATED)
+    yard.hear("finished")
+    assert "the evaluator has not ended 4 seconds after the last checkpoint" in yard.log()
+
+
+def test_nobody_waits_for_an_evaluator_that_has_nothing_to_look_at(yard: Yard) -> None:
+    started(yard, "print('done')", job={"cluster": IN_STEP}, strategy="multi_worker", hosts=EVALUATED)
+    yard.hear("finished")
+    assert "the evaluator has not ended" not in yard.log()
+
+
+@pytest.mark.parametrize("strategy", ["multi_worker", "parameter_server"])
+def test_an_evaluator_that_fails_when_the_chief_has_finished_is_no_news(strategy: str, yard: Yard) -> None:
+    hosts = [{**GANG[0], "instance": "i-chief"}, {**EVALUATED[1], "instance": INSTANCE}]
+    key = f"runs/{yard.run}/attempts/1/working/AROAHOST:i-chief.json"
+    yard.put(key, json.dumps({"at": "now", "ended": 0}))
+    job = {"cluster": IN_STEP | {"strategy": strategy}}
+    started(yard, "raise ValueError('no checkpoint')", job=job, strategy=strategy, hosts=hosts)
+    yard.hear("ready", attempt=2)
+    assert not {"failed", "stopped"} & {event["detail-type"] for event in yard.heard}
+
+
+def test_an_evaluator_that_fails_while_others_train_fails_the_run(yard: Yard) -> None:
+    hosts = [{**GANG[0], "instance": "i-chief"}, {**EVALUATED[1], "instance": INSTANCE}]
+    program = "raise ValueError('no such model')"
+    started(yard, program, job={"cluster": IN_STEP}, strategy="multi_worker", hosts=hosts)
+    assert "ValueError: no such model" in yard.hear("failed")["reason"]
+
+
+def test_that_an_evaluator_works_is_no_sign_that_anybody_trains(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(life, "SAY_SECONDS", 1.0)
+    hosts = [{**GANG[0], "instance": "i-chief"}, {**EVALUATED[1], "instance": INSTANCE}]
+    key = f"runs/{yard.run}/attempts/1/working/AROAHOST:{INSTANCE}.json"
+    started(yard, COMPUTES, job={"cluster": IN_STEP}, strategy="multi_worker", hosts=hosts)
+    said: set[int | None] = set()
+
+    def has_ended() -> bool:
+        said.update(json.loads(yard.read(found))["ended"] for found in yard.keys(key))
+        return 0 in said
+
+    eventually(has_ended, 30)
+    assert said == {0}

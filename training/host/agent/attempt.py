@@ -17,7 +17,7 @@ from training.host.agent.deadlines.notice import (
     leave_since_it_hangs,
     order_to_leave,
 )
-from training.host.agent.life import Life, Peers, StillTraining, has_gpus
+from training.host.agent.life import Life, Peers, StillTraining, has_ended, has_gpus
 from training.host.agent.parting import Parting
 from training.host.agent.uploads import Uploads, uploads_of
 from training.host.agent.watchdog import Watchdog
@@ -49,6 +49,8 @@ from training.host.reporting.signals import Signal
 
 TICK_SECONDS = 0.2
 WORKERS_LOOK_SECONDS = 2.0
+EVALUATION_SECONDS = 60.0
+"""How long a chief that has finished waits for an evaluator that does not end by itself."""
 RESULTS = ("model", "metrics", "checkpoint")
 
 
@@ -254,9 +256,10 @@ class Attempt:
 
     def _hang(self, program: Program) -> Leaving | None:
         """The chief's host alone judges: where another's program hangs, the chief's waits for it in vain. The others
-        say whether theirs works."""
+        say whether theirs works, but for an evaluator: that it works is no sign that anybody trains."""
         hangs = self._silence.hangs(time.monotonic(), lambda: self._signs_of_life(program))
-        if not self._assignment.is_chief and self._silence.works:
+        speaks = not self._assignment.is_chief and self._assignment.role is not Role.EVALUATOR
+        if speaks and self._silence.works:
             self._peers.say_works(time.monotonic(), datetime.now(UTC))
         if not (hangs and self._assignment.is_chief):
             return None
@@ -310,6 +313,7 @@ class Attempt:
             if isinstance(ended, Finished) and self._assignment.is_chief:
                 left = self._left_behind()
                 results = self._bring_results()
+                self._wait_for_evaluator()
         except HostTrouble as problem:
             trouble = trouble or problem
         trouble = trouble or uploads.finish("log", "tensorboard", "notebook", "metrics")
@@ -350,9 +354,24 @@ class Attempt:
                 said = trains
             time.sleep(WORKERS_LOOK_SECONDS)
 
+    def _wait_for_evaluator(self) -> None:
+        """It has the last checkpoint only now; the end of the attempt would end it at once."""
+        end = time.monotonic() + EVALUATION_SECONDS
+        evaluators = self._cluster.evaluators if self._checkpoints.last.step >= 0 else ()
+        while any(not has_ended(state) for state in self._peers.states_of(evaluators).values()):
+            if self._order_to_leave():
+                return
+            if time.monotonic() >= end:
+                self._log.note(
+                    f"the evaluator has not ended {EVALUATION_SECONDS:g} seconds after the last checkpoint"
+                )
+                self._listen()
+                return
+            time.sleep(WORKERS_LOOK_SECONDS)
+
     def _chief_has_finished(self) -> bool:
         """On a host whose program the chief can do without."""
-        if not (self._cluster.serves(self._assignment) and self._cluster.chief_trains):
+        if not self._cluster.is_done_without(self._assignment):
             return False
         state = self._peers.state_of(self._cluster.chief)
         return state is not None and state.finished

@@ -93,6 +93,10 @@ class PeerState:
         return self.ended == 0
 
 
+def has_ended(state: PeerState | None) -> bool:
+    return state is not None and state.ended is not None
+
+
 @dataclass(slots=True)
 class StillTraining:
     """Which other workers train on when the chief, one of them, has finished. Nobody's clock is compared: one that says
@@ -106,7 +110,7 @@ class StillTraining:
         return tuple(worker for worker, state in states.items() if self._trains(worker, state, seconds))
 
     def _trains(self, worker: str, state: PeerState | None, seconds: float) -> bool:
-        if state and state.ended is not None:
+        if has_ended(state):
             return False
         at, since = self._said.get(worker, ("", self.began))
         if state and state.at != at:
