@@ -1,6 +1,7 @@
 """Every job file under examples/, as its page in docs/recipes says: run to its end, with its documented result."""
 
 import json
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ class Recipe:
     roles: list[str]
     says: tuple[str, ...]
     accuracy: float = 0.0
+    evaluates: str = ""
+    """A line of the evaluator's log, on a host without a GPU."""
 
 
 TOLD = ("Test-Accuracy: 0.9", "Total Time: ", "Final Cost: ")
@@ -38,6 +41,12 @@ RECIPES = [
     Recipe("downpour", SERVED, ("staleness",), 0.93),
     Recipe("parameter-server-v1", ["chief 0", "ps 0", "worker 1"], TOLD, 0.93),
     Recipe("keras-text", ["chief 0", "worker 1"], (), 0.75),
+    Recipe(
+        "evaluator",
+        ["chief 0", "evaluator 0", "worker 1"],
+        ("Epoch 10/10",),
+        evaluates="8/8 - .* accuracy: 0.9",
+    ),
 ]
 SIGNATURES = {"serving_default", "predict", "classify"}
 
@@ -61,6 +70,22 @@ def test_a_recipe_reaches_its_documented_result(runs: Runs, recipe: Recipe, tmp_
         assert words in log
     if recipe.accuracy:
         leaves_a_classifier(run, recipe.accuracy, tmp_path)
+    if recipe.evaluates:
+        measured_the_last_checkpoint(run, recipe.evaluates)
+
+
+def measured_the_last_checkpoint(run: Run, line: str) -> None:
+    """Beside the training, until the run's end and not for long after: its events and its log are in the bucket."""
+    said = run.log("evaluator-0")
+    assert re.search(line, said.splitlines()[-2]), said
+    assert "the program ended with exit code 0" in said.splitlines()[-1]
+    assert "the evaluator has not ended" not in run.log()
+    assert any(key.startswith("tensorboard/validation/events.out.tfevents.") for key in run.keys)
+    hosts = run.json("attempts/1/cluster.json")["hosts"]
+    (evaluator,) = (host["instance"] for host in hosts if host["role"] == "evaluator")
+    types = {host["instance"]: host["type"] for host in run.summary["hosts"]}
+    assert types.pop(evaluator).startswith("m")
+    assert {name.partition(".")[0] for name in types.values()} <= {"g4dn", "g5", "g6"}
 
 
 def leaves_a_classifier(run: Run, accuracy: float, folder: Path) -> None:

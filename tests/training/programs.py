@@ -37,13 +37,16 @@ def started(
     told: Mapping[str, str] | None = None,
     args: Mapping[str, str] | None = None,
 ) -> Iterator[dict[str, Worker]]:
-    """One process of `program` for each member (role: how many), by `role-index`; without members one, `chief-0`.
+    """One process of `program` for each member (role: how many), by `role-index`; without members one, `chief-0`. An
+    evaluator is told of the others and no part of their cluster.
 
     In the values of `told` (environment) and `args` {role}, {index}, {ps} and {worker} (addresses) are filled in.
     """
     addresses = iter(free_ports(sum(members.values())))
     cluster = {
-        role: [f"127.0.0.1:{next(addresses)}" for _ in range(count)] for role, count in members.items()
+        role: [f"127.0.0.1:{next(addresses)}" for _ in range(count)]
+        for role, count in members.items()
+        if role != "evaluator"
     }
     folder.mkdir(parents=True, exist_ok=True)
     roles = [(role, index) for role, count in members.items() for index in range(count)] or [("chief", 0)]

@@ -63,6 +63,23 @@ def test_an_example_trains_and_its_model_answers_elsewhere(
     assert json.loads(answered.stdout)["accuracy"] >= accuracy
 
 
+def test_tensorflows_sidecar_evaluator_judges_what_two_workers_save(tmp_path: Path, data: Path) -> None:
+    folders = {"checkpoints": "checkpoints", "events": "tensorboard", "model": "model"}
+    args = {name: str(tmp_path / folder) for name, folder in folders.items()} | {"epochs": "3"}
+    with started(
+        EXAMPLES / "sidecar.py",
+        tmp_path,
+        data,
+        strategy="multi_worker",
+        members={"worker": 2, "evaluator": 1},
+        args=args,
+    ) as processes:
+        assert [one.wait() for one in processes.values()] == [0, 0, 0], log(tmp_path)
+    assert "accuracy: 0.9" in (tmp_path / "evaluator-0.log").read_text().splitlines()[-1]
+    assert "Epoch 3/3" in (tmp_path / "worker-0.log").read_text()
+    assert list(tmp_path.glob("tensorboard/validation/events.out.tfevents.*"))
+
+
 def test_an_untouched_script_runs_and_goes_on_from_its_own_checkpoint(tmp_path: Path, data: Path) -> None:
     args = {"data": str(data), "checkpoints": str(tmp_path / "checkpoints"), "model": str(tmp_path / "model")}
     for epochs in ("2", "3"):

@@ -151,12 +151,13 @@ def test_replicate_refuses_what_it_cannot_promise(args: list[str], reason: str, 
 
 # --- mnist
 @pytest.mark.parametrize(
-    ("strategy", "members"), [("single", {}), ("mirrored", {}), ("multi_worker", {"worker": 2})]
+    ("strategy", "members"),
+    [("single", {}), ("mirrored", {}), ("multi_worker", {"worker": 2, "evaluator": 1})],
 )
 def test_mnist_is_learnt_in_step(
     strategy: str, members: dict[str, int], digits: Path, records: Path, tmp_path: Path
 ) -> None:
-    """IDX files, and TFRecords under `mirrored`."""
+    """IDX files, and TFRecords under `mirrored`; an evaluator looks at what several workers save."""
     told = {"TRAINYARD_DATA_MNIST": str(digits)}
     if strategy == "mirrored":
         told = {f"TRAINYARD_DATA_{part}": str(records / part.lower()) for part in ("TRAIN", "TEST")}
@@ -174,6 +175,12 @@ def test_mnist_is_learnt_in_step(
     assert set(codes) == {0}, chief.log.read_text()
     accuracy = check_words(chief.log.read_text(), per_epoch=TRAIN_DIGITS // 100)
     check_results(tmp_path, digits, accuracy=accuracy)
+    if "evaluator" in members:
+        last = processes["evaluator-0"].log.read_text()
+        assert f"evaluation at step {EPOCHS * (TRAIN_DIGITS // 100)}: " in last
+        assert f"accuracy {accuracy:.4f}" in last
+        evaluated = scalars_in(tmp_path / "tensorboard" / "evaluation")
+        assert {"evaluation/loss", "evaluation/accuracy"} <= evaluated
 
 
 def test_mnist_is_learnt_by_workers_at_their_own_pace_while_an_evaluator_looks(

@@ -44,6 +44,7 @@ NOT_RUN = {
     "docs/permissions.md": 1,
     "docs/programs.md": 2,
     "docs/recipes/downpour.md": 1,
+    "docs/recipes/evaluator.md": 1,
     "docs/recipes/jax.md": 2,
     "docs/recipes/keras-text.md": 3,
     "docs/recipes/matmul.md": 1,
@@ -239,6 +240,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "src" / "requirements.txt").write_text("")
     for framework in ("pytorch", "jax"):
         shutil.copytree(ROOT / "examples" / "frameworks" / framework, folder / framework)
+    shutil.copytree(ROOT / "examples" / "programs", folder / "programs")
     return folder
 
 
