@@ -268,12 +268,15 @@ class Oracle:
         """Each attempt began with as many hosts as it may have, which all know it."""
         most = self.scenario.gang
         for attempt, cluster in self.yard.clusters(run).items():
-            count, workers = len(cluster["hosts"]), cluster["job"]["cluster"]["workers"]
-            if self.scenario.least and workers != count:
+            roles, told = [host["role"] for host in cluster["hosts"]], cluster["job"]["cluster"]
+            count, workers = len(roles), roles.count("chief") + roles.count("worker")
+            if self.scenario.least and workers != told["workers"]:
                 self.breaks(
                     Promise.WHOLE_GANG,
-                    f"attempt {attempt} of {run} has {count} hosts, which are told of {workers} workers",
+                    f"attempt {attempt} of {run} has {workers} workers, which are told of {told['workers']}",
                 )
+            if roles.count("evaluator") != told["evaluator"]:
+                self.breaks(Promise.WHOLE_GANG, f"attempt {attempt} of {run} has {', '.join(roles)}")
             if not (self.scenario.least or most) <= count <= most:
                 self.breaks(Promise.WHOLE_GANG, f"attempt {attempt} of {run} began with {count} hosts")
         if self.scenario.least:

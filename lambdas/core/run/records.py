@@ -636,11 +636,12 @@ def gang_has_stopped(records: Records, attempt: int) -> bool:
 def others_must_be_asked(records: Records, attempt: int, instance: str) -> bool:
     """Whether the end of this host's program ends the others' only if they are told: parameter servers and their
     workers serve until then, and their chief trains on without the host. With all-reduce they notice by themselves,
-    unless they hang too."""
+    unless they hang too; but an evaluator sees nobody go, and nobody sees it go."""
     job, host = records.run.job, records.hosts[instance]
     if host.stopped < attempt or host.why == StopReason.ASKED:
         return False
-    return host.why == StopReason.HANGS or (job is not None and job.cluster.strategy.is_asynchronous)
+    is_noticed = job is None or not (job.cluster.strategy.is_asynchronous or job.cluster.evaluator)
+    return host.why == StopReason.HANGS or not is_noticed
 
 
 def at_its_limit(records: Records, attempt: int) -> bool:

@@ -227,6 +227,15 @@ def test_whoever_serves_has_to_be_told_that_the_attempt_ends(said: dict[str, Any
     assert records.others_must_be_asked(all_reduced, 1, "i-b") is (said is HANGS)
 
 
+@pytest.mark.parametrize(("said", "told"), [row[1:] for row in ASKED], ids=[row[0] for row in ASKED])
+@pytest.mark.parametrize("who", ["i-b", "i-c"])
+def test_beside_an_evaluator_everybody_has_to_be_told(who: str, said: dict[str, Any], told: bool) -> None:
+    cluster = {"strategy": "multi_worker", "workers": 2, "evaluator": True}
+    hosts = {"i-a": host(), "i-b": host(), "i-c": host(gang=2), who: host(**said)}
+    evaluated = ledger(hosts=hosts, job={**JOB, "cluster": cluster})
+    assert records.others_must_be_asked(evaluated, 1, who) is told
+
+
 def test_the_chief_is_who_has_the_role() -> None:
     found = served({}, {}, {})
     assert [(role.value, host.instance) for role, host in found.assigned(1)] == [
