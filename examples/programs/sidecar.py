@@ -34,7 +34,7 @@ def compiled() -> tf_keras.Model:
         ]
     )
     model.compile(
-        optimizer="sgd",
+        optimizer=tf_keras.optimizers.SGD(0.1),
         loss=tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
     )
