@@ -44,6 +44,13 @@ def give(order: Order, *, bucket: str, document: str) -> tuple[str, ...] | None:
         return order.hosts
 
 
+def started(bucket: str, run: str) -> int:
+    """The attempt whose start is the run's last order; 0 where that was to leave, or there is none."""
+    there = s3.get_tagged(bucket, f"runs/{run}/order.json")
+    attempt, word = _place(there.content) if there else (0, 0)
+    return attempt if word == WORDS.index("start") else 0
+
+
 def taken(bucket: str, run: str, attempt: int) -> Collection[str]:
     """The hosts whose agent has the order to leave that attempt, as they have left word of in the bucket."""
     found = s3.keys(bucket, f"runs/{run}/attempts/{attempt}/leaving/")

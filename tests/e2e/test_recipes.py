@@ -75,7 +75,7 @@ def test_a_recipe_reaches_its_documented_result(runs: Runs, recipe: Recipe, tmp_
 
 
 def measured_the_last_checkpoint(run: Run, line: str) -> None:
-    """Its program ends by itself after that, and the run's end waits for it; its events and its log are in the bucket."""
+    """Its program ends by itself then, and the run's end waits for it; its events and its log are in the bucket."""
     said = run.log("evaluator-0")
     assert re.search(line, said), said
     assert "the program ended with exit code 0" in said.splitlines()[-1]

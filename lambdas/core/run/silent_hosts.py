@@ -69,6 +69,16 @@ def detect(records: Records, attempt: int, now: datetime) -> Wait | LetThemLeave
     return PresumeLost(doubted, all_of_them=now - row.asked >= GONE_AFTER)
 
 
+def left_behind(records: Records, attempt: int) -> tuple[str, ...]:
+    """The survivors whom an attempt waits for and who may be in an earlier one still."""
+    if records.waiting(attempt, ("await_hosts",)) is None:
+        return ()
+    members = records.members(attempt)
+    return tuple(
+        host.instance for host in members if host.attempt < attempt and _is_silent(host, attempt - 1)
+    )
+
+
 def reason_of(lost: tuple[str, ...], *, took_orders: bool = False) -> str:
     minutes = GONE_AFTER.total_seconds() / 60
     said = (

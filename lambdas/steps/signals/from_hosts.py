@@ -63,7 +63,18 @@ def _ready(context: SignalContext, signal: FromHost, now: datetime) -> str:
         return f"{instance} is ready to join: {newcomers.go_on(context, now)}"
     if attempt > records.run.attempt:
         _check_silent_hosts(context.about(records.run.attempt), records, now)
+    elif behind := silent_hosts.left_behind(records, attempt):
+        _call_back(context, behind, attempt)
     return f"{instance} is ready for attempt {attempt}"
+
+
+def _call_back(context: SignalContext, hosts: tuple[str, ...], attempt: int) -> None:
+    """An attempt may end in the moment in which it is started: nobody can be asked to leave it then, and an evaluator,
+    which waits for no peer, stays in it alone."""
+    started = orders.started(context.yard.bucket_name, context.run)
+    if 0 < started < attempt:
+        order = orders.Order("stop", context.run, started, hosts)
+        orders.give(order, bucket=context.yard.bucket_name, document=context.yard.stop_document)
 
 
 def _check_silent_hosts(context: SignalContext, records: Records, now: datetime) -> None:

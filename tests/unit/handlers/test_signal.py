@@ -17,6 +17,8 @@ from lambdas.aws.ec2.instances import Instance
 from lambdas.handlers import signal
 from lambdas.handlers.train import await_hosts
 from lambdas.settings import SignalSettings
+from lambdas.steps import orders
+from lambdas.steps.orders import Order
 from lambdas.steps.signals.context import SignalContext
 from tests.unit.handlers.conftest import Log
 from trainyard.core.model.instance_types import Market
@@ -287,3 +289,22 @@ def test_a_host_that_ec2_could_not_start_is_no_loss_that_another_attempt_mends(
     assert said["error"] == error
     reason = json.loads(said["cause"])["reason"]
     assert (f"EC2 could not start i-b: {why}" in reason) == (error == "Misconfigured")
+
+
+@pytest.mark.parametrize(
+    ("word", "told"), [("start", [Order("stop", "r", 1, ("i-b",))]), ("stop", [])], ids=["start", "stop"]
+)
+def test_who_stays_in_an_attempt_that_ended_as_it_was_started_is_called_back(
+    word: str, told: list[Order], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the first host that waits for it; not once it was told."""
+    given: list[Order] = []
+    monkeypatch.setattr(orders, "give", lambda order, **_: given.append(order))
+    last = s3.Tagged(json.dumps({"attempt": 1, "word": word}).encode(), "etag")
+    monkeypatch.setattr(s3, "get_tagged", lambda *_: last)
+    del run.account.table["run#r", "token#0002#train"]
+    run.put("token#0001#train", token="was", stored=AT, answered=AT)
+    run.put("token#0002#await_hosts", token="waits", stored=AT)
+    run.put("host#i-b", ready=1)
+    run.says("i-a", "ready", address="10.0.0.4")
+    assert given == told

@@ -113,3 +113,25 @@ def test_a_host_that_took_the_order_and_stays_is_said_to_have_taken_it() -> None
     assert "has not left within 15 minutes of being asked to" in silent_hosts.reason_of(
         ("i-a",), took_orders=True
     )
+
+
+AWAITS = {"sk": "token#0002#await_hosts", "token": "t", "stored": AT}
+BEHIND = [
+    # sentence, the survivor i-b, the rows beside, who may be in the first attempt still
+    ("it has said nothing since it was started", {}, (AWAITS,), ("i-b",)),
+    ("it has left", {"stopped": 1}, (AWAITS,), ()),
+    ("it is ready for this one", {"ready": 2}, (AWAITS,), ()),
+    ("it is gone", {"lost": "EC2 says so"}, (AWAITS,), ()),
+    ("it came with this attempt", {"attempt": 2}, (AWAITS,), ()),
+    ("nobody is waited for", {}, (), ()),
+]
+
+
+@pytest.mark.parametrize(
+    ("survivor", "rows", "behind"), [row[1:] for row in BEHIND], ids=[row[0] for row in BEHIND]
+)
+def test_who_may_be_in_an_attempt_that_is_over(
+    survivor: dict[str, Any], rows: tuple[dict[str, Any], ...], behind: tuple[str, ...]
+) -> None:
+    records = ledger(*rows, hosts={"i-a": host(2), "i-b": host(ready=1) | survivor}, attempt=2)
+    assert silent_hosts.left_behind(records, 2) == behind
