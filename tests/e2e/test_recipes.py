@@ -42,7 +42,7 @@ RECIPES = [
     Recipe("parameter-server-v1", ["chief 0", "ps 0", "worker 1"], TOLD, 0.93),
     Recipe("keras-text", ["chief 0", "worker 1"], (), 0.75),
     Recipe(
-        "evaluator",
+        "programs/evaluator",
         ["chief 0", "evaluator 0", "worker 1"],
         ("Epoch 10/10",),
         evaluates="8/8 - .* accuracy: 0.9",
@@ -52,7 +52,9 @@ SIGNATURES = {"serving_default", "predict", "classify"}
 
 
 def test_every_job_file_is_tried() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.yaml")} == {recipe.name for recipe in RECIPES}
+    files = (*EXAMPLES.glob("*.yaml"), *EXAMPLES.glob("programs/*.yaml"))
+    names = {path.relative_to(EXAMPLES).with_suffix("").as_posix() for path in files}
+    assert names == {recipe.name for recipe in RECIPES}
 
 
 @pytest.mark.timeout(900)
