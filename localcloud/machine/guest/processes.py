@@ -40,7 +40,8 @@ def spawn(
     try:
         os.setsid()
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
+        # nohup's too: a host has booted, whoever has started the local cloud
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
         null = os.open("/dev/null", os.O_RDONLY)
         for source, target in ((null, 0), (stdout, 1), (stderr, 2)):

@@ -30,3 +30,20 @@ def test_a_signal_right_after_the_start_ends_the_program_and_not_its_init() -> N
     argv = [sys.executable, "-c", SIGNAL_AT_ONCE]
     done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, timeout=60, check=True)
     assert done.stdout.split("\n") == ["-15"] * 20 + ["init heard nothing", ""]
+
+
+STARTED_WITH_NOHUP = """
+import os, signal
+from localcloud.machine.guest.processes import spawn
+
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+child = spawn(["/bin/sh", "-c", "kill -HUP $$; exit 7"], {}, stdout=1, stderr=2)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_program_hears_what_whoever_has_started_the_local_cloud_does_not() -> None:
+    """Else what runs in a terminal outlives it."""
+    argv = [sys.executable, "-c", STARTED_WITH_NOHUP]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, timeout=60, check=True)
+    assert done.stdout == "-1\n"
