@@ -286,5 +286,5 @@ class Run:
 
     @staticmethod
     def _reason(execution: Execution, summary: dict[str, Any]) -> str:
-        reason = summary.get("reason") or f"{execution.error} {execution.cause}".strip()
+        reason = summary.get("reason") or execution.said
         return str(reason or "the execution gives no cause")

@@ -84,7 +84,7 @@ def test_a_refused_run_has_no_logs_to_look_at() -> None:
 
 
 def test_a_run_that_was_cut_short_before_its_summary_has_what_step_functions_says() -> None:
-    assert why(FAILED, {}, {}).lines[1] == "ProgramFailed exit code 3"
+    assert why(FAILED, {}, {}).lines[1] == "ProgramFailed: exit code 3"
     assert why(replace(FAILED, status="ABORTED", error="", cause=""), {}, {}).lines == (
         "digits-1 was stopped:",
         "the execution is ABORTED and gives no cause",

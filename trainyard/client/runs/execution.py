@@ -48,6 +48,11 @@ class Execution:
         return self.arn.rsplit(":", 1)[-1]
 
     @property
+    def said(self) -> str:
+        """Error and cause, in so far as it has some."""
+        return ": ".join(each for each in (self.error, self.cause) if each)
+
+    @property
     def is_over(self) -> bool:
         """True in every status that never changes again."""
         return self.status in OVER

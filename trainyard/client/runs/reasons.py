@@ -69,7 +69,7 @@ def _ended(
     told = summary.get("outcome") or row.get("outcome")
     outcome = str(told or ("stopped" if execution.status == "ABORTED" else "failed"))
     error = str(summary.get("error") or execution.error)
-    said = summary.get("reason") or row.get("reason") or f"{execution.error} {execution.cause}".strip()
+    said = summary.get("reason") or row.get("reason") or execution.said
     text = str(said or f"the execution is {execution.status} and gives no cause").splitlines()
     advice = [ADVICE[error]] if error in ADVICE else []
     if outcome != "refused":
