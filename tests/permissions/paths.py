@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from tests.contract.agent.test_notebooks import notebook
 from tests.e2e.conftest import OTHER_BUCKET, READS
 from tests.e2e.runs import Runs
@@ -170,7 +172,7 @@ def imaged_before(runs: Runs, name: str) -> Seen:
     try:
         return _seen(runs, run)
     finally:
-        runs.yard.session.client("ec2").deregister_image(ImageId=made, DeleteAssociatedSnapshots=True)
+        _deregister(runs, made)
 
 
 IMAGED = (imaged, image_of_run_fails, imaged_before)
@@ -502,7 +504,7 @@ def launched_from_nowhere(runs: Runs, name: str) -> Seen:
         try:
             return _seen(runs, runs.yard.start("launch", {"image": image}))
         finally:
-            runs.yard.session.client("ec2").deregister_image(ImageId=image, DeleteAssociatedSnapshots=True)
+            _deregister(runs, image)
 
 
 def launched_again(runs: Runs, name: str) -> Seen:
@@ -730,11 +732,19 @@ def _snapshot(runs: Runs, name: str, asked: dict[str, Any]) -> Seen:
 
 def _ended(runs: Runs, run: Run) -> Seen:
     seen = _seen(runs, run)
-    ec2 = runs.yard.session.client("ec2")
     mine = [{"Name": "tag:trainyard:execution", "Values": [run.id]}]
-    for image in ec2.describe_images(Owners=["self"], Filters=mine)["Images"]:
-        ec2.deregister_image(ImageId=image["ImageId"], DeleteAssociatedSnapshots=True)
+    for image in runs.yard.session.client("ec2").describe_images(Owners=["self"], Filters=mine)["Images"]:
+        _deregister(runs, image["ImageId"])
     return seen
+
+
+def _deregister(runs: Runs, image: str) -> None:
+    """Unless the yard has, meanwhile."""
+    try:
+        runs.yard.session.client("ec2").deregister_image(ImageId=image, DeleteAssociatedSnapshots=True)
+    except ClientError as error:
+        if not error.response["Error"]["Code"].startswith("InvalidAMIID"):
+            raise
 
 
 def _launch(runs: Runs, name: str) -> Run:
@@ -833,7 +843,7 @@ def _as_before(runs: Runs) -> Iterator[None]:
             ssm.put_parameter(Name=name, Value=value, Type="String", Overwrite=True)
         for image in ec2.describe_images(Owners=["self"])["Images"]:
             if image["ImageId"] not in had:
-                ec2.deregister_image(ImageId=image["ImageId"], DeleteAssociatedSnapshots=True)
+                _deregister(runs, image["ImageId"])
 
 
 def _quick(runs: Runs, name: str, meanwhile: Callable[[str, str], object]) -> Seen:
