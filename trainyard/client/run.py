@@ -17,19 +17,19 @@ from trainyard.client.bucket import Tell, silent
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import (
     NoModel,
-    NotTaken,
     RunFailed,
     RunNotStarted,
     RunRefused,
     StillRunning,
+    YardError,
 )
 from trainyard.client.runs import logs, records
 from trainyard.client.runs.execution import Execution, State, states_of
 from trainyard.client.runs.logs import LogLine
 from trainyard.client.runs.reasons import Reason, reason_for
 from trainyard.client.runs.records import Event, Progress, RunStatus
+from trainyard.core.model.errors import Stopped
 
-STOPPED = "Stopped"
 NOTED_SECONDS = 10.0
 """How long an event takes to the run's row at most; it mostly is one."""
 
@@ -124,16 +124,16 @@ class Run:
             self._have_it_noted()
         cause = "somebody has stopped it at once, without a checkpoint"
         try:
-            self._states.stop_execution(executionArn=self.arn, error=STOPPED, cause=cause)
+            self._states.stop_execution(executionArn=self.arn, error=Stopped.__name__, cause=cause)
         except ClientError:
             if not self.execution.is_over:
                 raise
 
     def _have_it_noted(self) -> None:
-        """Who stops it, in the run's row: then it ends as `stopped`. Where nobody hears, it ends all the same."""
+        """Who stops it, in its row: then it ends as `stopped`. Though nobody hears it, it ends."""
         try:
             people.ask(self.yard, "stop", self.id)
-        except NotTaken:
+        except (YardError, ClientError):
             return
         until = time.monotonic() + NOTED_SECONDS
         while not records.run_row(self.rows).get("stopping") and time.monotonic() < until:

@@ -62,10 +62,11 @@ def too_big(size: int, *, source: str, what: str) -> InputFaults:
 
 def gone(key: str, version: str | None) -> InputFaults:
     """The file was deleted before it was read."""
-    again = "trainyard image bake" if key.startswith("images/") else "trainyard submit"
+    file = key.rpartition("/")[2]
+    again = f"trainyard image bake {key}" if key.startswith("images/") else f"trainyard submit {file}"
     problem = (
         f"it does not exist{f' (version {version})' if version else ''}: it was deleted before it was read, or never "
-        f"uploaded; upload it: {again} {key}, or aws s3 cp {key.rpartition('/')[2]} s3://BUCKET/{key}"
+        f"uploaded; upload it: {again}, or aws s3 cp {file} s3://BUCKET/{key}"
     )
     return InputFaults(key, (Fault("", problem),))
 
