@@ -113,7 +113,12 @@ def launched(runs: Runs, **asked: Any) -> Run:
 # --------------------------------------------------------------------------------------------------------- patrol
 def verdicts(runs: Runs, instance: str) -> list[dict[str, Any]]:
     """What the ledger says of this host, in order."""
-    rows = table_of(runs).scan(ConsistentRead=True)["Items"]
+    pages = (
+        table_of(runs)
+        .meta.client.get_paginator("scan")
+        .paginate(TableName=runs.yard.table, ConsistentRead=True)
+    )
+    rows = [row for page in pages for row in page["Items"]]
     days = sorted((row["pk"], row["sk"], row) for row in rows if row["pk"].startswith("patrol#"))
     return [each for _, _, row in days for each in row["verdicts"] if each["instance"] == instance]
 
@@ -131,8 +136,12 @@ def until_judged(runs: Runs, instances: list[str], word: str, seconds: float) ->
 
 
 def act_on(runs: Runs, instance: str) -> dict[str, Any]:
-    """The verdict that patrol has acted on last."""
-    return [each for each in verdicts(runs, instance) if each.get("outcome") == "done"][-1]
+    """The verdict that patrol has acted on last. It writes its verdicts down once it has acted on all of them."""
+    acts = runs.until(
+        f"patrol's act on {instance} in the ledger",
+        lambda: [each for each in verdicts(runs, instance) if each.get("outcome") == "done"],
+    )
+    return dict(acts[-1])
 
 
 def passes(runs: Runs) -> list[datetime]:
