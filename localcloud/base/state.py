@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 PAUSE = 1.0
 """Seconds between a change and its being written; changes in between share one write."""
-SHARE = 0.04
+SHARE = 0.015
 """The most of a processor's time that writing may take: after a long write the next one waits longer."""
 LONGEST = 10.0
 """Seconds after which it is written without being told: executions and schedules change things by themselves."""

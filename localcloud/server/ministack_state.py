@@ -6,10 +6,12 @@ Object bodies are not among them: S3 writes those to `<state>/s3` at once.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import re
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,6 +23,7 @@ from ministack.core.persistence import _json_default, _json_object_hook
 from ministack.services import sts
 
 from localcloud.base.context import Context
+from localcloud.patches import MINISTACK
 
 NOT_IN_MINISTACK = frozenset({"ec2"})
 """Services whose state lives in another library and is kept by its own part."""
@@ -28,12 +31,29 @@ TRIES = 5
 LARGE = 64 * 1024
 """Bytes from which a value gets a file of its own: code and layers would be written again with every change."""
 BLOB = "__blob__"
+LARGE_STORES = ("cloudformation", "cloudwatch", "cloudwatch_logs", "dynamodb", "stepfunctions")
+"""Services whose stores grow. They copy all of it for whoever saves it, which is most of the work."""
 NAMED = re.compile(rf'"{BLOB}": "(\w+)"')
 """How a kept part names such a file."""
 
 
+_thread = threading.local()
+
+
+class Copying:
+    """`copy`, as the services of LARGE_STORES know it: what is written at once is not copied before."""
+
+    copy = staticmethod(copy.copy)
+
+    @staticmethod
+    def deepcopy(value: Any, memo: dict[int, Any] | None = None) -> Any:
+        return value if getattr(_thread, "is_saving", False) else copy.deepcopy(value, memo)
+
+
 def install(context: Context) -> None:
     """Keep every service of ministack's registry."""
+    for service in LARGE_STORES:
+        MINISTACK.replace(f"services.{service}:copy", Copying)
     remove_replaced(context.state / "blobs", context.store.folder)
     for key, module_name in app._state_map.items():
         if key not in NOT_IN_MINISTACK:
@@ -102,14 +122,18 @@ def _save(module_name: str, blobs: Blobs) -> bytes | None:
     get_state = getattr(module, "get_state", None)
     if get_state is None:
         return None
-    for attempt in range(TRIES):
-        try:
-            saved = json.dumps(get_state(), default=as_json).encode()
-            blobs.all_put()
-            return saved
-        except RuntimeError:  # a request changed a store while it was copied: copy again
-            if attempt == TRIES - 1:
-                raise
+    _thread.is_saving = True
+    try:
+        for attempt in range(TRIES):
+            try:
+                saved = json.dumps(get_state(), default=as_json).encode()
+                blobs.all_put()
+                return saved
+            except RuntimeError:  # a request changed a store meanwhile: again
+                if attempt == TRIES - 1:
+                    raise
+    finally:
+        _thread.is_saving = False
     raise AssertionError("unreachable")
 
 
