@@ -96,6 +96,8 @@ class SignalSettings(YardSettings):
     host_role_id: str
     run_role: str
     """The ARN of the role that credentials of a run are of."""
+    dev_role: str
+    """The same of a dev host."""
     launch_state_machine_arn: str
     snapshot_state_machine_arn: str
 

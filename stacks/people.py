@@ -20,20 +20,17 @@ from stacks.constructs.permissions.hosts import (
     start_hosts,
     use_sessions,
 )
+from stacks.constructs.permissions.people import ALL_RUNS, look, put_events, send_jobs, stop_at_once
 from stacks.documents import Document
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from trainyard import __version__
 from trainyard.core.model import submitter
 
-BY_NAME = "Of this yard, by its name: executions, logs and versions come into being later."
-ALL_RUNS = ("train", "launch", "snapshot", "bake", "retire")
-READ = ("runs/", "jobs/", "images/", "programs/", "data/")
 KNOWN_BY = ("aws:username", "aws:userid")
 """What IAM knows users of the account and sessions of roles by."""
 OWN_JOBS = tuple(f"{submitter.FOLDER}${{{key}}}/" for key in KNOWN_BY)
 """Where IAM holds users of the account and sessions of roles to their own names: by it the yard knows who asked."""
-UPLOADED = (*OWN_JOBS, "programs/", "data/")
 
 
 class PeopleStack(cdk.Stack):
@@ -100,61 +97,21 @@ class PeopleStack(cdk.Stack):
         return policy
 
     def _look(self, policy: PeoplesPolicy) -> None:
-        bucket, yard = self._storage.bucket, self._settings.yard
-        permissions.anywhere(
-            policy,
-            "ec2:DescribeInstances",
-            "ec2:DescribeImages",
-            "cloudwatch:GetMetricData",
-            "cloudwatch:ListMetrics",
-            "ssm:DescribeInstanceInformation",
-        )
-        permissions.anywhere(policy, "ssm:DescribeParameters")
-        settings = self._settings
-        told = (settings.image_parameter, settings.previous_image_parameter, settings.yard_parameter)
-        parameters = [permissions.parameter(name) for name in told]
-        permissions.allow(policy, ["ssm:GetParameter", "ssm:GetParameterHistory"], parameters)
-        permissions.read_objects(policy, bucket, *READ)
-        permissions.list_objects(policy, bucket, *READ)
-        permissions.use_ledger(policy, self._storage.table, "GetItem", "Query")
-        permissions.list_runs(policy, self._storage.table)
-        machines = [self._machine(word) for word in ALL_RUNS]
-        permissions.allow(policy, ["states:ListExecutions", "states:DescribeStateMachine"], machines)
-        executions = [self._executions(word) for word in ALL_RUNS]
-        look = ["states:DescribeExecution", "states:GetExecutionHistory"]
-        permissions.allow(policy, look, executions, because=BY_NAME)
-        groups = (f"/{yard}/*", f"/aws/vendedlogs/states/{yard}-*")
-        logs = [by_name(self, "logs", "log-group", group) for group in groups]
-        read = [
-            "logs:FilterLogEvents",
-            "logs:GetLogEvents",
-            "logs:StartQuery",
-            "logs:GetQueryResults",
-            "logs:DescribeLogStreams",
-        ]
-        permissions.allow(policy, read, logs, because=BY_NAME)
-        alarms = by_name(self, "cloudwatch", "alarm", f"{yard}-*")
-        permissions.allow(policy, ["cloudwatch:DescribeAlarms"], [alarms], because=BY_NAME)
-        board = f"arn:{cdk.Aws.PARTITION}:cloudwatch::{cdk.Aws.ACCOUNT_ID}:dashboard/{yard}*"
-        permissions.allow(policy, ["cloudwatch:GetDashboard"], [board], because=BY_NAME)
+        look(policy, self._settings, self._storage.bucket, self._storage.table)
 
     def _run(self, policy: PeoplesPolicy) -> None:
-        bucket = self._storage.bucket
-        permissions.write_objects(policy, bucket, *UPLOADED)
-        permissions.give_up_uploads(policy, bucket, *UPLOADED)
-        permissions.delete_objects(policy, bucket, "programs/", "data/")
-        permissions.keep_secrets(policy, self._settings.yard)
+        yard = self._settings.yard
+        send_jobs(policy, self._storage.bucket, *OWN_JOBS)
+        permissions.keep_secrets(policy, yard)
         self._start(policy, "launch", "snapshot")
-        self._stop(policy, "train", "launch", "snapshot")
-        bus = by_name(self, "events", f"event-bus/{self._settings.yard}")
-        theirs = [f"{OF_PEOPLE}${{{key}}}" for key in KNOWN_BY]
-        permissions.allow(policy, ["events:PutEvents"], [bus], {"StringEquals": {"events:source": theirs}})
+        stop_at_once(policy, yard, "train", "launch", "snapshot")
+        put_events(policy, yard, *(f"{OF_PEOPLE}${{{key}}}" for key in KNOWN_BY))
 
     def _operate(self, policy: PeoplesPolicy) -> None:
         bucket, yard = self._storage.bucket, self._settings.yard
         permissions.write_objects(policy, bucket, "images/")
         self._start(policy, "train", "bake", "retire")
-        self._stop(policy, "bake", "retire")
+        stop_at_once(policy, yard, "bake", "retire")
         end_hosts(policy, yard)
         start_hosts(policy, yard, key=self._settings.kms_key)
         mark_hosts(policy, yard, hold.TAG)
@@ -168,12 +125,5 @@ class PeopleStack(cdk.Stack):
         """Whoever starts an execution of train by hand has no name that IAM vouches for."""
         permissions.allow(policy, ["states:StartExecution"], [self._machine(word) for word in words])
 
-    def _stop(self, policy: PeoplesPolicy, *words: str) -> None:
-        executions = [self._executions(word) for word in words]
-        permissions.allow(policy, ["states:StopExecution"], executions, because=BY_NAME)
-
     def _machine(self, word: str) -> str:
         return by_name(self, "states", "stateMachine", f"{self._settings.yard}-{word}")
-
-    def _executions(self, word: str) -> str:
-        return by_name(self, "states", "execution", f"{self._settings.yard}-{word}:*")

@@ -28,7 +28,7 @@ from lambdas.steps import attempts
 from lambdas.steps.access_denied import end_denied
 from lambdas.steps.entry_point import entry_point, parse
 from lambdas.steps.observability import clock, is_about, logger, measure
-from lambdas.steps.signals import dev_hosts, from_aws, from_hosts, from_patrol, from_people
+from lambdas.steps.signals import credentials, dev_hosts, from_aws, from_hosts, from_patrol, from_people
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model import dev
 from trainyard.core.model.errors import AccessDenied, Misconfigured
@@ -52,6 +52,8 @@ def handler(event: Event) -> Handled:
         is_about(news.run)
         by = events.person_of(event.source) or ""
         return Handled(result=dev_hosts.handle(yard, ledger, news, by, now))
+    if isinstance(news, FromHost) and event.detail_type == dev.CREDENTIALS:  # of no run that goes on
+        return Handled(result=credentials.give_to_dev_host(yard, news))
     try:
         context = _context(news, event.detail_type, yard, ledger)
         if context is None:

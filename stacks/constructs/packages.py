@@ -24,12 +24,7 @@ PYTHON = "3.13"
 """What functions run on."""
 SOFTWARE = (
     "training",
-    "trainyard/__init__.py",
-    "trainyard/archives.py",
-    "trainyard/hold.py",
-    "trainyard/locks.py",
-    "trainyard/notebook",
-    "trainyard/runtime",
+    "trainyard",
     "requirements-host.txt",
     "requirements-host-local.txt",
     "locks/requirements-host.txt",
@@ -38,8 +33,8 @@ SOFTWARE = (
     "requirements-jupyter.txt",
     "locks/requirements-jupyter.txt",
 )
-"""What a bake installs on the builder, of `trainyard` what is for hosts; the local lists are for base images without a
-GPU."""
+"""What a bake installs on the builder, the client too, which people on dev hosts use; the local lists are for base images
+without a GPU."""
 
 FUNCTIONS = ("lambdas", "trainyard/__init__.py", "trainyard/archives.py", "trainyard/core")
 """What functions run, of `trainyard` what they share with hosts and people."""
@@ -59,7 +54,7 @@ def functions_folder() -> Path:
 
 
 def software_folder() -> Path:
-    """The packages `training`, `trainyard.notebook` and `trainyard.runtime` and the lists of what they need."""
+    """The packages `training` and `trainyard` and the lists of what they need."""
     return _copied("software", SOFTWARE)
 
 

@@ -13,6 +13,7 @@ from stacks.constructs.names import by_name
 from stacks.constructs.permissions.hosts import command_hosts, mark_hosts
 from stacks.constructs.workflow import Workflow
 from stacks.documents import Document
+from stacks.workflows.launch.dev_host import DevHostRole
 from stacks.workflows.train.host import RunRole, TrainingHost
 from trainyard.core.model.yard import warm
 
@@ -44,6 +45,10 @@ class Signal(Construct):
         role = function.its_role
         run_role = RunRole(self, factory.bucket, factory.settings, taken_by=role, s3_vpc=host.s3_vpc)
         function.add_environment("RUN_ROLE", run_role.role_arn)
+        dev_role = DevHostRole(
+            self, factory.bucket, factory.table, factory.settings, taken_by=role, s3_vpc=host.s3_vpc
+        )
+        function.add_environment("DEV_ROLE", dev_role.role_arn)
         permissions.answer_tasks(role, "Success", "Failure", "Heartbeat")
         permissions.anywhere(
             role,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import shlex
 import signal
 import socket
 import subprocess
@@ -33,7 +34,7 @@ NAME = "desk"
 UNIT = "trainyard-jupyter"
 HOME = "/home/ssm-user" if os.geteuid() == 0 else "/root"
 TRAINS = """\
-import getpass, keras, numpy
+import getpass, keras, numpy, trainyard.client
 keras.utils.set_random_seed(7)
 x = numpy.random.rand(2000, 8)
 y = x.sum(axis=1, keepdims=True) > 4
@@ -63,6 +64,7 @@ class Held:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
         self._lines: queue.Queue[str] = queue.Queue()
+        self.heard: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         assert process.stdout
@@ -71,6 +73,7 @@ class Held:
     def _read(self) -> None:
         assert self._process.stderr
         for line in self._process.stderr:
+            self.heard.append(line)
             self._lines.put(line)
 
     def ended(self) -> int:
@@ -113,7 +116,7 @@ def held(environment: Mapping[str, str], *given: str) -> Iterator[Held]:
     try:
         yield page
     finally:
-        assert page.ended() == 130
+        assert page.ended() == 130, page.heard
 
 
 def a_cell_trains_a_model(jupyter: Held, folder: Path) -> None:
@@ -180,6 +183,58 @@ def tensorboard_ends_with_the_command(runs: Runs, desk: str, environment: Mappin
     runs.until("it has ended there", lambda: not shell(runs, desk, "pgrep -f -- '--logdir [f]it' || true"))
 
 
+JOB = """\
+name: from-the-desk
+program: {source: ./mine, command: [python, says.py], args: []}
+hardware: {instance_types: [g6.xlarge], market: on_demand}
+limits: {hours: 1, dollars: 5}
+"""
+SAYS = "import sys, time; print('typed there', flush=True); time.sleep(float((sys.argv + ['0'])[1]))"
+PUTS = (
+    "/opt/trainyard/venv/bin/python -c "
+    "'import boto3, sys; boto3.client(\"s3\").put_object(Bucket=sys.argv[1], Key=sys.argv[2])'"
+)
+
+
+def what_is_typed_there_is_its_owners(runs: Runs, desk: str, environment: Mapping[str, str]) -> None:
+    """A job of files that lie there, one that is stopped from there; nothing in another's name, nothing of hosts."""
+
+    def typed(line: str) -> tuple[int, str, str]:
+        return done(environment, "dev", "shell", NAME, "--", f"cd ~/work && {line}")
+
+    files = {"job.yaml": JOB, "mine/says.py": SAYS}
+    written = "; ".join(f"printf %s {shlex.quote(text)} >{name}" for name, text in files.items())
+    assert (
+        done(environment, "dev", "shell", NAME, "--", f"mkdir -p ~/work/mine && cd ~/work && {written}")[0]
+        == 0
+    )
+    given = "test -s /run/trainyard/credentials.json && echo yes || true"
+    runs.until("the host has its owner's credentials", lambda: shell(runs, desk, given))
+
+    code, out, err = typed("trainyard submit job.yaml -q")
+    assert code == 0, err
+    run = runs.yard.run(out.split()[0])
+    assert "typed there" in run.log("chief-0", 1)
+    assert run.summary["submitter"] == "erin"
+    assert run.id in typed("trainyard ls --user erin -o json")[1]
+
+    code, out, err = typed("trainyard submit job.yaml -q --detach --set program.args='[600]'")
+    assert code == 0, err
+    later = runs.yard.run(out.split()[0])
+    runs.until("it runs", lambda: "typed there" in later.log("chief-0", 1))
+    code, _, err = typed(f"trainyard stop {later.id}")
+    assert code == 0, err
+    assert "erin has stopped the run" in later.why()
+
+    bucket = runs.yard.bucket.name
+    for key in ("jobs/by/bob/job.yaml", "jobs/job.yaml", "runs/mine/job.json", "images/gpu.yaml"):
+        code, out, _ = typed(f"{PUTS} {bucket} {key} 2>&1")
+        assert code, key
+        assert "AccessDenied" in out, key
+    assert typed("trainyard dev ls")[0] == 0
+    assert typed(f"trainyard dev down {NAME}")[0] == 5
+
+
 @pytest.mark.timeout(900)
 def test_a_notebook_on_a_dev_host(runs: Runs, tmp_path: Path) -> None:
     with person(runs, "user", "erin") as erin, desk(runs, erin) as host:
@@ -189,6 +244,7 @@ def test_a_notebook_on_a_dev_host(runs: Runs, tmp_path: Path) -> None:
             killed_it_is_started_again(runs, host, jupyter)
             a_session_that_is_ended_is_followed_by_another(runs, host, jupyter)
         runs.until("no session is left", lambda: not active(runs, host))
+        what_is_typed_there_is_its_owners(runs, host, erin)
         one_that_always_dies_says_why(runs, host, erin)
         tensorboard_ends_with_the_command(runs, host, erin)
         with socket.socket() as taken:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import select
@@ -156,6 +157,20 @@ def people_on_a_host(runs: Runs, notebook: str) -> None:
                 assert code == 3
                 assert f"port {used} of this computer cannot be had" in err
         runs.until("no session is left", lambda: not active(runs, notebook))
+
+        code, out, err = done(ann, "sessions", notebook, "-o", "json")
+        assert code == 0, err
+        assert [each["what"] for each in json.loads(out)] == [
+            "port",
+            "command",
+            "command",
+            "shell",
+            "shell",
+            "shell",
+        ]
+        assert {(each["who"], each["host"], bool(each["ended"])) for each in json.loads(out)} == {
+            ("ann", notebook, True)
+        }
 
         code, _, err = done(ann, "shell", "i-0123456789abcdef0")
         assert code == 4

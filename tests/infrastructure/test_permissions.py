@@ -1,5 +1,6 @@
 """Who may do what. Each test is one sentence of the yard's security; together they are the whole of it."""
 
+import re
 from fnmatch import fnmatch
 from functools import cache
 from typing import Any
@@ -327,6 +328,31 @@ def test_runs_read_programs_data_and_runs_and_write_runs(yard: Assembly) -> None
     ]
 
 
+def test_dev_hosts_look_send_jobs_and_stop_runs(yard: Assembly) -> None:
+    """What users may, but for secrets, for launches, snapshots and hosts; a session policy says in whose name."""
+    seen = {
+        (each.action, each.resource.split("/", 1)[-1])
+        for each in yard.permissions(only(yard, "SignalDevHostRole"))
+    }
+    changes = {
+        (action, on)
+        for action, on in seen
+        if not re.search(r":(Get|List|Describe|Query|Filter|StartQuery)", action)
+    }
+    assert sorted((action, on.rpartition(":execution:")[2]) for action, on in changes) == [
+        ("events:PutEvents", "trainyard"),
+        ("s3:AbortMultipartUpload", "data/*"),
+        ("s3:AbortMultipartUpload", "jobs/by/*"),
+        ("s3:AbortMultipartUpload", "programs/*"),
+        ("s3:DeleteObject", "data/*"),
+        ("s3:DeleteObject", "programs/*"),
+        ("s3:PutObject", "data/*"),
+        ("s3:PutObject", "jobs/by/*"),
+        ("s3:PutObject", "programs/*"),
+        ("states:StopExecution", "trainyard-train:*"),
+    ]
+
+
 def test_services_act_for_this_account_alone(yard: Assembly) -> None:
     """All but those that name no account to a role."""
     whom = {
@@ -344,9 +370,12 @@ def test_services_act_for_this_account_alone(yard: Assembly) -> None:
     }
 
 
-def test_signal_alone_takes_the_role_of_runs_and_any_other_is_for_a_service(yard: Assembly) -> None:
-    """The one role that a session policy narrows; nobody else may have it whole, or read what it gives to hosts."""
-    (role,) = [each for each in yard.resources("AWS::IAM::Role") if each.name.startswith("SignalRunRole")]
+@pytest.mark.parametrize("name", ["SignalRunRole", "SignalDevHostRole"])
+def test_signal_alone_takes_the_roles_of_runs_and_dev_hosts_and_any_other_is_for_a_service(
+    yard: Assembly, name: str
+) -> None:
+    """Those that a session policy narrows; nobody else may have them whole, or read what they give to hosts."""
+    (role,) = [each for each in yard.resources("AWS::IAM::Role") if each.name.startswith(name)]
     (statement,) = role.properties["AssumeRolePolicyDocument"]["Statement"]
     assert plain(statement["Principal"]) == {"AWS": f"{{{yard.role_of('signal')}.Arn}}"}
     assert yard.may("sts:AssumeRole") == {"SignalRole"}
@@ -380,15 +409,15 @@ def test_no_host_writes_what_the_yard_says_of_a_run_or_what_another_says(yard: A
 
 
 def test_signal_alone_stops_executions_and_those_of_train(yard: Assembly) -> None:
-    stop = [
-        (role, each.resource)
+    """And who sits at a dev host does."""
+    stop = {
+        role: each.resource
         for role in yard.roles
         for each in yard.permissions(role)
         if each.action == "states:StopExecution"
-    ]
-    ((role, resource),) = stop
-    assert role == yard.role_of("signal")
-    assert resource.endswith(f":execution:{YARD}-train:*")
+    }
+    assert set(stop) == {yard.role_of("signal"), only(yard, "SignalDevHostRole")}
+    assert all(resource.endswith(f":execution:{YARD}-train:*") for resource in stop.values())
 
 
 def test_signal_has_more_hosts_launched_for_a_training_and_ends_those_that_do_not_join(
@@ -494,7 +523,7 @@ def test_instances_may_not_read_parameters_though_aws_lets_managed_ones(yard: As
     }
 
 
-@pytest.mark.parametrize("role", ["HostRole", "BuilderRole", "SignalRunRole"])
+@pytest.mark.parametrize("role", ["HostRole", "BuilderRole", "SignalRunRole", "SignalDevHostRole"])
 def test_credentials_of_hosts_are_good_for_the_bucket_from_the_yards_network_alone(
     yard: Assembly, role: str
 ) -> None:

@@ -1,6 +1,6 @@
 """Credentials of the run: what this host may do in the bucket is its run's; its own role may only speak for itself.
 
-The agent (agent/renewal.py) keeps them in a file. boto3 here reads that; s5cmd and programs do by an AWS config with a
+The agent (renewal.py) keeps them in a file. boto3 here reads that; s5cmd and programs do by an AWS config with a
 credential process. Each reads it anew before what it has ends.
 """
 

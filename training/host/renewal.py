@@ -1,6 +1,6 @@
-"""Credentials of the run, asked for and renewed.
+"""Credentials of the run, or of a dev host's owner, asked for and renewed.
 
-By the signal `credentials` the yard is asked; it leaves them where this host alone can read (docs/contracts/bucket.md),
+By a signal the yard is asked; it leaves them where this host alone can read (docs/contracts/bucket.md),
 and they are renewed in the middle of their hour.
 """
 
@@ -43,8 +43,9 @@ def missing() -> HostTrouble:
     )
 
 
-class RunCredentials:
-    """`mailbox` is the bucket as the host's own role may use it. `say` sends a signal."""
+class Renewal:
+    """`mailbox` is the bucket as the host's own role may use it. `say` sends the signal `asking`, again every
+    `again` seconds. `account`, beside the agent's own, may read them."""
 
     def __init__(
         self,
@@ -55,11 +56,12 @@ class RunCredentials:
         account: Account,
         say: Callable[[Signal], None],
         run: str,
-        attempt: int,
+        asking: Signal,
+        again: float = ASK_AGAIN_SECONDS,
     ) -> None:
         self._run = run
         self._mailbox, self._key, self._places, self._account = mailbox, key(sender), places, account
-        self._say, self._attempt = say, attempt
+        self._say, self._asking, self._again = say, asking, again
         self._seen = ""
         self._asked_at = float("-inf")
         self._until = self._recalled()
@@ -82,7 +84,7 @@ class RunCredentials:
             self._seen = found.etag
             self._take(found.body)
         if not are_fresh(self._until, datetime.now(UTC)) and self._may_ask():
-            self._say(Signal("credentials", self._attempt))
+            self._say(self._asking)
 
     def wait(self) -> None:
         """Until there are some. Raises HostTrouble where none come, AccessDenied where the host may not see them."""
@@ -101,7 +103,7 @@ class RunCredentials:
         if until > datetime.now(UTC):
             credentials.keep(self._places.credentials, text.decode(), self._account)
             self._until = until
-            logger.info("credentials of the run until %s", until.isoformat())
+            logger.info("credentials until %s", until.isoformat())
 
     def _recalled(self) -> datetime | None:
         """Until when those hold that an earlier agent has taken."""
@@ -112,7 +114,7 @@ class RunCredentials:
 
     def _may_ask(self) -> bool:
         now = time.monotonic()
-        if now - self._asked_at < ASK_AGAIN_SECONDS:
+        if now - self._asked_at < self._again:
             return False
         self._asked_at = now
         return True

@@ -24,6 +24,7 @@ LOWEST: Mapping[str, tuple[str, ...]] = {
         "s3:ListBucket",
         "ssm:DescribeInstanceInformation",
         "ssm:DescribeParameters",
+        "ssm:DescribeSessions",
         "ssm:GetParameter",
         "ssm:GetParameterHistory",
         "states:DescribeExecution",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from trainyard.client.session import Session
-from trainyard.core.model import submitter
+from trainyard.core.model import dev, submitter
 
 ELSEWHERE = "jobs/"
 """Of whoever IAM knows by no name: the account itself."""
 SOURCE = "trainyard.people/"
 """What the source of a person's events begins with (docs/contracts/signals.md)."""
+AN_INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
 
 
 def jobs_folder(session: Session) -> str:
@@ -23,13 +26,25 @@ def event_source(session: Session) -> str:
 
 
 def known_as(session: Session) -> str | None:
-    """What IAM knows the caller by, by sts get-caller-identity."""
+    """What IAM knows the caller by, by sts get-caller-identity; on a dev host what it knows its owner by, in whose name
+    the host's credentials are."""
     caller = session.client("sts").get_caller_identity()
     kind, _, name = str(caller["Arn"]).rpartition(":")[2].partition("/")
     match kind:
         case "user":
             return name.rpartition("/")[2]
         case "assumed-role" | "federated-user":
-            return str(caller["UserId"])
+            user = str(caller["UserId"])
+            return _owner_of(session, user.partition(":")[2]) or user
         case _:
             return None
+
+
+def _owner_of(session: Session, instance: str) -> str | None:
+    """Whose dev host a session is called after, as AWS and the yard call those of instances; None where it is none."""
+    if not AN_INSTANCE.fullmatch(instance):
+        return None
+    asked = [{"Name": "instance-id", "Values": [instance]}]
+    found = session.client("ec2").describe_instances(Filters=asked)["Reservations"]
+    tags = {tag["Key"]: tag["Value"] for held in found for tag in held["Instances"][0].get("Tags", [])}
+    return dev.owner(tags)

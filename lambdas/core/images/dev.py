@@ -1,4 +1,4 @@
-"""Dev hosts: who has which name, and who is refused one."""
+"""Dev hosts: who has which name, who is refused one, and what one may do in its owner's name."""
 
 import json
 import re
@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
-from trainyard.core.model import dev
+from lambdas.core.edges.events import OF_PEOPLE
+from trainyard.core.model import dev, submitter
 from trainyard.core.model.images.image import Image
 from trainyard.core.values.lazy import dataclass
 
@@ -91,6 +92,23 @@ def asked(given: Mapping[str, Any]) -> str | None:
     """What a row keeps of it; None where that is more than anybody asks for."""
     text = json.dumps(given, sort_keys=True)
     return text if len(text) <= MOST_CHARACTERS else None
+
+
+def policy_of_owner(bucket: str, owner: str, partition: str = "aws") -> str:
+    """What narrows the credentials of a dev host to its owner's name: the role behind them says what any dev host may,
+    and may put job files and events in anybody's."""
+    places = (f"{submitter.FOLDER}{owner}/", "programs/", "data/")
+    in_own_name = {"StringEquals": {"events:source": f"{OF_PEOPLE}{owner}"}}
+    statements = [
+        {"Effect": "Allow", "NotAction": ["s3:PutObject", "events:PutEvents"], "Resource": "*"},
+        {
+            "Effect": "Allow",
+            "Action": "s3:PutObject",
+            "Resource": [f"arn:{partition}:s3:::{bucket}/{place}*" for place in places],
+        },
+        {"Effect": "Allow", "Action": "events:PutEvents", "Resource": "*", "Condition": in_own_name},
+    ]
+    return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
 
 
 def is_named(name: str, run: str) -> bool:

@@ -1,16 +1,21 @@
-"""Credentials of a run: what lets its hosts read and write their own part of the bucket (contracts/bucket.md).
+"""Credentials of a run: what lets its hosts read and write their own part of the bucket (contracts/bucket.md). And of a
+dev host's owner: what lets people submit from where they sit.
 
 A host asks for them by a signal, so that IAM vouches for who asks, and finds them where only it can read. They are of
-a role that this function alone may take, narrowed to the run, and end after an hour.
+a role that this function alone may take, narrowed to the run or the owner, and end after an hour.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from lambdas.aws import s3, sts
+from lambdas.aws.ec2 import instances
 from lambdas.core.edges.events import FromHost
+from lambdas.core.images.dev import policy_of_owner
 from lambdas.core.run.bucket_access import LONGEST, session_policy
 from lambdas.settings import SignalSettings
 from lambdas.steps.signals.context import SignalContext
+from trainyard.core.model import dev
 from trainyard.core.model.errors import Misconfigured
 from trainyard.core.model.job import Job
 
@@ -24,10 +29,30 @@ def give(context: SignalContext, signal: FromHost, now: datetime) -> str:
     records, yard = context.open_run(), context.yard
     if records is None or records.run.job is None or signal.instance not in records.hosts:
         return "not a host of a live run"
-    credentials = _credentials(yard, context.run, records.run.job, signal.instance) | {"Run": context.run}
+    return _leave(yard, signal, _credentials(yard, context.run, records.run.job, signal.instance))
+
+
+def give_to_dev_host(yard: SignalSettings, signal: FromHost) -> str:
+    """Those of its owner, who stands in a tag that functions alone write: its launch may be over for weeks. Raises
+    Misconfigured where STS takes no policy for them."""
+    found = [host for host in instances.of_ids([signal.instance]) if host.state in instances.LIVE]
+    owner = dev.owner(found[0].tags) if found else None
+    if owner is None or not dev.can_own(owner) or found[0].tags.get("trainyard:yard") != yard.yard:
+        return f"{signal.instance} is no dev host of this yard"
+    policy = policy_of_owner(yard.bucket_name, owner, yard.dev_role.split(":")[1])
+    given = sts.assume(yard.dev_role, signal.instance, policy, seconds=SECONDS)
+    if given is None:
+        raise Misconfigured(
+            f"STS takes no policy for {owner}: that name and the bucket's are too long for it"
+        )
+    return _leave(yard, signal, given)
+
+
+def _leave(yard: SignalSettings, signal: FromHost, given: Mapping[str, object]) -> str:
+    """Where that host alone can read."""
     key = f"credentials/{yard.host_role_id}:{signal.instance}.json"
-    s3.put_json(yard.bucket_name, key, credentials)
-    return f"{signal.instance} has credentials until {credentials['Expiration']}"
+    s3.put_json(yard.bucket_name, key, {**given, "Run": signal.run})
+    return f"{signal.instance} has credentials until {given['Expiration']}"
 
 
 def _credentials(yard: SignalSettings, run: str, job: Job, instance: str) -> dict[str, object]:

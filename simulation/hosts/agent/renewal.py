@@ -1,4 +1,4 @@
-"""Credentials of the run, asked for and renewed (training/host/agent/renewal.py)."""
+"""Credentials of the run, asked for and renewed (training/host/renewal.py)."""
 
 import json
 import math
@@ -8,7 +8,9 @@ from datetime import datetime
 from simulation.hosts.flow import Nap, Steps
 from simulation.hosts.machine import Machine
 from training.host import credentials
-from training.host.agent.renewal import (
+from training.host.bucket import Bucket
+from training.host.errors import AccessDenied, HostTrouble
+from training.host.renewal import (
     ASK_AGAIN_SECONDS,
     LOOK_SECONDS,
     PATIENCE_SECONDS,
@@ -17,8 +19,6 @@ from training.host.agent.renewal import (
     key,
     missing,
 )
-from training.host.bucket import Bucket
-from training.host.errors import AccessDenied, HostTrouble
 from training.host.reporting.signals import Sender, Signal
 
 

@@ -6,7 +6,7 @@ For the conformance test: the right column is the function of the real agent who
 from collections.abc import Mapping
 
 WORDS: Mapping[str, str] = {
-    "credentials": "training.host.agent.renewal.RunCredentials.turn",
+    "credentials": "training.host.renewal.Renewal.turn",
     "ready": "training.host.agent.agent.Agent._await_start",
     "started": "training.host.agent.attempt.Attempt.start",
     "progress": "training.host.agent.attempt.Attempt._report",

@@ -12,11 +12,10 @@ import pytest
 
 from tests.contract.agent.host import CREDENTIALS, Yard
 from tests.contract.conftest import ROOT, Credentials, allow, eventually
-from training.host import account, credentials
-from training.host.agent import renewal
-from training.host.agent.renewal import RunCredentials
+from training.host import account, credentials, renewal
 from training.host.bucket import Bucket
 from training.host.errors import AccessDenied, HostTrouble
+from training.host.renewal import Renewal
 from training.host.reporting.signals import Sender, Signal
 
 ME = Sender("bus", "AROAHOST:i-0123456789abcdef0")
@@ -28,20 +27,26 @@ def said() -> list[Signal]:
 
 
 @pytest.fixture
-def run_credentials(yard: Yard, said: list[Signal]) -> RunCredentials:
+def run_credentials(yard: Yard, said: list[Signal]) -> Renewal:
     """With nothing in the bucket for this host yet."""
     yard.cloud.client("s3").delete_object(Bucket=yard.bucket, Key=CREDENTIALS)
     return of(yard, said)
 
 
-def of(yard: Yard, said: list[Signal]) -> RunCredentials:
+def of(yard: Yard, said: list[Signal]) -> Renewal:
     mailbox = Bucket(yard.cloud.client("s3"), yard.bucket)
-    return RunCredentials(
-        mailbox, ME, yard.places, account=account.own(), say=said.append, run=yard.run, attempt=2
+    return Renewal(
+        mailbox,
+        ME,
+        yard.places,
+        account=account.own(),
+        say=said.append,
+        run=yard.run,
+        asking=Signal("credentials", 2),
     )
 
 
-def are_there(run_credentials: RunCredentials) -> bool:
+def are_there(run_credentials: Renewal) -> bool:
     return run_credentials.are_there
 
 
@@ -52,7 +57,7 @@ def give(yard: Yard, minutes: float, key: str = "test") -> None:
 
 
 def test_a_host_asks_until_there_are_some(
-    yard: Yard, run_credentials: RunCredentials, said: list[Signal], monkeypatch: pytest.MonkeyPatch
+    yard: Yard, run_credentials: Renewal, said: list[Signal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_credentials.turn()
     run_credentials.turn()
@@ -70,7 +75,7 @@ def test_a_host_asks_until_there_are_some(
 
 
 def test_they_are_renewed_half_an_hour_before_they_end(
-    yard: Yard, run_credentials: RunCredentials, said: list[Signal]
+    yard: Yard, run_credentials: Renewal, said: list[Signal]
 ) -> None:
     give(yard, 29, key="first")
     run_credentials.turn()
@@ -83,7 +88,7 @@ def test_they_are_renewed_half_an_hour_before_they_end(
 
 
 def test_an_agent_that_was_restarted_has_them_still(
-    yard: Yard, run_credentials: RunCredentials, said: list[Signal]
+    yard: Yard, run_credentials: Renewal, said: list[Signal]
 ) -> None:
     give(yard, 60)
     run_credentials.turn()
@@ -92,9 +97,7 @@ def test_an_agent_that_was_restarted_has_them_still(
     assert said == []
 
 
-def test_those_that_have_ended_are_none(
-    yard: Yard, run_credentials: RunCredentials, said: list[Signal]
-) -> None:
+def test_those_that_have_ended_are_none(yard: Yard, run_credentials: Renewal, said: list[Signal]) -> None:
     give(yard, -1)
     run_credentials.turn()
     assert not run_credentials.are_there
@@ -102,21 +105,21 @@ def test_those_that_have_ended_are_none(
 
 
 def test_whoever_waits_is_told_that_none_come_or_that_it_may_not_see_them(
-    yard: Yard, run_credentials: RunCredentials, said: list[Signal], monkeypatch: pytest.MonkeyPatch
+    yard: Yard, run_credentials: Renewal, said: list[Signal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(renewal, "PATIENCE_SECONDS", 0.2)
     with pytest.raises(HostTrouble, match="the yard's function signal gives them: look at its log"):
         run_credentials.wait()
     nobody = yard.cloud.acting_as(allow("s3:ListBucket"))
     give(yard, 60)
-    blind = RunCredentials(
+    blind = Renewal(
         Bucket(yard.cloud.client("s3", nobody), yard.bucket),
         ME,
         yard.places,
         account=account.own(),
         say=said.append,
         run=yard.run,
-        attempt=1,
+        asking=Signal("credentials", 1),
     )
     blind.turn()
     with pytest.raises(
@@ -126,7 +129,7 @@ def test_whoever_waits_is_told_that_none_come_or_that_it_may_not_see_them(
 
 
 def test_a_client_that_is_older_than_the_credentials_takes_the_new_ones(
-    yard: Yard, run_credentials: RunCredentials
+    yard: Yard, run_credentials: Renewal
 ) -> None:
     client = credentials.session(yard.places, "us-east-1").client("s3", endpoint_url=yard.cloud.endpoint)
     bucket = Bucket(client, yard.bucket, credentials.environment(yard.places))
@@ -153,7 +156,7 @@ PROGRAM = (
 
 
 def test_boto3_the_aws_command_and_s5cmd_take_the_same(
-    yard: Yard, run_credentials: RunCredentials, tmp_path: Path
+    yard: Yard, run_credentials: Renewal, tmp_path: Path
 ) -> None:
     """In an environment that has no others."""
     yard.put("data/a", "hello")

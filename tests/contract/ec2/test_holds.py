@@ -56,6 +56,7 @@ class Signal:
             stop_document="none",
             host_role_id="none",
             run_role="none",
+            dev_role="none",
             launch_state_machine_arn="arn:launch",
             snapshot_state_machine_arn="arn:snapshot",
         )

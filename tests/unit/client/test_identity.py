@@ -31,3 +31,30 @@ def test_a_job_file_goes_where_it_is_known_whose_it_is(arn: str, user_id: str, w
         answer = {"Arn": arn, "UserId": user_id, "Account": "123456789012"}
         stub.add_response("get_caller_identity", answer)
         assert submitter.of_key(f"{jobs_folder(session)}digits.yaml") == who
+
+
+@pytest.mark.parametrize(
+    ("tags", "who"),
+    [
+        ({"trainyard:dev": "mine", "trainyard:submitter": "alice"}, "alice"),
+        ({"trainyard:submitter": "alice"}, "AROAEXAMPLE:i-0123456789abcdef0"),
+        ({}, "AROAEXAMPLE:i-0123456789abcdef0"),
+        (None, "AROAEXAMPLE:i-0123456789abcdef0"),
+    ],
+    ids=["a dev host", "a host of somebody's run", "an instance of other people", "one that is gone"],
+)
+def test_on_a_dev_host_it_goes_where_its_owners_lie(tags: dict[str, str] | None, who: str) -> None:
+    host = "i-0123456789abcdef0"
+    session = Session(
+        boto3.Session(aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1")
+    )
+    arn = f"arn:aws:sts::123456789012:assumed-role/DevHostRole/{host}"
+    described = {
+        "Instances": [{"InstanceId": host, "Tags": [{"Key": k, "Value": v} for k, v in (tags or {}).items()]}]
+    }
+    with Stubber(session.client("sts")) as sts, Stubber(session.client("ec2")) as ec2:
+        sts.add_response(
+            "get_caller_identity", {"Arn": arn, "UserId": f"AROAEXAMPLE:{host}", "Account": "123456789012"}
+        )
+        ec2.add_response("describe_instances", {"Reservations": [] if tags is None else [described]})
+        assert submitter.of_key(f"{jobs_folder(session)}digits.yaml") == who

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recorded import CONTEXT, Recorded, answering
+from benchmarks.recorded import CONTEXT, Host, Recorded, answering
 from lambdas import settings
 from lambdas.aws import s3
 from lambdas.aws.ec2 import instances
@@ -25,6 +25,7 @@ from trainyard.core.model.instance_types import Market
 
 AT = "2026-11-20T12:00:00.000Z"
 RUN_ROLE = "arn:aws:iam::123456789012:role/runs"
+DEV_ROLE = "arn:aws:iam::123456789012:role/dev"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 JOB: dict[str, Any] = {"name": "digits", "program": {"module": "m"}, "cluster": {"workers": 2}}
 HOST = {
@@ -78,6 +79,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
         stop_document="stop",
         host_role_id="AROAHOST",
         run_role=RUN_ROLE,
+        dev_role=DEV_ROLE,
         launch_state_machine_arn="arn:launch",
         snapshot_state_machine_arn="arn:snapshot",
     )
@@ -136,6 +138,45 @@ def test_a_stranger_has_no_credentials(run: Run) -> None:
     run.account.table["instance#i-other", "run"] = {"run": "other", "attempt": 1}
     for host in ("i-stranger", "i-other"):
         run.says(host, "credentials")
+    assert run.account.assumed == []
+
+
+OF_ALICE = {"trainyard:yard": "trainyard", "trainyard:dev": "mine", "trainyard:submitter": "alice"}
+
+
+def test_a_dev_host_has_credentials_in_its_owners_name(run: Run) -> None:
+    """Long after its launch."""
+    run.account.hosts["i-dev"] = Host("i-dev", tags=OF_ALICE)
+    assert run.says("i-dev", "dev-credentials") == "i-dev has credentials until 2026-11-20T13:00:00+00:00"
+    (asked,) = run.account.assumed
+    assert (asked["RoleArn"], asked["RoleSessionName"]) == (DEV_ROLE, "i-dev")
+    put, events = json.loads(asked["Policy"])["Statement"][1:]
+    assert (put["Action"], put["Resource"][0]) == ("s3:PutObject", "arn:aws:s3:::bucket/jobs/by/alice/*")
+    assert events["Condition"] == {"StringEquals": {"events:source": "trainyard.people/alice"}}
+    assert "credentials/AROAHOST:i-dev.json" in run.account.objects
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        {},
+        OF_ALICE | {"trainyard:yard": "another"},
+        OF_ALICE | {"trainyard:submitter": "unknown"},
+        OF_ALICE | {"trainyard:submitter": "*"},
+        {"trainyard:yard": "trainyard", "trainyard:submitter": "alice"},
+    ],
+    ids=["nobody's", "of another yard", "of nobody that IAM knows", "of a pattern", "a host of alice's run"],
+)
+def test_no_other_host_has_anybodys_credentials(run: Run, tags: dict[str, str]) -> None:
+    run.account.hosts["i-dev"] = Host("i-dev", tags=tags)
+    assert run.says("i-dev", "dev-credentials") == "i-dev is no dev host of this yard"
+    assert run.says("i-gone", "dev-credentials") == "i-gone is no dev host of this yard"
+    assert run.account.assumed == []
+
+
+def test_a_host_asks_for_no_credentials_of_another_dev_host(run: Run) -> None:
+    run.account.hosts["i-dev"] = Host("i-dev", tags=OF_ALICE)
+    run.says("i-a", "dev-credentials", instance="i-dev")
     assert run.account.assumed == []
 
 

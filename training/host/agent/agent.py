@@ -17,15 +17,14 @@ from typing import Any
 
 import boto3
 
-from training.host import account, credentials, dev, fence, orders
+from training.host import account, credentials, dev, fence, orders, renewal
 from training.host.account import Account
-from training.host.agent import renewal, standing_order, state, systems_manager
+from training.host.agent import standing_order, state, systems_manager
 from training.host.agent.attempt import Attempt, Outcome
 from training.host.agent.deadlines import hold, lease
 from training.host.agent.deadlines.lease import Lease
 from training.host.agent.life import Peers
 from training.host.agent.membership import join, recall_assignment
-from training.host.agent.renewal import RunCredentials
 from training.host.agent.standing_order import StandingOrder
 from training.host.agent.watchdog import Watchdog, power_off
 from training.host.bucket import Bucket
@@ -33,7 +32,7 @@ from training.host.checkpoints import restore
 from training.host.checkpoints.upload import LastCheckpoint
 from training.host.cluster import Assignment, Cluster
 from training.host.credentials import CALLS
-from training.host.dev import jupyter, serve
+from training.host.dev import jupyter, owner, serve
 from training.host.dev.idle import watch
 from training.host.dev.idle.kernels import Server
 from training.host.disk import Disk
@@ -46,6 +45,7 @@ from training.host.pool import kept, waiting
 from training.host.program.ending import Failed, Finished, Stopped
 from training.host.program.fetch import fetch_all, fetch_job
 from training.host.program.process import Program
+from training.host.renewal import Renewal
 from training.host.reporting import gpus
 from training.host.reporting.signals import Outbox, Sender, Signal, failed
 
@@ -133,6 +133,7 @@ def run(places: Places) -> None:
             _serve_jupyter(places)
             server = Server(serve.ADDRESS, serve.PORT, places.jupyter_token)
             watch.begin(places, identity, server, now=now)
+            owner.begin(places, identity)
         _stay_quiet(metadata, identity, measuring, now)
         return
     with orders.presence(places):
@@ -267,14 +268,14 @@ class Agent:
             places.state, run=tags.run, instance=identity.instance, attempt=tags.attempt
         )
         self._job: dict[str, Any] = {}
-        self._credentials = RunCredentials(
+        self._credentials = Renewal(
             mailbox,
             tags.sender,
             places,
             account=account,
             say=self._outbox.put,
             run=tags.run,
-            attempt=tags.attempt,
+            asking=Signal("credentials", tags.attempt),
         )
         self._renewal = Repeat("credentials", lambda _: self._credentials.turn(), every=renewal.LOOK_SECONDS)
         self._standing = StandingOrder(

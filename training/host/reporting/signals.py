@@ -15,7 +15,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from training.host.bucket import Bucket
-from training.host.errors import HostTrouble
+from training.host.errors import AccessDenied, HostTrouble
 from training.host.program.ending import Failed
 
 SUPERSEDED = {"credentials", "ready", "progress"}
@@ -83,6 +83,19 @@ def entry(signal: Signal, sender: Sender, event: dict[str, Any]) -> dict[str, st
         "EventBusName": sender.bus,
         "Detail": json.dumps(event),
     }
+
+
+def put(events: Any, asked: Mapping[str, str]) -> None:
+    """One `entry`, for whoever has no Outbox. Raises AccessDenied; HostTrouble where the bus does not take it now."""
+    bus, word = asked["EventBusName"], asked["DetailType"]
+    try:
+        answer = events.put_events(Entries=[asked])
+    except (ClientError, BotoCoreError) as error:
+        if isinstance(error, ClientError) and error.response["Error"]["Code"] in DENIED:
+            raise AccessDenied("events:PutEvents", f"the bus {bus}") from error
+        raise HostTrouble(f"the bus {bus} does not take {word}: {error}; try again") from error
+    if answer.get("FailedEntryCount"):
+        raise HostTrouble(f"the bus {bus} refused {word}: {answer['Entries'][0]}; try again")
 
 
 def failed(attempt: int, ended: Failed, tail: str, *, restored: Mapping[str, Any] | None = None) -> Signal:

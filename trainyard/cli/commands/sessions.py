@@ -1,4 +1,4 @@
-"""In and through a host: a shell, one command, a port."""
+"""In and through a host: a shell, one command, a port; and who was there."""
 
 from __future__ import annotations
 
@@ -41,6 +41,9 @@ def register(app: typer.Typer) -> None:
     command(
         app, "forward", "trainyard forward i-0123456789abcdef0 6006", "trainyard forward @last 8888:18888"
     )(forward)
+    command(
+        app, "sessions", "trainyard sessions", "trainyard sessions mine", "trainyard sessions -n 500 -o json"
+    )(sessions)
 
 
 def shell(
@@ -70,6 +73,63 @@ def forward(
     port, local = ports_of(ports)
     yard = options.find()
     lead(options, yard, host_of(yard, host), port, local)
+
+
+def sessions(
+    options: Options,
+    host: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="HOST",
+            help="An instance's id (i-...), or a dev host's name; without one all of the yard.",
+            autocompletion=complete_hosts,
+        ),
+    ] = None,
+    number: Annotated[int, typer.Option("-n", help="So many at most.", min=1)] = 50,
+) -> None:
+    """Say who was on which host, and for how long: shells, commands, forwards, ssh.
+
+    Of the last thirty days, as Session Manager keeps it. What was typed it does not keep.
+    """
+    from dataclasses import asdict
+    from datetime import UTC, datetime
+
+    from trainyard.cli.output import terminal
+    from trainyard.cli.output.terminal import Column
+    from trainyard.client.dev import hosts
+    from trainyard.client.inventory import sessions as log
+    from trainyard.core.values.quantities import span
+
+    yard = options.find()
+    instance = hosts.find(yard, host).instance if host and not host.startswith("i-") else host
+    found = log.of(yard, instance, limit=number)
+    if options.is_json:
+        terminal.answer([asdict(each) for each in found])
+        return
+    columns = (
+        Column("BEGAN (UTC)"),
+        Column("LASTED", 1),
+        Column("WHO"),
+        Column("WHAT", 2),
+        Column("HOST"),
+        Column("NAME", 3),
+    )
+    now = datetime.now(UTC)
+    rows = [
+        (
+            f"{each.began.astimezone(UTC):%Y-%m-%d %H:%M:%S}",
+            span(((each.ended or now) - each.began).total_seconds()) + ("" if each.ended else " so far"),
+            each.who,
+            each.what,
+            each.host,
+            each.name,
+        )
+        for each in found
+    ]
+    terminal.table(columns, rows)
+    if not options.quiet:
+        on = sum(each.ended is None for each in found)
+        terminal.hint(f"{len(found)} session{'' if len(found) == 1 else 's'}, {on} of them now")
 
 
 def enter(yard: Yard, target: str, line: Sequence[str] | None) -> None:

@@ -13,6 +13,8 @@ NAME = r"[a-z][a-z0-9-]{0,35}"
 A_NAME = "a name of 1 to 36 lower-case letters, digits and hyphens that begins with a letter"
 WORD = "dev"
 """Of the event by which somebody asks for one."""
+CREDENTIALS = "dev-credentials"
+"""Of the signal by which a dev host asks for those of its owner."""
 UP, IMAGE = "up", "image"
 """What is wanted by it: a host of that name, or that it becomes an image."""
 
@@ -40,8 +42,13 @@ def is_of(tags: Mapping[str, str], name: str, owner: str) -> bool:
     return tags.get(TAG) == name and tags.get(OWNER_TAG) == owner
 
 
-def somebodys(tags: Mapping[str, str], owner: str | None = None) -> str | None:
-    """Whose dev host the tags are of, in words; None where it is nobody's, or the `owner`'s."""
-    if TAG not in tags or (owner and tags.get(OWNER_TAG) == owner):
+def owner(tags: Mapping[str, str]) -> str | None:
+    """Whose dev host the tags are of; None where they are of none."""
+    return tags.get(OWNER_TAG) if TAG in tags else None
+
+
+def somebodys(tags: Mapping[str, str], mine: str | None = None) -> str | None:
+    """Whose dev host the tags are of, in words; None where it is nobody's, or `mine`."""
+    if TAG not in tags or (mine and tags.get(OWNER_TAG) == mine):
         return None
     return f"{tags.get(OWNER_TAG, 'somebody')}'s dev host {tags[TAG]}"

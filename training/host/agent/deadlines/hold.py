@@ -14,11 +14,11 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
 
-from training.host.errors import AccessDenied, HostTrouble
+from training.host.errors import HostTrouble
 from training.host.metadata import Identity, Metadata
-from training.host.reporting.signals import DENIED, Sender, Signal, detail, entry, stamp
+from training.host.reporting import signals
+from training.host.reporting.signals import Sender, Signal, detail, entry, stamp
 
 TAG = "trainyard:hold"
 LONGEST = timedelta(hours=24)
@@ -71,7 +71,7 @@ def _ask(until: datetime | None) -> datetime:
     metadata = Metadata()
     identity = metadata.identity()
     events = boto3.Session(region_name=identity.region).client("events", config=CALLS)
-    _put(events, entry_of(identity, until, now=datetime.now(UTC)))
+    signals.put(events, entry_of(identity, until, now=datetime.now(UTC)))
     return _confirmed(metadata, identity, until)
 
 
@@ -90,21 +90,6 @@ def entry_of(identity: Identity, until: datetime | None, *, now: datetime) -> di
     )
     event = detail(signal, run=tags["trainyard:run"], instance=host, at=now)
     return entry(signal, Sender.of(host, tags), event)
-
-
-def _put(events: Any, asked: Mapping[str, str]) -> None:
-    try:
-        answer = events.put_events(Entries=[asked])
-    except (ClientError, BotoCoreError) as error:
-        if isinstance(error, ClientError) and error.response["Error"]["Code"] in DENIED:
-            raise AccessDenied("events:PutEvents", f"the bus {asked['EventBusName']}") from error
-        raise HostTrouble(
-            f"the bus {asked['EventBusName']} does not take the hold: {error}; try again"
-        ) from error
-    if answer.get("FailedEntryCount"):
-        raise HostTrouble(
-            f"the bus {asked['EventBusName']} refused the hold: {answer['Entries'][0]}; try again"
-        )
 
 
 def _confirmed(metadata: Metadata, identity: Identity, until: datetime | None) -> datetime:

@@ -1,0 +1,89 @@
+"""What people may see of a yard, and from where they send jobs. Sentences like those of the package."""
+
+import aws_cdk as cdk
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_s3 as s3
+
+from stacks.constructs.names import by_name
+from stacks.constructs.permissions import (
+    allow,
+    anywhere,
+    delete_objects,
+    give_up_uploads,
+    list_objects,
+    list_runs,
+    parameter,
+    read_objects,
+    use_ledger,
+    write_objects,
+)
+from stacks.constructs.permissions.holder import Holder
+from stacks.settings import YardSettings
+
+BY_NAME = "Of this yard, by its name: executions, logs and versions come into being later."
+ALL_RUNS = ("train", "launch", "snapshot", "bake", "retire")
+READ = ("runs/", "jobs/", "images/", "programs/", "data/")
+SENT = ("programs/", "data/")
+"""What goes along with a job."""
+
+
+def look(who: Holder, settings: YardSettings, bucket: s3.IBucket, table: dynamodb.ITable) -> None:
+    """At runs, hosts, logs and figures."""
+    yard = settings.yard
+    anywhere(
+        who,
+        "ec2:DescribeInstances",
+        "ec2:DescribeImages",
+        "cloudwatch:GetMetricData",
+        "cloudwatch:ListMetrics",
+        "ssm:DescribeInstanceInformation",
+    )
+    anywhere(who, "ssm:DescribeParameters", "ssm:DescribeSessions")
+    told = (settings.image_parameter, settings.previous_image_parameter, settings.yard_parameter)
+    parameters = [parameter(name) for name in told]
+    allow(who, ["ssm:GetParameter", "ssm:GetParameterHistory"], parameters)
+    read_objects(who, bucket, *READ)
+    list_objects(who, bucket, *READ)
+    use_ledger(who, table, "GetItem", "Query")
+    list_runs(who, table)
+    machines = [by_name(who, "states", "stateMachine", f"{yard}-{word}") for word in ALL_RUNS]
+    allow(who, ["states:ListExecutions", "states:DescribeStateMachine"], machines)
+    executions = [executions_of(who, yard, word) for word in ALL_RUNS]
+    allow(who, ["states:DescribeExecution", "states:GetExecutionHistory"], executions, because=BY_NAME)
+    groups = (f"/{yard}/*", f"/aws/vendedlogs/states/{yard}-*")
+    logs = [by_name(who, "logs", "log-group", group) for group in groups]
+    read = [
+        "logs:FilterLogEvents",
+        "logs:GetLogEvents",
+        "logs:StartQuery",
+        "logs:GetQueryResults",
+        "logs:DescribeLogStreams",
+    ]
+    allow(who, read, logs, because=BY_NAME)
+    alarms = by_name(who, "cloudwatch", "alarm", f"{yard}-*")
+    allow(who, ["cloudwatch:DescribeAlarms"], [alarms], because=BY_NAME)
+    board = f"arn:{cdk.Aws.PARTITION}:cloudwatch::{cdk.Aws.ACCOUNT_ID}:dashboard/{yard}*"
+    allow(who, ["cloudwatch:GetDashboard"], [board], because=BY_NAME)
+
+
+def send_jobs(who: Holder, bucket: s3.IBucket, *jobs: str) -> None:
+    """Job files below `jobs`, which start runs, and what goes along with them."""
+    write_objects(who, bucket, *jobs, *SENT)
+    give_up_uploads(who, bucket, *jobs, *SENT)
+    delete_objects(who, bucket, *SENT)
+
+
+def put_events(who: Holder, yard: str, *sources: str) -> None:
+    """On the yard's bus, from these sources alone, of which each may end in `*`."""
+    bus = by_name(who, "events", f"event-bus/{yard}")
+    kind = "StringLike" if any(source.endswith("*") for source in sources) else "StringEquals"
+    allow(who, ["events:PutEvents"], [bus], {kind: {"events:source": list(sources)}})
+
+
+def stop_at_once(who: Holder, yard: str, *words: str) -> None:
+    """Executions of these workflows."""
+    allow(who, ["states:StopExecution"], [executions_of(who, yard, word) for word in words], because=BY_NAME)
+
+
+def executions_of(who: Holder, yard: str, word: str) -> str:
+    return by_name(who, "states", "execution", f"{yard}-{word}:*")

@@ -1,0 +1,84 @@
+"""In its owner's name: what is typed on a dev host sends jobs, looks at runs and stops them.
+
+The agent asks the yard for credentials (renewal.py) and leaves them where the account that shells have reads
+them, by an AWS config in its home unless there is one: whoever has put keys of theirs there keeps using those.
+"""
+
+import logging
+import pwd
+from datetime import UTC, datetime
+from pathlib import Path
+
+import boto3
+
+from training.host import renewal
+from training.host.account import Account
+from training.host.bucket import Bucket
+from training.host.credentials import CALLS
+from training.host.dev import shell_account
+from training.host.errors import HostTrouble
+from training.host.metadata import Identity
+from training.host.periodic import Repeat
+from training.host.places import Places
+from training.host.renewal import Renewal
+from training.host.reporting import signals
+from training.host.reporting.signals import Sender, Signal
+
+SIGNAL = "dev-credentials"
+AGAIN_SECONDS = 60.0
+NEEDED = tuple(f"trainyard:{word}" for word in ("run", "bucket", "bus", "role"))
+
+logger = logging.getLogger(__name__)
+
+
+def begin(places: Places, identity: Identity) -> None:
+    """From now on, in a thread of its own; without the tags of a host that the yard has launched nothing."""
+    if lacking := [name for name in NEEDED if name not in identity.tags]:
+        logger.warning("nothing is done here in the owner's name: the host has no tag %s", lacking[0])
+        return
+    try:
+        entry = shell_account.find()
+    except HostTrouble as trouble:
+        logger.warning("nothing is done here in the owner's name: %s", trouble.reason)
+        return
+    account = Account(entry.pw_uid, entry.pw_gid)
+    configure(places, identity, entry, account)
+    kept = _renewal(places, identity, account)
+    Repeat("credentials of the owner", lambda _: kept.turn(), every=renewal.LOOK_SECONDS).start()
+
+
+def _renewal(places: Places, identity: Identity, account: Account) -> Renewal:
+    session, tags, host = boto3.Session(region_name=identity.region), identity.tags, identity.instance
+    events, sender, run = session.client("events", config=CALLS), Sender.of(host, tags), tags["trainyard:run"]
+
+    def say(signal: Signal) -> None:
+        detail = signals.detail(signal, run=run, instance=host, at=datetime.now(UTC))
+        signals.put(events, signals.entry(signal, sender, detail))
+
+    return Renewal(
+        Bucket(session.client("s3", config=CALLS), tags["trainyard:bucket"]),
+        sender,
+        places,
+        account=account,
+        say=say,
+        run=run,
+        asking=Signal(SIGNAL, 1),
+        again=AGAIN_SECONDS,
+    )
+
+
+def configure(places: Places, identity: Identity, entry: pwd.struct_passwd, account: Account) -> None:
+    """Where boto3, the aws command and `trainyard` of that account find the credentials, the region and the yard.
+    What is there stays."""
+    home = Path(entry.pw_dir)
+    credentials = f"credential_process = /bin/cat {places.credentials}"
+    written = {
+        home / ".aws/config": f"[default]\nregion = {identity.region}\n{credentials}\n",
+        home
+        / ".config/trainyard/config.toml": f'yard = "{identity.tags.get("trainyard:yard", "trainyard")}"\n',
+    }
+    with account.acting():
+        for file, text in written.items():
+            if not file.exists():
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text)
