@@ -213,7 +213,10 @@ class Connection(asyncio.Protocol):
         if self._ended_here:
             self._transport.close()
         elif not self._transport.is_closing():
-            self._transport.write_eof()
+            try:
+                self._transport.write_eof()
+            except OSError:  # it was reset, which the loop has not heard yet
+                self._transport.abort()
 
     def _close_when_both(self) -> None:
         if self._ended_there and self._transport is not None:
