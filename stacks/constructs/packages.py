@@ -33,8 +33,8 @@ SOFTWARE = (
     "requirements-jupyter.txt",
     "locks/requirements-jupyter.txt",
 )
-"""What a bake installs on the builder, the client for people on dev hosts too; the local lists are for base images without
-a GPU."""
+"""What a bake installs on the builder, the client for people on dev hosts too; the local lists are for base images
+without a GPU."""
 
 FUNCTIONS = ("lambdas", "trainyard/__init__.py", "trainyard/archives.py", "trainyard/core")
 """What functions run, of `trainyard` what they share with hosts and people."""
