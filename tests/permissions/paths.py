@@ -651,6 +651,11 @@ UNSEEN: tuple[tuple[str, str], ...] = (
         r"^BuilderRole-cloudwatch:(Put|Get)MetricData",
         "on an image without GPUs there is nothing to publish; on one with GPUs the test gpu_metrics tells",
     ),
+    (r"^SignalDevHostRole-", "people at a dev host ask for it, and their command names it"),
+    (
+        r"^SignalRole-sts:AssumeRole-.*DevHost",
+        "a dev host asks for it: people there have no credentials, and the event is among the lost ones",
+    ),
     (
         r"^SignalRole-ec2:",
         "only a host that somebody holds asks for it: it is told that nobody did, and the event is among the lost ones",

@@ -78,6 +78,8 @@ class Renewal:
         try:
             found = self._mailbox.read_if_changed(self._key, self._seen)
         except AccessDenied as denied:
+            if self._denied is None:
+                logger.warning("%s", denied.reason)
             self._denied = denied
             return
         if found:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import boto3
 
-from training.host import renewal
 from training.host.account import Account
 from training.host.bucket import Bucket
 from training.host.credentials import CALLS
@@ -25,7 +24,8 @@ from training.host.reporting import signals
 from training.host.reporting.signals import Sender, Signal
 
 SIGNAL = "dev-credentials"
-AGAIN_SECONDS = 60.0
+LOOK_SECONDS, AGAIN_SECONDS = 2.0, 60.0
+"""Nobody waits for them as a run does."""
 NEEDED = tuple(f"trainyard:{word}" for word in ("run", "bucket", "bus", "role"))
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ def begin(places: Places, identity: Identity) -> None:
     account = Account(entry.pw_uid, entry.pw_gid)
     configure(places, identity, entry, account)
     kept = _renewal(places, identity, account)
-    Repeat("credentials of the owner", lambda _: kept.turn(), every=renewal.LOOK_SECONDS).start()
+    Repeat("credentials of the owner", lambda _: kept.turn(), every=LOOK_SECONDS).start()
 
 
 def _renewal(places: Places, identity: Identity, account: Account) -> Renewal:
