@@ -50,8 +50,8 @@ class PeopleStack(cdk.Stack):
         user = self._policy("user", "Runs jobs on the yard, and launches and images hosts")
         dev = self._policy("dev", "For users: sits at their own dev hosts")
         operator = self._policy("operator", "For users: bakes the yard's images, ends and enters its hosts")
-        self._look(viewer)
-        self._look(user)
+        for policy in (viewer, user):
+            look(policy, settings, storage.bucket, storage.table)
         self._run(user)
         self._command = Document(self, "command", yard=settings.yard).document_arn
         use_sessions(dev, self._command)
@@ -95,9 +95,6 @@ class PeopleStack(cdk.Stack):
         policy = PeoplesPolicy(self, word.capitalize(), managed_policy_name=name, description=description)
         cdk.CfnOutput(self, f"{word.capitalize()}PolicyArn", value=policy.managed_policy_arn)
         return policy
-
-    def _look(self, policy: PeoplesPolicy) -> None:
-        look(policy, self._settings, self._storage.bucket, self._storage.table)
 
     def _run(self, policy: PeoplesPolicy) -> None:
         yard = self._settings.yard

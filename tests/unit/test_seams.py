@@ -25,15 +25,17 @@ from lambdas.steps.patrol import missed_events
 from lambdas.steps.signals import from_hosts
 from localcloud.base.facts import Facts
 from tests.unit.core.facts import NOON
+from training.host import dev as host_dev
 from training.host import errors
 from training.host.agent import standing_order
 from training.host.agent.deadlines import lease
 from training.host.cluster import Cluster as HostsCluster
+from training.host.dev import owner
 from training.host.orders import Order
 from training.host.program import ending, silence
 from training.host.reporting import progress, signals
 from trainyard.client.upkeep import teardown
-from trainyard.core.model import gang
+from trainyard.core.model import dev, gang
 from trainyard.core.model.gang import StopReason
 from trainyard.core.model.job import (
     Checkpoints,
@@ -99,6 +101,10 @@ def test_the_runtime_knows_every_strategy() -> None:
 def test_the_pages_name_every_strategy(page: str) -> None:
     text = (ROOT / page).read_text()
     assert [kind.value for kind in Strategy if f"`{kind.value}`" not in text] == []
+
+
+def test_a_dev_host_and_the_yard_call_its_tag_and_its_signal_the_same() -> None:
+    assert (host_dev.TAG, owner.SIGNAL) == (dev.TAG, dev.CREDENTIALS)
 
 
 def test_users_are_told_how_long_a_search_for_room_pauses() -> None:

@@ -38,11 +38,11 @@ def begin(places: Places, identity: Identity) -> None:
         return
     try:
         entry = shell_account.find()
-    except HostTrouble as trouble:
-        logger.warning("nothing is done here in the owner's name: %s", trouble.reason)
+        account = Account(entry.pw_uid, entry.pw_gid)
+        configure(places, identity, entry, account)
+    except (HostTrouble, OSError) as trouble:
+        logger.warning("nothing is done here in the owner's name: %s", trouble)
         return
-    account = Account(entry.pw_uid, entry.pw_gid)
-    configure(places, identity, entry, account)
     kept = _renewal(places, identity, account)
     Repeat("credentials of the owner", lambda _: kept.turn(), every=LOOK_SECONDS).start()
 
