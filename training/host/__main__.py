@@ -13,7 +13,7 @@ from training.host import orders
 from training.host.errors import HostTrouble
 from training.host.image import pause
 from training.host.image.generalize import DEPTHS, generalize
-from training.host.metadata import Metadata
+from training.host.metadata import NO_FILES, Metadata
 from training.host.places import Places
 
 NO_AGENT = 69  # EX_UNAVAILABLE
@@ -46,6 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.Formatter.converter = time.gmtime
     logging.getLogger("botocore").setLevel(logging.WARNING)  # where it found its credentials is no news
+    os.environ |= NO_FILES
     places = Places()
     if asked.word == "run":
         from training.host.agent import agent

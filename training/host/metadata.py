@@ -3,6 +3,7 @@
 import http.client
 import json
 import logging
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ SERVICE = "169.254.169.254"
 TOKEN_SECONDS = 21600
 PATIENCE_SECONDS, TIMES = 3.0, 3
 SOON_SECONDS, SOON_TIMES, SELDOM_SECONDS = 2.0, 30, 60.0
+NO_FILES = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
+"""For whoever speaks for the host itself: its credentials are this service's, also where people have put some of theirs
+into the home of the account that it runs as."""
 
 logger = logging.getLogger(__name__)
 

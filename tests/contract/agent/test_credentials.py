@@ -62,7 +62,7 @@ def test_a_host_asks_until_there_are_some(
     run_credentials.turn()
     run_credentials.turn()
     assert said == [Signal("credentials", 2)]
-    monkeypatch.setattr(renewal, "ASK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(run_credentials, "_again", 0.0)
     run_credentials.turn()
     assert len(said) == 2
     assert are_there(run_credentials) is False

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from training.host import account, credentials
 from training.host.cluster import MASTER_PORT, Assignment, Cluster
 from training.host.errors import ProgramFault
+from training.host.metadata import NO_FILES
 from training.host.places import Places
 from training.host.program.fetch import search_path
 from training.host.program.packages import commands_path, python_for
@@ -16,6 +17,8 @@ FORM_SECONDS = 100
 (the others are asked, then presumed lost) a host that hangs before it joins is seen within three minutes."""
 FORM_SECONDS_WITH_SHARDS = 1800
 """The same where hosts fetch their share of the data after the start order."""
+NOT_GIVEN = ("TF_CONFIG", *NO_FILES)
+"""What the agent may have, and a program is not to."""
 DEFAULTS = {
     "TF_CPP_MIN_LOG_LEVEL": "1",  # TensorFlow's INFO lines would bury the program's own
     "PYTHONUNBUFFERED": "1",
@@ -79,7 +82,7 @@ def environment(
     asked = {
         name: fill(value, known) for name, value in cluster.job["program"].get("environment", {}).items()
     }
-    given = {name: base[name] for name in base if name != "TF_CONFIG"}
+    given = {name: base[name] for name in base if name not in NOT_GIVEN}
     ranks = cluster.rank_variables(assignment)
     person = {"HOME": str(places.home), "USER": account.NAME, "LOGNAME": account.NAME}
     return DEFAULTS | given | person | ranks | asked | secrets | promised
