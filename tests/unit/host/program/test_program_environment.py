@@ -8,6 +8,7 @@ import pytest
 from tests.unit.core.facts import admitted
 from training.host.cluster import Assignment, Cluster, Role, Strategy
 from training.host.errors import ProgramFault
+from training.host.metadata import NO_FILES
 from training.host.places import Places
 from training.host.program.environment import arguments, command_line, environment, fill, placeholders
 
@@ -149,6 +150,14 @@ def test_an_evaluator_beside_workers_in_step_is_told_of_the_cluster_and_no_part_
 @pytest.mark.parametrize("strategy", ["single", "mirrored"])
 def test_one_host_needs_no_tf_config_and_none_is_left_from_elsewhere(strategy: str) -> None:
     assert "TF_CONFIG" not in given(cluster(strategy, CHIEF), CHIEF)
+
+
+def test_a_program_reads_what_aws_keys_it_has_put_into_its_own_home() -> None:
+    """The agent, which speaks for the host, reads none of anybody's."""
+    of = cluster("single", CHIEF)
+    found = environment(of, CHIEF, Places(), region="r", image="i", base=BASE | NO_FILES, secrets={})
+    assert "AWS_SHARED_CREDENTIALS_FILE" not in found
+    assert found["AWS_CONFIG_FILE"] == str(Places().aws_config)
 
 
 def test_the_jobs_environment_overrides_defaults_but_no_promise() -> None:
