@@ -26,7 +26,7 @@ from training.host.reporting.signals import Sender, Signal
 SIGNAL = "dev-credentials"
 LOOK_SECONDS, AGAIN_SECONDS = 2.0, 60.0
 """Nobody waits for them as a run does."""
-NEEDED = tuple(f"trainyard:{word}" for word in ("run", "bucket", "bus", "role"))
+NEEDED = tuple(f"trainyard:{word}" for word in ("run", "bucket", "bus", "role", "submitter"))
 
 logger = logging.getLogger(__name__)
 
