@@ -19,12 +19,11 @@ def newer(folder: Path) -> Path:
     """The sources of a later version, in which every function, a state machine and a document have changed."""
     for name in (*SOURCES, "trainyard", "scripts", "requirements.txt", *BUILT):
         source, copy = ROOT / name, folder / name
-        if copy.exists() or not source.exists():
-            continue
         copy.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            shutil.copytree(source, copy, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
+            compiled = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(source, copy, symlinks=True, ignore=compiled, dirs_exist_ok=True)
+        elif source.exists():
             shutil.copy2(source, copy)
     changes = {
         "trainyard/__init__.py": ('__version__ = "', f'__version__ = "{VERSION}"\n_BEFORE = "'),
