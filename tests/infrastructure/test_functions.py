@@ -172,20 +172,22 @@ def test_hosts_without_a_gpu_get_the_same_packages_but_for_tensorflows_build() -
 def test_the_softwares_hash_changes_with_it_and_only_with_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "training").mkdir()
+    for folder in ("training", "trainyard", "locks", "lambdas"):
+        (tmp_path / folder).mkdir()
     (tmp_path / "training/agent.py").write_text("one")
-    (tmp_path / "trainyard/client").mkdir(parents=True)
-    (tmp_path / "locks").mkdir()
-    for name in packages.SOFTWARE[1:]:
-        (tmp_path / name).write_text("tensorflow")
+    for name in packages.SOFTWARE:
+        if name.endswith(".txt"):
+            (tmp_path / name).write_text("tensorflow")
     monkeypatch.setattr(packages, "ROOT", tmp_path)
     monkeypatch.setattr(packages, "BUILD", tmp_path / "build")
     first = packages.software_hash("document")
     assert first == packages.software_hash("document")
     assert re.fullmatch(r"[0-9a-f]{16}", first)
     assert packages.software_hash("another document") != first
-    (tmp_path / "trainyard/client/runs.py").write_text("what hosts do not have")
+    (tmp_path / "lambdas/signal.py").write_text("what hosts do not have")
     assert packages.software_hash("document") == first
+    (tmp_path / "trainyard/client.py").write_text("what dev hosts have")
+    assert packages.software_hash("document") != first
     (tmp_path / "training/agent.py").write_text("two")
     assert packages.software_hash("document") != first
 
