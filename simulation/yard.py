@@ -359,7 +359,9 @@ class Yard:
             self.dynamodb.lose(self.template.table.name, row["pk"], row["sk"])
 
     def stop(self, execution: Execution) -> None:
-        self.ask("stepfunctions", "stop_execution", executionArn=execution.arn)
+        """One that is over by itself refuses, which its person is told."""
+        if execution.status in (Status.RUNNING, Status.ABORTED):
+            self.ask("stepfunctions", "stop_execution", executionArn=execution.arn)
 
     def ask_to_stop(self, run: str) -> None:
         """So that it saves."""
