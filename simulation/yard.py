@@ -359,7 +359,7 @@ class Yard:
             self.dynamodb.lose(self.template.table.name, row["pk"], row["sk"])
 
     def stop(self, execution: Execution) -> None:
-        """One that is over by itself refuses, which its person is told."""
+        """One that is over by itself nobody stops: AWS would refuse."""
         if execution.status in (Status.RUNNING, Status.ABORTED):
             self.ask("stepfunctions", "stop_execution", executionArn=execution.arn)
 

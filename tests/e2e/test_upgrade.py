@@ -17,7 +17,7 @@ BUILT = ("build/layer", "build/layer.sha256")
 
 def newer(folder: Path) -> Path:
     """The sources of a later version, in which every function, a state machine and a document have changed."""
-    for name in (*SOURCES, "trainyard", "scripts", "requirements.txt", *BUILT):
+    for name in (*SOURCES, "scripts", "requirements.txt", *BUILT):
         source, copy = ROOT / name, folder / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():

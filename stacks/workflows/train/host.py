@@ -9,6 +9,7 @@ from constructs import Construct
 from stacks.constructs import permissions
 from stacks.constructs.hosts import OF_ITSELF, HostRole, HostTemplates, only_from
 from stacks.constructs.permissions.data_buckets import read_data_buckets
+from stacks.constructs.permissions.holder import NarrowedRole
 from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
@@ -66,8 +67,8 @@ class TrainingHost(Construct):
         )
 
 
-class RunRole(iam.Role):
-    """What any run may do in the bucket and read of the yard's secrets; whoever takes it narrows it to one run
+class RunRole(NarrowedRole):
+    """What any run may do in the bucket and read of the yard's secrets; narrowed to one run
     (lambdas/core/run/bucket_access.py)."""
 
     def __init__(
@@ -79,12 +80,8 @@ class RunRole(iam.Role):
         taken_by: iam.Role,
         s3_vpc: str | None,
     ) -> None:
-        super().__init__(
-            scope,
-            "RunRole",
-            assumed_by=iam.ArnPrincipal(taken_by.role_arn),
-            description="What runs of the yard may do in its bucket",
-        )
+        description = "What runs of the yard may do in its bucket"
+        super().__init__(scope, "RunRole", description=description, taken_by=taken_by)
         permissions.read_objects(self, bucket, "programs/", "data/", "runs/")
         permissions.write_objects(self, bucket, *WRITTEN)
         permissions.delete_objects(self, bucket, "runs/*/checkpoints/")
@@ -92,4 +89,3 @@ class RunRole(iam.Role):
         read_data_buckets(self, *settings.data_buckets)
         only_from(self, s3_vpc, bucket, *settings.data_buckets)
         permissions.read_secrets(self, settings.yard, settings.kms_key)
-        permissions.allow(taken_by, ["sts:AssumeRole"], [self.role_arn])

@@ -33,10 +33,9 @@ def run_credentials(yard: Yard, said: list[Signal]) -> Renewal:
     return of(yard, said)
 
 
-def of(yard: Yard, said: list[Signal]) -> Renewal:
-    mailbox = Bucket(yard.cloud.client("s3"), yard.bucket)
+def of(yard: Yard, said: list[Signal], who: Credentials | None = None) -> Renewal:
     return Renewal(
-        mailbox,
+        Bucket(yard.cloud.client("s3", who), yard.bucket),
         ME,
         yard.places,
         account=account.own(),
@@ -112,15 +111,7 @@ def test_whoever_waits_is_told_that_none_come_or_that_it_may_not_see_them(
         run_credentials.wait()
     nobody = yard.cloud.acting_as(allow("s3:ListBucket"))
     give(yard, 60)
-    blind = Renewal(
-        Bucket(yard.cloud.client("s3", nobody), yard.bucket),
-        ME,
-        yard.places,
-        account=account.own(),
-        say=said.append,
-        run=yard.run,
-        asking=Signal("credentials", 1),
-    )
+    blind = of(yard, said, nobody)
     blind.turn()
     with pytest.raises(
         AccessDenied, match=f"the host role lacks s3:GetObject on s3://{yard.bucket}/{CREDENTIALS}"

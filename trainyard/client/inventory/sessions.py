@@ -1,7 +1,7 @@
 """Who was on which host: sessions as Session Manager tells of them, those also that are over, for thirty days.
 
 What was typed in them it does not tell. An account may have shells written down, to CloudWatch Logs or S3, by the
-preferences of Session Manager; forwards and ssh are encrypted end to end, and nobody can.
+preferences of Session Manager; of forwards and ssh nothing is.
 docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-logging.html
 """
 
