@@ -101,7 +101,9 @@ def _changed(context: SignalContext, change: InstanceState, at: datetime, now: d
     member = _member(context, instance)
     if member is None:
         reason = f"EC2 says {instance} is {state}"
-        lost = newcomers.lose(context, instance, reason, now) or pooled.leave(context, instance, reason, at)
+        ended = None if state in ("stopping", "stopped") else at  # one that is stopped is still to be ended
+        lost = newcomers.lose(context, instance, reason, now, ended=ended)
+        lost = lost or pooled.leave(context, instance, reason, at)
         return lost or f"{instance} is {state}, and is in no live attempt"
     records = context.ledger.known(context.run)
     error, reason = _loss(records, instance, state)

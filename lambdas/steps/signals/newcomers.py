@@ -9,7 +9,7 @@ from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, attempt_row, event_
 from lambdas.core.edges.common import ReleaseInput, Scope
 from lambdas.core.edges.train import LaunchInput
 from lambdas.core.run import growth
-from lambdas.core.run.records import Records
+from lambdas.core.run.records import HostRow, HostUpdate, Records
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.timeline import Source
@@ -18,7 +18,12 @@ from trainyard.core.values import wire
 
 def is_one(records: Records, instance: str) -> bool:
     """Whether the host is to join, and was not given up."""
-    return any(host.instance == instance and host.lost is None for host in records.newcomers())
+    host = _find(records, instance)
+    return host is not None and host.lost is None
+
+
+def _find(records: Records, instance: str) -> HostRow | None:
+    return next((host for host in records.newcomers() if host.instance == instance), None)
 
 
 def go_on(context: SignalContext, now: datetime) -> str:
@@ -42,14 +47,21 @@ def go_on(context: SignalContext, now: datetime) -> str:
             assert_never(step)
 
 
-def lose(context: SignalContext, instance: str, reason: str, now: datetime) -> str | None:
-    """This host will not join: the attempt, of which it is no part, trains on. None for one that was not to."""
+def lose(
+    context: SignalContext, instance: str, reason: str, now: datetime, *, ended: datetime | None = None
+) -> str | None:
+    """This host will not join: the attempt, of which it is no part, trains on. None for one that was not to. `ended`:
+    since when EC2 bills it no more, which nobody else would write down."""
     records = context.open_run()
-    if records is None or not is_one(records, instance):
+    host = _find(records, instance) if records else None
+    if records is None or host is None or (host.lost and ended is None):
         return None
     context = context.about(records.run.attempt)
     entry = context.entry("host lost", at=now, source=Source.WORKFLOW, instance=instance, reason=reason)
-    context.ledger.write(host_row(context.run, instance, {"lost": reason}), event_row(context.run, entry))
+    over: HostUpdate = {"lost": host.lost or reason}
+    if ended is not None:
+        over["ended"] = ended
+    context.ledger.write(host_row(context.run, instance, over), event_row(context.run, entry))
     return f"{instance} does not join: {go_on(context, now)}"
 
 
