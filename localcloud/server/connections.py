@@ -102,10 +102,7 @@ class Connection(TCPServer):
             return
         await self._accept(upgrade)
         parser = websocket.Parser(begun)
-        word = next(parser.feed(b""), None)
-        while word is None or word[0] != websocket.TEXT:
-            word = next(parser.feed(await self._more()), None)
-        opening = word[1]
+        opening = await self._opening(parser)
         reader: Any = self.reader
         reader._transport.pause_reading()
         begun = parser.rest + bytes(reader._buffer)
@@ -116,6 +113,20 @@ class Connection(TCPServer):
             connection.close()
             self.writer.write(websocket.encode(websocket.CLOSE, NOT_THAT))
             await self.writer.drain()
+
+    async def _opening(self, parser: websocket.Parser) -> bytes:
+        """The client's first text. AWS's plugin pings from a thread of its own, which may come first."""
+        data = b""
+        while True:
+            for opcode, payload in parser.feed(data):
+                match opcode:
+                    case websocket.TEXT:
+                        return payload
+                    case websocket.PING:
+                        self.writer.write(websocket.encode(websocket.PONG, payload))
+                    case websocket.CLOSE:
+                        raise ConnectionResetError("its client closes it")
+            data = await self._more()
 
     async def _more(self) -> bytes:
         data = await self.reader.read(MAX_RECV)

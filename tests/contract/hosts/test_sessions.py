@@ -17,6 +17,7 @@ import boto3
 import pytest
 import websockets
 from botocore.exceptions import ClientError
+from websockets.frames import Frame, Opcode
 
 from lambdas.aws import ssm
 from tests.contract.conftest import Cloud, Credentials, allow, answering, eventually, free_port
@@ -678,6 +679,26 @@ def test_who_signs_the_opening_of_a_channel_must_be_allowed_to(hosts: Hosts, hos
             await shell.until(rb"open")
 
     told(opened())
+
+
+@pytest.mark.parametrize("pieces", ["ping+token", "ping token", "ping+ping+half half", "half half"])
+def test_a_channel_opens_however_its_first_words_come(hosts: Hosts, host: str, pieces: str) -> None:
+    """AWS's plugin pings from a thread of its own: the ping may come first, and both in one packet."""
+    answer = begun(hosts, host)
+    text = handshake.opening("r", answer["TokenValue"], "c", "1.2.0.0").encode()
+    token = Frame(Opcode.TEXT, text).serialize(mask=True)
+    first, last = token[: len(token) // 2], token[len(token) // 2 :]
+
+    async def story() -> None:
+        async with websockets.connect(answer["StreamUrl"], compression=None, ping_interval=None) as way:
+            halves = iter((first, last))
+            for piece in pieces.split():
+                words = {"ping": Frame(Opcode.PING, b"there?").serialize(mask=True), "token": token}
+                way.transport.write(b"".join(words.get(word) or next(halves) for word in piece.split("+")))
+                await asyncio.sleep(0.2)
+            assert isinstance(await way.recv(), bytes), "the shell has its say"
+
+    told(story())
 
 
 @pytest.mark.parametrize("token", ["", "wrong"])
