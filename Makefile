@@ -26,8 +26,9 @@ SCHEMA := .venv/lib/python3*/site-packages/aws_cdk/cloud_assembly_schema/__init_
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
+SETUP := .tools/cdk/.ready .tools/awscli/.ready .venv-host/.ready
 setup: .venv/.ready ## everything the other targets need (they call it)
-	@$(MAKE) -j3 .tools/cdk/.ready .tools/awscli/.ready .venv-host/.ready
+	@$(MAKE) -j3 $(SETUP)
 
 demo: .venv/.ready .tools/cdk/.ready ## a run from nothing to an evaluated model; JOB=path runs another job file, KEEP=1 leaves the cloud up
 	@$(VENV) -m demo
@@ -41,7 +42,8 @@ deploy: .venv/.ready .tools/cdk/.ready ## put the yard into the account or endpo
 destroy: .venv/.ready ## take the yard out of that account; says what is left and what it costs (ARGS='--images --data')
 	@$(VENV) -m trainyard.cli yard destroy $(ARGS)
 
-test: setup jupyter ## every test: core, templates, local cloud, host software, whole runs
+test: .venv/.ready ## every test: core, templates, local cloud, host software, whole runs
+	@$(MAKE) -j4 $(SETUP) jupyter
 	@scripts/test $(ARGS)
 
 jupyter: .tools/wheels/.jupyter ## JupyterLab for dev hosts of the local cloud; bake an image then
