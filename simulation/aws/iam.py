@@ -86,6 +86,14 @@ REFUSALS: Mapping[str, Refusal] = {
 """By the service's name in boto3; those that speak JSON are alike."""
 
 
+@dataclass(frozen=True)
+class Naming:
+    """A role's statements on an action, in order. `ask_who`: a policy variable in them is another for another caller."""
+
+    statements: Sequence[ParsedStatement]
+    ask_who: bool
+
+
 class Iam:
     """`roles`: policy documents by role ARN. `trusts`: who may assume them, by role ARN. `resources`: the policies of
     buckets, topics and queues, by their ARNs."""
@@ -104,7 +112,7 @@ class Iam:
             if any("${" in text for text in _texts(document)):
                 raise not_simulated(f"a policy variable in a resource's own policy: {document}")
         self._roles = {role: _statements(documents) for role, documents in roles.items()}
-        self._naming: dict[tuple[str, str], list[ParsedStatement]] = {}
+        self._naming: dict[tuple[str, str], Naming] = {}
         self._verdicts: dict[tuple[Any, ...], Verdict] = {}
 
     def first_denied(self, caller: Caller, checks: Iterable[Check]) -> Check | None:
@@ -140,8 +148,8 @@ class Iam:
 
     def verdict(self, caller: Caller, check: Check) -> Verdict:
         """Of a role, or of a host where its policies name who asks; the same question is answered once."""
-        named = any(variables.are_in(each) for each in self._that_name(caller.role, check.action))
-        who = (user_id(caller) if named else caller.role, caller.session, caller.vpc)
+        asks_who = self._that_name(caller.role, check.action).ask_who
+        who = (user_id(caller) if asks_who else caller.role, caller.session, caller.vpc)
         asked = (who, check.action, check.resource, _frozen(check.context))
         found = self._verdicts.get(asked)
         if found is None:
@@ -152,7 +160,8 @@ class Iam:
 
     def _judge(self, caller: Caller, check: Check) -> Verdict:
         context = _context(session_arn(caller), check, user_id(caller), caller.vpc)
-        statements = [variables.filled(each, context) for each in self._that_name(caller.role, check.action)]
+        naming = self._that_name(caller.role, check.action)
+        statements = [variables.filled(each, context) for each in naming.statements]
         answer: EvalResult = evaluate(context, [statements])
         document = self._policy_of(check.resource)
         if document is not None:
@@ -163,12 +172,12 @@ class Iam:
             return Verdict.NOT_ALLOWED
         return Verdict.DENIED_BY_RESOURCE if answer.resource_policy_arn else Verdict.DENIED
 
-    def _that_name(self, role: str, action: str) -> list[ParsedStatement]:
-        """The role's statements on that action, in order."""
+    def _that_name(self, role: str, action: str) -> Naming:
         if (role, action) not in self._naming:
             if role not in self._roles:
                 raise not_simulated(f"the role {role}")
-            self._naming[role, action] = [each for each in self._roles[role] if _is_about(each, action)]
+            found = [each for each in self._roles[role] if _is_about(each, action)]
+            self._naming[role, action] = Naming(found, any(variables.are_in(each) for each in found))
         return self._naming[role, action]
 
     def _policy_of(self, resource: str) -> Document | None:
