@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -98,8 +99,8 @@ def main(
 ) -> None:
     """Try the yard in a simulated AWS: every single fault at every place of every scenario.
 
-    Ends with 1 where a promise broke, with 2 for what cannot be tried. build/simulation/ has the page (index.html),
-    what broke (broken.txt) and detection.md.
+    Ends with 1 where a promise broke, with 2 for what cannot be tried, with 130 where it was stopped before.
+    build/simulation/ has the page (index.html), what broke (broken.txt) and detection.md.
     """
     given = {"SEED": seed, "SEEDS": seeds, "SCENARIO": scenario, "KIND": kind, "SAMPLE": sample, "FILE": file}
     given |= {"FIRST": "" if first == "1" else first, "JOBS": jobs, "DETECT": detect, "ALIKE": alike}
@@ -157,6 +158,7 @@ def _campaign(asked: Asked) -> int:
     began = time.monotonic()
     findings: list[Finding] = []
     stories: dict[Trial, Sequence[Line]] = {}
+    stopped = False
     with Cores(folder, asked.jobs) as cores:
         try:
             trials = file if file is not None else _to_try(asked, cores, findings.extend)
@@ -172,6 +174,7 @@ def _campaign(asked: Asked) -> int:
             changed = {each.finding.trial: campaign.differs(each) for each in retold if not each.same}
             findings = [changed.get(each.trial, each) for each in findings]
         except KeyboardInterrupt:
+            stopped = True
             console.print(f"\nStopped after {len(findings):,} worlds.")
     groups = trial.grouped(findings)
     wall = time.monotonic() - began
@@ -182,7 +185,9 @@ def _campaign(asked: Asked) -> int:
         page.Campaign(title, asked.command, _commit(), datetime.now(UTC), wall, findings, groups, stories),
     )
     late = asked.detect and any(not row.held for row in summary.detections(findings))
-    return 1 if groups or late else 0
+    if groups or late:
+        return 1
+    return INTERRUPTED if stopped else 0
 
 
 def _to_try(asked: Asked, cores: Cores, heard: Callable[[Sequence[Finding]], None]) -> list[Trial]:
@@ -338,8 +343,9 @@ def _compare(path: Path) -> int:
 
 
 def run() -> int:
-    """One clear line for what cannot be tried."""
+    """One clear line for what cannot be tried. SIGTERM is taken for Ctrl-C, so that no worker outlives it."""
     process.restart_as_needed()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return int(typer.main.get_command(app).main(prog_name="make simulate", standalone_mode=False) or 0)
     except TyperException as error:
