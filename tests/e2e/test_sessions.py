@@ -110,7 +110,7 @@ def people_on_a_host(runs: Runs, notebook: str) -> None:
         window.resize(33, 111)
         window.type("id -un; stty size; cat /proc/$$/comm\r")
         window.until(f"{SITS}\r\n33 111\r\nsh")
-        window.type("echo star''ted; sleep 1000\r")
+        window.type("sh -c \"echo star''ted; exec sleep 1000\"\r")
         window.until("started")
         window.type("\x03")
         window.until("^C")

@@ -84,20 +84,12 @@ def test_each_worker_trains_on_the_files_that_it_alone_has(tmp_path: Path) -> No
     assert metrics["accuracy"] > 0.9
 
 
-@pytest.mark.parametrize(
-    ("role", "strike", "reason"),
-    [
-        ("chief", signal.SIGTERM, "told to leave: leaving at step"),
-        ("worker", signal.SIGKILL, "a peer is gone (nobody answers as worker 1"),
-        ("ps", signal.SIGKILL, "a peer is gone"),
-        ("chief", signal.SIGKILL, None),
-    ],
-)
-def test_whoever_goes_the_others_leave_and_the_next_attempt_goes_on(
-    role: str, strike: signal.Signals, reason: str | None, tmp_path: Path, data: dict[str, Path]
-) -> None:
-    saving = ["--checkpoint-every", "25"]
-    with gang(DOWNPOUR, tmp_path, data, args=[*SLOWLY, *saving]) as all_:
+SAVING = ["--checkpoint-every", "25"]
+
+
+def left(role: str, strike: signal.Signals, reason: str | None, folder: Path, data: dict[str, Path]) -> int:
+    """An attempt that somebody of it ends: the others leave. The step that it has saved."""
+    with gang(DOWNPOUR, folder, data, args=[*SLOWLY, *SAVING]) as all_:
         all_.chief.wait_for_step(60)
         struck = {"chief": all_.chief, "worker": all_.workers[-1], "ps": all_.servers[-1]}[role]
         reached = all_.chief.step()
@@ -107,11 +99,31 @@ def test_whoever_goes_the_others_leave_and_the_next_attempt_goes_on(
     assert codes[struck] == (75 if strike == signal.SIGTERM else -signal.SIGKILL)
     if reason:
         assert reason in all_.chief.log.read_text()
-    saved = checkpoint_steps(tmp_path)[-1]
+    saved = checkpoint_steps(folder)[-1]
     can_still_save = role == "worker" or strike == signal.SIGTERM
     assert saved >= reached if can_still_save else saved >= 25
+    return saved
 
-    with gang(DOWNPOUR, tmp_path, data, args=[*ARGS, *saving]) as all_:
+
+@pytest.mark.parametrize(
+    ("role", "reason"),
+    [
+        ("worker", "a peer is gone (nobody answers as worker 1"),
+        ("ps", "a peer is gone"),
+        ("chief", None),
+    ],
+)
+def test_whoever_is_killed_the_others_leave(
+    role: str, reason: str | None, tmp_path: Path, data: dict[str, Path]
+) -> None:
+    left(role, signal.SIGKILL, reason, tmp_path, data)
+
+
+def test_a_chief_that_is_told_to_leave_takes_all_along_and_the_next_attempt_goes_on(
+    tmp_path: Path, data: dict[str, Path]
+) -> None:
+    saved = left("chief", signal.SIGTERM, "told to leave: leaving at step", tmp_path, data)
+    with gang(DOWNPOUR, tmp_path, data, args=[*ARGS, *SAVING]) as all_:
         assert all_.codes() == [0, 0, 0, 0], all_.chief.log.read_text()
     assert f"resumed from step {saved}" in all_.chief.log.read_text()
     last = json.loads(all_.chief.progress.read_text().splitlines()[-1])
