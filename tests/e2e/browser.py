@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,13 +13,26 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
 from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.wait import WebDriverWait
 
 from demo.local import ROOT, client_environment
 
 MISSING = "no Chromium here: apt-get install --no-install-recommends chromium chromium-driver"
+
+
+def until(
+    driver: WebDriver, what: str, true: Callable[[], Any], seconds: float, shown: Callable[[], str]
+) -> Any:
+    """What `true` answers, once that is something. An element that is replaced while it is read is looked at again."""
+    wait = WebDriverWait(driver, seconds, 0.3, [StaleElementReferenceException])
+    try:
+        return wait.until(lambda _: true())
+    except TimeoutException:
+        raise AssertionError(f"never saw: {what}; the page says:\n{shown()}") from None
 
 
 class Browser:
@@ -67,11 +79,7 @@ class Browser:
         field.send_keys(text)
 
     def until(self, what: str, true: Callable[[], Any], seconds: float = 120) -> Any:
-        ends = time.monotonic() + seconds
-        while not (seen := true()):
-            assert time.monotonic() < ends, f"never saw: {what}; the page says:\n{self.text()}"
-            time.sleep(0.3)
-        return seen
+        return until(self.driver, what, true, seconds, self.text)
 
     def until_text(self, words: str, selector: str = "body", seconds: float = 120) -> None:
         self.until(f"{words!r} in {selector}", lambda: words in self.text(selector), seconds)

@@ -15,6 +15,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
 
+from tests.e2e import browser
 from tests.e2e.browser import driven
 from tests.jupyter.conftest import Lab
 from training.host import processes
@@ -41,10 +42,7 @@ class Page:
         return " ".join(each.text for each in self.driver.find_elements(By.CSS_SELECTOR, BANNER))
 
     def until(self, what: str, true: Callable[[], Any], seconds: float = 60) -> None:
-        ends = time.monotonic() + seconds
-        while not true():
-            assert time.monotonic() < ends, f"never saw: {what}; the warning says: {self.warning!r}"
-            time.sleep(0.3)
+        browser.until(self.driver, what, true, seconds, lambda: self.warning)
 
 
 @pytest.fixture(scope="module")
