@@ -50,6 +50,7 @@ def test_interrupted_on_one_host_it_goes_on_from_what_all_have_saved(
     endings = ended_well(run)
     assert len(endings) == 2
     assert endings[-1] == "finished"
-    assert "leaves at step" in run.log("worker-1", 1)
+    said = run.log("worker-1", 1)
+    assert "leaves at step" in said, said
     assert run.summary["steps"]["done"] == 4000
     assert run.summary["resume"]["resumed_at"]

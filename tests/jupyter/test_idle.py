@@ -148,7 +148,7 @@ def run_cell(lab: Lab, kernel: str, code: str) -> None:
 
     async def say() -> None:
         address = f"ws://127.0.0.1:{lab.port}/api/kernels/{kernel}/channels?token={lab.token}"
-        async with websockets.connect(address) as channel:
+        async with websockets.connect(address, open_timeout=60) as channel:
             await channel.send(json.dumps(message))
             while json.loads(await channel.recv()).get("content", {}).get("execution_state") != "busy":
                 pass
@@ -173,7 +173,7 @@ def test_a_command_in_a_terminal_of_jupyters_is_use_and_its_prompt_is_not(lab: L
 
     async def type_(line: str) -> None:
         address = f"ws://127.0.0.1:{lab.port}/terminals/websocket/{name}?token={lab.token}"
-        async with websockets.connect(address) as terminal:
+        async with websockets.connect(address, open_timeout=60) as terminal:
             await terminal.send(json.dumps(["stdin", line]))
             await asyncio.sleep(1)
 

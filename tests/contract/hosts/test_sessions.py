@@ -407,7 +407,10 @@ async def small(cloud: Cloud, answer: Mapping[str, Any], target: str) -> list[in
         async def send(self, data: bytes) -> None:
             await way.send(data)
 
-    async with running(channel), websockets.connect(answer["StreamUrl"], compression=None) as way:
+    async with (
+        running(channel),
+        websockets.connect(answer["StreamUrl"], compression=None, open_timeout=60) as way,
+    ):
         await way.send(handshake.opening("r", answer["TokenValue"], "c", "1.2.0.0"))
         await channel.attach(Way())
 
@@ -548,7 +551,7 @@ def test_a_token_is_replaced_by_the_next_and_the_session_goes_on_with_that(hosts
             type_in(first.link, "kept=for-later; echo fir''st")
             await first.until(rb"first")
         resumed = {**answer, **hosts.ssm.resume_session(SessionId=answer["SessionId"])}
-        async with websockets.connect(answer["StreamUrl"], compression=None) as old:
+        async with websockets.connect(answer["StreamUrl"], compression=None, open_timeout=60) as old:
             await old.send(handshake.opening("r", answer["TokenValue"], "c", "1.2.0.0"))
             with pytest.raises(websockets.ConnectionClosed):
                 await old.recv()
@@ -692,7 +695,9 @@ def test_a_channel_opens_however_its_first_words_come(hosts: Hosts, host: str, p
     first, last = token[: len(token) // 2], token[len(token) // 2 :]
 
     async def story() -> None:
-        async with websockets.connect(answer["StreamUrl"], compression=None, ping_interval=None) as way:
+        async with websockets.connect(
+            answer["StreamUrl"], compression=None, ping_interval=None, open_timeout=60
+        ) as way:
             halves = iter((first, last))
             for piece in pieces.split():
                 words = {"ping": Frame(Opcode.PING, b"there?").serialize(mask=True), "token": token}
@@ -708,7 +713,7 @@ def test_a_channel_is_not_opened_without_its_token(hosts: Hosts, host: str, toke
     answer = begun(hosts, host)
 
     async def story() -> None:
-        async with websockets.connect(answer["StreamUrl"], compression=None) as way:
+        async with websockets.connect(answer["StreamUrl"], compression=None, open_timeout=60) as way:
             await way.send(handshake.opening("r", token, "c", "1.2.0.0"))
             with pytest.raises(websockets.ConnectionClosed) as closed:
                 await way.recv()
