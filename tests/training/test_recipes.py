@@ -13,6 +13,7 @@ import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from tests.training.parameter_servers import gang
 from tests.training.processes import start
 from tests.training.programs import started
 from training.programs.datasets import idx, keras_text, reviews
@@ -30,6 +31,9 @@ LAST_LINES = re.compile(
 )
 TRAIN_DIGITS, TEST_DIGITS = 7190, 359
 EPOCHS = 5
+WITH_STALE_GRADIENTS = 0.8
+"""How good a model is at least whose workers each go their own way: the busier the machine, the older the weights
+that a gradient is of (0.88 was seen beside five other processes)."""
 MNIST_ARGS = {"epochs": str(EPOCHS), "learning-rate": "1.0", "checkpoint-every": "100"}
 
 
@@ -179,6 +183,20 @@ def test_mnist_is_learnt_in_step(
         assert {"evaluation/loss", "evaluation/accuracy"} <= evaluated
 
 
+def test_mnist_is_learnt_by_workers_at_their_own_pace_while_an_evaluator_looks(
+    digits: Path, tmp_path: Path
+) -> None:
+    line = [word for key, value in MNIST_ARGS.items() for word in (f"--{key}", value)]
+    with gang("training.programs.mnist", tmp_path, {"mnist": digits}, args=line, evaluators=1) as processes:
+        codes = processes.codes()
+    said = processes.chief.log.read_text()
+    assert set(codes) == {0}, said
+    accuracy = check_words(said, per_epoch=TRAIN_DIGITS // 50)
+    check_results(tmp_path, digits, accuracy=accuracy, at_least=WITH_STALE_GRADIENTS)
+    evaluated = scalars_in(tmp_path / "tensorboard" / "evaluation")
+    assert {"evaluation/loss", "evaluation/accuracy"} <= evaluated
+
+
 def check_words(said: str, *, per_epoch: int) -> float:
     """The lines are as people know them; answers the accuracy they say."""
     lines = [tuple(map(int, found)) for found in STEP_LINE.findall(said)]
@@ -189,8 +207,8 @@ def check_words(said: str, *, per_epoch: int) -> float:
     return float(found[1])
 
 
-def check_results(folder: Path, digits: Path, *, accuracy: float) -> None:
-    assert accuracy > 0.9
+def check_results(folder: Path, digits: Path, *, accuracy: float, at_least: float = 0.9) -> None:
+    assert accuracy > at_least
     assert metrics_in(folder)["accuracy"] == pytest.approx(accuracy, abs=1e-4)
     assert {"train/loss", "train/accuracy"} <= scalars_in(folder / "tensorboard")
     check_model(folder / "model", digits, accuracy=accuracy)

@@ -149,9 +149,8 @@ def test_a_shell_is_a_terminal_of_ssm_user(hosts: Hosts, host: str) -> None:
 def test_control_c_interrupts_what_runs_and_the_shell_goes_on(hosts: Hosts, host: str) -> None:
     async def story() -> None:
         async with heard(link_to(hosts.cloud, begun(hosts, host), host)) as shell:
-            type_in(
-                shell.link, "sh -c \"echo wai''ting; exec sleep 1000\""
-            )  # says so once it has the terminal
+            # by a command of its own, which says so once it has the terminal
+            type_in(shell.link, "sh -c \"echo wai''ting; exec sleep 1000\"")
             await shell.until(rb"waiting")
             shell.link.channel.write(Kind.OUTPUT, b"\x03")
             type_in(shell.link, "echo back $?")
