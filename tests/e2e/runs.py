@@ -64,11 +64,13 @@ class Runs:
             time.sleep(0.5)
 
     def until(self, what: str, true: Callable[[], Any], seconds: float = 120) -> Any:
-        """Wait for something that a user could see; answers what it saw."""
-        ends = time.monotonic() + seconds
+        """Wait for something that a user could see; answers what it saw. What takes long is looked for less often:
+        a dozen stories that wait for patrol side by side would else keep the local cloud busy."""
+        began = time.monotonic()
         while not (seen := true()):
-            assert time.monotonic() < ends, f"never saw: {what}"
-            time.sleep(0.3)
+            waited = time.monotonic() - began
+            assert waited < seconds, f"never saw: {what}"
+            time.sleep(min(2.0, max(0.3, waited / 20)))
         return seen
 
     def until_log(self, run: Run, host: str, words: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from functools import partial, partialmethod
+from functools import cache, partial, partialmethod
 
 from ministack.core.responses import request_scope
 
@@ -61,6 +61,8 @@ def patch_moto() -> None:
         "ec2.responses._base_response:EC2BaseResponse.RESPONSE_KEY_PATH_TO_TRANSFORMER",
         {"Image.CreationDate": images.stamp},
     )
+    names = "core.responses:method_names_from_class"
+    MOTO.replace(names, cache(MOTO.stock(names)))
     MOTO.replace("ec2.models.core:TaggedEC2Resource.get_tags", records.tags_of)
     MOTO.replace("ec2.models.subnets:Subnet.get_available_subnet_ip", addresses.next_address)
     stock_group = MOTO.stock("ec2.models.security_groups:SecurityGroupBackend.create_security_group")
