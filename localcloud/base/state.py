@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 PAUSE = 1.0
 """Seconds between a change and its being written; changes in between share one write."""
-SHARE = 0.015
+SHARE = 0.006
 """The most of a processor's time that writing may take: after a long write the next one waits longer."""
 LONGEST = 10.0
 """Seconds after which it is written without being told: executions and schedules change things by themselves."""
@@ -26,11 +26,13 @@ LONGEST = 10.0
 
 @dataclass(frozen=True)
 class Part:
-    """A thing to keep: `save` answers its bytes (None: nothing to keep yet), `restore` takes them back."""
+    """A thing to keep: `save` answers its bytes (None: nothing to keep yet), `restore` takes them back. `may_differ`:
+    whether it may be another one than at the last call."""
 
     name: str
     save: Callable[[], bytes | None]
     restore: Callable[[bytes], None]
+    may_differ: Callable[[], bool]
 
 
 class Store:
@@ -45,13 +47,19 @@ class Store:
         self._changed = threading.Event()
         self._writing = threading.Lock()
 
-    def keep(self, name: str, save: Callable[[], bytes | None], restore: Callable[[bytes], None]) -> None:
+    def keep(
+        self,
+        name: str,
+        save: Callable[[], bytes | None],
+        restore: Callable[[bytes], None],
+        may_differ: Callable[[], bool] = lambda: True,
+    ) -> None:
         """Write what `save` answers whenever something changed; give it to `restore` at the next start.
 
-        `save` runs in the store's thread: it must take whatever lock protects what it reads.
+        `save` and `may_differ` run in the store's thread: they must take whatever lock protects what they read.
         Parts are restored in the order in which they were kept.
         """
-        self.parts.append(Part(name, save, restore))
+        self.parts.append(Part(name, save, restore, may_differ))
 
     def changed(self) -> None:
         """Something may have changed: write soon."""
@@ -75,6 +83,8 @@ class Store:
         with self._writing:
             self._changed.clear()  # what changes from here on is for the next write
             for part in self.parts:
+                if not part.may_differ() and part.name not in self.failed:
+                    continue
                 try:
                     self._write(part)
                     self.failed.pop(part.name, None)

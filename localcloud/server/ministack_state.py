@@ -12,7 +12,7 @@ import json
 import re
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -20,10 +20,11 @@ from typing import Any
 
 from ministack import app
 from ministack.core.persistence import _json_default, _json_object_hook
-from ministack.services import sts
+from ministack.services import cloudformation, sts
 
 from localcloud.base.context import Context
 from localcloud.patches import MINISTACK
+from localcloud.server.refusals import Answer, Handler
 
 NOT_IN_MINISTACK = frozenset({"ec2"})
 """Services whose state lives in another library and is kept by its own part."""
@@ -55,13 +56,47 @@ def install(context: Context) -> None:
     for service in LARGE_STORES:
         MINISTACK.replace(f"services.{service}:copy", Copying)
     remove_replaced(context.state / "blobs", context.store.folder)
+    stacks = Stacks(MINISTACK.stock("app:SERVICE_HANDLERS")[Stacks.SERVICE])
+    MINISTACK.extend("app:SERVICE_HANDLERS", {Stacks.SERVICE: stacks.handle})
     for key, module_name in app._state_map.items():
         if key not in NOT_IN_MINISTACK:
             blobs = Blobs(context.state / "blobs")
             save = partial(_save, module_name, blobs)
             restore = partial(_restore, app._get_module, module_name, blobs)
-            context.store.keep(f"ministack-{key}", save, restore)
+            may_differ = {"may_differ": stacks.may_differ} if key == Stacks.SERVICE else {}
+            context.store.keep(f"ministack-{key}", save, restore, **may_differ)
     context.store.keep("sessions", _save_sessions, _restore_sessions)
+
+
+class Stacks:
+    """Whether CloudFormation's store may have changed: two thirds of all that is kept, and between two deployments the
+    same. Whoever deploys asks for his stacks until he sees that nothing is under way any more."""
+
+    SERVICE = "cloudformation"
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self._was_asked = True
+        self._was_under_way = False
+
+    async def handle(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes, query: Mapping[str, Any]
+    ) -> Answer:
+        """As ministack does."""
+        try:
+            return await self._handler(method, path, headers, body, query)
+        finally:
+            self._was_asked = True
+
+    def may_differ(self) -> bool:
+        """Since the last call: it was asked for something, or a stack is or was worked on."""
+        under_way = any(
+            stack["StackStatus"].endswith("_IN_PROGRESS")
+            for stack in list(cloudformation._stacks._data.values())
+        )
+        differs = self._was_asked or self._was_under_way or under_way
+        self._was_asked, self._was_under_way = False, under_way
+        return differs
 
 
 def remove_replaced(blobs: Path, kept: Path) -> None:
