@@ -88,7 +88,7 @@ REFUSALS: Mapping[str, Refusal] = {
 
 @dataclass(frozen=True)
 class Naming:
-    """A role's statements on an action, in order. `ask_who`: a policy variable in them is another for another caller."""
+    """A role's statements on an action, in order. `ask_who`: a policy variable in them is another for each caller."""
 
     statements: Sequence[ParsedStatement]
     ask_who: bool
