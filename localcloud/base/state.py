@@ -83,10 +83,9 @@ class Store:
         with self._writing:
             self._changed.clear()  # what changes from here on is for the next write
             for part in self.parts:
-                if not part.may_differ() and part.name not in self.failed:
-                    continue
                 try:
-                    self._write(part)
+                    if part.may_differ() or part.name in self.failed:
+                        self._write(part)
                     self.failed.pop(part.name, None)
                 except Exception as error:  # one part that cannot be saved must not lose the others
                     log.exception("%s could not be saved; the last version stays", part.name)

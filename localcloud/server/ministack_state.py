@@ -90,13 +90,14 @@ class Stacks:
 
     def may_differ(self) -> bool:
         """Since the last call: it was asked for something, or a stack is or was worked on."""
+        # Before the look: who asks meanwhile is for the next call.
+        asked, self._was_asked = self._was_asked, False
         under_way = any(
             stack["StackStatus"].endswith("_IN_PROGRESS")
             for stack in list(cloudformation._stacks._data.values())
         )
-        differs = self._was_asked or self._was_under_way or under_way
-        self._was_asked, self._was_under_way = False, under_way
-        return differs
+        was_under_way, self._was_under_way = self._was_under_way, under_way
+        return asked or was_under_way or under_way
 
 
 def remove_replaced(blobs: Path, kept: Path) -> None:
