@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable, Iterable
 from functools import cache, partial, partialmethod
+from typing import TYPE_CHECKING
 
 from ministack.core.responses import request_scope
 
@@ -21,6 +23,11 @@ from localcloud.services.ec2.instances import metadata, security
 from localcloud.services.ec2.instances.lifecycle import Lifecycle
 from localcloud.services.ec2.store import addresses, endpoints, records, views
 from localcloud.services.iam import enforcement, expansion
+
+if TYPE_CHECKING:
+    from moto.core.serialize import AttributePickerContext
+
+    PossibleKeys = Callable[[object, AttributePickerContext], Iterable[str]]
 
 
 def install(context: Context, hypervisor: Hypervisor) -> Ec2:
@@ -63,6 +70,8 @@ def patch_moto() -> None:
     )
     names = "core.responses:method_names_from_class"
     MOTO.replace(names, cache(MOTO.stock(names)))
+    keys = "core.serialize:XFormedAttributePicker.get_possible_keys"
+    MOTO.replace(keys, remembering(MOTO.stock(keys)))
     MOTO.replace("ec2.models.core:TaggedEC2Resource.get_tags", records.tags_of)
     MOTO.replace("ec2.models.subnets:Subnet.get_available_subnet_ip", addresses.next_address)
     stock_group = MOTO.stock("ec2.models.security_groups:SecurityGroupBackend.create_security_group")
@@ -71,6 +80,23 @@ def patch_moto() -> None:
         partialmethod(security.create_group, stock_group),
     )
     MOTO.extend("ec2.utils:EC2_PREFIX_TO_RESOURCE", {"sir": "spot-instances-request"})
+
+
+def remembering(possible_keys: PossibleKeys) -> PossibleKeys:
+    """The same names, in the same order, of what a member of an answer may be called in moto's records. They depend on
+    the record's class, the member and the structure it is of; moto finds them out anew for each value of each answer."""
+    known: dict[tuple[str, type, str, str], tuple[str, ...]] = {}
+
+    def keys(picker: object, context: AttributePickerContext) -> Iterable[str]:
+        parent, service = getattr(context.shape, "parent", None), context.service_model
+        if parent is None or service is None:
+            return possible_keys(picker, context)
+        names = service.service_name, type(context.obj), context.key, parent.name
+        if names not in known:
+            known[names] = tuple(possible_keys(picker, context))
+        return known[names]
+
+    return keys
 
 
 def _keep(context: Context, lifecycle: Lifecycle) -> None:

@@ -52,7 +52,7 @@ class Answered(BaseHTTPRequestHandler):
 @pytest.fixture
 def waiting() -> Iterator[Waiting]:
     with Waiting() as server:
-        thread = Thread(target=server.serve_forever)
+        thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield server
         server.shutdown()

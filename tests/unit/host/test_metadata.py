@@ -47,7 +47,7 @@ class Service(BaseHTTPRequestHandler):
 def service() -> Iterator[str]:
     Service.texts, Service.silent = dict(TOLD), 0
     server = HTTPServer(("127.0.0.1", 0), Service)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield f"127.0.0.1:{server.server_port}"
     server.shutdown()

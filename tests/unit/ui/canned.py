@@ -240,7 +240,11 @@ class Parameters(Client):
 class Events(Client):
     def put_events(self, Entries: list[dict[str, str]]) -> dict[str, Any]:  # noqa: N803 - boto3's name
         self.cloud.asked("put_events")
-        self.cloud.told += [(each["DetailType"], json.loads(each["Detail"])) for each in Entries]
+        for each in Entries:
+            word, told = each["DetailType"], json.loads(each["Detail"])
+            self.cloud.told.append((word, told))
+            if word == "stop":  # as the yard notes it
+                self.cloud.stories[told["run"]].row["stopping"] = stamp(datetime.now(UTC))
         return {"Entries": [{} for _ in Entries]}
 
 

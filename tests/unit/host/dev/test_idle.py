@@ -302,7 +302,7 @@ def jupyter() -> Iterator[type[Answers]]:
 
     Now.told = {"/api/kernels": [], "/api/terminals": []}
     server = HTTPServer(("127.0.0.1", 0), Now)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     Now.port = server.server_port  # type: ignore[attr-defined]
     yield Now
     server.shutdown()
