@@ -7,7 +7,7 @@ invocation), `HostSignal ready host-1 #2` (an event), `host-1 after finished #1`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -188,14 +188,29 @@ def like_others(places: Mapping[Place, Passed | None]) -> frozenset[Place]:
     )
 
 
-def singles(places: Iterable[Place]) -> Iterator[Fault]:
-    """Every fault at every place."""
-    for kind, place in places:
+def singles(places: Mapping[Place, Passed | None]) -> Iterator[Fault]:
+    """Every fault at every place; of kills that nobody can tell apart the first."""
+    ends: set[tuple[str, int]] = set()
+    for (kind, place), passed in places.items():
         for names in WHATS[kind]:
             for what in names:
                 fault = Fault(kind, place, str(what))
-                if makes_sense(fault):
-                    yield fault
+                if not makes_sense(fault):
+                    continue
+                if passed and what in (Fate.KILLED_BEFORE, Fate.KILLED_AFTER):
+                    end = end_of_killed(fault, passed.asks)
+                    if end in ends:
+                        continue
+                    ends.add(end)
+                yield fault
+
+
+def end_of_killed(kill: Fault, asks: Sequence[str]) -> tuple[str, int]:
+    """The invocation, and which of its requests was the last to change anything before it is killed; 0: none."""
+    invocation, _, number = kill.place.partition(" ")[0].rpartition("/")
+    made = int(number) - (kill.what == Fate.KILLED_BEFORE)
+    writes = (each for each in range(made, 0, -1) if not asks[each - 1].partition(".")[2].startswith(READS))
+    return invocation, next(writes, 0)
 
 
 def makes_sense(fault: Fault) -> bool:

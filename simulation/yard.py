@@ -185,9 +185,12 @@ class Yard:
         for fate in fates:
             self._strike_before(fate, invocation, tries, operation)
         self.world.sleep(self._chance.uniform(*REQUEST_SECONDS))
-        answer = self.gateway.answer(caller, service, operation, request)
-        for fate in fates:
-            self._strike_after(fate, invocation, tries)
+        try:
+            answer = self.gateway.answer(caller, service, operation, request)
+        except ServiceError:
+            self._strike_after(fates, invocation, tries)  # a refusal may not arrive either
+            raise
+        self._strike_after(fates, invocation, tries)
         return answer
 
     def _answer_at_once(
@@ -275,10 +278,10 @@ class Yard:
                 self.functions.kill(invocation)
                 raise GreenletExit
 
-    def _strike_after(self, fate: Fate, invocation: Invocation, tries: int) -> None:
-        if fate is Fate.LOST_AFTER and tries == 0:
+    def _strike_after(self, fates: Sequence[Fate], invocation: Invocation, tries: int) -> None:
+        if Fate.LOST_AFTER in fates and tries == 0:
             raise Broken
-        if fate is Fate.KILLED_AFTER:
+        if Fate.KILLED_AFTER in fates:
             self.functions.kill(invocation)
             raise GreenletExit
 

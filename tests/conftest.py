@@ -9,8 +9,8 @@ import botocore.session
 
 
 def pytest_configure() -> None:
-    """SIGTERM is taken for Ctrl-C: fixtures end what they have started, a local cloud with its hosts above all. What AWS's
-    services take is read once: each session would parse it anew, EC2's for a fifth of a second."""
+    """SIGTERM is taken for Ctrl-C: fixtures end what they have started, a local cloud with its hosts above all. What
+    AWS's services take is read once: each session would parse it anew, EC2's for a fifth of a second."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     botocore.session.create_loader = functools.cache(botocore.session.create_loader)

@@ -94,7 +94,7 @@ def test_no_fault_of_an_admission_costs_a_place_or_gives_one_twice(yard: YardTem
     clean, _ = told(template, 2, apart=0.02)
     crowd = Crowd(2, apart=0.02)
     admissions = re.compile(r"train-admit#[1-3](/\d+ dynamodb\..*)?$")
-    places = [(kind, place) for kind, place in clean.places if admissions.match(place)]
+    places = {each: passed for each, passed in clean.places.items() if admissions.match(each[1])}
     assert any(place.startswith("train-admit#3/") for _, place in places), "nobody has waited"
     worlds = forks.told(
         template, crowd.scenario, singles(places), lambda story: (story.broken, story.outcome, crowd.most)

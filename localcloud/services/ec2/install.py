@@ -84,7 +84,7 @@ def patch_moto() -> None:
 
 def remembering(possible_keys: PossibleKeys) -> PossibleKeys:
     """The same names, in the same order, of what a member of an answer may be called in moto's records. They depend on
-    the record's class, the member and the structure it is of; moto finds them out anew for each value of each answer."""
+    the record's class, the member and the structure it is of; moto finds them out anew for each value of an answer."""
     known: dict[tuple[str, type, str, str], tuple[str, ...]] = {}
 
     def keys(picker: object, context: AttributePickerContext) -> Iterable[str]:
