@@ -7,6 +7,7 @@ invocation), `HostSignal ready host-1 #2` (an event), `host-1 after finished #1`
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -103,6 +104,7 @@ WHATS: dict[Kind, tuple[type[StrEnum], ...]] = {
 PERSON = "alice"
 """Who asks for runs to be stopped."""
 READS = ("get_", "describe_", "list_", "query", "batch_get", "head_")
+KILLS = (Fate.KILLED_BEFORE, Fate.KILLED_AFTER)
 ONE_AFTER_ANOTHER = 3
 """Of what is said, asked or tried again and again only the first few are places: what the tenth one meets, the third
 has met. That is progress, the passes of patrol, and the tries of a state that waits for a host."""
@@ -192,17 +194,13 @@ def singles(places: Mapping[Place, Passed | None]) -> Iterator[Fault]:
     """Every fault at every place; of kills that nobody can tell apart the first."""
     ends: set[tuple[str, int]] = set()
     for (kind, place), passed in places.items():
-        for names in WHATS[kind]:
-            for what in names:
-                fault = Fault(kind, place, str(what))
-                if not makes_sense(fault):
-                    continue
-                if passed and what in (Fate.KILLED_BEFORE, Fate.KILLED_AFTER):
-                    end = end_of_killed(fault, passed.asks)
-                    if end in ends:
-                        continue
-                    ends.add(end)
+        faults = (Fault(kind, place, str(what)) for what in itertools.chain.from_iterable(WHATS[kind]))
+        for fault in filter(makes_sense, faults):
+            end = end_of_killed(fault, passed.asks) if passed and fault.what in KILLS else None
+            if end not in ends:
                 yield fault
+            if end:
+                ends.add(end)
 
 
 def end_of_killed(kill: Fault, asks: Sequence[str]) -> tuple[str, int]:
