@@ -251,7 +251,7 @@ class Yard:
         """The process group of the program that runs."""
         return int(json.loads(self.places.process(attempt).read_text())["pid"])
 
-    def hear(self, word: str, attempt: int = 1, *, within: float = 30) -> dict[str, Any]:
+    def hear(self, word: str, attempt: int = 1, *, within: float = 120) -> dict[str, Any]:
         """The signal of this word and attempt, once it is there."""
 
         def look() -> dict[str, Any] | None:
@@ -270,7 +270,11 @@ class Yard:
                 None,
             )
 
-        found: dict[str, Any] = eventually(look, within)
+        try:
+            found: dict[str, Any] = eventually(look, within)
+        except pytest.fail.Exception as never:
+            heard = [(event["detail-type"], event["detail"]["attempt"]) for event in self.heard]
+            pytest.fail(f"{never}: {word} of attempt {attempt}; heard {heard}; its log: {self.log(attempt)}")
         return found
 
 

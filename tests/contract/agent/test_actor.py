@@ -179,7 +179,7 @@ class Actor(Yard):
         if "ssm" in ways:
             self.machines.command(INSTANCE, command, f"trainyard-{word}", given, self.commands.append)
 
-    def hear(self, word: str, attempt: int = 1, *, within: float = 30) -> dict[str, Any]:
+    def hear(self, word: str, attempt: int = 1, *, within: float = 120) -> dict[str, Any]:
         def is_said() -> bool:
             return (word, attempt) in self.said
 

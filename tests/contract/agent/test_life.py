@@ -112,7 +112,7 @@ def test_a_worker_says_that_its_program_works_and_how_it_ended(
             said[found["at"]] = found["ended"]
         return 0 in said.values()
 
-    eventually(has_ended, 30)
+    eventually(has_ended)
     assert len(said) >= 4
 
 
@@ -232,5 +232,5 @@ def test_that_an_evaluator_works_is_no_sign_that_anybody_trains(
         said.update(json.loads(yard.read(found))["ended"] for found in yard.keys(key))
         return 0 in said
 
-    eventually(has_ended, 30)
+    eventually(has_ended)
     assert said == {0}

@@ -517,7 +517,7 @@ def test_a_shell_goes_on_after_a_cut_and_nothing_is_lost(hosts: Hosts, host: str
             way.cut()
             type_in(shell.link, "echo typed-mean''while")
             await asyncio.sleep(0.1)
-            eventually(lambda: status(hosts, answer["SessionId"]) == "Disconnected", 20)
+            eventually(lambda: status(hosts, answer["SessionId"]) == "Disconnected")
             way.mend()
             await shell.until(rb"typed-meanwhile")
             numbers = re.findall(rb"n(\d+)\r\n", shell.said[Kind.OUTPUT])
