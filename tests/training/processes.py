@@ -15,7 +15,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["tensorflow"])
+FORKS.set_forkserver_preload(["tests.training.preloaded"])
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ The boot unit calls run, people on the host hold and release, their own `trainya
 others."""
 
 import argparse
+import gc
 import logging
 import os
 import sys
@@ -18,9 +19,12 @@ from training.host.places import Places
 
 NO_AGENT = 69  # EX_UNAVAILABLE
 PATIENCE_SECONDS = 10.0
+SELDOM = (50_000, 20, 100)
+"""When Python looks for garbage: by default a third of the agent's time goes into that, which the program lacks."""
 
 
 def main(arguments: list[str] | None = None) -> int:
+    gc.set_threshold(*SELDOM)
     parser = argparse.ArgumentParser(prog="trainyard", description=__doc__)
     words = parser.add_subparsers(dest="word", required=True)
     words.add_parser("run", help="be the agent of this host")

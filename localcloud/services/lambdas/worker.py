@@ -4,6 +4,7 @@ Stands alone: it is started with the base interpreter, without the server's pack
 worker protocol on the original stdout; whatever the function prints goes to its log (stderr).
 """
 
+import gc
 import importlib
 import json
 import os
@@ -41,6 +42,7 @@ class Context:
 
 def main() -> None:
     """Load, then answer until stdin ends."""
+    gc.set_threshold(50_000, 20, 100)  # what a handler imports is no garbage
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # a print, also of a child process, must not mix with the answers
     sys.stdout = sys.stderr
