@@ -1,4 +1,5 @@
-"""One training step as two hosts would do it: two processes, one TF_CONFIG each, the runtime of every program.
+"""One training step as two hosts would do it: two processes, one TF_CONFIG each, the runtime of every program, and
+tf_keras, which programs across hosts need. What it imports is compiled from then on: no program has to.
 
 `python -m training.baking.pair` is one of the two; it prints the loss that both must agree on.
 """
@@ -51,6 +52,7 @@ def losses_of_two(builder: Builder, *, gpus: int) -> tuple[str, str]:
 def main() -> None:
     import numpy as np
     import tensorflow as tf
+    import tf_keras
 
     from trainyard.runtime import start
     from trainyard.runtime.data import Arrays
@@ -60,8 +62,8 @@ def main() -> None:
     features = chance.normal(size=(8, 4)).astype(np.float32)
     labels = (features.sum(axis=1) > 0).astype(np.int64)
     with runtime.strategy.scope():
-        model = tf.keras.Sequential([tf.keras.layers.Input((4,)), tf.keras.layers.Dense(2)])
-        optimizer = tf.keras.optimizers.SGD(0.1)
+        model = tf_keras.Sequential([tf_keras.layers.Input((4,)), tf_keras.layers.Dense(2)])
+        optimizer = tf_keras.optimizers.SGD(0.1)
     loop = runtime.loop(
         model=model,
         optimizer=optimizer,
