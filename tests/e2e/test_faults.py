@@ -15,8 +15,6 @@ EPOCHS, PER_EPOCH = 10, 22
 STEPS = EPOCHS * PER_EPOCH
 ARGUMENTS = {"epochs": EPOCHS, "global-batch-size": 64, "checkpoint-every": 20, "step-delay": 0.1}
 SERVED = ROOT / "examples" / "mnist-parameter-server.yaml"
-EPOCHS_SERVED = 6
-"""Of 143 steps by all workers together; what it learns in the 20 of the example is asked in test_recipes.py."""
 
 Strike = Callable[[Runs, str], object]
 """What goes wrong on this host."""
@@ -124,8 +122,7 @@ def hosts_of(runs: Runs, run: Run) -> list[str]:
 @pytest.mark.parametrize(("role", "word"), [("ps", "KILL")])
 def test_a_gang_with_parameter_servers_goes_on(runs: Runs, tmp_path: Path, role: str, word: str) -> None:
     changed = tmp_path / f"mnist-{role}-{word.lower()}.yaml"
-    named = SERVED.read_text().replace("mnist-parameter-server\n", f"{changed.stem}\n")
-    changed.write_text(named.replace("epochs: 20", f"epochs: {EPOCHS_SERVED}, step-delay: 0.05"))
+    changed.write_text(SERVED.read_text().replace("mnist-parameter-server\n", f"{changed.stem}\n"))
     upload(runs.yard.bucket, changed)
     run = runs.yard.submit(changed)
     runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run), seconds=240)
@@ -134,6 +131,4 @@ def test_a_gang_with_parameter_servers_goes_on(runs: Runs, tmp_path: Path, role:
     first, second = it_went_on(run)
     assert first["ending"] == "interrupted"
     assert second["hosts"] == first["hosts"]
-    found = run.json("metrics.json")
-    assert found["step"] == EPOCHS_SERVED * 143
-    assert found["accuracy"] >= 0.8
+    assert run.json("metrics.json")["accuracy"] >= 0.95
