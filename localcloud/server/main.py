@@ -30,9 +30,9 @@ log = logging.getLogger("localcloud.server.main")
 
 DRAIN_SECONDS = 1.0
 WORKERS = 64
+"""Threads that answer; they are there from the start."""
 SELDOM = (50_000, 20, 100)
 """When Python looks for garbage: by default a fifth of this server's time goes into that, for next to nothing."""
-"""Threads that answer; they are there from the start."""
 QUIET_LOGGERS = ("hypercorn.access", "hypercorn.error", "botocore", "urllib3", "persistence", "werkzeug")
 
 

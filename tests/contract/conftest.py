@@ -194,8 +194,12 @@ def answering(cloud: Cloud, who: Credentials | None = None) -> Iterator[None]:
     clients.client.cache_clear()
 
 
-def eventually(look: Callable[[], Any], seconds: float = 120) -> Any:
-    """The first truthy answer of `look`; gives up after a time in which a busy disk comes to itself."""
+PATIENCE_SECONDS = 120.0
+"""In which a busy disk comes to itself."""
+
+
+def eventually(look: Callable[[], Any], seconds: float = PATIENCE_SECONDS) -> Any:
+    """The first truthy answer of `look`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if found := look():

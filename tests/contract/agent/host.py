@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import pytest
 
-from tests.contract.conftest import ACCOUNT, REGION, ROOT, Cloud, Credentials, eventually
+from tests.contract.conftest import ACCOUNT, PATIENCE_SECONDS, REGION, ROOT, Cloud, Credentials, eventually
 from training.host import account, orders
 from training.host.agent.agent import Agent, run_tags
 from training.host.agent.deadlines.lease import Lease
@@ -251,7 +251,7 @@ class Yard:
         """The process group of the program that runs."""
         return int(json.loads(self.places.process(attempt).read_text())["pid"])
 
-    def hear(self, word: str, attempt: int = 1, *, within: float = 120) -> dict[str, Any]:
+    def hear(self, word: str, attempt: int = 1, *, within: float = PATIENCE_SECONDS) -> dict[str, Any]:
         """The signal of this word and attempt, once it is there."""
 
         def look() -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ from simulation.hosts.machines import Machines
 from simulation.hosts.surroundings import CommandEnd
 from simulation.world.world import World
 from tests.contract.agent.host import BOTH_WAYS, IMAGE, INSTANCE, MetadataService, Way, Yard
-from tests.contract.conftest import REGION, Cloud, Credentials
+from tests.contract.conftest import PATIENCE_SECONDS, REGION, Cloud, Credentials
 
 PROGRAM = """
 import argparse, hashlib, json, os, pathlib, signal, sys, time
@@ -179,7 +179,7 @@ class Actor(Yard):
         if "ssm" in ways:
             self.machines.command(INSTANCE, command, f"trainyard-{word}", given, self.commands.append)
 
-    def hear(self, word: str, attempt: int = 1, *, within: float = 120) -> dict[str, Any]:
+    def hear(self, word: str, attempt: int = 1, *, within: float = PATIENCE_SECONDS) -> dict[str, Any]:
         def is_said() -> bool:
             return (word, attempt) in self.said
 

@@ -12,8 +12,17 @@ from training.host.places import Places
 STARTUP = Path(__file__).parents[4] / Places(Path("/")).startup.relative_to("/opt/trainyard/agent")
 
 
+def said(program: str, tensorflow: str, folder: Path) -> list[str]:
+    """The lines of a program on a host where this text is all of TensorFlow."""
+    folder.joinpath("tensorflow.py").write_text(tensorflow)
+    environment = os.environ | {"PYTHONPATH": f"{STARTUP}{os.pathsep}{folder}"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
 @pytest.mark.parametrize(
-    ("program", "said"),
+    ("program", "lines"),
     [
         ("import tensorflow", ["meanwhile False", "then True"]),
         ("gc.disable(); import tensorflow", ["meanwhile False", "then False"]),
@@ -21,24 +30,14 @@ STARTUP = Path(__file__).parents[4] / Places(Path("/")).startup.relative_to("/op
     ],
 )
 def test_garbage_is_not_looked_for_while_tensorflow_is_imported(
-    program: str, said: list[str], tmp_path: Path
+    program: str, lines: list[str], tmp_path: Path
 ) -> None:
-    package = tmp_path / "tensorflow"
-    package.mkdir()
-    package.joinpath("__init__.py").write_text("import gc\nprint('meanwhile', gc.isenabled())\n")
-    environment = os.environ | {"PYTHONPATH": f"{STARTUP}{os.pathsep}{tmp_path}"}
-    command = [sys.executable, "-c", f"import gc; {program}; print('then', gc.isenabled())"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == said
+    tensorflow = "import gc\nprint('meanwhile', gc.isenabled())\n"
+    assert said(f"import gc; {program}; print('then', gc.isenabled())", tensorflow, tmp_path) == lines
 
 
 def test_an_import_that_fails_leaves_it_as_it_was(tmp_path: Path) -> None:
-    tmp_path.joinpath("tensorflow.py").write_text("1 / 0\n")
-    environment = os.environ | {"PYTHONPATH": f"{STARTUP}{os.pathsep}{tmp_path}"}
     tries = (
         "import gc\ntry:\n    import tensorflow\nexcept ZeroDivisionError:\n    print('then', gc.isenabled())"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", tries], env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "then True\n"
+    assert said(tries, "1 / 0\n", tmp_path) == ["then True"]

@@ -29,7 +29,7 @@ OPTIONS = {
 
 
 class Finder:
-    """Has a say in how these modules are imported; imports nothing by itself."""
+    """Has a say in how the modules of CHANGED are imported; imports nothing by itself."""
 
     @staticmethod
     def find_spec(
@@ -45,7 +45,7 @@ class Finder:
 
 
 def without_collector(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
-    """Of the million objects that it makes next to none is garbage."""
+    """Next to nothing of what that import makes is garbage."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -56,6 +56,7 @@ def without_collector(execute: Callable[[ModuleType], None], module: ModuleType)
 
 
 def on_the_chiefs_disk(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
+    """Changes a class of OPTIONS once its module is imported."""
     execute(module)
     options = getattr(module, OPTIONS[module.__name__])
     options.__init__ = with_own_device(options.__init__)
@@ -90,6 +91,7 @@ def run_the_machines_own() -> None:
 
 
 CHANGED = {"tensorflow": without_collector}
+"""By module how it is imported."""
 if os.environ.get("TRAINYARD_STRATEGY") == "parameter_server":
     CHANGED |= dict.fromkeys(OPTIONS, on_the_chiefs_disk)
 sys.meta_path.insert(0, Finder)
