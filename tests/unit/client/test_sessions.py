@@ -1,9 +1,11 @@
 """Sessions on hosts, as far as no host is needed: what keys leave one, what is signed, what is refused."""
 
 import asyncio
+import fcntl
 import os
 import pty
 import socket
+import struct
 import termios
 from collections.abc import Iterator
 
@@ -18,6 +20,7 @@ from trainyard.client.sessions.opening import Opened
 from trainyard.client.sessions.terminal import Escape, Terminal
 from trainyard.datachannel import handshake
 from trainyard.datachannel.handshake import Request
+from trainyard.datachannel.message import Size
 
 SESSION = Session(boto3.Session("AKIDEXAMPLE", "secret", "token", region_name="us-east-1"))
 OPENED = Opened(
@@ -68,6 +71,29 @@ def test_a_terminal_is_afterwards_as_it_was_whatever_happens(keys: tuple[int, in
     with pytest.raises(RuntimeError):
         fails()
     assert termios.tcgetattr(keys[1]) == before
+
+
+def test_a_size_is_told_before_what_is_typed_after_it_changed(keys: tuple[int, int]) -> None:
+    person, command = keys
+
+    async def story() -> list[Size | bytes]:
+        told: list[Size | bytes] = []
+
+        def take(data: bytes) -> bool:
+            told.append(data)
+            return True
+
+        with Terminal(command, command) as terminal, terminal.typed(take), terminal.resized(told.append):
+            for rows in (24, 33, 33):  # no signal comes of it: this terminal is not this process's own
+                fcntl.ioctl(person, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 111, 0, 0))
+                os.write(person, b"x")
+                seen = len(told)
+                while told[seen:][-1:] != [b"x"]:
+                    await asyncio.sleep(0.01)
+        return told
+
+    told = asyncio.run(asyncio.wait_for(story(), 10))
+    assert told[1:] == [Size(111, 24), b"x", Size(111, 33), b"x", b"x"]
 
 
 def test_what_a_pipe_holds_is_typed_and_then_its_end() -> None:

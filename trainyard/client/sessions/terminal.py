@@ -30,6 +30,8 @@ class Terminal:
         self._keys, self._screen = keys, screen
         self._before: list[Any] | None = None
         self._escape = Escape()
+        self._told: Size | None = None
+        self._say_size: Callable[[], None] = lambda: None
 
     def __enter__(self) -> Self:
         if os.isatty(self._keys):
@@ -62,6 +64,7 @@ class Terminal:
         loop = asyncio.get_running_loop()
 
         def key() -> None:
+            self._say_size()
             data = os.read(self._keys, READ)
             typed, leaves = self._escape.feed(data)
             if leaves or not data:
@@ -78,16 +81,19 @@ class Terminal:
 
     @contextlib.contextmanager
     def resized(self, take: Callable[[Size], None]) -> Iterator[None]:
-        """Its size goes there, now and whenever it changes."""
+        """Its size goes there, now and whenever it changes, and before what is typed after that: asyncio may hear of a
+        key before it hears of the signal."""
         loop = asyncio.get_running_loop()
 
         def say() -> None:
             size = self.size
-            if size is not None:
+            if size is not None and size != self._told:
+                self._told = size
                 take(size)
 
-        say()
+        self._say_size = say
         loop.add_signal_handler(signal.SIGWINCH, say)
+        say()
         try:
             yield
         finally:
