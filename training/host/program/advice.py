@@ -50,6 +50,11 @@ NO_EXAMPLES = (
 NO_ESTIMATOR = "tf.estimator is gone since TensorFlow 2.16: use Keras or a loop of your own"
 NO_PARTITIONER = "a variable partitioner works with tf_keras models only: leave it out, or use tf_keras"
 GPU_MEMORY = "the GPU's memory is too small: use a smaller batch or an instance type with more GPU memory"
+MEMORY = "the host's memory is too small: use a smaller batch or a larger instance type"
+NO_GPU = (
+    "the program wants a GPU that this host does not have: name a type that has it in hardware.instance_types"
+)
+NO_CUDA = "this PyTorch is a build without CUDA: name one with it in the file of program.requirements"
 PORT_IN_USE = "another server has the port: start one server only, at this host's own address in TF_CONFIG"
 
 ADVICE = (
@@ -65,7 +70,13 @@ ADVICE = (
     (r"'ShardedVariable' object has no attribute", NO_PARTITIONER),
     (r"File system scheme 's3' not implemented", NO_S3),
     (r"Could not apply FILE based sharding", TOO_FEW_FILES),
+    (r"OOM when allocating .*device:CPU|DefaultCPUAllocator", MEMORY),
+    (r"RESOURCE_EXHAUSTED: Out of memory allocating|(?<!OutOf)MemoryError\b", MEMORY),
     (r"OOM when allocating|CUDA_ERROR_OUT_OF_MEMORY|failed to allocate memory", GPU_MEMORY),
+    (r"CUDA out of memory|OutOfMemoryError|Out of memory while trying to allocate", GPU_MEMORY),
+    (r"No CUDA GPUs are available|Found no NVIDIA driver|Unknown backend: '(?:gpu|cuda)' requested", NO_GPU),
+    (r"Could not satisfy device specification .*:GPU:", NO_GPU),
+    (r"Torch not compiled with CUDA enabled", NO_CUDA),
     (r"Address already in use|Could not start gRPC server|Failed to bind to address", PORT_IN_USE),
     (
         r"URL fetch failure|urlopen error|Temporary failure in name resolution|Max retries exceeded",

@@ -24,12 +24,21 @@ PEER_ERRORS = re.compile(
     r"|stopped sending heartbeats"
     r"|.*\bgloo\b.*(closed by peer|reset by peer|Broken pipe|timed out|Timed out)"
     r"|(torch\.distributed\.)?Dist(Backend|Network|Store)Error: .*(remote process|peer|connection|Connection|imed out)"
+    r"|ncclRemoteError\b"
     r"|torch\.distributed\.elastic\.rendezvous\.api\.Rendezvous(Connection|Closed|Timeout|Graceful)\w*\b"
     r"|([\w.]*\.)?(Jax|Xla)RuntimeError: ((UNAVAILABLE|ABORTED|CANCELLED|DEADLINE_EXCEEDED)\b|.*\bGloo\b.*peer)"
 )
 """How a program that does not use our runtime dies when a peer of its cluster is gone: TensorFlow, PyTorch, JAX."""
-JAX_ABORTS = "the JAX distributed service detected fatal errors"
-"""JAX's client ends its process so (SIGABRT) when another one is gone."""
+NCCL_LOST_CONNECTION = re.compile(
+    r"^(?:\[rank\d+\]: ?)?nccl(?:System|Internal)Error: .*\n.*Last error:\s*\n.*(?:[Ss]ocket|[Cc]onnect|peer)",
+    re.MULTILINE,
+)
+"""What NCCL may call the loss of a peer, too (github.com/NVIDIA/nccl/issues/795): only what stands below tells."""
+ABORTS = re.compile(
+    r"the JAX distributed service detected fatal errors|Watchdog caught collective operation timeout"
+)
+"""What JAX's client and PyTorch's watchdog of NCCL say before they end their process (SIGABRT) because another one is
+gone, or has not answered for ten minutes."""
 LAST_EXCEPTION = re.compile(
     r"^(?:\[rank\d+\]: ?)?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Iteration)\b.*)$", re.MULTILINE
 )
@@ -118,6 +127,16 @@ class End:
         return self.code in KILLED and not self.starved and not self.is_short
 
     @property
+    def lost_a_peer(self) -> bool:
+        """Whether it ended because another host's part of it had gone."""
+        if self.gang == 1:
+            return False
+        if self.code == 128 + signal.SIGABRT and ABORTS.search(self.tail):
+            return True
+        below = NCCL_LOST_CONNECTION.search(since_last_exception(self.tail))
+        return bool(below or PEER_ERRORS.search(last_exception(self.tail)))
+
+    @property
     def answer(self) -> str:
         """The exception that it showed once it was asked to leave; empty when there is none."""
         return last_exception(self.tail.rpartition(f"{AGENTS_OWN}{ASKING}")[2])
@@ -151,9 +170,7 @@ def decide(end: End) -> Finished | Stopped | Failed:
         return Stopped("peer")
     if end.from_outside:
         return Stopped("killed")
-    if end.gang > 1 and PEER_ERRORS.search(last_exception(end.tail)):
-        return Stopped(end.asked or "peer")
-    if end.gang > 1 and end.code == 128 + signal.SIGABRT and JAX_ABORTS in end.tail:
+    if end.lost_a_peer:
         return Stopped(end.asked or "peer")
     if end.gang > 1 and end.code == PREEMPTED and PREEMPTION_NEWS.search(end.tail):
         return Stopped("peer")

@@ -238,6 +238,33 @@ def test_a_full_disk_is_the_reason_even_when_the_program_could_not_say_so(code: 
             "ResourceExhaustedError: Graph execution error:\n\nDetected at x\nOOM when allocating tensor",
             "smaller batch",
         ),
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 16384.00 GiB. GPU 0 has a total capacity of",
+            "an instance type with more GPU memory",
+        ),
+        (
+            "jax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4.00TiB with",
+            "an instance type with more GPU memory",
+        ),
+        (
+            "ResourceExhaustedError: OOM when allocating tensor on /job:localhost/task:0/device:CPU:0 by allocator cpu",
+            "the host's memory is too small",
+        ),
+        (
+            "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 8.00 PiB for an array with shape (1125,)",
+            "the host's memory is too small",
+        ),
+        ("MemoryError", "the host's memory is too small"),
+        ("RuntimeError: No CUDA GPUs are available", "that this host does not have: name a type"),
+        (
+            "RuntimeError: Unknown backend: 'gpu' requested, but no platforms that are instances of gpu are present.",
+            "that this host does not have: name a type",
+        ),
+        (
+            "InvalidArgumentError: Could not satisfy device specification '/job:localhost/task:0/device:GPU:0'.",
+            "that this host does not have: name a type",
+        ),
+        ("AssertionError: Torch not compiled with CUDA enabled", "a build without CUDA: name one with it"),
         ("OSError: [Errno 98] Address already in use", "another server has the port"),
         (
             "Exception: URL fetch failure on https://x/words.txt: None -- timed out",

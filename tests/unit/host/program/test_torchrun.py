@@ -1,4 +1,4 @@
-"""torchrun's end, as torch 2.13 printed it."""
+"""torchrun's end, as torch 2.13 printed it; with NCCL, on a GPU, as 2.11 did."""
 
 import pytest
 
@@ -63,6 +63,28 @@ JAX_ABORT = (
     "F1125 02:16:27.822166    6198 client.h:80] Terminating process because the JAX distributed service detected fatal "
     "errors. This most likely indicates that another task died\n"
 )
+NCCL = (
+    "terminate called after throwing an instance of 'c10::DistBackendError'\n"
+    "  what():  [PG ID 0 PG GUID 0(default_pg) Rank 0] Process group watchdog thread terminated with exception: {}\n"
+    "Exception raised from run at /pytorch/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:2125 (most recent call "
+    "first):\nframe #4: <unknown function> + 0x129ecc (0x7f011b129ecc in /lib/x86_64-linux-gnu/libc.so.6)\n"
+)
+NCCL_GONE = NCCL.format(
+    "NCCL error: remote process exited or there was a network error, NCCL version 2.28.9\n"
+    "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n"
+    "Last error:\nsocketProgress: Connection closed by remote peer localhost<59422>"
+)
+NCCL_WAITED = NCCL.format(
+    "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=20, OpType=ALLREDUCE, NumelIn=1048576, "
+    "NumelOut=1048576, Timeout(ms)=20000) ran for 20058 milliseconds before timing out."
+)
+NCCL_INTERNAL = (
+    "[rank0]: torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:93"
+    ", internal error - please report this issue to the NCCL developers, NCCL version 2.18.3\n"
+    "[rank0]: ncclInternalError: Internal check failed.\n[rank0]: Last error:\n[rank0]: {}\n"
+)
+NCCL_SOCKET = NCCL_INTERNAL.format("Socket recv failed while polling for opId=0x7f4774cc9620")
+NCCL_CUDA = NCCL_INTERNAL.format("Cuda failure 'invalid argument'")
 
 
 def ended(code: int, tail: str, asked: str | None = None, *, gang: int = 2) -> End:
@@ -77,6 +99,11 @@ def ended(code: int, tail: str, asked: str | None = None, *, gang: int = 2) -> E
         ("its process was killed from outside", ended(1, failed("", "-9")), "killed"),
         ("a peer closed gloo's connection", ended(1, failed(GLOO, "1")), "peer"),
         ("the host of the store is gone", ended(1, NO_STORE), "peer"),
+        ("a peer closed NCCL's connection", ended(134, NCCL_GONE), "peer"),
+        ("so it did below torchrun", ended(1, failed(NCCL_GONE, "-6")), "peer"),
+        ("NCCL waited for a peer in vain", ended(134, NCCL_WAITED), "peer"),
+        ("a peer has gone while NCCL connected", ended(1, failed(NCCL_SOCKET, "1")), "peer"),
+        ("told to leave while a peer was gone", ended(134, NCCL_GONE, "asked"), "asked"),
         (
             "told to leave, its process left",
             ended(1, signalled("rank 1 leaves\n"), "interrupted"),
@@ -98,6 +125,8 @@ def test_an_end_that_is_no_fault_of_the_programs(sentence: str, end: End, why: s
         ("its process' exception", ended(1, failed(OWN, "1")), "exit code 1: ValueError: the labels are strings"),
         ("its process' exit code", ended(1, failed("", "3")), "exit code 3 and showed no exception"),
         ("alone, there is no peer", ended(1, failed(GLOO, "1"), gang=1), "exit code 1: RuntimeError: "),
+        ("nor for NCCL", ended(134, NCCL_GONE, gang=1), "SIGABRT after: ncclRemoteError"),
+        ("NCCL's own trouble", ended(1, failed(NCCL_CUDA, "1")), "ncclInternalError: Internal check failed"),
         ("a port in use", ended(1, failed(IN_USE, "1")), "DistNetworkError"),
     ],
 )  # fmt: skip

@@ -1,0 +1,341 @@
+"""What only a machine with a GPU shows: `python -m pytest tests/gpu`, by root, where PyTorch and JAX have CUDA.
+
+Elsewhere all of it is skipped, so neither `make test` nor the continuous integration runs it.
+"""
+
+import io
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import boto3
+import pytest
+
+from tests.unit.baking.test_shell_and_log import Objects
+from training.baking import install, tests
+from training.baking.builder import Builder
+from training.baking.log import BuilderLog
+from training.baking.recipe import Recipe
+from training.baking.shell import Shell, end
+from training.baking.tests import Bench
+from training.host import account
+from training.host.metadata import Identity
+from training.host.places import Places
+from training.host.program.advice import GPU_MEMORY, NO_GPU
+from training.host.program.ending import End, Failed, Finished, Stopped, decide, why
+from training.host.program.torchrun import seen_through
+from training.host.reporting import gpus
+from training.host.reporting.program_log import TAIL_CHARACTERS
+
+Popen = subprocess.Popen[bytes]
+
+pytestmark = pytest.mark.skipif(
+    not Path("/dev/nvidia0").exists() or os.geteuid() != 0,
+    reason="this machine has no GPU, or you are not root",
+)
+
+WORK_PERCENT = 5.0
+"""Of a GPU: from there on patrol's policy as shipped takes a host for one that works."""
+ROUND = """
+import time, torch
+a = torch.randn(4096, 4096, device="cuda")
+def compute(seconds):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        a @ a
+        torch.cuda.synchronize()
+"""
+HOLDS = "a = torch.empty(2**30, device='cuda')\nprint('ready', flush=True)\ntime.sleep(600)"
+MULTIPLIES = "print('ready', flush=True)\ncompute(600)"
+NOW_AND_THEN = "print('ready', flush=True)\nwhile True:\n    compute(1.0)\n    time.sleep(9.0)"
+SMALL_STEPS = """
+net = torch.nn.Sequential(torch.nn.Linear(32, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10)).cuda()
+adam = torch.optim.Adam(net.parameters())
+print('ready', flush=True)
+while True:
+    loss = torch.nn.functional.cross_entropy(net(torch.randn(256, 32).cuda()), torch.randint(10, (256,)).cuda())
+    adam.zero_grad()
+    loss.backward()
+    adam.step()
+    loss.item()
+"""
+
+CHUNKS = """
+import os, sys, time, torch
+SECRET, CHUNK = 0x5EC4E7, 2**28
+def chunks():
+    got = []
+    try:
+        while True:
+            got.append(torch.empty(CHUNK, dtype=torch.int32, device="cuda"))
+    except torch.OutOfMemoryError:
+        return got[:-2]  # whoever looks needs some room
+def seen(got):
+    return sum(int((part == SECRET).sum()) for each in got for part in each.split(2**24))
+def write():
+    got = chunks()
+    for each in got:
+        each.fill_(SECRET)
+    torch.cuda.synchronize()
+    print(len(got), flush=True)
+    return got
+"""
+LEAVES = "write()"
+IS_KILLED = "held = write()\ntime.sleep(600)"
+LOOKS = "got = chunks()\nprint(len(got), seen(got))"
+LOOKS_AT_ITS_OWN = "got = write()\ndel got\ngot = chunks()\nprint(len(got), seen(got))"
+"""PyTorch gives a program its own memory again as it left it: what shows that looking finds something."""
+
+TORCH_RANK = """
+import datetime, torch, torch.distributed as dist
+dist.init_process_group("nccl", timeout=datetime.timedelta(seconds=20))
+x = torch.ones(2**20, device="cuda")
+while True:
+    dist.all_reduce(x)
+    x /= 2
+    torch.cuda.synchronize()
+    print("step", flush=True)
+"""
+JAX_RANK = """
+import os, jax, jax.numpy as jnp
+from jax.experimental import multihost_utils
+rank = int(os.environ["RANK"])
+jax.distributed.initialize("127.0.0.1:29531", 2, rank, local_device_ids=[0], heartbeat_timeout_seconds=20)
+while True:
+    multihost_utils.process_allgather(jnp.ones(2**16))
+    print("step", flush=True)
+"""
+TOGETHER = {  # with NCCL_HOSTID: two processes on one GPU, which NCCL takes for two hosts
+    "MASTER_ADDR": "127.0.0.1",
+    "MASTER_PORT": "29530",
+    "WORLD_SIZE": "2",
+    "NCCL_SOCKET_IFNAME": "lo",
+    "XLA_PYTHON_CLIENT_MEM_FRACTION": ".2",
+}
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """A builder whose host is this machine: its kernel's files and its Python, a disk of its own."""
+    places = Places(tmp_path)
+    places.python.parent.mkdir(parents=True)
+    places.python.symlink_to(sys.executable)
+    (tmp_path / "proc").symlink_to("/proc")
+    bucket = Objects()
+    with BuilderLog("test", bucket, "bake-1", "i-1", places, echo=io.StringIO()) as log:
+        yield Bench(
+            Builder(
+                run="bake-1",
+                recipe=Recipe(name="gpu", hash="0123456789abcdef"),
+                identity=Identity("i-1", "us-east-1", "10.0.1.5", "ami-1", {}),
+                bucket=bucket,
+                places=places,
+                session=boto3.Session(region_name="us-east-1"),
+                for_gpus=True,
+                gpus=1,
+                log=log,
+                shell=Shell(log, places, until=time.monotonic() + 300),
+            )
+        )
+
+
+@pytest.fixture
+def programs(bench: Bench) -> Iterator[account.Account]:
+    """The account that a bake makes."""
+    install.make_account(bench.builder)
+    yield account.find()
+    subprocess.run(["userdel", account.NAME], check=True)
+
+
+def ran(program: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+def printed(program: str) -> list[int]:
+    done = ran(program)
+    assert done.returncode == 0, done.stderr
+    return [int(word) for word in done.stdout.split()]
+
+
+@contextmanager
+def running(program: str) -> Iterator["subprocess.Popen[str]"]:
+    """Once it has printed its first line; killed at the end."""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def plainly(rank: str) -> list[str]:
+    """The rank is told by the environment."""
+    return [sys.executable]
+
+
+def torchrun(rank: str) -> list[str]:
+    """As examples/frameworks/pytorch.yaml has it."""
+    named = ("--nnodes=2", f"--node-rank={rank}", "--nproc-per-node=1", "--rdzv-endpoint=127.0.0.1:29530")
+    return [sys.executable, "-m", "torch.distributed.run", *named, "--max-restarts=1"]
+
+
+@contextmanager
+def pair(
+    program: str, folder: Path, starts: Callable[[str], list[str]]
+) -> Iterator[list[tuple[Popen, Path]]]:
+    """Two processes of it with what they print, once they have made steps together; killed at the end."""
+    script = folder / "train.py"
+    script.write_text(program)
+    started = []
+    for rank in ("0", "1"):
+        said = folder / rank
+        with said.open("wb") as out:
+            process = subprocess.Popen(
+                [*starts(rank), str(script)],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **TOGETHER, "RANK": rank, "NCCL_HOSTID": rank},
+                start_new_session=True,
+            )
+        started.append((process, said))
+    try:
+        until = time.monotonic() + 60
+        while not all("step" in said.read_text() for _, said in started):
+            assert time.monotonic() < until, [said.read_text() for _, said in started]
+            time.sleep(0.5)
+        yield started
+    finally:
+        for process, _ in started:
+            end(process)
+
+
+def meaning(process: Popen, said: Path) -> Finished | Stopped | Failed:
+    """Of its end, by the last that the agent looks at. NCCL's watchdog takes a minute to write down what it saw."""
+    code = process.wait(180)
+    print(f"\nexit code {code}: {said.read_text()}")
+    own, tail = seen_through(code if code >= 0 else 128 - code, said.read_text()[-TAIL_CHARACTERS:])
+    return decide(End(code=own, tail=tail, gang=2))
+
+
+def shown(seconds: float) -> tuple[list[float], float]:
+    """What nvidia-smi says each half second: how busy the busiest GPU is, in percent, and the most memory, in MiB."""
+    busy, memory = [], 0.0
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        told = gpus.ask_driver()
+        busy.append(max(told[gpus.UTILIZATION]))
+        memory = max(memory, *told[gpus.MEMORY])
+        time.sleep(0.5)
+    return busy, memory
+
+
+def test_a_bake_finds_the_driver_and_its_kind(bench: Bench) -> None:
+    found = tests.run("driver", tests.driver, bench)
+    print(found.reason)
+    assert found.outcome == "passed", found.reason
+
+
+def test_programs_compute_on_every_gpu_as_an_account_without_rights(programs: account.Account) -> None:
+    program = ROUND + "import os\ncompute(0.5)\nprint(os.getuid(), torch.cuda.device_count())"
+    told = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
+    done = subprocess.run(
+        programs.command([sys.executable, "-c", program], python=Path(sys.executable)),
+        input="\0".join(f"{name}={value}" for name, value in told.items()),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(programs.uid), str(len(gpus.ask_driver()[gpus.UTILIZATION]))]
+
+
+def test_memory_alone_is_no_work_and_the_smallest_steps_are() -> None:
+    settled = 5.0
+    for name, program, works in (
+        ("holds 4 GiB and waits", HOLDS, False),
+        ("multiplies", MULTIPLIES, True),
+        ("a small network's steps", SMALL_STEPS, True),
+    ):
+        with running(ROUND + program):
+            time.sleep(settled)
+            busy, memory = shown(10.0)
+        print(f"{name}: {min(busy):g} to {max(busy):g} %, median {statistics.median(busy):g}; {memory:g} MiB")
+        assert (statistics.median(busy) >= WORK_PERCENT) is works, (name, busy)
+        assert memory > 0, name
+
+
+def test_one_second_of_ten_is_seen_by_one_look_of_ten() -> None:
+    """So a host that computes so seldom is told from an idle one only by many looks, one a minute as on AWS."""
+    with running(ROUND + NOW_AND_THEN):
+        busy, _ = shown(40.0)
+    share = sum(each >= WORK_PERCENT for each in busy) / len(busy)
+    print(f"{len(busy)} looks, {share:.0%} of them at {WORK_PERCENT:g} % or more")
+    assert 0 < share < 0.5
+
+
+@pytest.mark.parametrize("program", [LEAVES, IS_KILLED], ids=["ended", "killed"])
+def test_nothing_of_a_program_is_left_in_a_gpus_memory_for_the_next(program: str) -> None:
+    _, chunks, own = printed(CHUNKS + LOOKS_AT_ITS_OWN)
+    assert own > 0
+    with running(CHUNKS + program) as first:
+        if program == LEAVES:
+            assert first.wait(120) == 0
+        else:
+            first.send_signal(signal.SIGKILL)
+            first.wait(120)
+    looked, found = printed(CHUNKS + LOOKS)
+    print(f"its own memory: {own} numbers of {chunks} GiB; the next program's: {found} of {looked} GiB")
+    assert looked >= chunks - 1
+    assert found == 0
+
+
+@pytest.mark.parametrize(
+    ("program", "environment", "advice"),
+    [
+        ("import torch\ntorch.empty(2**42, device='cuda')", {}, GPU_MEMORY),
+        ("import jax.numpy as jnp\njnp.zeros(2**40).sum()", {}, GPU_MEMORY),
+        ("import torch\ntorch.ones(1).cuda()", {"CUDA_VISIBLE_DEVICES": ""}, NO_GPU),
+        ("import jax\njax.devices('gpu')", {"CUDA_VISIBLE_DEVICES": ""}, NO_GPU),
+    ],
+)
+def test_an_error_of_the_gpu_says_what_to_do(program: str, environment: dict[str, str], advice: str) -> None:
+    done = ran(program, **environment)
+    said = why(End(code=done.returncode, tail=done.stderr[-TAIL_CHARACTERS:]))
+    assert advice in said
+
+
+@pytest.mark.parametrize("survivor", [0, 1])
+@pytest.mark.parametrize(
+    ("program", "starts"),
+    [(TORCH_RANK, plainly), (TORCH_RANK, torchrun), (JAX_RANK, plainly)],
+    ids=["pytorch", "torchrun", "jax"],
+)
+def test_a_peer_that_is_gone_ends_the_attempt_alone(
+    program: str, starts: Callable[[str], list[str]], survivor: int, tmp_path: Path
+) -> None:
+    with pair(program, tmp_path, starts) as both:
+        end(both[1 - survivor][0])
+        assert meaning(*both[survivor]) == Stopped("peer")
+
+
+def test_a_gang_that_waits_for_a_peer_that_hangs_looks_busy_until_nccl_gives_up(tmp_path: Path) -> None:
+    """So how busy the GPUs are tells nobody that it hangs; its program's progress does."""
+    with pair(TORCH_RANK, tmp_path, plainly) as (first, (second, _)):
+        second.send_signal(signal.SIGSTOP)
+        time.sleep(3)
+        busy, _ = shown(10.0)
+        print(f"waits for a peer in NCCL: {min(busy):g} to {max(busy):g} %")
+        assert statistics.median(busy) >= WORK_PERCENT
+        assert meaning(*first) == Stopped("peer")
