@@ -44,7 +44,7 @@ destroy: .venv/.ready ## take the yard out of that account; says what is left an
 
 test: .venv/.ready ## every test: core, templates, local cloud, host software, whole runs
 	@$(MAKE) -j4 $(SETUP) jupyter
-	@scripts/test $(ARGS)
+	@$(VENV) -m scripts.test $(ARGS)
 
 jupyter: .tools/wheels/.jupyter ## JupyterLab for dev hosts of the local cloud; bake an image then
 

@@ -1,0 +1,131 @@
+"""Every test, in jobs side by side, each of which waits now and then: whoever is done takes the next.
+
+Those with whole runs have a copy of one yard each (tests/e2e/conftest.py); those that train for real run where
+TensorFlow is. Arguments go to one pytest, and only it runs then: `make test ARGS='tests/unit -k offers'`.
+"""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OURS, TENSORFLOW = ROOT / ".venv/bin/python", ROOT / ".venv-host/bin/python"
+SIDE_BY_SIDE = 5
+OPEN_FILES = 1024
+"""What an ordinary login may open, so that no machine hides what would not run there."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One pytest with these paths, or patterns of them, but without those `beside`."""
+
+    name: str
+    paths: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+    python: Path = OURS
+
+    @property
+    def log(self) -> Path:
+        return ROOT / "build" / f"test-{self.name}.log"
+
+    @property
+    def command(self) -> list[str]:
+        found = [str(path) for pattern in self.paths for path in sorted(ROOT.glob(pattern))]
+        return [str(self.python), "-m", "pytest", *found, *(f"--ignore={path}" for path in self.beside)]
+
+
+ALONE = ("tests/contract/ec2", "tests/contract/hosts")
+"""Each with a local cloud of its own."""
+JOBS = (
+    Job("contract-hosts", ALONE),
+    Job("patrol", ("tests/e2e/patrol",)),
+    Job("training", ("tests/training",), python=TENSORFLOW),
+    Job("runs-a", ("tests/e2e/test_[a-d]*.py",)),
+    Job("runs-k", ("tests/e2e/test_[k-r]*.py",)),
+    Job("runs-e", ("tests/e2e/test_[e-h]*.py",)),
+    Job("runs-i", ("tests/e2e/test_[i-j]*.py",)),
+    Job("runs-s", ("tests/e2e/test_[s-z]*.py",)),
+    Job("docs", ("tests/e2e/own_cloud",)),
+    Job("contract", ("tests/contract",), beside=ALONE),
+    Job("simulation", ("tests/simulation",)),
+    Job("jupyter", ("tests/jupyter",)),
+    Job("infrastructure", ("tests/infrastructure",)),
+    Job("unit", ("tests/unit",)),
+)
+"""The longest first, so that none is left alone at the end."""
+
+
+@dataclass
+class Bench:
+    """Where they run. After `stop` none begins any more, and those that run end as by Ctrl-C."""
+
+    environment: dict[str, str]
+    began: float = field(default_factory=time.monotonic)
+    running: set["subprocess.Popen[bytes]"] = field(default_factory=set)
+    ended: int = 0
+    stopped: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self, job: Job) -> int:
+        """Its exit code; what it prints is in its log."""
+        with job.log.open("wb") as log, self.lock:
+            if self.stopped:
+                return 1
+            process = subprocess.Popen(
+                job.command, cwd=ROOT, env=self.environment, stdout=log, stderr=log, start_new_session=True
+            )
+            self.running.add(process)
+        code = process.wait()
+        with self.lock:
+            self.running.remove(process)
+            self.ended += 1
+            minutes = (time.monotonic() - self.began) / 60
+            last = job.log.read_text(errors="replace").rstrip().rpartition("\n")[2].strip("= ")
+            print(f"{minutes:4.1f} min, {self.ended} of {len(JOBS)}: {job.name}: {last}", flush=True)
+        return code
+
+    def stop(self) -> None:
+        """pytest takes SIGTERM for Ctrl-C (tests/conftest.py), and ends what its fixtures have started."""
+        with self.lock:
+            self.stopped = True
+            for process in self.running:
+                os.killpg(process.pid, signal.SIGTERM)
+
+
+def main(arguments: list[str]) -> int:
+    os.chdir(ROOT)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    if arguments:
+        return subprocess.run([OURS, "-m", "pytest", *arguments], check=False).returncode
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for log in (ROOT / "build").glob("test-*.log"):
+        log.unlink()
+    JOBS[0].log.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as yard, ThreadPoolExecutor(SIDE_BY_SIDE) as slots:
+        bench = Bench({**os.environ, "TRAINYARD_E2E_YARD": yard})
+        print(
+            f"{len(JOBS)} jobs, {SIDE_BY_SIDE} side by side; what they print is in build/test-*.log",
+            flush=True,
+        )
+        try:
+            codes = list(slots.map(bench.run, JOBS))
+        except KeyboardInterrupt:
+            bench.stop()
+            return 128 + signal.SIGINT
+    for job in JOBS:
+        print(job.log.read_text(errors="replace"), flush=True)
+    return int(any(codes))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
