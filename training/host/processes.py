@@ -81,9 +81,8 @@ def ancestors(process: Process, among: Mapping[int, Process]) -> Iterator[Proces
 
 
 def computed(before: Mapping[int, Process], after: Mapping[int, Process]) -> float:
-    """Seconds of processors between two looks. What began and ended in between counts if its parent lives."""
-    return sum(
-        each.seconds - (before[pid].seconds if pid in before and before[pid].name == each.name else 0.0)
-        for pid, each in after.items()
-        if pid not in before or each.seconds >= before[pid].seconds
+    """Seconds of processors between two looks. A process that ends leaves all it has computed to who waits for it, so
+    only the sum of all tells; of what nobody waits for, that minute is lost."""
+    return max(
+        0.0, sum(each.seconds for each in after.values()) - sum(each.seconds for each in before.values())
     )

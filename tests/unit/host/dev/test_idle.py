@@ -278,6 +278,29 @@ def test_five_minutes_of_half_a_processor_are_work_and_one_minute_is_not() -> No
     assert not busy(0.9, 2)
 
 
+@pytest.mark.parametrize(
+    ("sentence", "before", "after", "seconds"),
+    [
+        ("one that goes on", {1: 5, 9: 7}, {1: 5, 9: 10}, 3),
+        ("one that has begun", {1: 5}, {1: 5, 9: 2}, 2),
+        ("one that has begun and ended", {1: 5}, {1: 7}, 2),
+        ("what one computed hours before it ended is none of now", {1: 5, 9: 9000}, {1: 9006}, 1),
+        ("nor what a number stood for before", {1: 5, 9: 9000}, {1: 9005, 9: 2}, 2),
+        ("one that nobody waited for", {1: 5, 9: 9000}, {1: 6}, 0),
+    ],
+)
+def test_what_was_computed_between_two_looks(
+    sentence: str, before: dict[int, int], after: dict[int, int], seconds: float
+) -> None:
+    def look(computed: dict[int, int]) -> dict[int, Process]:
+        return {
+            pid: Process(pid, "python", 1, pid, pid, None, -1, each * processes.TICKS)
+            for pid, each in computed.items()
+        }
+
+    assert processes.computed(look(before), look(after)) == seconds, sentence
+
+
 # --------------------------------------------------------------------------------------------------------- the whole
 class Answers(BaseHTTPRequestHandler):
     """As Jupyter does, to one token."""
