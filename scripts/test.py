@@ -45,20 +45,20 @@ class Job:
 ALONE = ("tests/contract/ec2", "tests/contract/hosts")
 """Each with a local cloud of its own."""
 JOBS = (
-    Job("contract-hosts", ALONE),
     Job("patrol", ("tests/e2e/patrol",)),
-    Job("training", ("tests/training",), python=TENSORFLOW),
     Job("runs-a", ("tests/e2e/test_[a-d]*.py",)),
     Job("runs-k", ("tests/e2e/test_[k-r]*.py",)),
+    Job("training", ("tests/training",), python=TENSORFLOW),
+    Job("contract", ("tests/contract",), beside=ALONE),
     Job("runs-e", ("tests/e2e/test_[e-h]*.py",)),
-    Job("runs-i", ("tests/e2e/test_[i-j]*.py",)),
     Job("runs-s", ("tests/e2e/test_[s-z]*.py",)),
     Job("docs", ("tests/e2e/own_cloud",)),
-    Job("contract", ("tests/contract",), beside=ALONE),
+    Job("contract-hosts", ALONE),
+    Job("runs-i", ("tests/e2e/test_[i-j]*.py",)),
     Job("simulation", ("tests/simulation",)),
-    Job("jupyter", ("tests/jupyter",)),
     Job("infrastructure", ("tests/infrastructure",)),
     Job("unit", ("tests/unit",)),
+    Job("jupyter", ("tests/jupyter",)),
 )
 """The longest first, so that none is left alone at the end."""
 

@@ -18,6 +18,6 @@ def test_each_file_of_tests_is_in_one_job() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     folders = settings["tool"]["pytest"]["ini_options"]["testpaths"]
     files = {file for folder in folders for file in (ROOT / folder).rglob("test_*.py")}
-    times = {file.name: [job.name for job in JOBS if runs(job, file)] for file in files}
-    assert {name: jobs for name, jobs in times.items() if len(jobs) != 1} == {}
+    jobs = {str(file.relative_to(ROOT)): [job.name for job in JOBS if runs(job, file)] for file in files}
+    assert {file: names for file, names in jobs.items() if len(names) != 1} == {}
     assert len(files) > len(JOBS)
