@@ -27,13 +27,18 @@ from simulation.scenarios import SCENARIOS
 from simulation.story import Story, follow
 from simulation.timeline import Line
 from simulation.trials import process
-from simulation.trials.forks import AllTold, Forks
+from simulation.trials.forks import AllTold, Forks, in_turn
 from simulation.trials.process import MOST_CPU_SECONDS, TooLong
 from simulation.trials.trial import CLEAN_SEED, SIMULATOR, BadInputError, Finding, Trial, Violation, parse
 from simulation.world.world import BEGINNING, Entry
 
 MOST_BRANCHES = 64
 """Of one world. More would cost less, and make who waits for the end of what goes on wait longer."""
+MOST_IN_TURN = 16
+"""Of worlds that have nothing in common: the more, the longer somebody waits to hear of them."""
+WORTH_A_FORK = 90
+"""So many places a world has passed when it has taken as long as a fork takes (25 ms): copies of the pages that both
+write to, above all. What has less in common with others is told from its beginning."""
 RECOVERS = {
     "train": "train: host host-1 after progress #2: dies",
     "servers": "servers: host host-2 after progress #2: dies",
@@ -89,9 +94,9 @@ def tried(assembly: Path, trial: Trial, *, in_full: bool = False) -> Told:
 
 
 def branched(assembly: Path, trials: Sequence[Trial]) -> list[Finding]:
-    """Of worlds of one scenario and seed, each a fork of their clean world: what `tried` finds, for less."""
+    """Of worlds of one scenario and seed, most of them forks of their clean world: what `tried` finds, for less."""
     _load(assembly, trials[0].scenario)
-    forks = Forks[Finding](trials)
+    forks = Forks[Finding](trials, WORTH_A_FORK)
     told: Told | None = None
     try:
         told = _followed(assembly, trials[0].only(()), forks)
@@ -101,10 +106,18 @@ def branched(assembly: Path, trials: Sequence[Trial]) -> list[Finding]:
         if forks.asked:
             forks.answer(dataclasses.replace(told.finding, cpu=time.process_time()) if told else None)
     process.tidy()
-    heard = [
-        _died(trial, answer) if isinstance(answer, int) else answer for trial, answer in forks.answers.items()
-    ]
-    return [*heard, *(tried(assembly, trial).finding for trial in forks.left)]
+    return [*_heard(forks.answers), *_in_turn(assembly, (*forks.early, *forks.left))]
+
+
+def _in_turn(assembly: Path, trials: Sequence[Trial]) -> list[Finding]:
+    """Of worlds that have little or nothing in common."""
+    for scenario in {trial.scenario for trial in trials}:
+        _load(assembly, scenario)
+    return _heard(in_turn(trials, lambda trial: tried(assembly, trial).finding))
+
+
+def _heard(answers: Mapping[Trial, Finding | int]) -> list[Finding]:
+    return [_died(trial, answer) if isinstance(answer, int) else answer for trial, answer in answers.items()]
 
 
 def _died(trial: Trial, code: int) -> Finding:
@@ -339,9 +352,10 @@ class WorkerDiedError(Exception):
 
 @dataclass(frozen=True)
 class Branches:
-    """Worlds of one scenario and seed, which one worker takes."""
+    """Worlds of one scenario and seed, or each of one of its own, which one worker takes."""
 
     trials: Sequence[Trial]
+    of_one: bool = True
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.trials))
@@ -351,9 +365,16 @@ def _branches(trials: Iterable[Trial]) -> Iterator[Branches]:
     of_one: dict[Trial, list[Trial]] = {}
     for trial in trials:
         of_one.setdefault(trial.only(()), []).append(trial)
+    alone = [all_of_it[0] for all_of_it in of_one.values() if len(all_of_it) == 1]
     for all_of_it in of_one.values():
-        for start in range(0, len(all_of_it), MOST_BRANCHES):
-            yield Branches(all_of_it[start : start + MOST_BRANCHES])
+        if len(all_of_it) > 1:
+            yield from map(Branches, _parts(all_of_it, MOST_BRANCHES))
+    for part in _parts(alone, MOST_IN_TURN):
+        yield Branches(part, of_one=False)
+
+
+def _parts(trials: Sequence[Trial], most: int) -> Iterator[Sequence[Trial]]:
+    return (trials[start : start + most] for start in range(0, len(trials), most))
 
 
 class Cores:
@@ -424,7 +445,8 @@ def _begin(assembly: Path) -> None:
 
 
 def _find(branches: Branches) -> list[Finding]:
-    return branched(_ASSEMBLY[0], branches.trials)
+    tells = branched if branches.of_one else _in_turn
+    return tells(_ASSEMBLY[0], branches.trials)
 
 
 def _clean(scenario: str) -> Clean:

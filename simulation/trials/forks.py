@@ -30,19 +30,24 @@ class AllTold(BaseException):
 class Forks(Plan, Generic[Answer]):
     """Nothing goes wrong here; where it would in the world of a trial, a child goes on as that world.
 
-    The process waits for each child: of its worlds one runs at a time.
+    The process waits for each child: of its worlds one runs at a time. For faults that strike before the world has
+    passed `since` places nothing forks.
     """
 
-    def __init__(self, trials: Sequence[Trial]) -> None:
+    def __init__(self, trials: Sequence[Trial], since: int = 0) -> None:
         super().__init__()
         self.left = list(trials)
         """This world has not come to any of their faults yet."""
+        self.early: list[Trial] = []
+        """It has come to theirs before it had passed so many places."""
+        self._since, self._passed = since, 0
         self.answers: dict[Trial, Answer | int] = {}
         """Of the children; the exit code of one that said nothing."""
         self.asked: Connection | None = None
         """Of a child: where its answer is waited for."""
 
     def at(self, kind: Kind, place: str, passed: Passed | None = None) -> list[Fault]:
+        self._passed += 1
         here = [
             trial
             for trial in self.left
@@ -50,7 +55,9 @@ class Forks(Plan, Generic[Answer]):
         ]
         for trial in here:
             self.left.remove(trial)
-            if self._forks(trial):
+            if self._passed <= self._since:
+                self.early.append(trial)
+            elif self._forks(trial):
                 return super().at(kind, place, passed)
         if here and not self.left:
             raise AllTold
@@ -83,6 +90,30 @@ class Forks(Plan, Generic[Answer]):
         _, status = os.waitpid(child, 0)
         self.answers[trial] = os.waitstatus_to_exitcode(status) if answer is None else answer
         return False
+
+
+def in_turn(trials: Iterable[Trial], tell: Callable[[Trial], Answer]) -> dict[Trial, Answer | int]:
+    """What it tells of each, all in one child; where that ends, its exit code, and another child for the rest."""
+    left = list(trials)
+    answers: dict[Trial, Answer | int] = {}
+    while left:
+        reads, writes = Pipe(duplex=False)
+        child = os.fork()
+        if child == 0:
+            try:
+                for trial in left:
+                    writes.send(tell(trial))
+            finally:
+                os._exit(0)
+        writes.close()
+        with contextlib.suppress(EOFError):
+            while left:
+                answers[left[0]] = reads.recv()
+                left.pop(0)
+        _, status = os.waitpid(child, 0)
+        if left:
+            answers[left.pop(0)] = os.waitstatus_to_exitcode(status)
+    return answers
 
 
 def told(

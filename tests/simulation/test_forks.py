@@ -53,10 +53,11 @@ def test_a_world_that_meets_no_fault_is_the_clean_one(yard: YardTemplate, folder
     assert strange.met == ()
 
 
-def test_a_fork_that_is_killed_is_a_finding_and_the_others_go_on(
-    yard: YardTemplate, folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("first", [0, 6], ids=["told in turn", "forks"])
+def test_a_world_that_kills_its_process_is_a_finding_and_the_others_go_on(
+    yard: YardTemplate, folder: Path, monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
-    killed, well = trials = [parse(text) for text in WORLDS["train"][:2]]
+    killed, well = trials = [parse(text) for text in WORLDS["train"][first : first + 2]]
     stock = campaign.found
 
     def found(trial: Trial, story: Story) -> Finding:
