@@ -255,6 +255,14 @@ def test_a_full_disk_is_the_reason_even_when_the_program_could_not_say_so(code: 
             "the host's memory is too small",
         ),
         ("MemoryError", "the host's memory is too small"),
+        (
+            "RuntimeError: [enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory",
+            "the host's memory is too small",
+        ),
+        (
+            "JaxRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 281474976710656 bytes.",
+            "the host's memory",
+        ),
         ("RuntimeError: No CUDA GPUs are available", "that this host does not have: name a type"),
         (
             "RuntimeError: Unknown backend: 'gpu' requested, but no platforms that are instances of gpu are present.",
