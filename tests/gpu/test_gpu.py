@@ -10,7 +10,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,7 +29,6 @@ from training.host.metadata import Identity
 from training.host.places import Places
 from training.host.program.advice import GPU_MEMORY, NO_GPU
 from training.host.program.ending import End, Failed, Finished, Stopped, decide, why
-from training.host.program.torchrun import seen_through
 from training.host.reporting import gpus
 from training.host.reporting.program_log import TAIL_CHARACTERS
 
@@ -179,30 +178,15 @@ def running(program: str) -> Iterator["subprocess.Popen[str]"]:
         process.kill()
 
 
-def plainly(rank: str) -> list[str]:
-    """The rank is told by the environment."""
-    return [sys.executable]
-
-
-def torchrun(rank: str) -> list[str]:
-    """As examples/frameworks/pytorch.yaml has it."""
-    named = ("--nnodes=2", f"--node-rank={rank}", "--nproc-per-node=1", "--rdzv-endpoint=127.0.0.1:29530")
-    return [sys.executable, "-m", "torch.distributed.run", *named, "--max-restarts=1"]
-
-
 @contextmanager
-def pair(
-    program: str, folder: Path, starts: Callable[[str], list[str]]
-) -> Iterator[list[tuple[Popen, Path]]]:
+def pair(program: str, folder: Path) -> Iterator[list[tuple[Popen, Path]]]:
     """Two processes of it with what they print, once they have made steps together; killed at the end."""
-    script = folder / "train.py"
-    script.write_text(program)
     started = []
     for rank in ("0", "1"):
         said = folder / rank
         with said.open("wb") as out:
             process = subprocess.Popen(
-                [*starts(rank), str(script)],
+                [sys.executable, "-c", program],
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **TOGETHER, "RANK": rank, "NCCL_HOSTID": rank},
@@ -224,8 +208,8 @@ def meaning(process: Popen, said: Path) -> Finished | Stopped | Failed:
     """Of its end, by the last that the agent looks at. NCCL's watchdog takes a minute to write down what it saw."""
     code = process.wait(180)
     print(f"\nexit code {code}: {said.read_text()}")
-    own, tail = seen_through(code if code >= 0 else 128 - code, said.read_text()[-TAIL_CHARACTERS:])
-    return decide(End(code=own, tail=tail, gang=2))
+    tail = said.read_text()[-TAIL_CHARACTERS:]
+    return decide(End(code=code if code >= 0 else 128 - code, tail=tail, gang=2))
 
 
 def shown(seconds: float) -> tuple[list[float], float]:
@@ -316,23 +300,16 @@ def test_an_error_of_the_gpu_says_what_to_do(program: str, environment: dict[str
     assert advice in said
 
 
-@pytest.mark.parametrize("survivor", [0, 1])
-@pytest.mark.parametrize(
-    ("program", "starts"),
-    [(TORCH_RANK, plainly), (TORCH_RANK, torchrun), (JAX_RANK, plainly)],
-    ids=["pytorch", "torchrun", "jax"],
-)
-def test_a_peer_that_is_gone_ends_the_attempt_alone(
-    program: str, starts: Callable[[str], list[str]], survivor: int, tmp_path: Path
-) -> None:
-    with pair(program, tmp_path, starts) as both:
-        end(both[1 - survivor][0])
-        assert meaning(*both[survivor]) == Stopped("peer")
+@pytest.mark.parametrize("program", [TORCH_RANK, JAX_RANK], ids=["pytorch", "jax"])
+def test_a_peer_that_is_gone_ends_the_attempt_alone(program: str, tmp_path: Path) -> None:
+    with pair(program, tmp_path) as (first, (second, _)):
+        end(second)
+        assert meaning(*first) == Stopped("peer")
 
 
 def test_a_gang_that_waits_for_a_peer_that_hangs_looks_busy_until_nccl_gives_up(tmp_path: Path) -> None:
     """So how busy the GPUs are tells nobody that it hangs; its program's progress does."""
-    with pair(TORCH_RANK, tmp_path, plainly) as (first, (second, _)):
+    with pair(TORCH_RANK, tmp_path) as (first, (second, _)):
         second.send_signal(signal.SIGSTOP)
         time.sleep(3)
         busy, _ = shown(10.0)
