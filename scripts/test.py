@@ -111,20 +111,29 @@ def main(arguments: list[str]) -> int:
     for log in (ROOT / "build").glob("test-*.log"):
         log.unlink()
     JOBS[0].log.parent.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as yard, ThreadPoolExecutor(SIDE_BY_SIDE) as slots:
-        bench = Bench({**os.environ, "TRAINYARD_E2E_YARD": yard})
-        print(
-            f"{len(JOBS)} jobs, {SIDE_BY_SIDE} side by side; what they print is in build/test-*.log",
-            flush=True,
-        )
-        try:
-            codes = list(slots.map(bench.run, JOBS))
-        except KeyboardInterrupt:
-            bench.stop()
-            return 128 + signal.SIGINT
+    yard = tempfile.mkdtemp()
+    try:
+        codes = all_codes(Bench({**os.environ, "TRAINYARD_E2E_YARD": yard}))
+    finally:
+        subprocess.run(["rm", "-rf", yard], check=False)  # 100,000 files, for which rmtree takes a minute
+    if codes is None:
+        return 128 + signal.SIGINT
     for job in JOBS:
         print(job.log.read_text(errors="replace"), flush=True)
     return int(any(codes))
+
+
+def all_codes(bench: Bench) -> list[int] | None:
+    """Of all jobs, once they have ended; None where somebody has stopped them."""
+    print(
+        f"{len(JOBS)} jobs, {SIDE_BY_SIDE} side by side; what they print is in build/test-*.log", flush=True
+    )
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as slots:
+        try:
+            return list(slots.map(bench.run, JOBS))
+        except KeyboardInterrupt:
+            bench.stop()
+            return None
 
 
 if __name__ == "__main__":
