@@ -6,6 +6,7 @@ import signal
 import threading
 
 import botocore.session
+import pytest
 
 
 def pytest_configure() -> None:
@@ -21,6 +22,13 @@ def pytest_collection_finish() -> None:
     unit tests, looks at it no more, and seldom at the rest."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Of a session that is interrupted the fixtures end now. pytest would give its folder free before that: to others
+    that end just then, and that would remove it with all by which a local cloud is found and ended."""
+    session._setupstate.teardown_exact(None)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
