@@ -355,7 +355,6 @@ class Branches:
     """Worlds of one scenario and seed, or each of one of its own, which one worker takes."""
 
     trials: Sequence[Trial]
-    of_one: bool = True
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.trials))
@@ -370,7 +369,7 @@ def _branches(trials: Iterable[Trial]) -> Iterator[Branches]:
         if len(all_of_it) > 1:
             yield from map(Branches, _parts(all_of_it, MOST_BRANCHES))
     for part in _parts(alone, MOST_IN_TURN):
-        yield Branches(part, of_one=False)
+        yield Branches(part)
 
 
 def _parts(trials: Sequence[Trial], most: int) -> Iterator[Sequence[Trial]]:
@@ -445,7 +444,8 @@ def _begin(assembly: Path) -> None:
 
 
 def _find(branches: Branches) -> list[Finding]:
-    tells = branched if branches.of_one else _in_turn
+    worlds = {trial.only(()) for trial in branches.trials}
+    tells = branched if len(worlds) == 1 else _in_turn
     return tells(_ASSEMBLY[0], branches.trials)
 
 
