@@ -18,6 +18,8 @@ from trainyard.runtime.environment import Environment
 
 SHUFFLE_BUFFER = 10_000
 READ_SIDE_BY_SIDE = 4
+AS_IT_IS = tf.autograph.experimental.do_not_convert
+"""AutoGraph need not read, rewrite and compile what has no control flow on tensors: each start would wait for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +147,12 @@ class Arrays:
             return tf.data.Dataset.from_tensor_slices(mixed).batch(share.size, drop_remainder=True)
 
         pieces = _pieces(in_order, share, first_step=first_step, epochs=epochs, per_epoch=per_epoch)
-        return _untuned(
-            pieces.map(lambda chosen: (tf.gather(features, chosen), tf.gather(labels, chosen))).prefetch(2)
-        )
+
+        @AS_IT_IS
+        def gathered(chosen: Any) -> Any:
+            return tf.gather(features, chosen), tf.gather(labels, chosen)
+
+        return _untuned(pieces.map(gathered).prefetch(2))
 
     def once(self, batch_size: int) -> Any:
         return _untuned(tf.data.Dataset.from_tensor_slices((self.features, self.labels)).batch(batch_size))
@@ -169,10 +174,12 @@ def _pieces(
     first_epoch, done = first_step // per_epoch, first_step % per_epoch
     lower, upper = (tf.constant([piece[side] for piece in share.pieces], tf.int64) for side in (0, 1))
 
+    @AS_IT_IS
     def epoch_batches(epoch: Any) -> Any:
         skipped = tf.where(epoch == first_epoch, tf.cast(done, tf.int64), 0)
         return in_order(epoch).take(per_epoch).skip(skipped)
 
+    @AS_IT_IS
     def cut(batch: Any) -> Any:
         own = tf.data.Dataset.from_tensor_slices((lower, upper))
         return own.map(lambda start, end: batch[start:end])

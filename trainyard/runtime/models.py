@@ -6,8 +6,10 @@ from functools import partial
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 
+@tf.autograph.experimental.do_not_convert
 def trained(model: Any) -> Callable[..., Any]:
     """`model` as it is called while it learns."""
     return partial(model, training=True) if _asks(model) else model
