@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS, TENSORFLOW = ROOT / ".venv/bin/python", ROOT / ".venv-host/bin/python"
-SIDE_BY_SIDE = 5
+SIDE_BY_SIDE = 6
 OPEN_FILES = 1024
 """What an ordinary login may open, so that no machine hides what would not run there."""
 
@@ -46,21 +46,21 @@ ALONE = ("tests/contract/ec2", "tests/contract/hosts")
 """Each with a local cloud of its own."""
 JOBS = (
     Job("patrol", ("tests/e2e/patrol",)),
+    Job("contract", ("tests/contract",), beside=ALONE),
     Job("runs-a", ("tests/e2e/test_[a-d]*.py",)),
+    Job("runs-s", ("tests/e2e/test_[s-z]*.py",)),
     Job("runs-k", ("tests/e2e/test_[k-r]*.py",)),
     Job("training", ("tests/training",), python=TENSORFLOW),
-    Job("contract", ("tests/contract",), beside=ALONE),
     Job("runs-e", ("tests/e2e/test_[e-h]*.py",)),
-    Job("runs-s", ("tests/e2e/test_[s-z]*.py",)),
     Job("docs", ("tests/e2e/own_cloud",)),
-    Job("contract-hosts", ALONE),
     Job("runs-i", ("tests/e2e/test_[i-j]*.py",)),
+    Job("contract-hosts", ALONE),
     Job("simulation", ("tests/simulation",)),
+    Job("jupyter", ("tests/jupyter",)),
     Job("infrastructure", ("tests/infrastructure",)),
     Job("unit", ("tests/unit",)),
-    Job("jupyter", ("tests/jupyter",)),
 )
-"""The longest first, so that none is left alone at the end."""
+"""The longest first and those that mostly compute last, so that none is left alone, and waiting, at the end."""
 
 
 @dataclass
