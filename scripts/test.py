@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS, TENSORFLOW = ROOT / ".venv/bin/python", ROOT / ".venv-host/bin/python"
-SIDE_BY_SIDE = 6
+SIDE_BY_SIDE = 5
 OPEN_FILES = 1024
 """What an ordinary login may open, so that no machine hides what would not run there."""
 
@@ -49,14 +49,14 @@ JOBS = (
     Job("contract", ("tests/contract",), beside=ALONE),
     Job("runs-a", ("tests/e2e/test_[a-d]*.py",)),
     Job("runs-s", ("tests/e2e/test_[s-z]*.py",)),
-    Job("runs-k", ("tests/e2e/test_[k-r]*.py",)),
     Job("training", ("tests/training",), python=TENSORFLOW),
+    Job("runs-k", ("tests/e2e/test_[k-r]*.py",)),
     Job("runs-e", ("tests/e2e/test_[e-h]*.py",)),
     Job("docs", ("tests/e2e/own_cloud",)),
     Job("runs-i", ("tests/e2e/test_[i-j]*.py",)),
     Job("contract-hosts", ALONE),
-    Job("simulation", ("tests/simulation",)),
     Job("jupyter", ("tests/jupyter",)),
+    Job("simulation", ("tests/simulation",)),
     Job("infrastructure", ("tests/infrastructure",)),
     Job("unit", ("tests/unit",)),
 )

@@ -171,17 +171,24 @@ def test_a_cell_that_sleeps_is_use_with_no_page_open_and_a_kernel_that_idles_is_
 def test_a_command_in_a_terminal_of_jupyters_is_use_and_its_prompt_is_not(lab: Lab) -> None:
     name = lab.ask("POST", "/api/terminals").json()["name"]
 
-    async def type_(line: str) -> None:
+    async def type_(line: str, *, until: str) -> None:
+        """At the prompt, as a person does, and wait for what is printed then."""
         address = f"ws://127.0.0.1:{lab.port}/terminals/websocket/{name}?token={lab.token}"
-        async with websockets.connect(address, open_timeout=60) as terminal:
-            await terminal.send(json.dumps(["stdin", line]))
-            await asyncio.sleep(1)
+        said = ""
+        try:
+            async with asyncio.timeout(120), websockets.connect(address, open_timeout=60) as terminal:
+                for words, ends in (("", ("$", "#")), (line, until)):
+                    await terminal.send(json.dumps(["stdin", words]))
+                    while not said.rstrip().endswith(ends):
+                        kind, *text = json.loads(await terminal.recv())
+                        said += text[0] if kind == "stdout" else ""
+        except TimeoutError:
+            pytest.fail(f"the terminal showed {said!r}")
 
     def runs() -> set[str]:
         return {each.runs for each in terminals.look(processes.find(), Path("/dev/pts"))}
 
-    asyncio.run(type_("exec bash -c 'exec -a mine sleep 301'\r"))
-    asyncio.run(type_(""))
+    asyncio.run(type_("exec bash -c 'echo it \"runs\"; exec -a mine sleep 301'\r", until="it runs"))
     until_used(lab, 2)
     ends = time.monotonic() + 30
     while "sleep" not in runs():
