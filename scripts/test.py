@@ -46,21 +46,21 @@ ALONE = ("tests/contract/ec2", "tests/contract/hosts")
 """Each with a local cloud of its own."""
 JOBS = (
     Job("patrol", ("tests/e2e/patrol",)),
-    Job("contract", ("tests/contract",), beside=ALONE),
     Job("runs-a", ("tests/e2e/test_[a-d]*.py",)),
-    Job("runs-s", ("tests/e2e/test_[s-z]*.py",)),
-    Job("training", ("tests/training",), python=TENSORFLOW),
     Job("runs-k", ("tests/e2e/test_[k-r]*.py",)),
+    Job("training", ("tests/training",), python=TENSORFLOW),
+    Job("contract", ("tests/contract",), beside=ALONE),
     Job("runs-e", ("tests/e2e/test_[e-h]*.py",)),
+    Job("runs-s", ("tests/e2e/test_[s-z]*.py",)),
     Job("docs", ("tests/e2e/own_cloud",)),
-    Job("runs-i", ("tests/e2e/test_[i-j]*.py",)),
     Job("contract-hosts", ALONE),
+    Job("runs-i", ("tests/e2e/test_[i-j]*.py",)),
     Job("jupyter", ("tests/jupyter",)),
     Job("simulation", ("tests/simulation",)),
     Job("infrastructure", ("tests/infrastructure",)),
     Job("unit", ("tests/unit",)),
 )
-"""The longest first and those that mostly compute last, so that none is left alone, and waiting, at the end."""
+"""The longest first, so that none is left alone at the end, and last those that compute and never wait."""
 
 
 @dataclass
