@@ -1,12 +1,14 @@
 """The pure decisions of the runtime: who this process is, what it takes of a batch, whether a checkpoint fits."""
 
 import json
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tensorflow as tf
 
-from trainyard.runtime.data import Arrays, Records, Share
+from trainyard.runtime.data import Arrays, Examples, Records, Share
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.plan import Plan, Resumed, resume
 from trainyard.runtime.processes.place import Place, strategy_for
@@ -128,3 +130,26 @@ def test_no_thread_tunes_a_pipeline_that_has_nothing_to_tune(tmp_path: Path) -> 
         for dataset in (batches, examples.once(1)):
             assert dataset.options().autotune.enabled is False
             assert len(list(dataset)) > 0
+
+
+def test_autograph_rewrites_what_users_wrote_and_no_order_of_examples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each function that it rewrites is a file of its own, and keeps every start waiting."""
+    written = tmp_path / "written"
+    written.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(written))
+    with tf.io.TFRecordWriter(str(tmp_path / "one.tfrecord")) as file:
+        file.write(b"record")
+
+    def parse(batch: Any) -> Any:
+        return batch if tf.size(batch) > 0 else tf.zeros_like(batch)
+
+    def once(examples: Examples) -> int:
+        share = Share.of_all_data(1, replicas=range(1), of=1)
+        return len(list(examples.batches(share, seed=1, first_step=0, epochs=1, per_epoch=1)))
+
+    assert once(Arrays(tf.zeros(4), tf.zeros(4))) == 1
+    assert list(written.glob("__autograph_generated_file*.py")) == []
+    assert once(Records.under(tmp_path, parse)) == 1
+    assert any("tf__parse(" in each.read_text() for each in written.glob("__autograph_generated_file*.py"))
