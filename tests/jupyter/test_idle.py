@@ -175,13 +175,18 @@ def test_a_command_in_a_terminal_of_jupyters_is_use_and_its_prompt_is_not(lab: L
         """At the prompt, as a person does, and wait for what is printed then."""
         address = f"ws://127.0.0.1:{lab.port}/terminals/websocket/{name}?token={lab.token}"
         said = ""
+
+        async def shown(*ends: str) -> None:
+            nonlocal said
+            while not said.rstrip().endswith(ends):
+                kind, *text = json.loads(await terminal.recv())
+                said += text[0] if kind == "stdout" else ""
+
         try:
             async with asyncio.timeout(120), websockets.connect(address, open_timeout=60) as terminal:
-                for words, ends in (("", ("$", "#")), (line, until)):
-                    await terminal.send(json.dumps(["stdin", words]))
-                    while not said.rstrip().endswith(ends):
-                        kind, *text = json.loads(await terminal.recv())
-                        said += text[0] if kind == "stdout" else ""
+                await shown("$", "#")
+                await terminal.send(json.dumps(["stdin", line]))
+                await shown(until)
         except TimeoutError:
             pytest.fail(f"the terminal showed {said!r}")
 

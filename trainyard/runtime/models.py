@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 
-@tf.autograph.experimental.do_not_convert
+@tf.autograph.experimental.do_not_convert  # it chooses by what the model is, never by a tensor
 def trained(model: Any) -> Callable[..., Any]:
     """`model` as it is called while it learns."""
     return partial(model, training=True) if _asks(model) else model
