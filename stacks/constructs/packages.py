@@ -42,6 +42,11 @@ FUNCTIONS = ("lambdas", "trainyard/__init__.py", "trainyard/archives.py", "train
 COMPILED = (".so", ".pyd", ".pyc")
 OF_THE_INSTALLER = ("INSTALLER", "RECORD", "REQUESTED", "WHEEL", "direct_url.json", "uv_cache.json")
 """What tells in a package's `.dist-info` who installed it, how, and from which wheel; nothing reads it."""
+SERVICES = (
+    "cloudwatch", "dynamodb", "ec2", "iam", "kms", "lambda", "pricing", "s3", "service-quotas", "sns", "ssm",
+    "stepfunctions", "sts",
+)  # fmt: skip
+"""Whose clients the functions make. botocore knows 400 more: three quarters of the layer, listed in each cold start."""
 LONG_AGO = 315532800
 """1980-01-01: before that a zip knows no time."""
 LEFT_BEHIND = ["**/__pycache__"]
@@ -76,6 +81,7 @@ def layer_folder() -> Path:
             else ["--require-hashes", "--requirement", str(lock)]
         )
         install_layer(folder / "python", [*installer(), *words])
+        keep_services(folder / "python" / "botocore" / "data")
 
     return _made("layer", _hash([requirements, lock, Path(__file__)], ROOT), install)
 
@@ -91,6 +97,13 @@ def install_layer(packages: Path, command: Sequence[str]) -> None:
         if installers or path.suffix in COMPILED or path.name == ".lock":
             path.unlink()
     shutil.rmtree(packages / "bin", ignore_errors=True)  # console scripts carry this machine's interpreter
+
+
+def keep_services(models: Path) -> None:
+    """Of the folder with botocore's models of all services those of SERVICES alone, and what belongs to no service."""
+    for service in list(models.iterdir()):
+        if service.is_dir() and service.name not in SERVICES:
+            shutil.rmtree(service)
 
 
 def asset_hash(folder: Path) -> str:

@@ -1,5 +1,6 @@
 """Functions get what they need: their settings, their packages, and no more."""
 
+import ast
 import importlib.util
 import json
 import re
@@ -141,6 +142,21 @@ def test_the_layer_fits_every_interpreter_and_both_processors(asset_and_layer: t
 def test_the_layer_fits_into_lambdas_250_mb(asset_and_layer: tuple[Path, Path]) -> None:
     _, layer = asset_and_layer
     assert sum(path.stat().st_size for path in layer.rglob("*") if path.is_file()) < 200 * 2**20
+
+
+def test_the_layer_knows_the_services_that_functions_call_and_no_other(
+    asset_and_layer: tuple[Path, Path],
+) -> None:
+    asset, layer = asset_and_layer
+    called = {
+        ast.unparse(call.args[0])
+        for path in asset.rglob("lambdas/**/*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) in ("client", "listed") and call.args
+    }
+    called.remove("service")  # what `listed` was given
+    known = {repr(path.name) for path in (layer / "botocore/data").iterdir() if path.is_dir()}
+    assert known == called
 
 
 def test_the_layer_has_the_pinned_versions(asset_and_layer: tuple[Path, Path]) -> None:
