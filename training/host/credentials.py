@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import botocore.loaders
 import botocore.session
 from botocore.config import Config
 from botocore.credentials import CredentialProvider, DeferredRefreshableCredentials
@@ -22,6 +23,10 @@ from training.host.places import Places
 
 CALLS = Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 6})
 """For clients that have time: of the agent, and of a bake."""
+
+MODELS = botocore.loaders.create_loader()
+"""What all sessions of a process know of AWS's services: each would list all of them for its first client, which takes
+longer than to read one."""
 
 
 def ends(text: bytes) -> datetime:
@@ -90,8 +95,19 @@ class _FromFile(CredentialProvider):  # type: ignore[misc]
         }
 
 
-def session(places: Places, region: str) -> boto3.Session:
+def of_the_host(region: str) -> boto3.Session:
+    """boto3 with the credentials of this host's own role."""
+    return boto3.Session(botocore_session=_session(), region_name=region)
+
+
+def of_the_run(places: Places, region: str) -> boto3.Session:
     """boto3 with the run's credentials, once they are there."""
-    own = botocore.session.Session()
+    own = _session()
     own.get_component("credential_provider").insert_before("env", _FromFile(places.credentials))
     return boto3.Session(botocore_session=own, region_name=region)
+
+
+def _session() -> botocore.session.Session:
+    made = botocore.session.Session()
+    made.register_component("data_loader", MODELS)
+    return made

@@ -122,7 +122,7 @@ def test_whoever_waits_is_told_that_none_come_or_that_it_may_not_see_them(
 def test_a_client_that_is_older_than_the_credentials_takes_the_new_ones(
     yard: Yard, run_credentials: Renewal
 ) -> None:
-    client = credentials.session(yard.places, "us-east-1").client("s3", endpoint_url=yard.cloud.endpoint)
+    client = credentials.of_the_run(yard.places, "us-east-1").client("s3", endpoint_url=yard.cloud.endpoint)
     bucket = Bucket(client, yard.bucket, credentials.environment(yard.places))
     with pytest.raises(HostTrouble, match="trainyard-run"):
         bucket.read("data/a")
@@ -136,7 +136,7 @@ def test_a_client_that_is_older_than_the_credentials_takes_the_new_ones(
     text = json.loads(yard.places.credentials.read_text())
     ended = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
     yard.places.credentials.write_text(json.dumps(text | {"Expiration": ended}))
-    fresh = credentials.session(yard.places, "us-east-1").client("s3", endpoint_url=yard.cloud.endpoint)
+    fresh = credentials.of_the_run(yard.places, "us-east-1").client("s3", endpoint_url=yard.cloud.endpoint)
     with pytest.raises(HostTrouble, match="those of the run have ended, and no new ones have come"):
         Bucket(fresh, yard.bucket).read("data/a")
 

@@ -15,8 +15,6 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-import boto3
-
 from training.host import account, credentials, dev, fence, orders, renewal
 from training.host.account import Account
 from training.host.agent import standing_order, state, systems_manager
@@ -163,7 +161,7 @@ def _once_it_has_a_run(places: Places, metadata: Metadata, identity: Identity) -
         find_account=account.find,
         account_name=account.NAME,
         put_up_fence=fence.put_up,
-        events=lambda region: boto3.Session(region_name=region).client("events", config=CALLS),
+        events=lambda region: credentials.of_the_host(region).client("events", config=CALLS),
         power_off=power_off,
     )
 
@@ -179,7 +177,7 @@ def _measure(identity: Identity, now: datetime) -> Repeat | None:
     """GPU metrics from here, should the CloudWatch agent's not arrive; None for a host that has none to tell."""
     if not gpus.are_wanted(identity.tags):
         return None
-    client = boto3.Session(region_name=identity.region).client("cloudwatch", config=CALLS)
+    client = credentials.of_the_host(identity.region).client("cloudwatch", config=CALLS)
     metrics = gpus.GpuMetrics(client, identity.instance, born=now)
     measuring = Repeat("gpu metrics", lambda _: metrics.turn(datetime.now(UTC)), every=gpus.INTERVAL_SECONDS)
     measuring.start()
@@ -239,7 +237,7 @@ class Agent:
         put_up_fence: Callable[[Collection[str]], None],
         power_off: Callable[[str], None],
     ) -> None:
-        session = boto3.Session(region_name=identity.region)
+        session = credentials.of_the_host(identity.region)
         self._places = places
         self._account = account
         self._identity = identity
@@ -249,7 +247,7 @@ class Agent:
         self._put_up_fence = put_up_fence
         self._power_off = power_off
         credentials.configure(places, account)
-        self._as_run = credentials.session(places, identity.region)
+        self._as_run = credentials.of_the_run(places, identity.region)
         self._bucket = Bucket(
             self._as_run.client("s3", config=CALLS), tags.bucket, credentials=credentials.environment(places)
         )

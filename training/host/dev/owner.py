@@ -9,8 +9,7 @@ import pwd
 from datetime import UTC, datetime
 from pathlib import Path
 
-import boto3
-
+from training.host import credentials
 from training.host.account import Account
 from training.host.bucket import Bucket
 from training.host.credentials import CALLS
@@ -48,7 +47,7 @@ def begin(places: Places, identity: Identity) -> None:
 
 
 def _renewal(places: Places, identity: Identity, account: Account) -> Renewal:
-    session, tags, host = boto3.Session(region_name=identity.region), identity.tags, identity.instance
+    session, tags, host = credentials.of_the_host(identity.region), identity.tags, identity.instance
     events, sender, run = session.client("events", config=CALLS), Sender.of(host, tags), tags["trainyard:run"]
 
     def say(signal: Signal) -> None:
@@ -71,9 +70,9 @@ def configure(places: Places, identity: Identity, entry: pwd.struct_passwd, acco
     """Where boto3, the aws command and `trainyard` of that account find the credentials, the region and the yard.
     What is there stays."""
     home = Path(entry.pw_dir)
-    credentials = f"credential_process = /bin/cat {places.credentials}"
+    process = f"credential_process = /bin/cat {places.credentials}"
     written = {
-        home / ".aws/config": f"[default]\nregion = {identity.region}\n{credentials}\n",
+        home / ".aws/config": f"[default]\nregion = {identity.region}\n{process}\n",
         home
         / ".config/trainyard/config.toml": f'yard = "{identity.tags.get("trainyard:yard", "trainyard")}"\n',
     }

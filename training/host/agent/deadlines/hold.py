@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import boto3
 from botocore.config import Config
 
+from training.host import credentials
 from training.host.errors import HostTrouble
 from training.host.metadata import Identity, Metadata
 from training.host.reporting import signals
@@ -70,7 +70,7 @@ def held_until(tags: Mapping[str, str]) -> datetime | None:
 def _ask(until: datetime | None) -> datetime:
     metadata = Metadata()
     identity = metadata.identity()
-    events = boto3.Session(region_name=identity.region).client("events", config=CALLS)
+    events = credentials.of_the_host(identity.region).client("events", config=CALLS)
     signals.put(events, entry_of(identity, until, now=datetime.now(UTC)))
     return _confirmed(metadata, identity, until)
 

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import boto3
-
-from training.host import processes
+from training.host import credentials, processes
 from training.host.credentials import CALLS
 from training.host.dev.idle import decision, terminals
 from training.host.dev.idle.decision import JudgedBy, Outlook, Seen, Unknown, Use
@@ -55,7 +53,7 @@ def _instant(text: str | None) -> datetime | None:
 def begin(places: Places, identity: Identity, server: Server, *, now: datetime) -> None:
     """From now on, in a thread of its own."""
     metadata = Metadata()
-    cloudwatch = boto3.Session(region_name=identity.region).client("cloudwatch", config=CALLS)
+    cloudwatch = credentials.of_the_host(identity.region).client("cloudwatch", config=CALLS)
     watch = Watch(cloudwatch, identity.instance, places, server, lambda: Tags.read(metadata.tag), born=now)
     Repeat("who uses this host", lambda _: watch.turn(datetime.now(UTC)), every=EVERY_SECONDS).start()
 
