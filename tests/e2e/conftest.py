@@ -30,6 +30,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.e2e)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cdk_checks_no_template_here() -> Iterator[None]:
+    """It does so in tests/infrastructure; it takes a third of each synthesis."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CDK_VALIDATION", "false")
+        yield
+
+
 @pytest.fixture(scope="session")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     kept, shared = os.environ.get("TRAINYARD_E2E_STATE"), os.environ.get("TRAINYARD_E2E_YARD")

@@ -1,13 +1,13 @@
 """The programs of docs/programs.md, run whole; and their models, loaded by a process that knows nothing of them."""
 
 import json
-import subprocess
-import sys
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from tests.training import processes
 from tests.training.programs import EXAMPLES, started, write_digits
 
 LOAD = """
@@ -53,14 +53,12 @@ def test_an_example_trains_and_its_model_answers_elsewhere(
         "image": {"dtype": "float32", "shape": [None, 64]}
     }
     assert described["signatures"]["classify"]["outputs"].keys() == {"classes", "scores"}
-    answered = subprocess.run(
-        [sys.executable, "-c", LOAD, str(tmp_path / "model"), str(data)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert answered.returncode == 0, answered.stderr
-    assert json.loads(answered.stdout)["accuracy"] >= accuracy
+    (tmp_path / "load.py").write_text(LOAD)
+    command = [str(tmp_path / "load.py"), str(tmp_path / "model"), str(data)]
+    loading = processes.start(command, os.environ, tmp_path, tmp_path / "said")
+    code, said = loading.wait(), (tmp_path / "said").read_text()
+    assert code == 0, said
+    assert json.loads(said.splitlines()[-1])["accuracy"] >= accuracy
 
 
 def test_tensorflows_sidecar_evaluator_judges_what_two_workers_save(tmp_path: Path, data: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.training import processes
 from tests.training.workers import free_ports
 from training.host.places import Places
 
@@ -22,12 +23,13 @@ TUTORIAL = Path(__file__).with_name("tutorial.py")
 STARTUP = Places(Path("/")).startup.relative_to("/opt/trainyard/agent")
 ROLES = ("ps", "worker", "chief")
 PATIENCE = 240
-Started = dict[str, "subprocess.Popen[bytes]"]
+Started = dict[str, "subprocess.Popen[bytes] | processes.Process"]
 
 
 @contextmanager
 def cluster(folder: Path, how: str, *, pause: float = 0.0, helped: bool = True) -> Iterator[Started]:
-    """Chief, worker and parameter server; `helped`: as hosts start them."""
+    """Chief, worker and parameter server. `helped`: as hosts start them, which makes a difference where TensorFlow is
+    imported, and to the chief alone: the others only serve."""
     ports = dict(zip(ROLES, free_ports(3), strict=True))
     members = {role: [f"127.0.0.1:{port}"] for role, port in ports.items()}
     started: Started = {}
@@ -38,14 +40,14 @@ def cluster(folder: Path, how: str, *, pause: float = 0.0, helped: bool = True) 
             "TRAINYARD_STRATEGY": "parameter_server",
             "PYTHONPATH": str(Path(__file__).parents[2] / STARTUP) if helped else "",
         }
-        with (folder / role / "log").open("ab") as log:
-            started[role] = subprocess.Popen(
-                [sys.executable, str(TUTORIAL), how, "checkpoints", str(pause)],
-                cwd=folder / role,
-                env=env,
-                stdout=log,
-                stderr=log,
-            )
+        command = [str(TUTORIAL), how, "checkpoints", str(pause)]
+        if role == "chief":
+            with (folder / role / "log").open("ab") as log:
+                started[role] = subprocess.Popen(
+                    [sys.executable, *command], cwd=folder / role, env=env, stdout=log, stderr=log
+                )
+        else:
+            started[role] = processes.start(command, env, folder / role, folder / role / "log")
     try:
         yield started
     finally:
