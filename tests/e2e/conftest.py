@@ -86,6 +86,8 @@ def made_once(folder: Path) -> Path:
                 furnished(cloud)
             finally:
                 cloud.down()
+            ended = (making / "instances").glob(".*")  # the builder's disk, which it was still removing
+            subprocess.run(["rm", "-rf", *ended], check=True)
             making.rename(state)
     return state
 
