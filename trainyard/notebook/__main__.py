@@ -35,10 +35,7 @@ def main(words: Sequence[str]) -> int:
 
     file = Path(words[0]).absolute()
     result = Path(os.environ.get("TRAINYARD_NOTEBOOK", "training-output/notebook")).absolute() / file.name
-    ended = execute(file, result, parameters(words[1:]))
-    if ended.cell and ended.code:
-        print(f"cell [{ended.cell}] of {file.name} ended with exit code {ended.code}", flush=True)
-    return ended.code
+    return execute(file, result, parameters(words[1:]))
 
 
 def parameters(words: Sequence[str]) -> dict[str, object]:

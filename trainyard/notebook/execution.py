@@ -14,7 +14,6 @@ import signal
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty
 from subprocess import Popen
@@ -47,18 +46,10 @@ KERNEL = (
 """With the path of this process, at the end of which Jupyter may lie."""
 
 
-@dataclass(frozen=True)
-class Ended:
-    """`code`: the exit code that a script with the same lines would have; `cell`: the number of the cell that it ended
-    in, as Jupyter shows it, where it did not come to its end."""
-
-    code: int
-    cell: int | None = None
-
-
-def execute(file: Path, result: Path, parameters: Mapping[str, object]) -> Ended:
-    """Execute `file` in the folder that it lies in and keep `result` in step with it. Raises OSError where it cannot be
-    read or written, nbformat.ValidationError where it is no notebook, RuntimeError where no kernel starts."""
+def execute(file: Path, result: Path, parameters: Mapping[str, object]) -> int:
+    """Execute `file` in the folder that it lies in and keep `result` in step with it; answers the exit code that a
+    script with the same lines would have. Raises OSError where it cannot be read or written, nbformat.ValidationError
+    where it is no notebook, RuntimeError where no kernel starts."""
     notebook = nbformat.read(file, as_version=FORMAT)  # type: ignore[no-untyped-call]
     with_parameters(notebook, parameters)
     result.parent.mkdir(parents=True, exist_ok=True)
@@ -109,17 +100,17 @@ class _Client(NotebookClient):
         self._kernel: Popen[bytes] | None = None
         self.on_cell_executed = self._save
 
-    async def ended(self) -> Ended:
-        """Of the whole notebook."""
+    async def ended(self) -> int:
+        """The exit code of the whole notebook."""
         try:
             await self.async_execute()
         except CellExecutionError as error:
-            return Ended(_code_of(error), self.code_cells_executed)
+            return _code_of(error)
         except DeadKernelError:
-            return Ended(_code_of_kernel(self._kernel), self.code_cells_executed or None)
+            return _code_of_kernel(self._kernel)
         finally:
             self._save()
-        return Ended(0)
+        return 0
 
     def create_kernel_manager(self) -> AsyncKernelManager:
         self.km = _Manager(transport="ipc", connection_file=f"{self._sockets}/kernel")
@@ -138,13 +129,24 @@ class _Client(NotebookClient):
     ) -> Any:
         try:
             return await super().async_execute_cell(cell, cell_index, execution_count, store_history)
+        except CellExecutionError as error:
+            self._say_where(_code_of(error))
+            raise
         except DeadKernelError:
             await self._take_the_rest(cell, cell_index)
+            self._say_where(_code_of_kernel(self._kernel))
             raise
 
     def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
         _show(msg["msg_type"], msg["content"])
         return super().process_message(msg, cell, cell_index)
+
+    def _say_where(self, code: int) -> None:
+        """At once: what comes behind this line is not why the notebook ended (training/host/program/ending.py). A
+        kernel may show exceptions of its own as it leaves."""
+        name, number = self._result.name, self.code_cells_executed
+        if code and number:
+            print(f"cell [{number}] of {name} ended with exit code {code}", flush=True)
 
     async def _take_the_rest(self, cell: Any, cell_index: int) -> None:
         """Of what a kernel has said that is dead now."""

@@ -22,6 +22,9 @@ signal.signal(signal.SIGTERM, leave)
 """
 
 
+LEAVES = b"zmq.error.ZMQError: Socket operation on non-socket\n"
+
+
 def notebook(*cells: str, parameters: str = "") -> str:
     """The text of a notebook with these cells of code, before them one of parameters."""
     tagged = [("parameters", parameters)] if parameters else []
@@ -88,7 +91,9 @@ def test_it_is_executed_with_its_parameters_and_lies_in_the_bucket_with_what_its
 def test_a_cell_that_fails_is_the_reason_with_its_number_and_the_notebook_is_there_as_far_as_it_came(
     yard: Yard,
 ) -> None:
-    prepare(yard, notebook("print('begun')", "import math\nmath.sqrt(-1)", "print('never')"))
+    """And not what its kernel shows as it leaves."""
+    leaves = f"import atexit, os\natexit.register(os.write, 2, {LEAVES!r})\nprint('begun')"
+    prepare(yard, notebook(leaves, "import math\nmath.sqrt(-1)", "print('never')"))
     yard.start_agent()
     yard.hear("ready")
     yard.order("start", 1)
@@ -99,6 +104,7 @@ def test_a_cell_that_fails_is_the_reason_with_its_number_and_the_notebook_is_the
     first, second, third = executed(yard)
     assert (said(first), third["outputs"]) == ("begun\n", [])
     assert second["outputs"][-1]["ename"] == "ValueError"
+    assert LEAVES.decode() in yard.log()
 
 
 def test_one_that_is_told_to_leave_saves_and_goes_on_in_the_next_attempt(yard: Yard) -> None:

@@ -289,7 +289,7 @@ class Attempt:
         code, tail = torchrun.seen_through(code, self._log.tail)
         end = End(
             code=code,
-            tail=tail,
+            tail=ending.up_to_its_cell(tail),
             asked=leaving.why if leaving else None,
             killed=bool(parting and parting.killed),
             gang=len(self._cluster.assignments),

@@ -54,7 +54,7 @@ AGENTS_OWN = "[trainyard] "
 ASKING = "asking the program to leave"
 """The agent's line in the log after which all that the program says is its answer."""
 CELL = re.compile(r"^(cell \[\d+\] of .+) ended with exit code \d+$", re.MULTILINE)
-"""The last line of a notebook's program (trainyard/notebook): which cell it did not come past."""
+"""A line of a notebook's program (trainyard/notebook): which cell it did not come past."""
 INTERRUPTS = re.compile(
     r"[\w.]*(Interrupt|Interrupted\w*|Exit|Terminat\w+)\b|.*\b(SIGTERM|signal:? 15)\b", re.IGNORECASE
 )
@@ -176,6 +176,13 @@ def decide(end: End) -> Finished | Stopped | Failed:
         return Stopped("peer")
     advised = advice_on(since_last_exception(end.tail)) is not None
     return Failed("program", why(end), end.code, advised=advised)
+
+
+def up_to_its_cell(tail: str) -> str:
+    """The last lines of a notebook's program until it says which cell has failed; any other's as they are. What a
+    kernel shows as it leaves is not why."""
+    found = list(CELL.finditer(tail))
+    return tail[: found[-1].end()] if found else tail
 
 
 def nothing_left(missing: tuple[str, ...]) -> str:

@@ -11,6 +11,7 @@ from training.host.program.ending import (
     decide,
     last_exception,
     last_lines,
+    up_to_its_cell,
     why,
 )
 
@@ -310,6 +311,13 @@ def test_of_a_notebook_the_cell_is_named_before_its_error_and_advice_comes_as_ev
     assert why(End(code=3, tail=exits)).endswith(
         "showed no exception; its last line: cell [5] of train.ipynb ended with exit code 3"
     )
+
+
+def test_what_a_kernel_shows_as_it_leaves_is_not_why_its_notebook_ended() -> None:
+    last = "cell [5] of train.ipynb ended with exit code 1"
+    leaves = "zmq.error.ZMQError: Socket operation on non-socket\n"
+    assert up_to_its_cell(f"{leaves}{TRACEBACK}{last}\n{leaves}") == f"{leaves}{TRACEBACK}{last}"
+    assert up_to_its_cell(TRACEBACK + leaves) == TRACEBACK + leaves
 
 
 OP_ERRORS = [
