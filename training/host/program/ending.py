@@ -181,8 +181,8 @@ def decide(end: End) -> Finished | Stopped | Failed:
 def up_to_its_cell(tail: str) -> str:
     """The last lines of a notebook's program until it says which cell has failed; any other's as they are. What a
     kernel shows as it leaves is not why."""
-    found = list(CELL.finditer(tail))
-    return tail[: found[-1].end()] if found else tail
+    found = _cell(tail)
+    return tail[: found.end()] if found else tail
 
 
 def nothing_left(missing: tuple[str, ...]) -> str:
@@ -206,8 +206,13 @@ def why(end: End) -> str:
 
 def in_cell(tail: str, exception: str) -> str:
     """The exception with the cell of a notebook that showed it, before it."""
-    found = CELL.search(tail)
+    found = _cell(tail)
     return f"{found[1]}: {exception}" if found and exception else exception
+
+
+def _cell(tail: str) -> re.Match[str] | None:
+    """The last, since cells may print such lines too."""
+    return next(reversed(list(CELL.finditer(tail))), None)
 
 
 def ended(code: int, exception: str, line: str) -> str:
