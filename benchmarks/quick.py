@@ -8,6 +8,8 @@ from trainyard.client.jobs.source import packed
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 PROGRAM_KEY = "programs/steps.tar.gz"
+LONG_AT_FIRST: dict[str, Any] = {"steps": 400, "first-delay": 0.2, "step-delay": None, "checkpoint-every": 10}
+"""Arguments of a program whose first attempt takes 80 seconds, and the next ones none: for what ends the first one."""
 
 
 def prepare(yard: Yard) -> None:

@@ -29,7 +29,7 @@ ACTIONS = {"s3.delete_objects": "s3:DeleteObject"}
 FIRST = ("g6.xlarge", "us-east-1b", "spot")
 """The pool that is asked first: the cheapest of the facts."""
 NOTICE_SECONDS = 10
-LONG = {"program": {"args": {"steps": 200, "step-delay": 0.05, "checkpoint-every": 10}}}
+LONG = {"program": {"args": {"steps": 400, "step-delay": 0.05, "checkpoint-every": 10}}}
 JOBS: dict[str, dict[str, Any]] = {
     "clean": {},
     "refused": {},

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import quick
 from tests.e2e.runs import Runs
 from trainyard.client import Run
 
@@ -91,9 +92,7 @@ def test_a_base_image_of_amazon_is_no_image_of_the_yard(runs: Runs) -> None:
 def test_a_run_keeps_its_image_when_the_current_one_changes(runs: Runs) -> None:
     """What a bake does in the middle of a run: the host after an interruption is as the one before it."""
     ssm, planned = runs.yard.session.client("ssm"), runs.yard.image()
-    job = runs.job(
-        "keeps-its-image", cluster={"workers": 1}, program={"args": {"steps": 400, "step-delay": 0.05}}
-    )
+    job = runs.job("keeps-its-image", cluster={"workers": 1}, program={"args": quick.LONG_AT_FIRST})
     run = runs.in_mid_training(job)
     try:
         ssm.put_parameter(Name="/trainyard/image", Value="ami-00000000000000000", Overwrite=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import quick
 from demo.datasets import DIGITS, upload
 from demo.local import ROOT
 from tests.e2e.runs import Runs
@@ -96,8 +97,7 @@ def test_no_bit_of_the_weights_is_lost(
 
 def test_a_host_that_systems_manager_never_learns_of_trains_and_leaves_when_it_is_told_to(runs: Runs) -> None:
     """Its peer is taken back: it is asked to save and leave, and goes on in the next attempt. Nothing runs twice."""
-    steps = {"steps": 400, "step-delay": 0.05, "checkpoint-every": 10}
-    run = runs.start(runs.job("unregistered", program={"args": steps}))
+    run = runs.start(runs.job("unregistered", program={"args": quick.LONG_AT_FIRST}))
     gang = runs.until("a gang", lambda: len(up := hosts_of(runs, run)) == 2 and up)
     runs.cloud.fault("unregister", gang[0])
     runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from benchmarks import quick
 from tests.e2e.runs import Runs
 from trainyard.client import Run
 
@@ -12,12 +13,12 @@ SERVED: dict[str, Any] = {
     "cluster": {"strategy": "parameter_server", "workers": 2, "parameter_servers": 2},
     "hardware": ON_CPU,
 }
-LONG = {"steps": 400, "step-delay": 0.05, "checkpoint-every": 10}
 
 
 def in_mid_training(runs: Runs, name: str) -> Run:
     """With a long way to go."""
-    return runs.in_mid_training(runs.job(name, **(SERVED | {"program": {"module": "serve", "args": LONG}})))
+    program = {"module": "serve", "args": quick.LONG_AT_FIRST}
+    return runs.in_mid_training(runs.job(name, **(SERVED | {"program": program})))
 
 
 def hosts_of(run: Run, gang: int) -> list[dict[str, Any]]:

@@ -11,6 +11,8 @@ from trainyard.client.jobs.source import packed
 SCRIPTS = Path(__file__).parent / "scripts"
 KEY = "programs/scripts.tar.gz"
 LEGACY = {"TF_USE_LEGACY_KERAS": "1"}
+SLOW_AT_FIRST: dict[str, Any] = {"pause": 5.0, "attempt": "${attempt}"}
+"""The first attempt takes minutes, however late its interruption comes on a busy machine; the second none of them."""
 
 
 def script(runs: Runs, module: str, *, args: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
@@ -65,8 +67,8 @@ def test_a_program_of_2017_trains_and_with_a_saver_of_its_own_goes_on_after_an_i
     names = ("ps_hosts", "worker_hosts", "job_name", "task_index")
     args = {name: f"${{{name}}}" for name in names} | {
         "train_dir": "${checkpoints}",
-        "steps": 4000,
-        "pause": 0.01,
+        "steps": 2000,
+        **SLOW_AT_FIRST,
         "own_saver": True,
     }
     served = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1, "chief": "worker"}
@@ -95,7 +97,7 @@ def test_checkpoints_on_the_disks_of_parameter_servers_are_no_checkpoints(runs: 
 
 @pytest.mark.timeout(900)
 def test_a_keras_script_goes_on_where_its_own_backup_was(runs: Runs) -> None:
-    args = {"backup": "${checkpoints}/backup", "epochs": 60, "pause": 1.0}
+    args = {"backup": "${checkpoints}/backup", "epochs": 60, **SLOW_AT_FIRST}
     run = runs.in_mid_training(script(runs, "keras_alone", args=args), seconds=300)
     runs.cloud.fault("interrupt", runs.host_of(run, "chief"), "--seconds", "10")
     runs.finish(run, seconds=600)

@@ -7,6 +7,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from benchmarks import quick
 from tests.e2e import browser
 from tests.e2e.browser import Browser
 from tests.e2e.runs import Runs
@@ -101,7 +102,7 @@ def test_a_run_that_fails_says_its_last_words(runs: Runs, page: Browser) -> None
 
 @pytest.mark.timeout(600)
 def test_a_run_that_is_interrupted_goes_on_before_ones_eyes(runs: Runs, page: Browser) -> None:
-    run = runs.in_mid_training(runs.job("taken-back", program={"args": {"steps": 1500}}))
+    run = runs.in_mid_training(runs.job("taken-back", program={"args": quick.LONG_AT_FIRST}))
     page.open(f"/runs/{run.id}")
     page.until_text("Train", "#head .chip")
     runs.cloud.fault("interrupt", runs.host_of(run, "worker"), "--seconds", "10")

@@ -52,7 +52,7 @@ def main(_):
                 )
                 if step % 50 == 0:
                     print(f"{os.getpid()} step {step} cost {cost:.6f}", flush=True)
-                time.sleep(FLAGS.pause)
+                time.sleep(FLAGS.pause if FLAGS.attempt == 1 else 0.0)
 
 
 if __name__ == "__main__":
@@ -64,6 +64,9 @@ if __name__ == "__main__":
     parser.add_argument("--train_dir", type=str, default="/tmp/train_logs")
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--own_saver", action="store_true")
-    parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument(
+        "--pause", type=float, default=0.0, help="seconds after each step of the first attempt"
+    )
+    parser.add_argument("--attempt", type=int, default=1)
     FLAGS, unparsed = parser.parse_known_args()
     tf.app.run(main=main, argv=[sys.argv[0], *unparsed])

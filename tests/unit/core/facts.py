@@ -83,7 +83,6 @@ def run_facts(
     }
     records = Records(
         RunRow(**{"run": run} | usual | row),
-        None,
         hosts={each.instance: each for each in hosts},
         attempts={each.attempt: each for each in attempts},
     )

@@ -59,7 +59,6 @@ def test_a_disk_costs_what_its_region_asks() -> None:
             execution_arn="arn",
             job=job(limits={"dollars": 0.52}),
         ),
-        None,
         hosts={"i-1": host},
         attempts={1: replace(attempt(1, Ending.FINISHED), hosts=("i-1",))},
     )
