@@ -4,7 +4,7 @@ Rows that belong together are written in one transaction: a crash leaves all of 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -84,6 +84,25 @@ class FromDynamoDB(TypeDeserializer):  # type: ignore[misc]  # boto3 has no type
 
 
 PACK, UNPACK = TypeSerializer(), FromDynamoDB()
+
+
+class Packed(Mapping[str, Any]):
+    """A row whose attributes are unpacked when somebody reads them."""
+
+    def __init__(self, item: Mapping[str, Any]) -> None:
+        self._item = item
+
+    def __getitem__(self, name: str) -> Any:
+        return UNPACK.deserialize(self._item[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._item
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._item)
+
+    def __len__(self) -> int:
+        return len(self._item)
 
 
 @dataclass(frozen=True)
@@ -307,10 +326,13 @@ class Table:
 
     def _query(self, condition: str, values: Mapping[str, str], **more: Any) -> list[dict[str, Any]]:
         """The rows for whose keys the condition holds, in which `:name` is one of `values`."""
+        return [unpack(item) for item in self._items(condition, values, **more)]
+
+    def _items(self, condition: str, values: Mapping[str, str], **more: Any) -> Iterator[Mapping[str, Any]]:
+        """The same as DynamoDB's API has them."""
         words = {f":{name}": {"S": value} for name, value in values.items()}
         asked = {"KeyConditionExpression": condition, "ExpressionAttributeValues": words, **more}
-        items = listed("dynamodb", "query", "Items", TableName=self.table, **asked)
-        return [unpack(item) for item in items]
+        return listed("dynamodb", "query", "Items", TableName=self.table, **asked)
 
 
 class Ledger(Table):
@@ -444,9 +466,10 @@ class Ledger(Table):
         """Whether the lock was this run's until now."""
         return self._only_if("#run = :mine", "Delete", {"mine": run}, Key=_key(*BAKE_LOCK))
 
-    def _rows(self, run: str, condition: str, edge: str) -> list[dict[str, Any]]:
+    def _rows(self, run: str, condition: str, edge: str) -> list[Mapping[str, Any]]:
         values = {"run": f"run#{run}", "edge": edge}
-        return self._query(f"pk = :run AND {condition}", values, ConsistentRead=True)
+        items = self._items(f"pk = :run AND {condition}", values, ConsistentRead=True)
+        return [Packed(item) if item["sk"]["S"] == "plan" else unpack(item) for item in items]
 
     def _item(self, write: Write) -> dict[str, Any]:
         key = _key(write.pk, write.sk)

@@ -5,6 +5,7 @@ Of an update every attribute may be left out, and None is; a unit test holds it 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any, TypedDict
 
 from lambdas.core.capacity.cost import BilledHost
@@ -412,12 +413,18 @@ class Records:
     """All rows of a run but its timeline."""
 
     run: RunRow
-    plan: Plan | None
+    planned: Mapping[str, Any] | None = None
+    """The row of its plan."""
     hosts: Mapping[str, HostRow] = field(default_factory=dict)
     attempts: Mapping[int, AttemptRow] = field(default_factory=dict)
     intents: tuple[IntentRow, ...] = ()
     tokens: Mapping[tuple[int, str], TokenRow] = field(default_factory=dict)
     waits: Mapping[tuple[int, str], WaitRow] = field(default_factory=dict)
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """Read from its row when somebody asks: it is the largest of all rows, and most words of hosts need none."""
+        return None if self.planned is None else wire.from_json(Plan, self.planned)
 
     @property
     def torn(self) -> str | None:
@@ -583,14 +590,14 @@ was deleted, and a late word wrote a piece of it again."""
 def of_rows(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
     """The records these rows hold; None when the run itself is not among them."""
     found: RunRow | None = None
-    plan: Plan | None = None
+    planned: Mapping[str, Any] | None = None
     others: dict[str, dict[Any, Any]] = {kind: {} for kind in ROWS}
     for row in rows:
         kind = str(row["sk"]).partition("#")[0]
         if kind == "run" and "created" in row:  # else as in ROWS
             found = wire.from_json(RunRow, {**row, "run": run})
         elif kind == "plan":
-            plan = wire.from_json(Plan, row)
+            planned = row
         elif kind in ROWS and ROWS[kind][2] in row:
             noun = of_row(row)
             key = tuple(getattr(noun, name) for name in ROWS[kind][1])
@@ -599,7 +606,7 @@ def of_rows(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
         return None
     return Records(
         found,
-        plan,
+        planned,
         hosts=others["host"],
         attempts=others["attempt"],
         intents=tuple(others["intent"].values()),
