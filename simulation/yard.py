@@ -453,7 +453,8 @@ class Yard:
         return list(self.stepfunctions.executions.values())
 
     def all_over(self) -> bool:
-        return all(execution.status is not Status.RUNNING for execution in self.runs())
+        running = Status.RUNNING
+        return not any(each.status is running for each in self.stepfunctions.executions.values())
 
     def is_awaited(self) -> bool:
         """Whether events or invocations are still under way, however late."""

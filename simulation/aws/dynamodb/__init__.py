@@ -132,7 +132,8 @@ class Action:
             return self.put
         if self.update is not None:
             before = item or {"pk": {"S": self.key[0]}, "sk": {"S": self.key[1]}}
-            return normal_item(self.update.apply(before, self.names, self.values))
+            after = self.update.apply(before, self.names, self.values)
+            return after | normal_item(_changed(before, after))
         return None if self.kind == "Delete" else item
 
 
@@ -344,7 +345,7 @@ class DynamoDb:
         if not action.is_allowed(before):
             raise ServiceError("ConditionalCheckFailedException", "The conditional request failed")
         after = action.result(before)
-        size = _checked_size(kind, after)
+        size = _checked_size(action, before, after)
         self.capacity.written += _written(action.table.size(action.key, before), size)
         self._set(action.table, action.key, after, size)
         shown = {"ALL_OLD": before, "ALL_NEW": after}.get(wanted)
@@ -467,18 +468,27 @@ def _outcome(action: Action, item: Item | None, *, conflict: bool) -> tuple[dict
         return {"Code": "ConditionalCheckFailed", "Message": "The conditional request failed"}, None, 0
     try:
         after = action.result(item)
-        size = _checked_size(action.kind, after)
+        size = _checked_size(action, item, after)
     except ServiceError as error:
         return {"Code": "ValidationError", "Message": error.message}, None, 0
     return {"Code": "None"}, after, size
 
 
-def _checked_size(kind: str, item: Item | None) -> int:
-    size = size_of(item) if item else 0
+def _checked_size(action: Action, before: Item | None, after: Item | None) -> int:
+    """Of the row after it, by what differs from the one before."""
+    if after is None:
+        return 0
+    was, size = before or {}, action.table.size(action.key, before)
+    size += size_of(_changed(was, after)) - size_of(_changed(after, was))
     if size > MOST_ITEM_BYTES:
-        to_update = " to update" if kind == "Update" else ""
+        to_update = " to update" if action.kind == "Update" else ""
         raise invalid(f"Item size{to_update} has exceeded the maximum allowed size")
     return size
+
+
+def _changed(before: Item, after: Item) -> Item:
+    """The attributes of `after` that are not those of `before`."""
+    return {name: value for name, value in after.items() if before.get(name) is not value}
 
 
 def _written(before: int, after: int) -> int:

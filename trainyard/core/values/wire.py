@@ -83,6 +83,8 @@ def keys(noun: type) -> tuple[Key, ...]:
 
 def _faults(hint: Any, value: object, path: str) -> Iterator[tuple[str, str]]:
     """Where the value is not of that type, and how."""
+    if type(value) is hint:
+        return
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         if value is None and types.NoneType in inside:
