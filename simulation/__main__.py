@@ -94,7 +94,10 @@ def main(
         str, _option("DETECT", "1: how soon losses are seen in train; writes detection.md.")
     ] = "",
     alike: Annotated[
-        str, _option("ALIKE", "1: single faults also where a place is like others that are tried.")
+        str,
+        _option(
+            "ALIKE", "1: single faults also where they, or their places, are like others that are tried."
+        ),
     ] = "",
 ) -> None:
     """Try the yard in a simulated AWS: every single fault at every place of every scenario.

@@ -8,6 +8,7 @@ invocation), `HostSignal ready host-1 #2` (an event), `host-1 after finished #1`
 from __future__ import annotations
 
 import itertools
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -105,6 +106,8 @@ PERSON = "alice"
 """Who asks for runs to be stopped."""
 READS = ("get_", "describe_", "list_", "query", "batch_get", "head_")
 KILLS = (Fate.KILLED_BEFORE, Fate.KILLED_AFTER)
+RETRIED = (Fate.THROTTLED, Fate.SERVER_ERROR, Fate.LOST_BEFORE)
+"""botocore tries once more after each of them, after the same wait, and has its answer: the same world."""
 ONE_AFTER_ANOTHER = 3
 """Of what is said, asked or tried again and again only the first few are places: what the tenth one meets, the third
 has met. That is progress, the passes of patrol, and the tries of a state that waits for a host."""
@@ -188,6 +191,12 @@ def like_others(places: Mapping[Place, Passed | None]) -> frozenset[Place]:
         for group in alike.values()
         for each in (group[:-1] if group[0][0] is Kind.REQUEST else group[1:-1])
     )
+
+
+def has_its_turn(fault: Fault) -> bool:
+    """Whether it is the one of RETRIED that is tried at its place; at others it is another, so that all of them are."""
+    turn = zlib.crc32(fault.place.encode()) % len(RETRIED)
+    return fault.what not in RETRIED or fault.what == RETRIED[turn]
 
 
 def singles(places: Mapping[Place, Passed | None]) -> Iterator[Fault]:

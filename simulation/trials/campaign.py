@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from simulation import detection, timeline
-from simulation.faults import EventFault, Fault, Kind, Place, Plan, like_others, singles
+from simulation.faults import EventFault, Fault, Kind, Place, Plan, has_its_turn, like_others, singles
 from simulation.scenarios import SCENARIOS
 from simulation.story import Story, follow
 from simulation.timeline import Line
@@ -280,9 +280,13 @@ def _is_before(place: str, fault: Fault) -> bool:
 
 
 def one_of_each(spaces: Spaces, clean: Mapping[str, Clean]) -> Spaces:
-    """Without the faults at places that are like others, which stay."""
+    """Without the faults at places that are like others, and those that are like others at their place."""
     return {
-        name: tuple(each for each in faults if (each.kind, each.place) not in clean[name].like_others)
+        name: tuple(
+            each
+            for each in faults
+            if (each.kind, each.place) not in clean[name].like_others and has_its_turn(each)
+        )
         for name, faults in spaces.items()
     }
 
