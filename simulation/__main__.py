@@ -102,6 +102,7 @@ def main(
 ) -> None:
     """Try the yard in a simulated AWS: every single fault at every place of every scenario.
 
+    Of faults, and of places, that are alike one is tried, unless ALIKE=1 asks for all.
     Ends with 1 where a promise broke, with 2 for what cannot be tried, with 130 where it was stopped before.
     build/simulation/ has the page (index.html), what broke (broken.txt) and detection.md.
     """

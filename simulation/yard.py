@@ -453,8 +453,7 @@ class Yard:
         return list(self.stepfunctions.executions.values())
 
     def all_over(self) -> bool:
-        running = Status.RUNNING
-        return not any(each.status is running for each in self.stepfunctions.executions.values())
+        return not any(each.status is Status.RUNNING for each in self.stepfunctions.executions.values())
 
     def is_awaited(self) -> bool:
         """Whether events or invocations are still under way, however late."""
