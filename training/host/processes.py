@@ -3,7 +3,7 @@ is in the foreground of which terminal."""
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 PTS_MAJORS = range(136, 144)
@@ -11,12 +11,14 @@ TICKS = os.sysconf("SC_CLK_TCK")
 """Of the kernel, a second."""
 ZOMBIE = "Z"
 PROC = Path("/proc")
+PTS = Path("/dev/pts")
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """`terminal`: the number of the pseudo-terminal that it belongs to; `foreground`: the process group that has that
-    terminal now. `ticks`: what it has computed, with its children that have ended; `born`: when it began, in ticks."""
+    """`terminal`: the number of this host's pseudo-terminal that it belongs to; `foreground`: the process group that
+    has that terminal now. `ticks`: what it has computed, with its children that have ended; `born`: when it began, in
+    ticks."""
 
     pid: int
     name: str
@@ -44,9 +46,11 @@ def find(proc: Path = PROC) -> dict[int, Process]:
 def one(pid: int, proc: Path = PROC) -> Process | None:
     """The process of that id; None when there is none."""
     try:
-        return parse((proc / str(pid) / "stat").read_text(errors="replace"))
+        found = parse((proc / str(pid) / "stat").read_text(errors="replace"))
     except (FileNotFoundError, ProcessLookupError):
         return None
+    in_a_container = found.terminal is not None and _has_terminals_of_its_own(proc / str(pid))
+    return replace(found, terminal=None) if in_a_container else found
 
 
 def parse(stat: str) -> Process:
@@ -66,6 +70,15 @@ def parse(stat: str) -> Process:
         state=fields[0],
         born=int(fields[19]),
     )
+
+
+def _has_terminals_of_its_own(process: Path) -> bool:
+    """Whether its /dev/pts is another than ours, as a container's is: each counts its terminals from 0 (the kernel's
+    devpts.rst). What nobody can tell, of a root without /dev/pts or of a process that ends meanwhile, is ours."""
+    try:
+        return (process / "root" / PTS.relative_to("/")).stat().st_dev != PTS.stat().st_dev
+    except OSError:
+        return False
 
 
 def _terminal(device: int) -> int | None:

@@ -6,12 +6,15 @@ import os
 import pty
 import signal
 import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -32,6 +35,8 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 LONG_AGO = NOON - timedelta(hours=1)
 TIOCGPTN = 0x80045430
 """ioctl_tty(2): of a pseudo-terminal, which number the other end has. Python knows it from 3.13 on, as os.ptsname."""
+TIOCSPTLCK = 0x40045431
+"""Whether the other end is locked, as it is at first."""
 
 
 def ago(seconds: float) -> datetime:
@@ -202,6 +207,43 @@ def test_a_prompt_is_nothing_that_runs_and_a_command_is(shell: Shell) -> None:
     shell.type("\x1a")  # Ctrl-Z
     shell.until(lambda seen: seen.runs == "")
     shell.type("fg\r")
+    shell.until(lambda seen: seen.runs == "sleep")
+    shell.type("\x03")
+    shell.until(lambda seen: seen.runs == "")
+
+
+SITS_AT_TERMINAL = """
+import fcntl, os, struct, sys, time
+keys = []
+while len(keys) <= int(sys.argv[1]):
+    keys.append(os.open("/dev/pts/ptmx", os.O_RDWR | os.O_NOCTTY))
+fcntl.ioctl(keys[-1], int(sys.argv[2]), struct.pack("i", 0))
+os.setsid()
+os.open("/dev/pts/" + sys.argv[1], os.O_RDWR)
+print("sits", flush=True)
+time.sleep(300)
+"""
+
+
+@pytest.fixture
+def container(shell: Shell) -> Iterator[None]:
+    """It has terminals of its own, as Docker's have, and one of the shell's number, at which something runs."""
+    own = 'mount -t devpts -o newinstance,ptmxmode=0666 devpts /dev/pts && exec "$@"'
+    sits = [sys.executable, "-c", SITS_AT_TERMINAL, str(shell.number), str(TIOCSPTLCK)]
+    begun = subprocess.Popen(
+        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", own, "sh", *sits], stdout=PIPE
+    )
+    with begun:
+        assert begun.stdout is not None
+        assert begun.stdout.readline() == b"sits\n"
+        yield
+        begun.kill()
+
+
+@pytest.mark.usefixtures("container")
+def test_a_terminal_of_a_container_is_not_taken_for_the_hosts_of_that_number(shell: Shell) -> None:
+    shell.until_it_asks()
+    shell.type("sleep 300\r")
     shell.until(lambda seen: seen.runs == "sleep")
     shell.type("\x03")
     shell.until(lambda seen: seen.runs == "")
