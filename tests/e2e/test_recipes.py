@@ -33,7 +33,7 @@ class Recipe:
 TOLD = ("Test-Accuracy: 0.9", "Total Time: ", "Final Cost: ")
 RECIPES = [
     Recipe("matmul", ["chief 0"], ("GFLOP/s",)),
-    Recipe("replicate", ["chief 0"], ("equal",)),
+    Recipe("replicate", ["chief 0"], ("joined product and unsplit product are",)),
     Recipe("mnist-single", ["chief 0"], TOLD, 0.95),
     Recipe("mnist-mirrored", ["chief 0"], (*TOLD, "2 replicas"), 0.95),
     Recipe("mnist-multi-worker", ["chief 0", "worker 1"], TOLD, 0.95),
@@ -72,14 +72,13 @@ def test_every_job_file_is_tried() -> None:
     assert names == {recipe.name for recipe in RECIPES}
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("recipe", RECIPES, ids=[recipe.name for recipe in RECIPES])
 def test_a_recipe_reaches_its_documented_result(
     runs: Runs, reader: Reader, recipe: Recipe, tmp_path: Path
 ) -> None:
     job = EXAMPLES / f"{recipe.name}.yaml"
     upload(runs.yard.bucket, job)
-    run = runs.finish(runs.yard.submit(job), seconds=800)
+    run = runs.finish(runs.yard.submit(job))
     assert run.succeeded, run.why()
     assert [attempt["ending"] for attempt in run.summary["attempts"]] == ["finished"]
     hosts = run.json("attempts/1/cluster.json")["hosts"]
