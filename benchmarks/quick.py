@@ -11,6 +11,10 @@ PROGRAM_KEY = "programs/steps.tar.gz"
 LONG_AT_FIRST: dict[str, Any] = {"steps": 400, "first-delay": 0.2, "step-delay": None, "checkpoint-every": 10}
 """Arguments of a program whose first attempt takes 80 seconds, and the next ones none: for what ends the first one."""
 
+GO_ON = "/run/go-on"
+UNTIL_TOLD: dict[str, Any] = {"steps": 200, "waits-for": GO_ON}
+"""Arguments of a program that ends once somebody has put that file on the chief's host, and not before."""
+
 
 def prepare(yard: Yard) -> None:
     """Put the program and a little data into the yard's bucket."""

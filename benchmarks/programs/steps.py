@@ -2,7 +2,8 @@
 
 It keeps every promise that docs/contracts/programs.md asks of a program, so a run of it shows what Trainyard does and
 costs, and nothing else. `--work` hashes that many kilobytes a step; `--step-delay` sleeps that many seconds a step,
-`--first-delay` in the run's first attempt: whatever ends that one finds it in the midst, however slow the machine.
+`--first-delay` in the run's first attempt: whatever ends that one finds it in the midst, however slow the machine. The
+chief takes its last step once there is a file `--waits-for`.
 """
 
 import argparse
@@ -45,6 +46,9 @@ def main() -> int:
             return RESTART_ME
         if step == given.fail_at:
             raise RuntimeError(f"told to fail at step {step}")
+        if chief and step == given.steps - 1 and not is_there(given.waits_for):
+            time.sleep(0.1)
+            continue
         hashlib.sha256(data).digest()
         time.sleep(delay)
         step += 1
@@ -65,11 +69,17 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--step-delay", type=float, default=0.0)
     parser.add_argument("--first-delay", type=float, default=0.0)
+    parser.add_argument("--waits-for", type=Path)
     parser.add_argument("--work", type=int, default=0)
     parser.add_argument("--checkpoint-every", type=int, default=10)
     parser.add_argument("--fail-at", type=int, default=-1)
     parser.add_argument("--events", action="store_true")
     return parser.parse_args()
+
+
+def is_there(file: Path | None) -> bool:
+    """Whether there is nothing to wait for."""
+    return file is None or file.exists()
 
 
 def is_chief() -> bool:

@@ -3,6 +3,7 @@
 import subprocess
 
 from demo.local import ROOT, client_environment
+from tests.e2e.patience import PATIENCE
 from tests.e2e.runs import Runs
 from tests.e2e.shelf import Shelf
 from trainyard.client import Yard
@@ -44,6 +45,8 @@ def _image(runs: Runs, yard: str) -> str:
         Name=yard,
         TagSpecifications=[{"ResourceType": kind, "Tags": tags} for kind in ("image", "snapshot")],
     )["ImageId"]
-    ec2.get_waiter("image_available").wait(ImageIds=[made], WaiterConfig={"Delay": 1, "MaxAttempts": 120})
+    ec2.get_waiter("image_available").wait(
+        ImageIds=[made], WaiterConfig={"Delay": 1, "MaxAttempts": int(PATIENCE)}
+    )
     ec2.terminate_instances(InstanceIds=[host])
     return str(made)

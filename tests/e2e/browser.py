@@ -20,15 +20,14 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from demo.local import ROOT, client_environment
+from tests.e2e.patience import PATIENCE
 
 MISSING = "no Chromium here: apt-get install --no-install-recommends chromium chromium-driver"
 
 
-def until(
-    driver: WebDriver, what: str, true: Callable[[], Any], seconds: float, shown: Callable[[], str]
-) -> Any:
+def until(driver: WebDriver, what: str, true: Callable[[], Any], shown: Callable[[], str]) -> Any:
     """What `true` answers, once that is something. An element that is replaced while it is read is looked at again."""
-    wait = WebDriverWait(driver, seconds, 0.3, [StaleElementReferenceException])
+    wait = WebDriverWait(driver, PATIENCE, 0.3, [StaleElementReferenceException])
     try:
         return wait.until(lambda _: true())
     except TimeoutException:
@@ -78,11 +77,11 @@ class Browser:
         field.clear()
         field.send_keys(text)
 
-    def until(self, what: str, true: Callable[[], Any], seconds: float = 120) -> Any:
-        return until(self.driver, what, true, seconds, self.text)
+    def until(self, what: str, true: Callable[[], Any]) -> Any:
+        return until(self.driver, what, true, self.text)
 
-    def until_text(self, words: str, selector: str = "body", seconds: float = 120) -> None:
-        self.until(f"{words!r} in {selector}", lambda: words in self.text(selector), seconds)
+    def until_text(self, words: str, selector: str = "body") -> None:
+        self.until(f"{words!r} in {selector}", lambda: words in self.text(selector))
 
     @property
     def complaints(self) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from demo.local import ROOT, client_environment
+from tests.e2e.patience import PATIENCE
 from tests.e2e.runs import Runs
 
 POLICIES = {"viewer": ("Viewer",), "user": ("User", "Dev"), "operator": ("User", "Dev", "Operator")}
@@ -46,7 +47,7 @@ def done(environment: Mapping[str, str], *given: str) -> tuple[int, str, str]:
         env=dict(environment),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
         stdin=subprocess.DEVNULL,
     )

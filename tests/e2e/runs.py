@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks import quick
 from demo.local import Cloud
 from lambdas.aws.dynamodb.ledger import PRICES
+from tests.e2e.patience import PATIENCE
 from trainyard.client import Run, Yard
 from trainyard.client.jobs import submission
 from trainyard.client.jobs.submission import Upload
@@ -40,19 +41,23 @@ class Runs:
         """Upload the job; answers the run it started."""
         return self.yard.run(self.upload(job).run).started()
 
-    def in_mid_training(self, job: dict[str, Any], seconds: float = 120) -> Run:
+    def in_mid_training(self, job: dict[str, Any]) -> Run:
         """The same, once it has a checkpoint in the bucket."""
         run = self.start(job)
-        self.until("a checkpoint in the bucket", lambda: self.checkpoint_of(run), seconds)
+        self.until("a checkpoint in the bucket", lambda: self.checkpoint_of(run))
         return run
 
-    def finish(self, run: Run, seconds: float = 240) -> Run:
+    def finish(self, run: Run) -> Run:
         """The run when it is over."""
-        return run.wait(seconds, every=0.5)
+        return run.wait(PATIENCE, every=0.5)
 
-    def run(self, job: dict[str, Any], seconds: float = 240) -> Run:
+    def go_on(self, run: Run) -> None:
+        """Its program waits for that (quick.UNTIL_TOLD)."""
+        self.on(self.host_of(run, "chief"), f"touch {quick.GO_ON}")
+
+    def run(self, job: dict[str, Any]) -> Run:
         """Upload the job and wait until its run is over."""
-        return self.finish(self.start(job), seconds)
+        return self.finish(self.start(job))
 
     def living(self) -> list[str]:
         """Instances that could still cost money, after a moment for those that are on their way out."""
@@ -63,7 +68,7 @@ class Runs:
                 return alive
             time.sleep(0.5)
 
-    def until(self, what: str, true: Callable[[], Any], seconds: float = 120) -> Any:
+    def until(self, what: str, true: Callable[[], Any], seconds: float = PATIENCE) -> Any:
         """Wait for something that a user could see; answers what it saw. What takes long is looked for less often:
         a dozen stories that wait for patrol side by side would else keep the local cloud busy."""
         began = time.monotonic()
@@ -90,10 +95,8 @@ class Runs:
         """The price list's row, once patrol has read it: plans and bills say whose prices theirs are."""
         table = self.yard.session.resource("dynamodb").Table(self.yard.table)
         read = {"pk": PRICES[0], "sk": PRICES[1]}
-        waits = 400  # a pass that ended while it read them has another follow five minutes later
-        found = self.until(
-            "patrol has read the price list", lambda: table.get_item(Key=read).get("Item"), waits
-        )
+        # a pass that ended while it read them has another follow five minutes later
+        found = self.until("patrol has read the price list", lambda: table.get_item(Key=read).get("Item"))
         return dict(found)
 
     def signal(self, host: str, name: str, module: str) -> None:
@@ -111,7 +114,6 @@ class Runs:
         self.until(
             f"the end of a command on {host}",
             lambda: ssm.get_command_invocation(**which)["Status"] not in ("Pending", "InProgress", "Delayed"),
-            300,
         )
         said = ssm.get_command_invocation(**which)
         assert said["Status"] == "Success", said

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.e2e.patience import PATIENCE
 from tests.e2e.runs import Runs
 from trainyard.client import Execution
 
@@ -28,7 +29,7 @@ class Shelf:
         ]
         self.instances.append(instance["InstanceId"])
         self.ec2.get_waiter("instance_running").wait(
-            InstanceIds=[instance["InstanceId"]], WaiterConfig={"Delay": 1, "MaxAttempts": 60}
+            InstanceIds=[instance["InstanceId"]], WaiterConfig={"Delay": 1, "MaxAttempts": int(PATIENCE)}
         )
         return str(instance["InstanceId"])
 
@@ -105,4 +106,4 @@ def waiting_run(runs: Runs, image: str) -> Iterator[str]:
 
 
 def retire(runs: Runs, payload: dict[str, Any] | None = None) -> Execution:
-    return runs.yard.start("retire", payload or {}).wait(120).execution
+    return runs.yard.start("retire", payload or {}).wait(PATIENCE).execution

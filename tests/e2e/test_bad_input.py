@@ -213,12 +213,11 @@ def test_bad_input_is_refused_with_its_reason_and_nothing_is_launched(
     assert runs.yard.instances(run.id) == []
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("bad", WARNED, ids=lambda bad: bad.name)
 def test_a_program_that_will_probably_fail_is_run_and_its_end_says_what_was_expected(
     runs: Runs, bad: Bad
 ) -> None:
-    run = runs.finish(start(runs, bad), seconds=600)
+    run = runs.finish(start(runs, bad))
     assert run.execution.status == "FAILED", run.why()
     assert run.summary["error"] == "ProgramFailed", run.why()
     (admitted,) = [event.reason for event in run.timeline if event.event == "admitted"]

@@ -32,7 +32,7 @@ def start(runs: Runs, **payload: Any) -> Run:
 
 
 def bake(runs: Runs, **payload: Any) -> Run:
-    return runs.finish(start(runs, **payload), seconds=600)
+    return runs.finish(start(runs, **payload))
 
 
 def made_by(runs: Runs, run: str) -> list[str]:
@@ -55,7 +55,7 @@ def builder_of(runs: Runs, run: Run, attempt: int = 1) -> str:
 
 
 def until_state(runs: Runs, run: Run, state: str) -> None:
-    runs.until(f"the state {state}", lambda: state in names(run), seconds=300)
+    runs.until(f"the state {state}", lambda: state in names(run))
 
 
 def names(run: Run) -> list[str]:
@@ -105,7 +105,7 @@ def test_a_failed_test_fails_the_bake_and_another_bake_meanwhile_is_refused(runs
     second = bake(runs, force=True)
     assert run.id in failed(second, "BakeUnderWay")
     assert second.summary["outcome"] == "refused"
-    runs.finish(run, seconds=600)
+    runs.finish(run)
     reason = failed(run, "TestFailed")
     assert "tests[0]" in reason
     outcomes = {test["name"]: test["outcome"] for test in run.json("tests.json")["tests"]}
@@ -125,7 +125,7 @@ def test_a_bake_goes_on_without_builders_and_events_that_are_lost_and_can_be_tak
         builder_of(runs, run, attempt=3)
         runs.cloud.fault("lose", "EC2 Command Status-change Notification")
         runs.cloud.fault("lose", "EC2 AMI State Change", "--times", "1")
-        runs.finish(run, seconds=600)
+        runs.finish(run)
     assert run.succeeded, run.why()
     assert [attempt["ending"] for attempt in run.summary["attempts"]] == ["interrupted", "lost", "finished"]
     assert [host["market"] for host in run.summary["hosts"]] == ["spot", "on_demand", "on_demand"]

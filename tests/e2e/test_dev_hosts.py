@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.e2e.patience import PATIENCE
 from tests.e2e.persons import done, person
 from tests.e2e.runs import Runs
 from tests.e2e.watch import ec2
@@ -94,7 +95,7 @@ def nobody_names_or_images_it_by_hand(runs: Runs, bob: Environment, host: str) -
         ("launch", {"dev": "mine"}),
         ("snapshot", {"instance": host, "then": "terminate"}),
     ):
-        run = runs.yard.start(workflow, asked).wait(120, every=0.5)
+        run = runs.yard.start(workflow, asked).wait(PATIENCE, every=0.5)
         assert run.summary["outcome"] == "refused", run.why()
     assert hosts.find(runs.yard, "mine").instance == host
 

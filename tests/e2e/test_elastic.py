@@ -42,7 +42,7 @@ def test_it_starts_with_what_there_is_shrinks_and_grows(runs: Runs) -> None:
 
     runs.cloud.fault("clear")
     is_due(runs, run)
-    runs.until("it goes on with three", lambda: workers_of(run, 3) == 3, 300)
+    runs.until("it goes on with three", lambda: workers_of(run, 3) == 3)
     reached = runs.checkpoint_of(run)
     runs.until("the three save", lambda: runs.checkpoint_of(run) > reached)
     run.stop()

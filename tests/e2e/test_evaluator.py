@@ -32,7 +32,7 @@ def test_the_evaluator_stays_when_a_worker_goes_and_is_replaced_when_it_goes_its
     runs.until("they save", lambda: runs.checkpoint_of(run) > reached)
 
     runs.cloud.fault("interrupt", second["evaluator 0"], "--seconds", "15")
-    runs.until("another evaluator has come", lambda: roles_of(run, 3), 300)
+    runs.until("another evaluator has come", lambda: roles_of(run, 3))
     third = roles_of(run, 3)
     assert third["chief 0"] == first["chief 0"]
     assert third["evaluator 0"] not in first.values()

@@ -64,7 +64,7 @@ def it_went_on(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
 def uninterrupted(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The fingerprint of a run that nothing happened to."""
     runs.yard.bucket.put_folder(DIGITS.made_in(tmp_path_factory.mktemp("data")), DIGITS.prefix)
-    run = runs.run(digits(runs, "undisturbed"), seconds=600)
+    run = runs.run(digits(runs, "undisturbed"))
     assert run.succeeded, run.why()
     return fingerprint(run)
 
@@ -77,17 +77,16 @@ STRIKES = [
 ]
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("name", "role", "strike", "ending", "replaced"), STRIKES, ids=[row[0] for row in STRIKES]
 )
 def test_no_bit_of_the_weights_is_lost(
     runs: Runs, uninterrupted: str, name: str, role: str, strike: Strike, ending: str, replaced: bool
 ) -> None:
-    run = runs.in_mid_training(digits(runs, f"digits-{name}"), seconds=240)
+    run = runs.in_mid_training(digits(runs, f"digits-{name}"))
     host = runs.host_of(run, role)
     strike(runs, host)
-    runs.finish(run, seconds=600)
+    runs.finish(run)
     first, second = it_went_on(run)
     assert first["ending"] == ending
     assert (host not in second["hosts"]) is replaced
@@ -118,16 +117,15 @@ def hosts_of(runs: Runs, run: Run) -> list[str]:
     return sorted(one["InstanceId"] for one in runs.yard.instances(run.id))
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("role", "word"), [("ps", "KILL")])
 def test_a_gang_with_parameter_servers_goes_on(runs: Runs, tmp_path: Path, role: str, word: str) -> None:
     changed = tmp_path / f"mnist-{role}-{word.lower()}.yaml"
     changed.write_text(SERVED.read_text().replace("mnist-parameter-server\n", f"{changed.stem}\n"))
     upload(runs.yard.bucket, changed)
     run = runs.yard.submit(changed)
-    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run), seconds=240)
+    runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run))
     signal(word, "training.programs.mnist")(runs, runs.host_of(run, role))
-    runs.finish(run, seconds=600)
+    runs.finish(run)
     first, second = it_went_on(run)
     assert first["ending"] == "interrupted"
     assert second["hosts"] == first["hosts"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from benchmarks import quick
 from tests.e2e.runs import Runs
 
 
 def test_a_run_waits_for_its_place_and_trains(runs: Runs) -> None:
     one = {"workers": 1}
-    first = runs.job("first", cluster=one, program={"args": {"steps": 120, "step-delay": 0.1}})
+    first = runs.job("first", cluster=one, program={"args": quick.UNTIL_TOLD})
     second = runs.job("second", cluster=one, limits={"wait_minutes": 10})
     with runs.with_settings("trainyard-train-admit", MOST_RUNS="1"):
         goes_on = runs.in_mid_training(first)
@@ -17,6 +18,7 @@ def test_a_run_waits_for_its_place_and_trains(runs: Runs) -> None:
             f"1 run is before it ({goes_on.id}), and the yard has 1 at once (most_runs)" in told[0]["reason"]
         )
         assert runs.yard.instances(waits.id) == []
+        runs.go_on(goes_on)
         ended = [runs.finish(each) for each in (goes_on, waits)]
     assert [run.execution.status for run in ended] == ["SUCCEEDED", "SUCCEEDED"]
     first_end, second_launch = ended[0].summary["ended"], ended[1].summary["hosts"][0]["launched"]

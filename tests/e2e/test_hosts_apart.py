@@ -11,17 +11,16 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
+from benchmarks import quick
 from tests.e2e.runs import Runs
 from tests.e2e.test_scripts import SCRIPTS, script
 
 TRIED = re.compile(r"attack: (.*): (\w[\w ]*)$", re.MULTILINE)
 PORT = 7777
-STEPS = 6000
 
 
-@pytest.mark.timeout(600)
 def test_another_runs_program_neither_ends_nor_fakes_nor_tells_a_run_anything(runs: Runs) -> None:
-    steps = {"args": {"steps": STEPS, "step-delay": 0.02}}
+    steps = {"args": quick.UNTIL_TOLD}
     victim = runs.in_mid_training(
         runs.job("victim", program=steps, cluster={"workers": 1, "strategy": "single"})
     )
@@ -57,9 +56,10 @@ def test_another_runs_program_neither_ends_nor_fakes_nor_tells_a_run_anything(ru
             "UnauthorizedOperation",
         }
     assert {key: victim.text(key) for key in before} == before
+    runs.go_on(victim)
     runs.finish(victim)
     assert victim.succeeded, victim.why()
-    assert (victim.summary["steps"]["done"], len(victim.summary["hosts"])) == (STEPS, 1)
+    assert (victim.summary["steps"]["done"], len(victim.summary["hosts"])) == (quick.UNTIL_TOLD["steps"], 1)
     assert victim.summary["hosts"][0]["instance"] == host
     signals = [event.event for event in victim.timeline if event.source == "host"]
     assert signals.count("finished") == 1
@@ -87,7 +87,7 @@ def acting_elsewhere(runs: Runs, given: Mapping[str, str]) -> Any:
 
 def by_root_of_another_host(runs: Runs, args: dict[str, str]) -> str:
     """What the same attacks by whoever has become root on a host come to: by that host's own role."""
-    steps, alone = {"args": {"steps": 3000, "step-delay": 0.02}}, {"workers": 1, "strategy": "single"}
+    steps, alone = {"args": quick.UNTIL_TOLD}, {"workers": 1, "strategy": "single"}
     other = runs.in_mid_training(runs.job("other", program=steps, cluster=alone))
     given = args | {"who": "host", "own": other.id}
     command = ["/opt/trainyard/venv/bin/python", "/srv/hostile.py"]
@@ -96,15 +96,15 @@ def by_root_of_another_host(runs: Runs, args: dict[str, str]) -> str:
     said = runs.on(
         runs.host_of(other, "chief"), write, f"cd / && AWS_DEFAULT_REGION=$AWS_REGION {shlex.join(command)}"
     )
+    runs.go_on(other)
     runs.finish(other)
     assert other.succeeded, other.why()
     return said
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="hosts of an ordinary user's local cloud know one account only")
-@pytest.mark.timeout(600)
 def test_a_program_cannot_touch_its_agent_its_host_or_a_neighbours_ports(runs: Runs) -> None:
-    steps = {"args": {"steps": STEPS, "step-delay": 0.02}}
+    steps = {"args": quick.UNTIL_TOLD}
     alone = {"cluster": {"workers": 1, "strategy": "single"}}
     neighbour = runs.in_mid_training(runs.job("neighbour", program=steps, **alone))
     host = runs.host_of(neighbour, "chief")
@@ -124,6 +124,7 @@ def test_a_program_cannot_touch_its_agent_its_host_or_a_neighbours_ports(runs: R
     assert [key for key in run.keys if key.startswith(("model/", "tensorboard", "checkpoints/"))] == [
         "model/mine.txt"
     ], "what a link leads to that root alone reads stays there"
+    runs.go_on(neighbour)
     runs.finish(neighbour)
     assert neighbour.succeeded, neighbour.why()
     assert len(neighbour.summary["hosts"]) == 1

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks import quick
+from tests.e2e.patience import PATIENCE
 from tests.e2e.runs import Runs
 from tests.e2e.watch import LONG_AGO, ec2, launch, pinged, set_tags, shell, state, until_it_is
 from trainyard.client import Run
@@ -89,7 +91,7 @@ def test_a_host_comes_back_with_its_files_in_another_zone_and_trains_again(runs:
 
 
 def test_a_run_is_imaged_while_it_trains_and_does_not_notice(runs: Runs) -> None:
-    run = runs.start(runs.job("imaged", **ALONE, program={"args": {"steps": 1500, "step-delay": 0.05}}))
+    run = runs.start(runs.job("imaged", **ALONE, program={"args": quick.UNTIL_TOLD}))
     runs.until("it trains", lambda: runs.checkpoint_of(run) >= 10)
     for asked in ({"quiesce": "reboot"}, {"then": "terminate"}):
         no = snapshot(runs, run=run.id, **asked)
@@ -103,10 +105,11 @@ def test_a_run_is_imaged_while_it_trains_and_does_not_notice(runs: Runs) -> None
     assert "resumed" in [event.event for event in taken.timeline]
     assert run.execution.status == "RUNNING", "the snapshot came while it trained"
     assert int(tags(runs, taken.summary["image"])["trainyard:step"]) >= 10
+    runs.go_on(run)
     ended = runs.finish(run)
     assert ended.succeeded, ended.why()
     assert ended.summary["restarts"] == 0
-    assert ended.summary["steps"]["done"] == 1500
+    assert ended.summary["steps"]["done"] == 200
 
 
 def test_a_run_leaves_an_image_of_its_chief_if_the_job_asks_for_one(runs: Runs) -> None:
@@ -219,12 +222,13 @@ def test_a_host_that_is_lost_before_it_can_be_reached_is_followed_by_one_of_anot
 
 
 def test_a_name_that_another_workflow_has_used_harms_no_run(runs: Runs) -> None:
-    run = runs.start(runs.job("first-come", **ALONE, program={"args": {"steps": 200, "step-delay": 0.05}}))
+    run = runs.start(runs.job("first-come", **ALONE, program={"args": quick.UNTIL_TOLD}))
     runs.until("it trains", lambda: runs.checkpoint_of(run) >= 10)
     for workflow in ("snapshot", "launch", "bake"):
-        no = runs.yard.start(workflow, {"run": run.id}, run.id).wait(60).execution
+        no = runs.yard.start(workflow, {"run": run.id}, run.id).wait(PATIENCE).execution
         assert no.status == "FAILED"
         assert f"The run {run.id} belongs to another execution" in no.cause
+    runs.go_on(run)
     ended = runs.finish(run)
     assert ended.succeeded, ended.why()
     assert ended.summary["restarts"] == 0

@@ -20,10 +20,10 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
-import pytest
 from selenium.webdriver.common.keys import Keys
 
 from tests.e2e.browser import Browser, driven
+from tests.e2e.patience import PATIENCE
 from tests.e2e.persons import done, person, words
 from tests.e2e.runs import Runs
 from tests.e2e.test_sessions import SITS, active
@@ -80,12 +80,12 @@ class Held:
         """By Ctrl-C: its exit code."""
         self._process.send_signal(signal.SIGINT)
         with self._process:  # which closes what it said
-            self._reader.join(30)
-            return self._process.wait(30)
+            self._reader.join(PATIENCE)
+            return self._process.wait(PATIENCE)
 
     def said(self) -> str:
         """The next that it has to say."""
-        return self._lines.get(timeout=120)
+        return self._lines.get(timeout=PATIENCE)
 
     def status(self, path: str, **headers: str) -> int:
         """Of a request by the way that is held."""
@@ -135,7 +135,7 @@ def a_cell_trains_a_model(jupyter: Held, folder: Path) -> None:
         page.until_text("Python 3 (TensorFlow) | Idle", "#jp-main-statusbar")
         page.type(TRAINS)
         page.type(Keys.SHIFT + Keys.ENTER)
-        page.until_text(f"{SITS} trained it: True", ".jp-Cell-outputArea", 180)
+        page.until_text(f"{SITS} trained it: True", ".jp-Cell-outputArea")
         assert "Epoch 8/8" in page.text(".jp-Cell-outputArea")
         if pictures := os.environ.get("TRAINYARD_PICTURES"):
             driver.save_screenshot(str(Path(pictures, "dev-jupyter.png")))
@@ -151,7 +151,7 @@ def nobody_is_in_without_the_token(runs: Runs, desk: str, jupyter: Held) -> None
 
 def killed_it_is_started_again(runs: Runs, desk: str, jupyter: Held) -> None:
     shell(runs, desk, f"systemctl kill -s SIGKILL {UNIT}")
-    runs.until("it serves again, to the same address", lambda: jupyter.status("/lab") == 200, 60)
+    runs.until("it serves again, to the same address", lambda: jupyter.status("/lab") == 200)
 
 
 def a_session_that_is_ended_is_followed_by_another(runs: Runs, desk: str, jupyter: Held) -> None:
@@ -159,7 +159,7 @@ def a_session_that_is_ended_is_followed_by_another(runs: Runs, desk: str, jupyte
         runs.yard.session.client("ssm").terminate_session(SessionId=session["SessionId"])
     while "beginning another" not in jupyter.said():
         pass
-    runs.until("the same address leads there", lambda: jupyter.status("/lab") == 200, 60)
+    runs.until("the same address leads there", lambda: jupyter.status("/lab") == 200)
 
 
 def one_that_always_dies_says_why(runs: Runs, desk: str, environment: Mapping[str, str]) -> None:
@@ -235,7 +235,6 @@ def what_is_typed_there_is_its_owners(runs: Runs, desk: str, environment: Mappin
     assert typed(f"trainyard dev down {NAME}")[0] == 5
 
 
-@pytest.mark.timeout(900)
 def test_a_notebook_on_a_dev_host(runs: Runs, tmp_path: Path) -> None:
     with person(runs, "user", "erin") as erin, desk(runs, erin) as host:
         with held(erin, "jupyter", NAME) as jupyter:

@@ -2,6 +2,7 @@
 
 import json
 
+from benchmarks import quick
 from tests.e2e import beside
 from tests.e2e.runs import Runs
 
@@ -21,11 +22,12 @@ def test_a_run_trains_and_leaves_all_it_keeps_under_the_key(runs: Runs) -> None:
     key = new_key(runs)
     keyed = beside.deployed(runs, "Keyed", "-c", "yard=Keyed", "-c", f"kms_key={key}")
     s3, ec2 = (keyed.yard.session.client(service) for service in ("s3", "ec2"))
-    run = keyed.in_mid_training(keyed.job("keyed", program={"args": {"steps": 300, "step-delay": 0.05}}))
+    run = keyed.in_mid_training(keyed.job("keyed", program={"args": quick.UNTIL_TOLD}))
     for host in keyed.yard.instances(run.id):
         (disk,) = host["BlockDeviceMappings"]
         (volume,) = ec2.describe_volumes(VolumeIds=[disk["Ebs"]["VolumeId"]])["Volumes"]
         assert (volume["Encrypted"], volume["KmsKeyId"]) == (True, key)
+    keyed.go_on(run)
     keyed.finish(run)
     assert run.succeeded, run.why()
     for name in ("summary.json", "model/", "attempts/1/logs/"):

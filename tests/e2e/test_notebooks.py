@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.contract.agent.test_notebooks import notebook
 from tests.e2e.runs import Runs
 from trainyard.client import Run
@@ -25,7 +23,6 @@ history.history["loss"][-1] < 0.01, tf.config.get_visible_devices("CPU") != []
 """
 
 
-@pytest.mark.timeout(900)
 def test_a_notebook_trains_on_a_host_and_one_with_a_cell_that_fails_ends_with_its_number(
     runs: Runs, tmp_path: Path
 ) -> None:
@@ -34,14 +31,12 @@ def test_a_notebook_trains_on_a_host_and_one_with_a_cell_that_fails_ends_with_it
     fails.write_text(notebook("print('begun')", "{}['accuracy']", "print('never')"))
     trained = runs.yard.submit(trains, set={"args.epochs": "60", "args.rate": "0.1"})
     failed = runs.yard.submit(fails)
-    assert runs.finish(trained, seconds=600).succeeded, trained.why()
+    assert runs.finish(trained).succeeded, trained.why()
     *_, last = cells_of(trained)
     assert last["outputs"][-1]["data"]["text/plain"] == ["(True, True)"]
     assert trained.summary["where"]["notebook"].endswith(f"runs/{trained.id}/notebook/")
     assert trained.reason().advice[0] == f"trainyard get {trained.id} notebook"
-    assert (
-        "cell [2] of fail.ipynb: KeyError: 'accuracy'" in runs.finish(failed, seconds=600).summary["reason"]
-    )
+    assert "cell [2] of fail.ipynb: KeyError: 'accuracy'" in runs.finish(failed).summary["reason"]
     first, second, third = cells_of(failed)
     assert first["outputs"][0]["text"] == ["begun\n"]
     assert (second["outputs"][-1]["ename"], third["outputs"]) == ("KeyError", [])

@@ -20,7 +20,6 @@ def elsewhere(runs: Runs) -> None:
     s3.put_object(Bucket=OTHER_BUCKET, Key="private/numbers.txt", Body=b"4\n")
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("elsewhere")
 def test_a_run_reads_its_program_and_its_data_in_another_bucket(runs: Runs) -> None:
     run = runs.run(runs.job("from-elsewhere", program={"source": PROGRAM}, data={"few": DATA}))
@@ -28,7 +27,6 @@ def test_a_run_reads_its_program_and_its_data_in_another_bucket(runs: Runs) -> N
     assert not [key for key in run.keys if "few" in key]
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.usefixtures("elsewhere")
 def test_what_the_yard_does_not_read_is_refused_with_the_line_that_lists_it(runs: Runs) -> None:
     run = runs.run(runs.job("not-listed", data={"few": f"s3://{OTHER_BUCKET}/private/"}))

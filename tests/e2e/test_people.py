@@ -7,6 +7,7 @@ from pathlib import Path
 import boto3
 import pytest
 
+from benchmarks import quick
 from tests.e2e.runs import Runs
 from trainyard.client import Yard
 from trainyard.client.errors import Denied, NotPlanned
@@ -47,7 +48,8 @@ def test_a_user_trains_what_a_viewer_sees_and_an_operator_ends_a_host_of(
     runs: Runs, people: dict[str, Yard], tmp_path: Path
 ) -> None:
     file = tmp_path / "of-a-user.json"
-    file.write_text(json.dumps(runs.job("of-a-user", cluster={"strategy": "single", "workers": 1})))
+    alone, steps = {"strategy": "single", "workers": 1}, {"args": quick.LONG_AT_FIRST}
+    file.write_text(json.dumps(runs.job("of-a-user", cluster=alone, program=steps)))
     run = people["user"].submit(file)
     runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run))
     seen = people["viewer"].run(run.id)
@@ -69,7 +71,7 @@ def test_a_user_trains_what_a_viewer_sees_and_an_operator_ends_a_host_of(
             people[who].session.client("ec2").terminate_instances(InstanceIds=[host])
     ended = people["operator"].session.client("ec2").terminate_instances(InstanceIds=[host])
     assert ended["TerminatingInstances"][0]["CurrentState"]["Name"] in ("shutting-down", "terminated")
-    finished = seen.wait(240, every=0.5)
+    finished = runs.finish(seen)
     assert finished.succeeded, finished.why()
     assert finished.summary["submitter"] == "user"
 
@@ -78,7 +80,7 @@ def test_a_user_stops_a_run_that_saves_and_says_who(
     runs: Runs, people: dict[str, Yard], tmp_path: Path
 ) -> None:
     file = tmp_path / "to-be-stopped.json"
-    steps = {"args": {"steps": 400}}
+    steps = {"args": {"steps": 40_000}}
     file.write_text(
         json.dumps(runs.job("to-be-stopped", cluster={"strategy": "single", "workers": 1}, program=steps))
     )
@@ -86,7 +88,7 @@ def test_a_user_stops_a_run_that_saves_and_says_who(
     runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run))
     for _ in range(2):
         run.stop()
-    summary = run.wait(240, every=0.5).summary
+    summary = runs.finish(run).summary
     assert (summary["outcome"], summary["error"]) == ("stopped", "Stopped"), run.why()
     assert "user has stopped the run after step" in summary["reason"]
     assert f"checkpoints.resume: {run.id}" in summary["reason"]
@@ -99,7 +101,7 @@ def test_a_user_ends_a_run_at_once_and_it_is_stopped_and_says_by_whom(
     runs: Runs, people: dict[str, Yard], tmp_path: Path
 ) -> None:
     file = tmp_path / "to-be-ended.json"
-    steps = {"args": {"steps": 4000}}
+    steps = {"args": {"steps": 40_000}}
     file.write_text(
         json.dumps(runs.job("to-be-ended", cluster={"strategy": "single", "workers": 1}, program=steps))
     )

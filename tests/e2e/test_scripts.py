@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.e2e.runs import Runs
 from trainyard.client.jobs.source import packed
 
@@ -24,7 +22,6 @@ def script(runs: Runs, module: str, *, args: dict[str, Any] | None = None, **cha
     return job
 
 
-@pytest.mark.timeout(900)
 def test_a_tutorial_on_several_workers_trains_unmodified(runs: Runs) -> None:
     job = script(
         runs,
@@ -33,34 +30,31 @@ def test_a_tutorial_on_several_workers_trains_unmodified(runs: Runs) -> None:
         args={"model_dir": "${model}"},
         program={"environment": LEGACY, "expect": ["model"]},
     )
-    run = runs.run(job, seconds=600)
+    run = runs.run(job)
     assert run.succeeded, run.why()
     assert "workers 2 accuracy 0.9" in run.log(attempt=1)
     runs.until_log(run, "worker-1", "workers 2 accuracy 0.9")
     assert "model/saved_model.pb" in run.keys
 
 
-@pytest.mark.timeout(900)
 def test_the_same_with_keras_3_fails_and_its_run_warns_of_it(runs: Runs) -> None:
     job = script(runs, "tf_config_fit", cluster={"strategy": "multi_worker", "workers": 2})
-    run = runs.run(job, seconds=600)
+    run = runs.run(job)
     assert run.summary["outcome"] == "failed"
     (warning,) = run.summary["warnings"]
     assert "tf_config_fit.py line" in warning
     assert 'TF_USE_LEGACY_KERAS: "1"' in warning
 
 
-@pytest.mark.timeout(900)
 def test_a_tutorial_on_parameter_servers_trains_unmodified(runs: Runs) -> None:
     served = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
-    run = runs.run(script(runs, "coordinator_fit", cluster=served), seconds=600)
+    run = runs.run(script(runs, "coordinator_fit", cluster=served))
     assert run.succeeded, run.why()
     assert "epoch 4 loss 0.000000" in run.log(attempt=1)
     with_gpu = [host for host in run.summary["hosts"] if host["type"] == "g6.xlarge"]
     assert (len(with_gpu), len(run.summary["hosts"])) == (2, 4), "chief and parameter server need no GPU"
 
 
-@pytest.mark.timeout(900)
 def test_a_program_of_2017_trains_and_with_a_saver_of_its_own_goes_on_after_an_interruption(
     runs: Runs,
 ) -> None:
@@ -73,9 +67,9 @@ def test_a_program_of_2017_trains_and_with_a_saver_of_its_own_goes_on_after_an_i
     }
     served = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1, "chief": "worker"}
     job = script(runs, "flags_2017", args=args, cluster=served, program={"expect": ["checkpoint"]})
-    run = runs.in_mid_training(job, seconds=300)
+    run = runs.in_mid_training(job)
     runs.cloud.fault("interrupt", runs.host_of(run, "chief"), "--seconds", "10")
-    runs.finish(run, seconds=600)
+    runs.finish(run)
     assert run.succeeded, run.why()
     first, second = run.summary["attempts"]
     assert (first["ending"], len(run.summary["hosts"])) == ("interrupted", 4)
@@ -84,30 +78,27 @@ def test_a_program_of_2017_trains_and_with_a_saver_of_its_own_goes_on_after_an_i
     assert "checkpoint" in {key.rpartition("/")[2] for key in run.keys}
 
 
-@pytest.mark.timeout(900)
 def test_checkpoints_on_the_disks_of_parameter_servers_are_no_checkpoints(runs: Runs) -> None:
     names = ("ps_hosts", "worker_hosts", "job_name", "task_index")
     args = {name: f"${{{name}}}" for name in names} | {"train_dir": "${checkpoints}", "steps": 1000}
     served = {"strategy": "parameter_server", "workers": 1, "parameter_servers": 1, "chief": "worker"}
-    run = runs.run(script(runs, "flags_2017", args=args, cluster=served), seconds=600)
+    run = runs.run(script(runs, "flags_2017", args=args, cluster=served))
     assert run.succeeded, run.why()
     assert "a restart would begin anew" in run.log(attempt=1)
     assert runs.checkpoint_of(run) == 0
 
 
-@pytest.mark.timeout(900)
 def test_a_keras_script_goes_on_where_its_own_backup_was(runs: Runs) -> None:
     args = {"backup": "${checkpoints}/backup", "epochs": 60, **SLOW_AT_FIRST}
-    run = runs.in_mid_training(script(runs, "keras_alone", args=args), seconds=300)
+    run = runs.in_mid_training(script(runs, "keras_alone", args=args))
     runs.cloud.fault("interrupt", runs.host_of(run, "chief"), "--seconds", "10")
-    runs.finish(run, seconds=600)
+    runs.finish(run)
     assert run.succeeded, run.why()
     assert len(run.summary["attempts"]) == 2
     last = run.log(attempt=2).split("epochs run here: ")[1]
     assert int(last.split(",")[0]) < 60, "it began anew"
 
 
-@pytest.mark.timeout(900)
 def test_a_keras_script_that_tensorboard_watches_has_a_curve_and_progress(runs: Runs) -> None:
     """By its events alone; by a pattern of its job it has them, too, in what it prints."""
     watched = script(runs, "keras_tensorboard", args={"logs": "${tensorboard}", "epochs": 6})
@@ -117,7 +108,7 @@ def test_a_keras_script_that_tensorboard_watches_has_a_curve_and_progress(runs: 
     )
     started = [runs.start(job) for job in (watched, printed | {"name": "keras-printed"})]
     for run in started:
-        runs.finish(run, seconds=600)
+        runs.finish(run)
         assert run.succeeded, run.why()
         assert run.summary["steps"]["done"] == 6
         losses = [sample["loss"] for sample in run.metrics["samples"]]
@@ -146,7 +137,6 @@ runtime.finish(0)
 """
 
 
-@pytest.mark.timeout(900)
 def test_a_program_may_call_its_own_modules_as_ours_are_called(runs: Runs, tmp_path: Path) -> None:
     """Without __init__.py: a package of ours anywhere on the path would come before theirs. (With one, and beside
     requirements: tests/contract/agent/test_names.py.)"""
@@ -161,7 +151,7 @@ def test_a_program_may_call_its_own_modules_as_ours_are_called(runs: Runs, tmp_p
     runs.yard.bucket.put("programs/theirs.tar.gz", packed(tmp_path))
     job = runs.job("theirs", data=None, cluster={"strategy": "multi_worker", "workers": 2})
     job["program"] |= {"source": "s3://BUCKET/programs/theirs.tar.gz", "module": "mine", "args": None}
-    run = runs.run(job, seconds=600)
+    run = runs.run(job)
     assert run.succeeded, run.why()
     assert "hosts that agree: 2" in run.log(attempt=1)
     runs.until_log(run, "worker-1", "hosts that agree: 2")

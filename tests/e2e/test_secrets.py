@@ -23,7 +23,6 @@ def parameter(runs: Runs) -> Iterator[str]:
     ssm.delete_parameter(Name=name)
 
 
-@pytest.mark.timeout(600)
 def test_a_program_uses_a_secret_that_is_found_nowhere_else(runs: Runs, parameter: str) -> None:
     job = script(runs, "with_secret", program={"secrets": NAMED}, after={"image": "on_success"})
     run = runs.start(job)

@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 
 from demo.local import ROOT
+from tests.e2e.patience import PATIENCE
 from tests.e2e.persons import done, person, words
 from tests.e2e.runs import Runs
 from tests.e2e.watch import (
-    MINUTES,
     SOON,
     act_on,
     ec2,
@@ -50,8 +50,8 @@ class Terminal:
             os.execve(sys.executable, words(*given), dict(environment))
         self.seen = ""
 
-    def until(self, text: str, seconds: float = 60) -> None:
-        ends = time.monotonic() + seconds
+    def until(self, text: str) -> None:
+        ends = time.monotonic() + PATIENCE
         while text not in self.seen:
             assert time.monotonic() < ends, self.seen
             if select.select([self.keys], [], [], 0.1)[0]:
@@ -67,9 +67,9 @@ class Terminal:
     def is_raw(self) -> bool:
         return not termios.tcgetattr(self.keys)[3] & termios.ICANON
 
-    def ended(self, seconds: float = 30) -> int:
+    def ended(self) -> int:
         """Its exit code; what it still says is read."""
-        ends = time.monotonic() + seconds
+        ends = time.monotonic() + PATIENCE
         while time.monotonic() < ends:
             with suppress(OSError):
                 if select.select([self.keys], [], [], 0.1)[0]:
@@ -203,7 +203,7 @@ def forwarding(environment: Mapping[str, str], *given: str) -> Iterator[int]:
         yield int(line.split(" leads to ")[0].rpartition(":")[2])
     finally:
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, err) == (130, ""), err
 
 
@@ -226,11 +226,11 @@ def patrol_leaves_a_host_alone_on_which_somebody_is(runs: Runs, notebook: str) -
         window.until(PROMPT)
         set_tags(runs, notebook, **SOON)
         seen = len(passes(runs))
-        runs.until("patrol looks for longer than its window", lambda: len(passes(runs)) >= seen + 4, 400)
+        runs.until("patrol looks for longer than its window", lambda: len(passes(runs)) >= seen + 4)
         assert state(runs, notebook) == "running"
         window.type("exit\r")
         assert window.ended() == 0
-    until_it_is(runs, notebook, "stopped", 8 * MINUTES)
+    until_it_is(runs, notebook, "stopped")
     assert act_on(runs, notebook)["verdict"] == "stop-idle"
     with person(runs, "operator", "dave") as dave:
         code, _, err = done(dave, "shell", notebook)
@@ -238,7 +238,7 @@ def patrol_leaves_a_host_alone_on_which_somebody_is(runs: Runs, notebook: str) -
         assert f"{notebook} is stopped" in err
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_people_on_a_host(runs: Runs, notebook: str) -> None:
     """One after another: the host is theirs, and is stopped at last."""
     people_on_a_host(runs, notebook)

@@ -8,17 +8,15 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.e2e.patience import PATIENCE
 from tests.e2e.runs import Runs
 from trainyard.client import Run
 from trainyard.core.values import wire
 
 SOON = {"window_minutes": 2, "grace_minutes": 0.1}
 """A policy by which a host is idle after two minutes."""
-MINUTES = 60
 ONE = {"strategy": "single", "workers": 1}
 ON_DEMAND = {"instance_types": ["g6.xlarge"], "market": "on_demand"}
-LAUNCHED = 6 * MINUTES
-"""How long a launch may take beside a dozen others."""
 GONE = ("shutting-down", "terminated")
 UNCLEARED = ("RunBroken", "TrainCutShort", "LaunchCutShort", "BakeCutShort")
 """The rules by which an execution that was cut short ends its hosts and is concluded."""
@@ -51,11 +49,11 @@ def state(runs: Runs, instance: str) -> str:
     return str(host(runs, instance)["State"]["Name"])
 
 
-def until_it_is(runs: Runs, instance: str, wanted: str, seconds: float = 120) -> None:
-    runs.until(f"{instance} is {wanted}", lambda: state(runs, instance) == wanted, seconds)
+def until_it_is(runs: Runs, instance: str, wanted: str) -> None:
+    runs.until(f"{instance} is {wanted}", lambda: state(runs, instance) == wanted)
 
 
-def until_gone(runs: Runs, instances: list[str], seconds: float) -> None:
+def until_gone(runs: Runs, instances: list[str], seconds: float = PATIENCE) -> None:
     runs.until(
         f"{', '.join(instances)} ended", lambda: all(state(runs, each) in GONE for each in instances), seconds
     )
@@ -98,14 +96,14 @@ def shell(runs: Runs, instance: str, line: str) -> str:
     return str(said["CommandPlugins"][0]["Output"]).strip()
 
 
-def launch(runs: Runs, seconds: float = 240, **asked: Any) -> Run:
+def launch(runs: Runs, **asked: Any) -> Run:
     """The launch workflow, over."""
-    return runs.finish(runs.yard.start("launch", asked), seconds)
+    return runs.finish(runs.yard.start("launch", asked))
 
 
 def launched(runs: Runs, **asked: Any) -> Run:
     """A host of it, beside a dozen other launches."""
-    made = launch(runs, LAUNCHED, **asked)
+    made = launch(runs, **asked)
     assert made.succeeded, made.why()
     return made
 
@@ -123,13 +121,12 @@ def verdicts(runs: Runs, instance: str) -> list[dict[str, Any]]:
     return [each for _, _, row in days for each in row["verdicts"] if each["instance"] == instance]
 
 
-def until_judged(runs: Runs, instances: list[str], word: str, seconds: float) -> None:
+def until_judged(runs: Runs, instances: list[str], word: str) -> None:
     """Patrol says this of each; else the failure has all that it has said."""
     try:
         runs.until(
             f"each of {', '.join(instances)} {word}",
             lambda: all(tag(runs, each, "trainyard:verdict").startswith(f"{word} ") for each in instances),
-            seconds,
         )
     except AssertionError as never:
         raise AssertionError({each: verdicts(runs, each) for each in instances}) from never
@@ -192,7 +189,7 @@ def without_rules(runs: Runs, *names: str, bus: str = "default") -> Iterator[Non
 def begun(runs: Runs, job: dict[str, Any]) -> Run:
     """A run of this job that trains and has said so."""
     run = runs.start(job)
-    runs.until(f"{run.id} reports", lambda: run.progress, LAUNCHED)
+    runs.until(f"{run.id} reports", lambda: run.progress)
     return run
 
 

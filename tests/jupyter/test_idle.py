@@ -17,6 +17,7 @@ from selenium.webdriver.remote.webdriver import WebDriver
 
 from tests.e2e import browser
 from tests.e2e.browser import driven
+from tests.e2e.patience import PATIENCE
 from tests.jupyter.conftest import Lab
 from training.host import processes
 from training.host.dev.idle import terminals
@@ -41,8 +42,8 @@ class Page:
     def warning(self) -> str:
         return " ".join(each.text for each in self.driver.find_elements(By.CSS_SELECTOR, BANNER))
 
-    def until(self, what: str, true: Callable[[], Any], seconds: float = 60) -> None:
-        browser.until(self.driver, what, true, seconds, lambda: self.warning)
+    def until(self, what: str, true: Callable[[], Any]) -> None:
+        browser.until(self.driver, what, true, lambda: self.warning)
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +134,7 @@ def used(lab: Lab, *, later: timedelta = timedelta(0)) -> Use:
 
 
 def until_used(lab: Lab, value: int, *, later: timedelta = timedelta(0)) -> Use:
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + PATIENCE
     while (found := used(lab, later=later)).value != value:
         assert time.monotonic() < ends, found
         time.sleep(0.3)
@@ -148,7 +149,7 @@ def run_cell(lab: Lab, kernel: str, code: str) -> None:
 
     async def say() -> None:
         address = f"ws://127.0.0.1:{lab.port}/api/kernels/{kernel}/channels?token={lab.token}"
-        async with websockets.connect(address, open_timeout=60) as channel:
+        async with websockets.connect(address, open_timeout=PATIENCE) as channel:
             await channel.send(json.dumps(message))
             while json.loads(await channel.recv()).get("content", {}).get("execution_state") != "busy":
                 pass
@@ -183,7 +184,10 @@ def test_a_command_in_a_terminal_of_jupyters_is_use_and_its_prompt_is_not(lab: L
                 said += text[0] if kind == "stdout" else ""
 
         try:
-            async with asyncio.timeout(120), websockets.connect(address, open_timeout=60) as terminal:
+            async with (
+                asyncio.timeout(PATIENCE),
+                websockets.connect(address, open_timeout=PATIENCE) as terminal,
+            ):
                 await shown("$", "#")
                 await terminal.send(json.dumps(["stdin", line]))
                 await shown(until)
@@ -195,7 +199,7 @@ def test_a_command_in_a_terminal_of_jupyters_is_use_and_its_prompt_is_not(lab: L
 
     asyncio.run(type_("exec bash -c 'echo it \"runs\"; exec -a mine sleep 301'\r", until="it runs"))
     until_used(lab, 2)
-    ends = time.monotonic() + 30
+    ends = time.monotonic() + PATIENCE
     while "sleep" not in runs():
         assert time.monotonic() < ends, runs()
         time.sleep(0.3)

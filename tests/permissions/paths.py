@@ -758,7 +758,7 @@ def _launch(runs: Runs, name: str) -> Run:
 
 def _seen(runs: Runs, run: Run, seconds: float = 150) -> Seen:
     try:
-        execution = runs.finish(run, seconds).execution
+        execution = run.wait(seconds, every=0.5).execution
     except StillRunning as error:
         run.stop(now=True)
         history = [event["type"] for event in run.history][-3:]

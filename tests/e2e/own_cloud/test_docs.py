@@ -19,6 +19,7 @@ from demo.local import ROOT, Cloud, client_environment
 from tests.blocks import SHELL, STORY, blocks_of
 from tests.e2e.conftest import copy_of, made_once
 from tests.e2e.own_cloud.workflow import Step
+from tests.e2e.patience import PATIENCE
 from trainyard.client import Yard
 
 FIRST, *OTHERS, LAST = STORY
@@ -134,14 +135,12 @@ def started(person: Person) -> Person:
     return person
 
 
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("page", OTHERS)
 def test_a_page_can_be_followed(page: str, started: Person) -> None:
     folder = "mkdir ../readme && cd ../readme" if page == "README.md" else "cd line"
     started.follows(page, f"{WAY_THERE}{folder}")
 
 
-@pytest.mark.timeout(600)
 def test_the_notebook_can_be_run(started: Person, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, value in {
         **started.cloud.environment(),
@@ -174,7 +173,6 @@ def a_step(started: Person, runner: Path, name: str, **inputs: str) -> Step:
     return Step(started.clone, started.clone / "line", runner / name, environment, given)
 
 
-@pytest.mark.timeout(600)
 def test_a_workflow_gets_its_model_and_what_it_cost(started: Person, runner: Path) -> None:
     step = a_step(started, runner, "good", model="ci $(touch injected)", labels="commit=abc\nby=ci")
     code, log = step.run()
@@ -187,7 +185,6 @@ def test_a_workflow_gets_its_model_and_what_it_cost(started: Person, runner: Pat
     assert not (started.clone / "line" / "injected").exists()
 
 
-@pytest.mark.timeout(600)
 def test_a_workflow_fails_with_the_runs_reason(started: Person, runner: Path) -> None:
     step = a_step(started, runner, "bad", set="args.epochs=many")
     code, log = step.run()
@@ -201,7 +198,6 @@ def test_a_workflow_fails_with_the_runs_reason(started: Person, runner: Path) ->
     assert "limits.hours" in log
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("number", "on_cancel", "ends"),
     [(signal.SIGINT, "stop", "stopped"), (signal.SIGTERM, "leave", "succeeded")],
@@ -220,13 +216,12 @@ def test_a_cancelled_workflow_stops_its_run_or_leaves_it(
         process.kill()
     assert process.returncode == 130, out
     assert step.outputs()["state"] == {"stop": "stopping", "leave": "left"}[on_cancel]
-    ended = started.yard().run(run).wait(240)
+    ended = started.yard().run(run).wait(PATIENCE)
     assert ended.summary["outcome"] == ends
 
 
-@pytest.mark.timeout(900)
 def test_the_last_page_takes_the_yard_away(started: Person) -> None:
     yard = started.yard()
     for each in yard.list(limit=200):
-        yard.run(each.id, each.kind).wait(240)
+        yard.run(each.id, each.kind).wait(PATIENCE)
     started.follows(LAST, WAY_THERE)

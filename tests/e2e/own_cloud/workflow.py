@@ -16,6 +16,8 @@ from typing import Any
 
 import yaml
 
+from tests.e2e.patience import PATIENCE
+
 EXPRESSION = re.compile(r"\$\{\{ ([\w.-]+) \}\}")
 BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail")
 
@@ -42,7 +44,7 @@ class Step:
         """Everything before the last script."""
         for step in self._scripts()[:-1]:
             process = self._begun(step)
-            out, _ = process.communicate(timeout=300)
+            out, _ = process.communicate(timeout=PATIENCE)
             assert process.returncode == 0, out
 
     def begin(self) -> subprocess.Popen[str]:
@@ -52,7 +54,7 @@ class Step:
     def run(self) -> tuple[int, str]:
         """The last script, to its end; its exit code, and its log."""
         process = self.begin()
-        out, _ = process.communicate(timeout=300)
+        out, _ = process.communicate(timeout=PATIENCE)
         return process.returncode, out
 
     def outputs(self) -> dict[str, str]:
@@ -72,8 +74,8 @@ class Step:
     def summary(self) -> str:
         return (self.temp / "train.summary").read_text()
 
-    def until_output(self, name: str, seconds: float = 120) -> str:
-        ends = time.monotonic() + seconds
+    def until_output(self, name: str) -> str:
+        ends = time.monotonic() + PATIENCE
         while name not in (found := self.outputs()):
             assert time.monotonic() < ends, f"no output {name}"
             time.sleep(0.2)

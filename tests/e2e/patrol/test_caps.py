@@ -3,7 +3,7 @@
 import pytest
 
 from tests.e2e.runs import Runs
-from tests.e2e.watch import MINUTES, ONE, without_rules
+from tests.e2e.watch import ONE, without_rules
 from trainyard.client import Run
 
 
@@ -12,7 +12,7 @@ def capped(runs: Runs) -> Run:
     """Its hour is over after two minutes, long before its program is."""
     job = runs.job("capped", cluster=ONE, program={"args": {"steps": 60000}}, limits={"hours": 0.03})
     with without_rules(runs, "EveryMinute"):
-        return runs.run(job, 8 * MINUTES)
+        return runs.run(job)
 
 
 def step_at_its_cap(run: Run) -> int:
