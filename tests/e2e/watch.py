@@ -160,9 +160,10 @@ def patrol_log(runs: Runs, since: datetime = EVER) -> list[dict[str, Any]]:
     return [each for each in said if "message" in each]
 
 
-def patrols_until_its_end(runs: Runs, instance: str) -> int:
-    """How many times patrol had looked since the launch when it ended the host."""
-    begun, ended = host(runs, instance)["LaunchTime"], wire.instant(act_on(runs, instance)["at"])
+def patrols_until_its_end(runs: Runs, instance: str, since: datetime | None = None) -> int:
+    """How many times patrol had looked, since then or since the launch, when it ended the host."""
+    begun = since or host(runs, instance)["LaunchTime"]
+    ended = wire.instant(act_on(runs, instance)["at"])
     return sum(begun < at <= ended for at in passes(runs))
 
 

@@ -124,8 +124,11 @@ def a_spot_gang_that_no_run_explains_ends_at_the_third_patrol(runs: Runs) -> Non
 
 def an_execution_stopped_by_hand_unheard_leaves_no_host_and_a_summary(runs: Runs) -> None:
     run = begun(runs, runs.job("unheard", program=LONG, policy=SOON))
+    hosts = hosts_of(run)
+    stopped = datetime.now(UTC)
     runs.yard.session.client("stepfunctions").stop_execution(executionArn=run.arn)
-    until_gone(runs, hosts_of(run))
+    until_gone(runs, hosts)
+    assert max(patrols_until_its_end(runs, each, stopped) for each in hosts) <= 4
     summary = runs.until("a summary", lambda: run.summary)
     assert summary["error"] == "Aborted"
     assert "Patrol has ended its hosts" in summary["reason"]
@@ -214,8 +217,10 @@ def a_run_that_waits_for_capacity_keeps_its_idle_hosts(runs: Runs) -> None:
     runs.until("patrol looks four times", lambda: len(passes(runs)) >= seen + 4)
     assert state(runs, survivor) == "running"
     assert {each["verdict"] for each in verdicts(runs, survivor)} == {"keep"}
+    stopped = datetime.now(UTC)
     run.stop(now=True)
     until_gone(runs, [survivor])
+    assert patrols_until_its_end(runs, survivor, stopped) <= 4
 
 
 # ------------------------------------------------------------------------------- what a run needs, taken away from it
