@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, allow, eventually, packed
+
+STARTS_AT_ONCE = 2 * (os.cpu_count() or 1)
+TOGETHER = 3 * STARTS_AT_ONCE
 
 
 def invoke(cloud: Cloud, function: str, event: Any = None) -> tuple[Any, str | None]:
@@ -44,6 +50,30 @@ def test_a_function_that_takes_too_long_is_ended(cloud: Cloud) -> None:
     payload, _ = invoke(cloud, function)
     assert payload["errorType"] == "Sandbox.Timedout"
     assert "Task timed out after 1.00 seconds" in payload["errorMessage"]
+
+
+def test_functions_start_a_few_at_a_time_and_give_way_to_the_endpoint(cloud: Cloud, tmp_path: Path) -> None:
+    function = cloud.function(
+        f"""
+        import os, time
+
+        began = time.monotonic()
+        time.sleep(0.5)
+        started = time.monotonic()
+
+        def handler(event, context):
+            while len(os.listdir({str(tmp_path)!r})) < {TOGETHER}:
+                open(os.path.join({str(tmp_path)!r}, str(os.getpid())), "w").close()
+                time.sleep(0.01)
+            return began, started, os.nice(0)
+        """,
+        Timeout=60,
+    )
+    with ThreadPoolExecutor(TOGETHER) as people:
+        answers = [payload for payload, _ in people.map(lambda _: invoke(cloud, function), range(TOGETHER))]
+    starting = [sum(began <= each[0] < started for began, started, _ in answers) for each in answers]
+    assert max(starting) <= STARTS_AT_ONCE
+    assert {nice for *_, nice in answers} == {os.nice(0) + 5}
 
 
 def test_a_process_that_dies_is_reported(cloud: Cloud) -> None:

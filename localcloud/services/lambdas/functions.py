@@ -46,6 +46,11 @@ IDLE_SECONDS = 900.0
 """How long a process waits for its next invocation; AWS does not say how long it keeps one."""
 DESCRIPTORS = 1024
 """What a function's process may open at once, as on AWS."""
+STARTS = threading.BoundedSemaphore(2 * (os.cpu_count() or 1))
+"""A start is a second of a processor. A hundred of them at once, on one machine with the endpoint they all call,
+would end in time-outs, which are retried by a hundred more starts."""
+TURN_SECONDS = 60.0
+"""How long a start waits for its turn, since one before it may never end."""
 START_FAILED = "Worker init failed: "
 PROCESS_GONE = re.compile(r"Worker process (died|exited immediately)")
 TIMED_OUT = re.compile(r"Task timed out after [\d.]+ seconds")
@@ -114,6 +119,14 @@ def process_class(context: Context, home: Path, interpreter: Path, unpacked: Unp
 
     class FunctionProcess(Worker):
         def _spawn(self) -> None:
+            has_turn = STARTS.acquire(timeout=TURN_SECONDS)
+            try:
+                self._start()
+            finally:
+                if has_turn:
+                    STARTS.release()
+
+        def _start(self) -> None:
             code, *layers = unpacked.folders(self, [self.code_zip, *_layers(self.config)])
             environment = environment_of(self.config, context, home, code, layers)
             module, _, handler = str(self.config.get("Handler", "index.handler")).rpartition(".")
