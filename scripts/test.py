@@ -88,8 +88,8 @@ class Bench:
             self.running.remove(process)
             self.ended += 1
             minutes = (time.monotonic() - self.began) / 60
-            last = job.log.read_text(errors="replace").rstrip().rpartition("\n")[2].strip("= ")
-            print(f"{minutes:4.1f} min, {self.ended} of {len(JOBS)}: {job.name}: {last}", flush=True)
+            outcome = summary(job.log.read_text(errors="replace"))
+            print(f"{minutes:4.1f} min, {self.ended} of {len(JOBS)}: {job.name}: {outcome}", flush=True)
         return code
 
     def stop(self) -> None:
@@ -98,6 +98,13 @@ class Bench:
             self.stopped = True
             for process in self.running:
                 os.killpg(process.pid, signal.SIGTERM)
+
+
+def summary(log: str) -> str:
+    """pytest's last line, behind which a thread that a test has left may still write; else the log's last."""
+    lines = log.rstrip().splitlines() or [""]
+    pytests = [line for line in lines if line.startswith("==") and line.endswith("==")]
+    return (pytests or lines)[-1].strip("= ")
 
 
 def main(arguments: list[str]) -> int:

@@ -3,7 +3,9 @@
 import tomllib
 from pathlib import Path
 
-from scripts.test import JOBS, ROOT, Job
+import pytest
+
+from scripts.test import JOBS, ROOT, Job, summary
 
 
 def runs(job: Job, file: Path) -> bool:
@@ -21,3 +23,16 @@ def test_each_file_of_tests_is_in_one_job() -> None:
     jobs = {str(file.relative_to(ROOT)): [job.name for job in JOBS if runs(job, file)] for file in files}
     assert {file: names for file, names in jobs.items() if len(names) != 1} == {}
     assert len(files) > len(JOBS)
+
+
+@pytest.mark.parametrize(
+    ("log", "outcome"),
+    [
+        ("collected 2 items\n==== 2 passed in 1.20s ====\n", "2 passed in 1.20s"),
+        ("==== 1 failed in 3.00s ====\nthe bus does not take failed yet: refused\n", "1 failed in 3.00s"),
+        ("no module named pytest\n", "no module named pytest"),
+        ("", ""),
+    ],
+)
+def test_a_jobs_line_is_its_pytests_outcome(log: str, outcome: str) -> None:
+    assert summary(log) == outcome
