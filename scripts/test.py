@@ -5,6 +5,7 @@ TensorFlow is. Arguments go to one pytest, and only it runs then: `make test ARG
 """
 
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -102,9 +103,8 @@ class Bench:
 
 def summary(log: str) -> str:
     """pytest's last line, behind which a thread that a test has left may still write; else the log's last."""
-    lines = log.rstrip().splitlines() or [""]
-    pytests = [line for line in lines if line.startswith("==") and line.endswith("==")]
-    return (pytests or lines)[-1].strip("= ")
+    outcomes = re.findall(r"^=+ (.* in [\d.]+s.*?) =+$", log, re.MULTILINE)
+    return outcomes[-1] if outcomes else log.rstrip().rpartition("\n")[2]
 
 
 def main(arguments: list[str]) -> int:

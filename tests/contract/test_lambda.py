@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, allow, eventually, packed
 
-STARTS_AT_ONCE = 2 * (os.cpu_count() or 1)
+STARTS_AT_ONCE = 2 * len(os.sched_getaffinity(0))
 TOGETHER = 3 * STARTS_AT_ONCE
 
 
@@ -73,7 +73,7 @@ def test_functions_start_a_few_at_a_time_and_give_way_to_the_endpoint(cloud: Clo
         answers = [payload for payload, _ in people.map(lambda _: invoke(cloud, function), range(TOGETHER))]
     starting = [sum(began <= each[0] < started for began, started, _ in answers) for each in answers]
     assert max(starting) <= STARTS_AT_ONCE
-    assert {nice for *_, nice in answers} == {os.nice(0) + 5}
+    assert {nice for *_, nice in answers} == {min(os.nice(0) + 5, 19)}
 
 
 def test_a_process_that_dies_is_reported(cloud: Cloud) -> None:

@@ -30,6 +30,8 @@ def test_each_file_of_tests_is_in_one_job() -> None:
     [
         ("collected 2 items\n==== 2 passed in 1.20s ====\n", "2 passed in 1.20s"),
         ("==== 1 failed in 3.00s ====\nthe bus does not take failed yet: refused\n", "1 failed in 3.00s"),
+        ("==== 9 passed in 61.00s (0:01:01) ====\n", "9 passed in 61.00s (0:01:01)"),
+        ("==== test session starts ====\ncollected 2 items\nKilled\n", "Killed"),
         ("no module named pytest\n", "no module named pytest"),
         ("", ""),
     ],

@@ -46,7 +46,7 @@ IDLE_SECONDS = 900.0
 """How long a process waits for its next invocation; AWS does not say how long it keeps one."""
 DESCRIPTORS = 1024
 """What a function's process may open at once, as on AWS."""
-STARTS = threading.BoundedSemaphore(2 * (os.cpu_count() or 1))
+STARTS = threading.BoundedSemaphore(2 * len(os.sched_getaffinity(0)))
 """A start is a second of a processor. A hundred of them at once, on one machine with the endpoint they all call,
 would end in time-outs, which are retried by a hundred more starts."""
 TURN_SECONDS = 60.0
