@@ -17,6 +17,7 @@ from training.host.orders import write_whole
 from training.host.program.fetch import LIBRARY
 
 UNIT = "trainyard-host.service"
+LOOKED_IN = "cuda_runtime/lib"
 VERSION = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
 COMMAND = """#!/bin/sh
 # What people say on a host. Of this host itself: trainyard hold 2h, release, jupyter; in the agent's folder, so that no
@@ -36,6 +37,17 @@ def install(builder: Builder) -> None:
         builder.log.note(f"== {title}")
         step(builder)
     write_whole(builder.places.recipe, builder.recipe.hash + "\n")
+
+
+def link_cuda_libraries(builder: Builder) -> None:
+    """Into the folder of NVIDIA's packages in which every release of TensorFlow looks. Of its own 2.21 leaves out the
+    one of cuSOLVER (the RUNPATH of libtensorflow_framework.so.2), and without it uses no GPU: "Cannot dlopen some GPU
+    libraries"."""
+    nvidia = site_packages(builder) / "nvidia"
+    for library in sorted(nvidia.glob("*/lib/*.so*")):
+        link = nvidia / LOOKED_IN / library.name
+        if not link.exists():
+            link.symlink_to(Path("../..", library.relative_to(nvidia)))
 
 
 def install_boot_unit(builder: Builder) -> None:
@@ -70,11 +82,16 @@ def install_command(builder: Builder) -> None:
 
 def install_library(builder: Builder) -> None:
     """The package `trainyard`, for whatever uses the hosts' Python: programs, their own environments, notebooks."""
+    move_library(builder.places.agent / LIBRARY, site_packages(builder))
+
+
+def site_packages(builder: Builder) -> Path:
+    """Of the hosts' Python."""
     asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
     done = builder.shell.run([str(builder.places.python), "-c", asked])
     if not done.is_good:
         raise HostTrouble(f"the hosts' Python does not say where its packages are: {done.last_lines()}")
-    move_library(builder.places.agent / LIBRARY, Path(done.output.strip()))
+    return Path(done.output.strip())
 
 
 def move_library(folder: Path, packages: Path) -> None:
@@ -102,6 +119,7 @@ def run_commands(builder: Builder) -> None:
 STEPS: tuple[tuple[str, Callable[[Builder], None]], ...] = (
     ("system packages of the recipe", install_system_packages),
     ("what every host needs", install_requirements),
+    ("CUDA libraries for TensorFlow", link_cuda_libraries),
     ("Python packages of the recipe", install_python_packages),
     ("CloudWatch agent", install_agent),
     ("account of programs", make_account),
