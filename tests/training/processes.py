@@ -51,13 +51,19 @@ def start(command: Sequence[str], environment: Mapping[str, str], folder: Path, 
     return Process(forked)
 
 
-def _become(command: Sequence[str], environment: Mapping[str, str], folder: str, log: str) -> None:
+def _as_a_host_of_its_own() -> dict[str, str]:
+    """Where this machine has a GPU, all of them share it: each takes the memory that it needs, and NCCL, which wants a
+    GPU for each process of a host, takes each for another host's."""
+    return {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "NCCL_HOSTID": str(os.getpid()), "NCCL_SOCKET_IFNAME": "lo"}
+
+
+def _become(command: Sequence[str], environment: dict[str, str], folder: str, log: str) -> None:
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.chdir(folder)
     os.environ.clear()
-    os.environ.update(environment)
+    os.environ.update(_as_a_host_of_its_own() | environment)
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
         del sys.modules[name]
     is_module = command[0] == "-m"

@@ -1,9 +1,9 @@
-"""What only a machine with a GPU shows: `python -m pytest tests/gpu`, by root, where PyTorch and JAX have CUDA.
+"""What only PyTorch and JAX on a GPU show: `python -m pytest tests/gpu/test_pytorch_and_jax.py`, by root, where both
+have CUDA.
 
 Elsewhere all of it is skipped, so neither `make test` nor the continuous integration runs it.
 """
 
-import io
 import os
 import pwd
 import signal
@@ -12,36 +12,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import boto3
 import pytest
 
-from tests.unit.baking.test_shell_and_log import Objects
+from tests.gpu.machine import ON_A_GPU, WORK_PERCENT, meaning, pair, ran, running, shown
 from training.baking import install, tests
-from training.baking.builder import Builder
-from training.baking.log import BuilderLog
-from training.baking.recipe import Recipe
-from training.baking.shell import Shell, end
+from training.baking.shell import end
 from training.baking.tests import Bench
 from training.host import account
-from training.host.metadata import Identity
-from training.host.places import Places
 from training.host.program.advice import GPU_MEMORY, NO_GPU
-from training.host.program.ending import End, Failed, Finished, Stopped, decide, why
+from training.host.program.ending import End, Stopped, why
 from training.host.reporting import gpus
 from training.host.reporting.program_log import TAIL_CHARACTERS
 
-Popen = subprocess.Popen[bytes]
+pytestmark = ON_A_GPU
 
-pytestmark = pytest.mark.skipif(
-    not Path("/dev/nvidia0").exists() or os.geteuid() != 0,
-    reason="this machine has no GPU, or you are not root",
-)
-
-WORK_PERCENT = 5.0
-"""Of a GPU: from there on patrol's policy as shipped takes a host for one that works."""
 ROUND = """
 import time, torch
 a = torch.randn(4096, 4096, device="cuda")
@@ -111,38 +97,6 @@ while True:
     multihost_utils.process_allgather(jnp.ones(2**16))
     print("step", flush=True)
 """
-TOGETHER = {  # with NCCL_HOSTID: two processes on one GPU, which NCCL takes for two hosts
-    "MASTER_ADDR": "127.0.0.1",
-    "MASTER_PORT": "29530",
-    "WORLD_SIZE": "2",
-    "NCCL_SOCKET_IFNAME": "lo",
-    "XLA_PYTHON_CLIENT_MEM_FRACTION": ".2",
-}
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    """A builder whose host is this machine: its kernel's files and its Python, a disk of its own."""
-    places = Places(tmp_path)
-    places.python.parent.mkdir(parents=True)
-    places.python.symlink_to(sys.executable)
-    (tmp_path / "proc").symlink_to("/proc")
-    bucket = Objects()
-    with BuilderLog("test", bucket, "bake-1", "i-1", places, echo=io.StringIO()) as log:
-        yield Bench(
-            Builder(
-                run="bake-1",
-                recipe=Recipe(name="gpu", hash="0123456789abcdef"),
-                identity=Identity("i-1", "us-east-1", "10.0.1.5", "ami-1", {}),
-                bucket=bucket,
-                places=places,
-                session=boto3.Session(region_name="us-east-1"),
-                for_gpus=True,
-                gpus=1,
-                log=log,
-                shell=Shell(log, places, until=time.monotonic() + 300),
-            )
-        )
 
 
 @pytest.fixture
@@ -155,76 +109,10 @@ def programs(bench: Bench) -> Iterator[account.Account]:
         subprocess.run(["userdel", account.NAME], check=True)
 
 
-def ran(program: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-        check=False,
-    )
-
-
 def printed(program: str) -> list[int]:
     done = ran(program)
     assert done.returncode == 0, done.stderr
     return [int(word) for word in done.stdout.split()]
-
-
-@contextmanager
-def running(program: str) -> Iterator["subprocess.Popen[str]"]:
-    """Once it has printed its first line; killed at the end."""
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        assert process.stdout.readline()
-        yield process
-        process.kill()
-
-
-@contextmanager
-def pair(program: str, folder: Path) -> Iterator[list[tuple[Popen, Path]]]:
-    """Two processes of it with what they print, once they have made steps together; killed at the end."""
-    started = []
-    for rank in ("0", "1"):
-        said = folder / rank
-        with said.open("wb") as out:
-            process = subprocess.Popen(
-                [sys.executable, "-c", program],
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **TOGETHER, "RANK": rank, "NCCL_HOSTID": rank},
-                start_new_session=True,
-            )
-        started.append((process, said))
-    try:
-        until = time.monotonic() + 60
-        while not all("step" in said.read_text() for _, said in started):
-            assert time.monotonic() < until, [said.read_text() for _, said in started]
-            time.sleep(0.5)
-        yield started
-    finally:
-        for process, _ in started:
-            end(process)
-
-
-def meaning(process: Popen, said: Path) -> Finished | Stopped | Failed:
-    """Of its end, by the last that the agent looks at. NCCL's watchdog takes a minute to write down what it saw."""
-    code = process.wait(180)
-    print(f"\nexit code {code}: {said.read_text()}")
-    tail = said.read_text()[-TAIL_CHARACTERS:]
-    return decide(End(code=code if code >= 0 else 128 - code, tail=tail, gang=2))
-
-
-def shown(seconds: float) -> tuple[list[float], float]:
-    """What nvidia-smi says each half second: how busy the busiest GPU is, in percent, and the most memory, in MiB."""
-    busy, memory = [], 0.0
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        told = gpus.ask_driver()
-        busy.append(max(told[gpus.UTILIZATION]))
-        memory = max(memory, *told[gpus.MEMORY])
-        time.sleep(0.5)
-    return busy, memory
 
 
 def test_a_bake_finds_the_driver_and_its_kind(bench: Bench) -> None:

@@ -1,0 +1,46 @@
+"""A builder that is this machine; all of it is skipped where there is no GPU."""
+
+import io
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pytest
+
+from tests.unit.baking.test_shell_and_log import Objects
+from training.baking.builder import Builder
+from training.baking.log import BuilderLog
+from training.baking.recipe import Recipe
+from training.baking.shell import Shell
+from training.baking.tests import Bench
+from training.host.metadata import Identity
+from training.host.places import Places
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """A builder whose host is this machine: its kernel's files and its Python, a disk of its own."""
+    places = Places(tmp_path)
+    places.python.parent.mkdir(parents=True)
+    places.python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    places.python.chmod(0o755)
+    places.agent.symlink_to(Path(__file__).parents[2])
+    (tmp_path / "proc").symlink_to("/proc")
+    bucket = Objects()
+    with BuilderLog("test", bucket, "bake-1", "i-1", places, echo=io.StringIO()) as log:
+        yield Bench(
+            Builder(
+                run="bake-1",
+                recipe=Recipe(name="gpu", hash="0123456789abcdef"),
+                identity=Identity("i-1", "us-east-1", "10.0.1.5", "ami-1", {}),
+                bucket=bucket,
+                places=places,
+                session=boto3.Session(region_name="us-east-1"),
+                for_gpus=True,
+                gpus=1,
+                log=log,
+                shell=Shell(log, places, until=time.monotonic() + 300),
+            )
+        )
