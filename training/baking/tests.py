@@ -4,6 +4,8 @@ import json
 import logging
 import os
 import platform
+import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -45,6 +47,8 @@ NO_GPU_HERE = "this builder has no GPU: bake on a type that has one before a job
 METRICS_SECONDS, LOOK_SECONDS = 420.0, 5.0
 AGENT_SECONDS = 30.0
 LEAST_SHARE_FREE, LEAST_BYTES_FREE = 0.2, 10 * 2**30
+NOT_LOADED = re.compile(r"dlerror: (lib(?!nvinfer).*?)(?:; LD_LIBRARY_PATH.*)?$", re.MULTILINE)
+"""As TensorFlow's loader says it; TensorRT is nobody's need."""
 OPEN_MODULES = "Open Kernel Module"
 SSM_AGENTS = ("amazon-ssm-agent", "/snap/amazon-ssm-agent/current/amazon-ssm-agent")
 EC2_ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64"}
@@ -173,11 +177,27 @@ def tensorflow_gpus(bench: Bench) -> Finding:
     shown, seen = len(bench.drivers), len(bench.tensorflow_facts.gpus)
     if shown == seen:
         return passed(f"TensorFlow {bench.tensorflow_facts.tensorflow} sees all {seen}")
+    both = f"nvidia-smi shows {shown} GPUs, TensorFlow sees {seen}"
+    if missed := libraries_missed(bench):
+        return failed(
+            f"{both}, since it cannot load {'; '.join(missed)}: have a line of the recipe's commands link it into "
+            "nvidia/cuda_runtime/lib of the hosts' Python packages, or ask for another release of TensorFlow"
+        )
     return failed(
-        f"nvidia-smi shows {shown} GPUs, TensorFlow sees {seen}: driver {bench.drivers[0]} and the CUDA libraries of "
-        f"TensorFlow ({bench.tensorflow_facts.cuda or 'a build without CUDA'}) do not go together; its lines in the "
-        "log say which library it misses"
+        f"{both}: driver {bench.drivers[0]} and the CUDA libraries of TensorFlow "
+        f"({bench.tensorflow_facts.cuda or 'a build without CUDA'}) do not go together; see its lines in the log"
     )
+
+
+def libraries_missed(bench: Bench) -> list[str]:
+    """The CUDA libraries that TensorFlow could not load, in the dynamic linker's words. By itself it names none."""
+    python = shlex.quote(bench.shell_python)
+    line = f"TF_CPP_MAX_VLOG_LEVEL=1 {python} -m training.baking.tensorflow_facts 2>&1 | grep -F 'dlerror: '"
+    with tempfile.TemporaryDirectory() as place:
+        done = bench.builder.shell.run(
+            ["/bin/sh", "-c", line], cwd=Path(place), environment=bench.builder.our_path
+        )
+    return sorted(set(NOT_LOADED.findall(done.output)))
 
 
 def matmul(bench: Bench) -> Finding:

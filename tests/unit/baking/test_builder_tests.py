@@ -32,6 +32,15 @@ from training.host.reporting import gpus
 OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  595.71.05"
 CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.211.01"
 SEEN = '{{"tensorflow": "2.21.0", "cuda": "{cuda}", "gpus": [{gpus}]}}'
+LOADS = """\
+I0000 00:00:1795793659.249304    3021 dso_loader.cc:133] Successfully opened dynamic library libcufft.so.11
+I0000 00:00:1795793659.249483    3021 dso_loader.cc:144] Could not load dynamic library 'libcusolver.so.11'; \
+dlerror: libcusolver.so.11: cannot open shared object file: No such file or directory; \
+LD_LIBRARY_PATH: /usr/local/nvidia/lib64:/usr/local/nvidia/lib
+I0000 00:00:1795793659.255345    3021 dso_loader.cc:133] Successfully opened dynamic library libcusparse.so.12
+I0000 00:00:1795793659.255412    3021 dso_loader.cc:144] Could not load dynamic library 'libnvinfer.so.8'; \
+dlerror: libnvinfer.so.8: cannot open shared object file: No such file or directory
+"""
 
 
 class Host:
@@ -129,6 +138,23 @@ def test_tensorflow_must_see_every_gpu(host: Host, seen: int, word: str) -> None
     found, reason = outcome(tests.tensorflow_gpus, host.bench())
     assert found == word
     assert ("all 2" if word == "passed" else f"shows 2 GPUs, TensorFlow sees {seen}") in reason
+
+
+def test_a_cuda_library_that_tensorflow_cannot_load_is_named(host: Host) -> None:
+    """The lines are an H100's, of TensorFlow 2.21, but for TensorRT's; it says them only when asked to say all."""
+    host.says("nvidia-smi", "580.159.04, NVIDIA H100 80GB HBM3")
+    python, says = host.places.python, host.places.root / "says"
+    says.write_text(LOADS)
+    host.tensorflow(0)
+    python.write_text(
+        python.read_text().replace("\n", f'\n[ -z "$TF_CPP_MAX_VLOG_LEVEL" ] || cat {says} >&2\n', 1)
+    )
+    found, reason = outcome(tests.tensorflow_gpus, host.bench())
+    assert found == "failed"
+    assert reason.startswith(
+        "nvidia-smi shows 1 GPUs, TensorFlow sees 0, since it cannot load libcusolver.so.11: cannot open shared object "
+        "file: No such file or directory: have a line of the recipe's commands link it into nvidia/cuda_runtime/lib"
+    )
 
 
 def test_tensorflow_that_cannot_be_imported_fails_with_its_last_lines(host: Host) -> None:
