@@ -28,7 +28,6 @@ ACTIONS = {"s3.delete_objects": "s3:DeleteObject"}
 """IAM's word, where the gateway has none."""
 FIRST = ("g6.xlarge", "us-east-1b", "spot")
 """The pool that is asked first: the cheapest of the facts."""
-NOTICE_SECONDS = 10
 LONG = {"program": {"args": {"steps": 400, "step-delay": 0.05, "checkpoint-every": 10}}}
 JOBS: dict[str, dict[str, Any]] = {
     "clean": {},
@@ -153,7 +152,7 @@ def strike(yard: Yard, name: str, host: str) -> None:
     if name == "killed":
         yard.ec2.kill(host)
     else:
-        yard.ec2.interrupt(host, NOTICE_SECONDS)
+        yard.ec2.interrupt(host)
         yard.machines.look(host)
 
 

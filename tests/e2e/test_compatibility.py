@@ -96,7 +96,7 @@ def test_a_run_keeps_its_image_when_the_current_one_changes(runs: Runs) -> None:
     run = runs.in_mid_training(job)
     try:
         ssm.put_parameter(Name="/trainyard/image", Value="ami-00000000000000000", Overwrite=True)
-        runs.cloud.fault("interrupt", runs.host_of(run, "chief"), "--seconds", "5")
+        runs.cloud.fault("interrupt", runs.host_of(run, "chief"))
         runs.finish(run)
     finally:
         ssm.put_parameter(Name="/trainyard/image", Value=planned, Overwrite=True)

@@ -14,7 +14,7 @@ from benchmarks.runs import calls, less
 from tests.e2e import simulated
 from tests.e2e.runs import Runs
 from tests.e2e.seen import Seen, is_background
-from tests.e2e.simulated import FIRST, JOBS, LAUNCHED, NOTICE_SECONDS, SNAPSHOT_NAME, is_document
+from tests.e2e.simulated import FIRST, JOBS, LAUNCHED, SNAPSHOT_NAME, is_document
 from tests.e2e.watch import ec2
 from trainyard.client import Run
 
@@ -42,17 +42,17 @@ def refused(runs: Runs) -> Told:
 
 
 def interrupted(runs: Runs) -> Told:
-    return [struck(runs, "interrupted", "interrupt", "--seconds", str(NOTICE_SECONDS))]
+    return [struck(runs, "interrupted", "interrupt")]
 
 
 def killed(runs: Runs) -> Told:
     return [struck(runs, "killed", "kill")]
 
 
-def struck(runs: Runs, name: str, fault: str, *more: str) -> dict[str, Any]:
+def struck(runs: Runs, name: str, fault: str) -> dict[str, Any]:
     def strike() -> Run:
         run = runs.in_mid_training(runs.job(name, **JOBS[name]))
-        runs.cloud.fault(fault, runs.host_of(run, "worker"), *more)
+        runs.cloud.fault(fault, runs.host_of(run, "worker"))
         return runs.finish(run)
 
     return watched(runs, strike)

@@ -35,7 +35,7 @@ def test_it_starts_with_what_there_is_shrinks_and_grows(runs: Runs) -> None:
     run = runs.in_mid_training(job)
     assert workers_of(run, 1) == 2
 
-    runs.cloud.fault("interrupt", runs.host_of(run, "worker"), "--seconds", "15")
+    runs.cloud.fault("interrupt", runs.host_of(run, "worker"))
     runs.until("the survivor goes on alone", lambda: workers_of(run, 2) == 1)
     reached = runs.checkpoint_of(run)
     runs.until("it saves again", lambda: runs.checkpoint_of(run) > reached)

@@ -24,14 +24,14 @@ def test_the_evaluator_stays_when_a_worker_goes_and_is_replaced_when_it_goes_its
     first = roles_of(run, 1)
     assert set(first) == {"chief 0", "worker 1", "evaluator 0"}
 
-    runs.cloud.fault("interrupt", first["worker 1"], "--seconds", "15")
+    runs.cloud.fault("interrupt", first["worker 1"])
     runs.until("the others go on", lambda: roles_of(run, 2))
     second = roles_of(run, 2)
     assert second == {"chief 0": first["chief 0"], "evaluator 0": first["evaluator 0"]}
     reached = runs.checkpoint_of(run)
     runs.until("they save", lambda: runs.checkpoint_of(run) > reached)
 
-    runs.cloud.fault("interrupt", second["evaluator 0"], "--seconds", "15")
+    runs.cloud.fault("interrupt", second["evaluator 0"])
     runs.until("another evaluator has come", lambda: roles_of(run, 3))
     third = roles_of(run, 3)
     assert third["chief 0"] == first["chief 0"]

@@ -100,7 +100,7 @@ def test_a_host_that_systems_manager_never_learns_of_trains_and_leaves_when_it_i
     gang = runs.until("a gang", lambda: len(up := hosts_of(runs, run)) == 2 and up)
     runs.cloud.fault("unregister", gang[0])
     runs.until("a checkpoint in the bucket", lambda: runs.checkpoint_of(run))
-    runs.cloud.fault("interrupt", gang[1], "--seconds", "20")
+    runs.cloud.fault("interrupt", gang[1])
     runs.finish(run)
     first, second = it_went_on(run)
     assert first["ending"] == "interrupted"

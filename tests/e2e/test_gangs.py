@@ -56,7 +56,7 @@ def test_parameter_servers_run_without_a_gpu_beside_the_gpu_hosts(runs: Runs) ->
 def test_the_chief_saves_before_a_parameter_server_is_taken_back(runs: Runs) -> None:
     run = in_mid_training(runs, "ps-interrupted")
     before = runs.checkpoint_of(run)
-    runs.cloud.fault("interrupt", runs.host_of(run, "ps"), "--seconds", "15")
+    runs.cloud.fault("interrupt", runs.host_of(run, "ps"))
     runs.finish(run)
     it_went_on(run, "interrupted")
     assert run.summary["attempts"][1]["from_step"] >= before

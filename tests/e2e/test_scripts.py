@@ -68,7 +68,7 @@ def test_a_program_of_2017_trains_and_with_a_saver_of_its_own_goes_on_after_an_i
     served = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1, "chief": "worker"}
     job = script(runs, "flags_2017", args=args, cluster=served, program={"expect": ["checkpoint"]})
     run = runs.in_mid_training(job)
-    runs.cloud.fault("interrupt", runs.host_of(run, "chief"), "--seconds", "10")
+    runs.cloud.fault("interrupt", runs.host_of(run, "chief"))
     runs.finish(run)
     assert run.succeeded, run.why()
     first, second = run.summary["attempts"]
@@ -91,7 +91,7 @@ def test_checkpoints_on_the_disks_of_parameter_servers_are_no_checkpoints(runs: 
 def test_a_keras_script_goes_on_where_its_own_backup_was(runs: Runs) -> None:
     args = {"backup": "${checkpoints}/backup", "epochs": 60, **SLOW_AT_FIRST}
     run = runs.in_mid_training(script(runs, "keras_alone", args=args))
-    runs.cloud.fault("interrupt", runs.host_of(run, "chief"), "--seconds", "10")
+    runs.cloud.fault("interrupt", runs.host_of(run, "chief"))
     runs.finish(run)
     assert run.succeeded, run.why()
     assert len(run.summary["attempts"]) == 2

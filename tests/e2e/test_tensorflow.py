@@ -17,7 +17,7 @@ def test_digits_learnt_by_two_hosts_survive_an_interruption(runs: Runs, tmp_path
     )
     job["program"]["args"] = args
     run = runs.in_mid_training(job)
-    runs.cloud.fault("interrupt", runs.host_of(run, "worker"), "--seconds", "20")
+    runs.cloud.fault("interrupt", runs.host_of(run, "worker"))
     runs.finish(run)
     assert run.succeeded, run.why()
     first, second = run.summary["attempts"]

@@ -102,7 +102,7 @@ def test_a_run_that_is_interrupted_goes_on_before_ones_eyes(runs: Runs, page: Br
     run = runs.in_mid_training(runs.job("taken-back", program={"args": quick.LONG_AT_FIRST}))
     page.open(f"/runs/{run.id}")
     page.until_text("Train", "#head .chip")
-    runs.cloud.fault("interrupt", runs.host_of(run, "worker"), "--seconds", "10")
+    runs.cloud.fault("interrupt", runs.host_of(run, "worker"))
     page.until_text("interrupted", "#attempts")
     page.until("a second attempt", lambda: len(page.all("#attempts li")) == 2)
     page.until("its mark on the line", lambda: page.all("#timeline .mark-trouble"))
