@@ -1,6 +1,7 @@
 """Programs as processes on a machine with a GPU, what their ends mean, and what nvidia-smi shows meanwhile."""
 
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from training.baking.shell import end
-from training.host.program.ending import End, Failed, Finished, Stopped, decide
+from training.host.program.ending import End, Failed, Finished, Stopped, decide, why
 from training.host.reporting import gpus
 from training.host.reporting.program_log import TAIL_CHARACTERS
 
@@ -24,6 +25,7 @@ ON_A_GPU = pytest.mark.skipif(
 
 WORK_PERCENT = 5.0
 """Of a GPU: from there on patrol's policy as shipped takes a host for one that works."""
+SETTLED_SECONDS = 5.0
 
 TOGETHER = {  # with NCCL_HOSTID: two processes on one GPU, which NCCL takes for two hosts
     "MASTER_ADDR": "127.0.0.1",
@@ -43,6 +45,13 @@ def ran(program: str, **environment: str) -> "subprocess.CompletedProcess[str]":
         env={**os.environ, **environment},
         check=False,
     )
+
+
+def reason_of_end(program: str, **environment: str) -> str:
+    """What the agent makes of its end."""
+    done = ran(program, **environment)
+    print(done.stderr[-TAIL_CHARACTERS:])
+    return why(End(code=done.returncode, tail=done.stderr[-TAIL_CHARACTERS:]))
 
 
 @contextmanager
@@ -99,3 +108,13 @@ def shown(seconds: float) -> tuple[list[float], float]:
         memory = max(memory, *told[gpus.MEMORY])
         time.sleep(0.5)
     return busy, memory
+
+
+def how_busy(name: str, program: str) -> float:
+    """The median of what nvidia-smi shows of the busiest GPU while it runs, in percent, once it has settled."""
+    with running(program):
+        time.sleep(SETTLED_SECONDS)
+        busy, memory = shown(10.0)
+    print(f"{name}: {min(busy):g} to {max(busy):g} %, median {statistics.median(busy):g}; {memory:g} MiB")
+    assert memory > 0, name
+    return statistics.median(busy)

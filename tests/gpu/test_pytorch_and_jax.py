@@ -16,15 +16,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.gpu.machine import ON_A_GPU, WORK_PERCENT, meaning, pair, ran, running, shown
+from tests.gpu.machine import (
+    ON_A_GPU,
+    WORK_PERCENT,
+    how_busy,
+    meaning,
+    pair,
+    ran,
+    reason_of_end,
+    running,
+    shown,
+)
 from training.baking import install, tests
 from training.baking.shell import end
 from training.baking.tests import Bench
 from training.host import account
 from training.host.program.advice import GPU_MEMORY, NO_GPU
-from training.host.program.ending import End, Stopped, why
+from training.host.program.ending import Stopped
 from training.host.reporting import gpus
-from training.host.reporting.program_log import TAIL_CHARACTERS
 
 pytestmark = ON_A_GPU
 
@@ -137,18 +146,12 @@ def test_programs_compute_on_every_gpu_as_an_account_without_rights(programs: ac
 
 
 def test_memory_alone_is_no_work_and_the_smallest_steps_are() -> None:
-    settled = 5.0
     for name, program, works in (
         ("holds 4 GiB and waits", HOLDS, False),
         ("multiplies", MULTIPLIES, True),
         ("a small network's steps", SMALL_STEPS, True),
     ):
-        with running(ROUND + program):
-            time.sleep(settled)
-            busy, memory = shown(10.0)
-        print(f"{name}: {min(busy):g} to {max(busy):g} %, median {statistics.median(busy):g}; {memory:g} MiB")
-        assert (statistics.median(busy) >= WORK_PERCENT) is works, (name, busy)
-        assert memory > 0, name
+        assert (how_busy(name, ROUND + program) >= WORK_PERCENT) is works, name
 
 
 def test_one_second_of_ten_is_seen_by_one_look_of_ten() -> None:
@@ -186,9 +189,7 @@ def test_nothing_of_a_program_is_left_in_a_gpus_memory_for_the_next(program: str
     ],
 )
 def test_an_error_of_the_gpu_says_what_to_do(program: str, environment: dict[str, str], advice: str) -> None:
-    done = ran(program, **environment)
-    said = why(End(code=done.returncode, tail=done.stderr[-TAIL_CHARACTERS:]))
-    assert advice in said
+    assert advice in reason_of_end(program, **environment)
 
 
 @pytest.mark.parametrize("program", [TORCH_RANK, JAX_RANK], ids=["pytorch", "jax"])

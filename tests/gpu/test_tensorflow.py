@@ -12,14 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.gpu.machine import ON_A_GPU, WORK_PERCENT, meaning, pair, ran, running, shown
+from tests.gpu.machine import ON_A_GPU, WORK_PERCENT, how_busy, meaning, pair, ran, reason_of_end, shown
 from training.baking import install, tests
 from training.baking.results import Finding
 from training.baking.shell import end
 from training.baking.tests import Bench
 from training.host.program.advice import GPU_MEMORY, NO_GPU
-from training.host.program.ending import End, Stopped, why
-from training.host.reporting.program_log import TAIL_CHARACTERS
+from training.host.program.ending import Stopped
 
 pytestmark = ON_A_GPU
 
@@ -120,28 +119,25 @@ def test_a_bake_finds_that_tensorflow_computes_on_each_gpu(
 
 
 def test_memory_alone_is_no_work_and_a_small_fit_is() -> None:
-    settled = 5.0
     for name, program, works in (
         ("holds 4 GiB and waits", HOLDS, False),
         ("multiplies", MULTIPLIES, True),
         ("fits a small network", FITS, True),
     ):
-        with running(program):
-            time.sleep(settled)
-            busy, memory = shown(10.0)
-        print(f"{name}: {min(busy):g} to {max(busy):g} %, median {statistics.median(busy):g}; {memory:g} MiB")
-        assert (statistics.median(busy) >= WORK_PERCENT) is works, (name, busy)
-        assert memory > 0, name
+        assert (how_busy(name, program) >= WORK_PERCENT) is works, name
 
 
 def test_deterministic_operations_end_with_the_same_weights_each_time() -> None:
-    """What is on where there is no GPU (trainyard.runtime.start); without, only what they are is said."""
-    for arguments in ("", "deterministic=True"):
-        done = [ran(CONVOLVES.format(arguments=arguments)) for _ in range(2)]
-        assert [one.returncode for one in done] == [0, 0], done[0].stderr
-        first, second = (one.stdout.split()[-1] for one in done)
-        print(f"start({arguments}): {first[:8]} and {second[:8]}")
-    assert first == second
+    """Without them, as trainyard.runtime.start() leaves a program with a GPU, nothing is promised."""
+    print(f"without: {fitted('')} and {fitted('')}")
+    assert fitted("deterministic=True") == fitted("deterministic=True")
+
+
+def fitted(arguments: str) -> str:
+    """The hash of the weights in the end."""
+    done = ran(CONVOLVES.format(arguments=arguments))
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()[-1]
 
 
 @pytest.mark.parametrize(
@@ -155,10 +151,7 @@ def test_deterministic_operations_end_with_the_same_weights_each_time() -> None:
     ids=["a tensor", "a step", "a compiled step", "no GPU"],
 )
 def test_an_error_of_the_gpu_says_what_to_do(program: str, environment: dict[str, str], advice: str) -> None:
-    done = ran(program, **environment)
-    print(done.stderr[-TAIL_CHARACTERS:])
-    said = why(End(code=done.returncode, tail=done.stderr[-TAIL_CHARACTERS:]))
-    assert advice in said
+    assert advice in reason_of_end(program, **environment)
 
 
 def test_a_peer_that_is_gone_ends_the_attempt_alone(tmp_path: Path) -> None:
