@@ -10,7 +10,9 @@ import tensorflow as tf
 
 from trainyard.runtime.data import Arrays, Examples, Records, Share
 from trainyard.runtime.environment import Environment
+from trainyard.runtime.loops.feeding import distributed
 from trainyard.runtime.plan import Plan, Resumed, resume
+from trainyard.runtime.processes.cluster import Cluster
 from trainyard.runtime.processes.place import Place, strategy_for
 
 PLAN = Plan(epochs=3, global_batch_size=64, seed=1, checkpoint_every=10, checkpoint_seconds=60)
@@ -130,6 +132,21 @@ def test_no_thread_tunes_a_pipeline_that_has_nothing_to_tune(tmp_path: Path) -> 
         for dataset in (batches, examples.once(1)):
             assert dataset.options().autotune.enabled is False
             assert len(list(dataset)) > 0
+
+
+def test_workers_in_step_know_that_examples_never_end() -> None:
+    """Else TensorFlow has them ask each other before every step who has some left."""
+    cluster = Cluster(Place.from_tf_config(None), "single", tf.distribute.get_strategy())
+    batches = distributed(
+        cluster,
+        Environment.from_os({}),
+        Arrays(tf.zeros(4), tf.zeros(4)),
+        global_batch_size=1,
+        seed=1,
+        first_step=0,
+        per_epoch=4,
+    )
+    assert batches.cardinality() == tf.data.INFINITE_CARDINALITY
 
 
 def test_autograph_rewrites_what_users_wrote_and_no_order_of_examples(

@@ -88,7 +88,6 @@ class Elastic:
                 seed=self._plan.seed,
                 first_step=step,
                 per_epoch=per_epoch,
-                epochs=self._plan.epochs,
             )
         )
         HELD.append(batches)

@@ -49,13 +49,19 @@ def distributed(
     seed: int,
     first_step: int,
     per_epoch: int,
-    epochs: int = ENDLESS,
 ) -> Any:
-    """A distributed data set: each element is what the replicas do of one global batch, from `first_step` on."""
+    """A distributed data set: each element is what the replicas do of one global batch, from `first_step` on.
+
+    It has no end, and TensorFlow is told so: else the workers ask each other before every step who has examples left,
+    which may take longer than the step (tensorflow/python/distribute/input_lib.py, `_enable_get_next_as_optional`).
+    """
 
     def of_pipeline(context: tf.distribute.InputContext) -> Any:
         share = _share(cluster, environment, examples, global_batch_size, context.input_pipeline_id)
-        return examples.batches(share, seed=seed, first_step=first_step, epochs=epochs, per_epoch=per_epoch)
+        batches = examples.batches(
+            share, seed=seed, first_step=first_step, epochs=ENDLESS, per_epoch=per_epoch
+        )
+        return batches.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
 
     return cluster.strategy.distribute_datasets_from_function(of_pipeline)
 
