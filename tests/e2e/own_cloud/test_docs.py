@@ -205,7 +205,7 @@ def test_a_workflow_fails_with_the_runs_reason(started: Person, runner: Path) ->
 def test_a_cancelled_workflow_stops_its_run_or_leaves_it(
     number: signal.Signals, on_cancel: str, ends: str, started: Person, runner: Path
 ) -> None:
-    step = a_step(started, runner, on_cancel, **{"on-cancel": on_cancel, "set": "args.epochs=200"})
+    step = a_step(started, runner, on_cancel, **{"on-cancel": on_cancel})
     process = step.begin()
     try:
         run = step.until_output("run")
