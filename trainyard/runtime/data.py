@@ -18,6 +18,8 @@ from trainyard.runtime.environment import Environment
 
 SHUFFLE_BUFFER = 10_000
 READ_SIDE_BY_SIDE = 4
+ENDLESS = 2**31
+"""Epochs: more than anybody trains."""
 AS_IT_IS = tf.autograph.experimental.do_not_convert
 """AutoGraph need not read, rewrite and compile what has no control flow on tensors: each start would wait for that."""
 
@@ -49,7 +51,7 @@ class Share:
 
 
 class Examples(Protocol):
-    """`count` examples here. `batches`: the pieces of a share from `first_step` on, for one element a piece."""
+    """`count` examples here. `batches`: a share's pieces from `first_step` on, one element a piece, without end."""
 
     @property
     def count(self) -> int: ...
@@ -58,7 +60,7 @@ class Examples(Protocol):
     def folder(self) -> Path | None:
         """Where they lie; None: in memory, and every worker has them all."""
 
-    def batches(self, share: Share, *, seed: int, first_step: int, epochs: int, per_epoch: int) -> Any: ...
+    def batches(self, share: Share, *, seed: int, first_step: int, per_epoch: int) -> Any: ...
 
     def once(self, batch_size: int) -> Any:
         """Everything once, in order, for evaluation."""
@@ -87,13 +89,13 @@ class Records:
             )
         return Records(folder, tuple(map(str, files)), sum(map(count_records, files)), parse)
 
-    def batches(self, share: Share, *, seed: int, first_step: int, epochs: int, per_epoch: int) -> Any:
+    def batches(self, share: Share, *, seed: int, first_step: int, per_epoch: int) -> Any:
         """The parsed pieces of this process's share."""
 
         def in_order(epoch: Any) -> Any:
             return self._in_order(seed, epoch).batch(share.size, drop_remainder=True)
 
-        pieces = _pieces(in_order, share, first_step=first_step, epochs=epochs, per_epoch=per_epoch)
+        pieces = _pieces(in_order, share, first_step=first_step, per_epoch=per_epoch)
         # One record after the other: the records are small, and threads that wait for each other cost more.
         return _untuned(pieces.map(self.parse_all, num_parallel_calls=1).prefetch(2))
 
@@ -136,7 +138,7 @@ class Arrays:
     def folder(self) -> None:
         return None
 
-    def batches(self, share: Share, *, seed: int, first_step: int, epochs: int, per_epoch: int) -> Any:
+    def batches(self, share: Share, *, seed: int, first_step: int, per_epoch: int) -> Any:
         """The features and labels of this process's share."""
         features, labels = tf.constant(np.asarray(self.features)), tf.constant(np.asarray(self.labels))
 
@@ -146,7 +148,7 @@ class Arrays:
             )
             return tf.data.Dataset.from_tensor_slices(mixed).batch(share.size, drop_remainder=True)
 
-        pieces = _pieces(in_order, share, first_step=first_step, epochs=epochs, per_epoch=per_epoch)
+        pieces = _pieces(in_order, share, first_step=first_step, per_epoch=per_epoch)
 
         @AS_IT_IS
         def gathered(chosen: Any) -> Any:
@@ -167,9 +169,7 @@ def _untuned(dataset: Any) -> Any:
     return dataset.with_options(options)
 
 
-def _pieces(
-    in_order: Callable[[Any], Any], share: Share, *, first_step: int, epochs: int, per_epoch: int
-) -> Any:
+def _pieces(in_order: Callable[[Any], Any], share: Share, *, first_step: int, per_epoch: int) -> Any:
     """The share's pieces of every batch from `first_step` on; `in_order(epoch)` answers the batches of one epoch."""
     first_epoch, done = first_step // per_epoch, first_step % per_epoch
     lower, upper = (tf.constant([piece[side] for piece in share.pieces], tf.int64) for side in (0, 1))
@@ -184,7 +184,7 @@ def _pieces(
         own = tf.data.Dataset.from_tensor_slices((lower, upper))
         return own.map(lambda start, end: batch[start:end])
 
-    return tf.data.Dataset.range(first_epoch, epochs).flat_map(epoch_batches).flat_map(cut)
+    return tf.data.Dataset.range(first_epoch, ENDLESS).flat_map(epoch_batches).flat_map(cut)
 
 
 def split(size: int, parts: int) -> list[int]:

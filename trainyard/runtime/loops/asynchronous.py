@@ -33,7 +33,6 @@ LOOK_SECONDS = 0.02
 AHEAD_SECONDS = 0.3
 """So much work is scheduled ahead: enough to keep the workers busy, little enough to stop soon."""
 DRAIN_SECONDS = 45.0
-WITHOUT_END = 2**31
 
 
 class Turn(Protocol):
@@ -201,7 +200,6 @@ class Asynchronous:
                 Share.of_all_data(share, replicas=range(1), of=1),
                 seed=self._plan.seed + worker,
                 first_step=batches_before[worker],
-                epochs=WITHOUT_END,
                 per_epoch=examples.count // share,
             )
 

@@ -8,7 +8,6 @@ from trainyard.runtime.data import Examples, Share
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.processes.cluster import Cluster
 
-ENDLESS = 2**31
 HELD: list[Any] = []
 """Iterators over distributed data, which nobody lets go of: a strategy's devices have pipelines of their own, which
 TensorFlow tunes, and whoever lets go of one may wait for the thread that does (data.py, `_untuned`)."""
@@ -58,9 +57,7 @@ def distributed(
 
     def of_pipeline(context: tf.distribute.InputContext) -> Any:
         share = _share(cluster, environment, examples, global_batch_size, context.input_pipeline_id)
-        batches = examples.batches(
-            share, seed=seed, first_step=first_step, epochs=ENDLESS, per_epoch=per_epoch
-        )
+        batches = examples.batches(share, seed=seed, first_step=first_step, per_epoch=per_epoch)
         return batches.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
 
     return cluster.strategy.distribute_datasets_from_function(of_pipeline)
