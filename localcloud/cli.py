@@ -231,7 +231,7 @@ def image_slow(
     seconds: Annotated[float, typer.Argument(help="How much longer than the facts say.", min=0)],
     state: State = DEFAULT_STATE,
 ) -> None:
-    """Let every image that is made from now on take longer; 0 takes it back."""
+    """Let every image that is made from now on take longer; 0, and `fault clear`, finish those that wait."""
     _fault(state, "image-slow", {"seconds": seconds})
 
 

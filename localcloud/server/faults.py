@@ -143,9 +143,11 @@ class Faults:
         return {"times": times, "reason": reason}
 
     def image_slow(self, request: Request) -> dict[str, Any]:
-        """An image that is made from now on takes `seconds` longer than the facts say. {"seconds"}"""
+        """An image that is made from now on takes `seconds` longer than the facts say; 0: those that wait are finished.
+        {"seconds"}
+        """
         seconds = _number(request, "seconds", 0)
-        self._ec2.image_faults.extra_seconds = seconds
+        self._ec2.image_faults.slow_down(seconds)
         return {"seconds": seconds}
 
     def snapshot_stuck(self, request: Request) -> dict[str, Any]:

@@ -147,7 +147,7 @@ def test_a_host_outlives_every_image_that_fails_and_ends_only_with_one_that_is_t
         runs.until("its agent is up again", lambda: pinged(runs, host) > before)
         assert shell(runs, host, "echo up again") == "up again"
 
-        runs.cloud.fault("image-slow", "15")
+        runs.cloud.fault("image-slow", "600")
         for lost in ("EC2 AMI State Change", "EC2 Command Status-change Notification"):
             runs.cloud.fault("lose", lost)
         run = runs.yard.start("snapshot", {"instance": host, "name": "sturdy", "then": "terminate"})
@@ -157,6 +157,7 @@ def test_a_host_outlives_every_image_that_fails_and_ends_only_with_one_that_is_t
         )
         assert image["State"] == "pending"
         assert state(runs, host) == "running"
+        runs.cloud.fault("image-slow", "0")
         gone = runs.finish(run)
         assert gone.succeeded, gone.why()
         assert gone.summary["image"] == image["ImageId"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -18,13 +20,22 @@ CREATED, DEREGISTERED = "created", "deregistered"
 Impairment = Literal["frozen", "cut"]
 
 
+@dataclass
+class Slowed:
+    """An image that takes `seconds` longer than the facts say, unless the fault ends before: then it ends at once."""
+
+    seconds: float
+    finish: Callable[[], None] = lambda: None
+    """Set when the disk is copied and nothing but this waiting is left."""
+
+
 class ImageFaults:
     """Images that go wrong: the next so many end failed or leave their snapshot behind, all take longer."""
 
     def __init__(self) -> None:
         self._faults: Injected[str] = Injected()
-        self.extra_seconds = 0.0
-        """How much longer an image takes than the facts say."""
+        self._extra_seconds = 0.0
+        self._slowed: list[Slowed] = []
 
     def fail(self, reason: str, times: int) -> None:
         """The next `times` images end `failed` for this reason; 0 takes it back."""
@@ -42,15 +53,31 @@ class ImageFaults:
         """What DeregisterImage must answer instead of deleting the snapshot, counted; None when it deletes it."""
         return self._faults.take(DEREGISTERED)
 
+    def slow_down(self, seconds: float) -> None:
+        """Every image that is made from now on takes so much longer than the facts say; 0 finishes those that wait."""
+        self._extra_seconds = seconds
+        if not seconds:
+            ended, self._slowed = self._slowed, []
+            for slowed in ended:
+                slowed.seconds = 0.0
+                slowed.finish()
+
+    def take_slowness(self) -> Slowed:
+        """How much longer than the facts say the image that is being made takes."""
+        slowed = Slowed(self._extra_seconds)
+        if slowed.seconds:
+            self._slowed.append(slowed)
+        return slowed
+
     def clear(self) -> None:
-        """Images are made and go as they should."""
+        """Images are made and go as they should; those that wait are finished now."""
         self._faults.clear()
-        self.extra_seconds = 0.0
+        self.slow_down(0)
 
     def active(self) -> list[str]:
         """Which of these faults last, in words."""
         faults = self._faults.active()
-        found = [f"every image takes {self.extra_seconds:g} s longer"] if self.extra_seconds else []
+        found = [f"every image takes {self._extra_seconds:g} s longer"] if self._extra_seconds else []
         if CREATED in faults:
             found.append(f"the next {faults[CREATED][1]} images fail: {faults[CREATED][0]}")
         if DEREGISTERED in faults:

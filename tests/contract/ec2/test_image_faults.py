@@ -33,9 +33,10 @@ def states_told(yard: Yard, image: str) -> list[str]:
 def test_the_next_image_fails_with_a_reason_and_the_one_after_does_not(yard: Yard, host: str) -> None:
     fault(yard, "image-fail", "--reason", "no disk is left")
     assert "the next 1 images fail: no disk is left" in standing(yard)
-    fault(yard, "image-slow", "3")
+    fault(yard, "image-slow", "600")
     image = made_image(yard, host, NoReboot=True)
     assert image_of(yard, image)["State"] == "pending"
+    fault(yard, "image-slow", "0")
     eventually(lambda: image_of(yard, image)["State"] == "failed")
     assert image_of(yard, image)["StateReason"]["Message"] == "no disk is left"
     (told,) = eventually(lambda: yard.events(image, "EC2 AMI State Change"))
@@ -51,13 +52,25 @@ def test_the_next_image_fails_with_a_reason_and_the_one_after_does_not(yard: Yar
 def test_a_slow_image_stays_pending_so_long_and_its_host_lives(yard: Yard, host: str) -> None:
     fault(yard, "image-slow", "600")
     image = made_image(yard, host, NoReboot=True)
-    fault(yard, "clear")
+    fault(yard, "image-slow", "0.1")
     quick = made_image(yard, host, NoReboot=True)
     available(yard, quick)
     assert image_of(yard, image)["State"] == "pending"
     assert yard.state(host) == "running"
     yard.ec2.deregister_image(ImageId=image, DeleteAssociatedSnapshots=True)
     assert error_code(yard.ec2.describe_images, ImageIds=[image]) == "InvalidAMIID.NotFound"
+
+
+@pytest.mark.parametrize("end", [("clear",), ("image-slow", "0")])
+def test_a_slow_image_is_finished_when_the_fault_ends(yard: Yard, host: str, end: tuple[str, ...]) -> None:
+    fault(yard, "image-slow", "600")
+    image = made_image(yard, host, NoReboot=True)
+    gone = made_image(yard, host, NoReboot=True)
+    yard.ec2.deregister_image(ImageId=gone)
+    fault(yard, *end)
+    available(yard, image)
+    eventually(lambda: states_told(yard, image) == ["available"])
+    assert "available" not in states_told(yard, gone)
 
 
 @pytest.mark.parametrize("code", ["internal-error", "missing-permissions"])

@@ -15,6 +15,8 @@ LOOK_FOR_IT = "#!/bin/sh\ncat /opt/mark/file\n"
 
 
 def printed(yard: Yard, host: str, text: str) -> None:
+    """The host is running, and its user data printed this: it may have before EC2 says that the host runs."""
+    yard.becomes(host, "running")
     eventually(lambda: text in yard.printed(host))
 
 
@@ -29,9 +31,10 @@ def available(yard: Yard, image: str) -> None:
 def test_a_host_from_an_image_has_the_disk_that_was_copied(yard: Yard) -> None:
     builder = yard.run(UserData=LEAVE_A_MARK)[0]
     printed(yard, builder, "left")
-    yard.fault("image-slow", seconds=3)
+    yard.fault("image-slow", seconds=600)
     image = made_image(yard, builder, NoReboot=True)
     assert image_of(yard, image)["State"] == "pending"
+    yard.fault("clear")
     available(yard, image)
     told = eventually(lambda: yard.events(image, "EC2 AMI State Change"))[0]
     assert (told["detail"]["ImageId"], told["detail"]["State"]) == (image, "available")
@@ -53,10 +56,11 @@ def test_an_image_of_a_stopped_host_works_too(yard: Yard) -> None:
 def test_nothing_is_launched_from_a_pending_image(yard: Yard) -> None:
     host = yard.run()[0]
     yard.becomes(host, "running")
-    yard.fault("image-slow", seconds=3)
+    yard.fault("image-slow", seconds=600)
     image = made_image(yard, host)
     with pytest.raises(ClientError, match="InvalidAMIID"):
         yard.run(ImageId=image)
+    yard.fault("clear")
     available(yard, image)
 
 
@@ -172,9 +176,10 @@ def test_a_snapshot_tells_what_it_is_of(yard: Yard) -> None:
     host = yard.run(LaunchTemplate={"LaunchTemplateId": template})[0]
     root = yard.becomes(host, "running")["BlockDeviceMappings"][0]["Ebs"]["VolumeId"]
     tag = unique("run")
-    yard.fault("image-slow", seconds=3)
+    yard.fault("image-slow", seconds=600)
     image = made_image(yard, host, NoReboot=True, TagSpecifications=tags("snapshot", run=tag))
     assert snapshot_of(yard, image)["State"] == "pending"
+    yard.fault("clear")
     available(yard, image)
     filters = [{"Name": "tag:run", "Values": [tag]}, {"Name": "status", "Values": ["completed"]}]
     (found,) = yard.ec2.describe_snapshots(OwnerIds=["self"], Filters=filters)["Snapshots"]

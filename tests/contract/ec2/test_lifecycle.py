@@ -35,6 +35,7 @@ def test_the_event_names_the_instance_and_nothing_more(yard: Yard) -> None:
 
 def test_a_stopped_host_keeps_its_disk_and_its_address(yard: Yard) -> None:
     host = yard.run(UserData="#!/bin/sh\nmkdir -p /opt/kept\necho made-it\n")[0]
+    yard.becomes(host, "running")
     eventually(lambda: "made-it" in yard.printed(host))
     address = yard.instance(host)["PrivateIpAddress"]
     yard.ec2.stop_instances(InstanceIds=[host])

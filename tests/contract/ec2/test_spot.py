@@ -93,7 +93,7 @@ def test_an_interruption_is_told_to_the_host_and_the_bus_before_it_happens(yard:
     host = yard.run(InstanceMarketOptions=ONE_TIME, UserData=WATCH_THE_NOTICE)[0]
     yard.becomes(host, "running")
     eventually(lambda: "watching" in yard.printed(host))
-    yard.fault("interrupt", instance_id=host, seconds=8)
+    yard.fault("interrupt", instance_id=host, seconds=30)
     eventually(lambda: '"terminate"' in yard.printed(host))
     assert yard.state(host) == "running"
     warning = eventually(lambda: yard.events(host, "EC2 Spot Instance Interruption Warning"))[0]

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from ministack.core.responses import get_region, new_uuid, request_scope
@@ -253,7 +254,7 @@ def stamp(moment: datetime) -> str:
 def _captured(ec2: Ec2, image: Ami, account: str, region: str) -> Callable[[str | None], None]:
     """What to do when the copy of the disk is finished, or failed with a reason."""
     foreseen = ec2.image_faults.take_failure()
-    seconds = ec2.facts.latencies.image + ec2.image_faults.extra_seconds
+    slowed = ec2.image_faults.take_slowness()
 
     def finish(error: str | None) -> None:
         with request_scope(account, region), LOCK:
@@ -263,7 +264,8 @@ def _captured(ec2: Ec2, image: Ami, account: str, region: str) -> Callable[[str 
                 _finish(ec2, image, region, error)
 
     def done(error: str | None) -> None:
-        ec2.timers.after(seconds, lambda: finish(foreseen or error))
+        slowed.finish = partial(finish, foreseen or error)
+        ec2.timers.after(ec2.facts.latencies.image + slowed.seconds, slowed.finish)
 
     return done
 
