@@ -123,7 +123,7 @@ def test_a_chief_that_is_told_to_leave_takes_all_along_and_the_next_attempt_goes
     tmp_path: Path, data: dict[str, Path]
 ) -> None:
     saved = left("chief", signal.SIGTERM, "told to leave: leaving at step", tmp_path, data)
-    with gang(DOWNPOUR, tmp_path, data, args=[*ARGS, *SAVING]) as all_:
+    with gang(DOWNPOUR, tmp_path, data, args=ARGS) as all_:
         assert all_.codes() == [0, 0, 0, 0], all_.chief.log.read_text()
     assert f"resumed from step {saved}" in all_.chief.log.read_text()
     last = json.loads(all_.chief.progress.read_text().splitlines()[-1])

@@ -117,7 +117,7 @@ def test_no_interruption_is_announced_until_there_is_one(hosts: Hosts) -> None:
     assert ask(hosts, host, "meta-data/instance-life-cycle") == ("200", "spot")
     for path in ("instance-action", "termination-time"):
         assert ask(hosts, host, f"meta-data/spot/{path}")[0] == "404"
-    hosts.cloud.command("fault", "interrupt", host, "--seconds", "8")
+    hosts.cloud.command("fault", "interrupt", host, "--seconds", "30")
     status, text = ask(hosts, host, "meta-data/spot/instance-action")
     assert status == "200"
     assert json.loads(text)["action"] == "terminate"
