@@ -56,8 +56,8 @@ JOBS = (
     Job("docs", ("tests/e2e/own_cloud",)),
     Job("contract-hosts", ALONE),
     Job("runs-i", ("tests/e2e/test_[i-j]*.py",)),
-    Job("jupyter", ("tests/jupyter",)),
     Job("simulation", ("tests/simulation",)),
+    Job("jupyter", ("tests/jupyter",)),
     Job("infrastructure", ("tests/infrastructure",)),
     Job("unit", ("tests/unit",)),
 )
