@@ -108,9 +108,6 @@ READS = ("get_", "describe_", "list_", "query", "batch_get", "head_")
 KILLS = (Fate.KILLED_BEFORE, Fate.KILLED_AFTER)
 RETRIED = (Fate.THROTTLED, Fate.SERVER_ERROR, Fate.LOST_BEFORE)
 """botocore tries once more after each of them, after the same wait, and has its answer: the same world."""
-GIVEN_UP = (Fate.THROTTLED_FOR_LONG, Fate.SERVER_ERRORS, Fate.UNREACHABLE)
-"""botocore tries as often after each of them, after the same waits, and functions have one word for them (decision 16):
-the same world but for the words of the error."""
 ONE_AFTER_ANOTHER = 3
 """Of what is said, asked or tried again and again only the first few are places: what the tenth one meets, the third
 has met. That is progress, the passes of patrol, and the tries of a state that waits for a host."""
@@ -197,12 +194,9 @@ def like_others(places: Mapping[Place, Passed | None]) -> frozenset[Place]:
 
 
 def has_its_turn(fault: Fault) -> bool:
-    """Whether it is the one of RETRIED, or of GIVEN_UP, that is tried at its place; others have another, so that all of
-    them are."""
-    number = zlib.crc32(fault.place.encode())
-    return all(
-        fault.what not in alike or fault.what == alike[number % len(alike)] for alike in (RETRIED, GIVEN_UP)
-    )
+    """Whether it is the one of RETRIED that is tried at its place; at others it is another, so that all of them are."""
+    turn = zlib.crc32(fault.place.encode()) % len(RETRIED)
+    return fault.what not in RETRIED or fault.what == RETRIED[turn]
 
 
 def singles(places: Mapping[Place, Passed | None]) -> Iterator[Fault]:

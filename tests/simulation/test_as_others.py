@@ -1,13 +1,11 @@
 """Faults whose worlds are those of others, which are tried in their stead: kills of a function between two requests,
-what botocore's second try makes good, and what it gives up after."""
+and what botocore's second try makes good."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from simulation.faults import (
-    GIVEN_UP,
     RETRIED,
     Fault,
     Kind,
@@ -32,13 +30,6 @@ def seen(story: Story) -> Seen:
     """Its outcome, and who did what in which order."""
     done = [(each.who, each.what) for each in story.trace if not each.what.startswith("meets a fault")]
     return story.outcome, done
-
-
-def timed(story: Story) -> list[tuple[datetime, str, str]]:
-    """Who did what, and when, but for the fault's own word."""
-    return [
-        (each.at, each.who, each.what) for each in story.trace if not each.what.startswith("meets a fault")
-    ]
 
 
 def digest(story: Story) -> str:
@@ -78,33 +69,21 @@ def test_a_function_whose_request_aws_refuses_is_killed_all_the_same(yard: YardT
     assert ("train-train#1", "fails") in done
 
 
-def where_they_differ(
-    yard: YardTemplate, scenario: str, fates: Sequence[str], look: Callable[[Story], object]
-) -> list[str]:
-    """Some requests, from the first to the last, at which what `look` sees differs from one fate to another."""
-    requests = [place for kind, place in tell(yard, SCENARIOS[scenario]).places if kind is Kind.REQUEST]
-    places = requests[:: len(requests) // PLACES]
-    faults = {place: [Fault(Kind.REQUEST, place, what) for what in fates] for place in places}
-    of = told(yard, SCENARIOS[scenario], [each for one in faults.values() for each in one], look)
-    return [place for place, (one, *others) in faults.items() if any(of[each] != of[one] for each in others)]
-
-
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_what_a_second_try_makes_good_is_one_world_whatever_it_was(yard: YardTemplate, scenario: str) -> None:
-    assert where_they_differ(yard, scenario, RETRIED, digest) == []
+    """At some places, from the first request to the last."""
+    requests = [place for kind, place in tell(yard, SCENARIOS[scenario]).places if kind is Kind.REQUEST]
+    places = requests[:: len(requests) // PLACES]
+    faults = {place: [Fault(Kind.REQUEST, place, what) for what in RETRIED] for place in places}
+    of = told(yard, SCENARIOS[scenario], [each for one in faults.values() for each in one], digest)
+    assert [
+        place for place, (one, *others) in faults.items() if any(of[each] != of[one] for each in others)
+    ] == []
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_what_botocore_gives_up_after_is_one_world_but_for_its_words(
-    yard: YardTemplate, scenario: str
-) -> None:
-    assert where_they_differ(yard, scenario, GIVEN_UP, timed) == []
-
-
-@pytest.mark.parametrize("alike", [RETRIED, GIVEN_UP])
-def test_each_place_has_one_of_those_that_are_alike_and_other_places_others(alike: Sequence[str]) -> None:
+def test_each_place_has_one_of_what_a_second_try_makes_good_and_other_places_others() -> None:
     places = [f"signal#{number}/1 dynamodb.query" for number in range(60)]
-    turns = [[what for what in alike if has_its_turn(Fault(Kind.REQUEST, place, what))] for place in places]
+    turns = [[what for what in RETRIED if has_its_turn(Fault(Kind.REQUEST, place, what))] for place in places]
     assert [len(turn) for turn in turns] == [1] * 60
-    assert all(turns.count([what]) >= 10 for what in alike)
-    assert has_its_turn(Fault(Kind.REQUEST, places[0], "access denied"))
+    assert all(turns.count([what]) >= 10 for what in RETRIED)
+    assert has_its_turn(Fault(Kind.REQUEST, places[0], "5xx until botocore gives up"))
