@@ -22,6 +22,7 @@ from lambdas.aws.dynamodb.ledger import (
 from lambdas.aws.ec2 import images, instances
 from lambdas.core.edges.common import Available, Done
 from lambdas.core.run import deadlines
+from lambdas.core.run.outcome import Outcome
 from lambdas.core.run.records import Owner, Records, TokenRow, WaitRow, ended_badly
 from lambdas.core.run.recovery import Trouble
 from lambdas.steps import attempts
@@ -153,9 +154,10 @@ def for_image(
 
 
 def retire_if_over(entered: Entered) -> None:
-    """The execution was stopped while EC2 was asked, so that nobody clearing up after it could see its image."""
+    """The execution was stopped while EC2 was asked, so that nobody clearing up after it could see its image. The image
+    of a run that has ended well stays, however late this looks."""
     row = entered.ledger.known(entered.run).run
-    if row.ended is not None and row.image:
+    if row.ended is not None and row.outcome is not Outcome.SUCCEEDED and row.image:
         images.retire(row.image)
         entered.ledger.write(run_row(entered.run, {"image": ""}))
         raise ImageFailed(f"{entered.run} was over before its image {row.image} was made; it is retired")

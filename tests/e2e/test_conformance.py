@@ -61,14 +61,22 @@ def struck(runs: Runs, name: str, fault: str) -> dict[str, Any]:
 def images(runs: Runs) -> Told:
     made: list[Run] = []
 
-    def start(workflow: str, given: Mapping[str, Any]) -> Run:
-        made.append(runs.finish(runs.yard.start(workflow, dict(given))))
+    def launch() -> Run:
+        made.append(runs.finish(runs.yard.start("launch", dict(LAUNCHED))))
         return made[-1]
 
-    launched = watched(runs, lambda: start("launch", LAUNCHED))
+    def snapshot() -> Run:
+        """Its program goes on before there is an image, as on AWS, where that takes minutes."""
+        runs.cloud.fault("image-slow", "600")
+        run = runs.yard.start("snapshot", {"instance": host, "name": SNAPSHOT_NAME})
+        runs.until("the program goes on", lambda: "resumed" in [entry.event for entry in run.timeline])
+        runs.cloud.fault("image-slow", "0")
+        return runs.finish(run)
+
+    launched = watched(runs, launch)
     host = made[0].summary["instance"]
     try:
-        imaged = watched(runs, lambda: start("snapshot", {"instance": host, "name": SNAPSHOT_NAME}))
+        imaged = watched(runs, snapshot)
     finally:
         ec2(runs).terminate_instances(InstanceIds=[host])
     return [launched, imaged]

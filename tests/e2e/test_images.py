@@ -102,7 +102,7 @@ def test_a_run_is_imaged_while_it_trains_and_does_not_notice(runs: Runs) -> None
     assert failed.execution.error == "ImageFailed", failed.why()
     taken = snapshot(runs, run=run.id)
     assert taken.succeeded, taken.why()
-    assert "resumed" in [event.event for event in taken.timeline]
+    runs.until("it was told to go on", lambda: "resumed" in [event.event for event in taken.timeline])
     assert run.execution.status == "RUNNING", "the snapshot came while it trained"
     assert int(tags(runs, taken.summary["image"])["trainyard:step"]) >= 10
     runs.go_on(run)

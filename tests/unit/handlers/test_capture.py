@@ -1,0 +1,66 @@
+"""What Capture does about its image when the run is over before it has looked once more."""
+
+from contextlib import AbstractContextManager, nullcontext
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from benchmarks.recorded import CONTEXT, Recorded, answering
+from lambdas import settings
+from lambdas.handlers.bake import capture
+from lambdas.settings import YardSettings
+from trainyard.core.model.errors import ImageFailed
+
+AT = "2026-11-20T12:00:00.000Z"
+ROWS: dict[str, dict[str, Any]] = {
+    "run": {
+        "kind": "bake",
+        "state": "Conclude",
+        "attempt": 1,
+        "created": AT,
+        "execution_arn": "arn",
+        "recipe": {"name": "gpu", "hash": "0123456789abcdef", "base": "ami-base"},
+        "image": "ami-1",
+        "ended": AT,
+    },
+    "attempt#0001": {"offer": {"pool": "p"}, "hosts": ["i-a"], "launched": AT},
+    "host#i-a": {
+        "attempt": 1,
+        "type": "g6.xlarge",
+        "zone": "a",
+        "market": "spot",
+        "price": Decimal(1),
+        "launched": AT,
+    },
+    "wait#0001#capture": {"since": AT, "image": "ami-1"},
+    "token#0001#capture": {"token": "t", "stored": AT, "answered": AT},
+}
+
+
+def captured_late(
+    monkeypatch: pytest.MonkeyPatch, outcome: str, answer: AbstractContextManager[object]
+) -> Recorded:
+    """Lambda has held the function up: the run has ended meanwhile."""
+    yard = YardSettings(yard="trainyard", table_name="ledger", bucket_name="b")
+    monkeypatch.setattr(settings, "read", lambda _: yard)
+    table = {("run#r", sk): {"pk": "run#r", "sk": sk, **row} for sk, row in ROWS.items()}
+    table["run#r", "run"]["outcome"] = outcome
+    with answering(Recorded(hosts={}, images={"ami-1": "available"}, table=table)) as account, answer:
+        capture.handler({"run": "r", "attempt": 1, "token": "t"}, CONTEXT)
+    return account
+
+
+def test_the_image_of_a_run_that_has_ended_well_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    account = captured_late(monkeypatch, "succeeded", nullcontext())
+    assert account.calls["ec2:DeregisterImage"] == 0
+    assert account.table["run#r", "run"]["image"] == "ami-1"
+
+
+@pytest.mark.parametrize("outcome", ["stopped", "failed"])
+def test_the_image_of_a_run_that_has_not_is_retired(monkeypatch: pytest.MonkeyPatch, outcome: str) -> None:
+    account = captured_late(
+        monkeypatch, outcome, pytest.raises(ImageFailed, match="ami-1 was made; it is retired")
+    )
+    assert account.calls["ec2:DeregisterImage"] == 1
+    assert account.table["run#r", "run"]["image"] == ""
