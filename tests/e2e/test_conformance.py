@@ -90,7 +90,7 @@ REAL: Mapping[str, Callable[[Runs], Told]] = {
 def watched(runs: Runs, do: Callable[[], Run]) -> dict[str, Any]:
     """What everybody can see of the run."""
     runs.until_prices()
-    before = calls(runs.yard)
+    before = settled(runs)
     run = do()
     made = less(settled(runs), before)
     execution, keys = run.execution, run.keys
@@ -107,7 +107,7 @@ def watched(runs: Runs, do: Callable[[], Run]) -> dict[str, Any]:
 
 
 def settled(runs: Runs) -> dict[str, dict[str, int]]:
-    """All calls, once what the run's end has set going is over, too."""
+    """All calls, once what the end of a run or a bake has set going is over, too."""
     while True:
         before = calls(runs.yard)
         time.sleep(QUIET_SECONDS)
