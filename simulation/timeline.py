@@ -63,12 +63,14 @@ class Decision:
 def decisions(yard: Yard) -> list[Decision]:
     """What the ledger has of every run, without what hosts said themselves."""
     table = yard.template.table.name
-    rows = [(each.name, row) for each in yard.runs() for row in yard.dynamodb.rows(table, f"run#{each.name}")]
+    rows = [
+        (each.name, row) for each in yard.runs() for row in yard.dynamodb.rows(table, f"timeline#{each.name}")
+    ]
     return [_decision(run, row) for run, row in rows if _is_decision(row)]
 
 
 def _is_decision(row: Mapping[str, Any]) -> bool:
-    return str(row["sk"]).startswith("event#") and row.get("source") != Source.HOST
+    return row.get("source") != Source.HOST
 
 
 def _decision(run: str, row: Mapping[str, Any]) -> Decision:

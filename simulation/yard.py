@@ -358,8 +358,10 @@ class Yard:
         return str(started["executionArn"])
 
     def delete_rows(self, run: str) -> None:
-        for row in list(self.dynamodb.rows(self.template.table.name, f"run#{run}")):
-            self.dynamodb.lose(self.template.table.name, row["pk"], row["sk"])
+        table = self.template.table.name
+        for pk in (f"run#{run}", f"timeline#{run}"):
+            for row in list(self.dynamodb.rows(table, pk)):
+                self.dynamodb.lose(table, pk, row["sk"])
 
     def stop(self, execution: Execution) -> None:
         """One that is over by itself nobody stops: AWS would refuse."""

@@ -99,16 +99,15 @@ class Seen:
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Seen:
         names = Names(told)
-        rows = [row for row in told["rows"] if not str(row["sk"]).startswith("event#")]
         aspects = {
             "states": [*told["states"], f"{told['status']} {told['error']}".strip()],
             "calls": sorted(_calls(told["calls"])),
-            "rows": sorted(_row(row, names) for row in rows),
+            "rows": sorted(_row(row, names) for row in told["rows"]),
             "keys": sorted({names.of_key(key) for key in told["keys"] if WHILE_IT_WORKS not in key}),
             "documents": sorted({line for name, content in told["documents"].items()
                                  for line in _paths(names.plain(name), content)}),
         }  # fmt: skip
-        return cls(aspects | _timelines(told["rows"], names))
+        return cls(aspects | _timelines(told["timeline"], names))
 
     def differences(self, simulated: Seen) -> list[Difference]:
         """In the order of the aspects; an empty aspect is one that the other has not."""
@@ -194,9 +193,7 @@ def _row(row: Mapping[str, Any], names: Names) -> str:
 def _timelines(rows: Iterable[Mapping[str, Any]], names: Names) -> dict[str, list[str]]:
     """By source, and of hosts by host: between two sources the order is chance."""
     lines: dict[str, list[str]] = {}
-    for row in sorted(
-        (row for row in rows if row["sk"].startswith("event#")), key=lambda row: str(row["sk"])
-    ):
+    for row in sorted(rows, key=lambda row: str(row["sk"])):
         attempt, instance = int(row["attempt"] or 0), str(row["instance"])
         if row["event"] == "ready" and not names.takes_part(instance, attempt):
             continue

@@ -183,6 +183,7 @@ def seen(yard: Yard, run: Execution, before: Mapping[Any, int]) -> dict[str, Any
         "states": [state for _, state, what in run.history if what == "entered"],
         "calls": calls,
         "rows": list(yard.dynamodb.rows(yard.template.table.name, f"run#{run.name}")),
+        "timeline": list(yard.dynamodb.rows(yard.template.table.name, f"timeline#{run.name}")),
         "keys": keys,
         "documents": {key: yard.document(prefix + key) for key in keys if is_document(key)},
     }

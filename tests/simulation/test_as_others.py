@@ -64,7 +64,7 @@ def test_a_kill_before_a_request_is_one_after_what_the_function_has_changed_last
 
 def test_a_function_whose_request_aws_refuses_is_killed_all_the_same(yard: YardTemplate) -> None:
     """Systems Manager does not know the hosts yet."""
-    fault = killed("train-train#1/8 ssm.send_command", "after")
+    fault = killed("train-train#1/7 ssm.send_command", "after")
     _, done = told(yard, SCENARIOS["train"], [fault], seen)[fault]
     assert ("train-train#1", "fails") in done
 

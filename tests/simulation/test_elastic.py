@@ -75,7 +75,7 @@ def test_one_below_the_least_comes_back_and_goes_up_to_the_most(yard: YardTempla
     [
         ("invocation train-launch#2: out of memory", [3, 4]),
         ("invocation train-launch#2: run twice at the same time", [3, 4]),
-        ("request train-launch#2/4 ec2.create_fleet: function killed after the request", [3, 4]),
+        ("request train-launch#2/3 ec2.create_fleet: function killed after the request", [3, 4]),
         ("pool ask #2: refuses once", [3, 4]),
         ("host host-4 boots: never boots", [3]),  # when it is given up, the run has no use for another
         ("host host-4 before ready #1: dies", [3, 4]),

@@ -13,7 +13,7 @@ from simulation.trials.trial import SIMULATOR, Finding, Trial, parse
 
 WORLDS = {
     "train": (
-        "train: request train-launch#1/5 ec2.create_fleet: connection lost after the effect",
+        "train: request train-launch#1/4 ec2.create_fleet: connection lost after the effect",
         "train: request train-admit#1/7 dynamodb.transact_write_items: transaction conflicts for 10 s",
         "train: request signal#5/3 dynamodb.transact_write_items: function killed before the request",
         "train: invocation train-launch#1: run twice at the same time",
@@ -26,7 +26,7 @@ WORLDS = {
         "train: pool ask #1: grants too few + host host-1 after started #1: dies",
     ),
     "bake": (
-        "bake: request bake-launch#1/5 dynamodb.transact_write_items: throttled until botocore gives up",
+        "bake: request bake-launch#1/4 dynamodb.transact_write_items: throttled until botocore gives up",
     ),
     "snapshot": ("snapshot@3: state snapshot Conclude #1: the run's rows are deleted",),
     "patrol": (

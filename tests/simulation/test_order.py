@@ -90,9 +90,9 @@ def test_two_requests_find_a_pool_on_demand(yard: YardTemplate) -> None:
 
 
 BEFALLS = [
-    "request train-launch#1/5 ec2.create_fleet: function killed after the request",
-    "request train-launch#1/5 ec2.create_fleet: function killed before the request",
-    "request train-launch#1/5 ec2.create_fleet: connection lost after the effect",
+    "request train-launch#1/4 ec2.create_fleet: function killed after the request",
+    "request train-launch#1/4 ec2.create_fleet: function killed before the request",
+    "request train-launch#1/4 ec2.create_fleet: connection lost after the effect",
     "invocation train-launch#1: run twice at the same time",
     "invocation train-launch#1: out of memory",
     "pool ask #1: refuses once",
@@ -106,7 +106,7 @@ UNWRITTEN = "request train-launch#1/{} dynamodb.transact_write_items: function k
 """What EC2 has launched never gets to the ledger."""
 
 
-@pytest.mark.parametrize("fault", [*BEFALLS, UNWRITTEN.format(6)])
+@pytest.mark.parametrize("fault", [*BEFALLS, UNWRITTEN.format(5)])
 def test_whatever_befalls_the_request_the_gang_is_whole_and_in_one_pool(
     yard: YardTemplate, fault: str
 ) -> None:
@@ -119,8 +119,8 @@ def test_whatever_befalls_the_request_the_gang_is_whole_and_in_one_pool(
     "fault",
     [
         *BEFALLS,
-        UNWRITTEN.format(7),
-        "request train-launch#1/6 ec2.create_fleet: function killed after the request",
+        UNWRITTEN.format(6),
+        "request train-launch#1/5 ec2.create_fleet: function killed after the request",
         "pool ask #2: refuses once",
         "pool ask #2: grants too few",
     ],

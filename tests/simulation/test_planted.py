@@ -113,7 +113,7 @@ def test_an_order_that_goes_one_way_alone_is_found(
 
 def test_a_lost_condition_of_the_ledger_is_found(yard: YardTemplate, monkeypatch: pytest.MonkeyPatch) -> None:
     world = (
-        "train: request release#1/4 dynamodb.transact_write_items: "
+        "train: request release#1/3 dynamodb.transact_write_items: "
         "the rows of all runs are deleted before the request"
     )
     assert list(promises_broken_by(yard, world)) == []

@@ -65,9 +65,16 @@ class Deployment:
             ) from wrong
 
     def rows(self, run: str) -> list[dict[str, Any]]:
-        """The ledger's rows of the run, in key order."""
+        """The ledger's rows of the run, in key order, without its timeline."""
+        return self._partition(f"run#{run}")
+
+    def timeline(self, run: str) -> list[dict[str, Any]]:
+        """The ledger's rows of the run's timeline, the oldest first."""
+        return self._partition(f"timeline#{run}")
+
+    def _partition(self, pk: str) -> list[dict[str, Any]]:
         table = self.session.resource("dynamodb").Table(self.table)
-        query: dict[str, Any] = {"KeyConditionExpression": Key("pk").eq(f"run#{run}"), "ConsistentRead": True}
+        query: dict[str, Any] = {"KeyConditionExpression": Key("pk").eq(pk), "ConsistentRead": True}
         rows: list[dict[str, Any]] = []
         while True:
             page = table.query(**query)

@@ -151,7 +151,7 @@ class Run:
             attempt=int(row.get("attempt") or 0),
             states=self.states,
             hosts=tuple(sorted(hosts, key=lambda host: host.rank)),
-            timeline=records.timeline_in(rows),
+            timeline=self.timeline,
             progress=records.further(records.progress_in(row), records.progress_in({"progress": metrics})),
             losses=tuple(records.losses_in(metrics)),
             attempts=tuple(records.attempts_in(rows)),
@@ -188,13 +188,13 @@ class Run:
     # ------------------------------------------------------------------------------------------------ its records
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Its rows in the ledger."""
+        """Its rows in the ledger, without its timeline."""
         return self.yard.rows(self.id)
 
     @property
     def timeline(self) -> tuple[Event, ...]:
         """What happened to it, oldest first."""
-        return records.timeline_in(self.rows)
+        return records.timeline_in(self.yard.timeline(self.id))
 
     @property
     def attempt(self) -> int:

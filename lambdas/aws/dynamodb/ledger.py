@@ -272,7 +272,7 @@ def answered_row(run: str, token: TokenRow, now: datetime) -> Write:
 
 
 def event_row(run: str, entry: Entry) -> Write:
-    return Write(f"run#{run}", entry.key, wire.to_json(entry), put=True)
+    return Write(f"timeline#{run}", entry.key, wire.to_json(entry), put=True)
 
 
 def look_up_row(noun: Noun, name: str, owner: Owner, now: datetime) -> Write:
@@ -350,9 +350,9 @@ class Ledger(Table):
                 raise AlreadyWrittenError(str(error)) from error
 
     def read(self, run: str) -> Records | None:
-        """All rows of a run but its timeline; None for a run the ledger does not know."""
+        """All rows of a run; None for a run the ledger does not know."""
         found = self._read(run)
-        # What was written between its two queries looks torn, once.
+        # A Query may show a part of a transaction that is written meanwhile: what looks torn is read once more.
         return self._read(run) if found and found.torn else found
 
     def known(self, run: str) -> Records:
@@ -373,9 +373,10 @@ class Ledger(Table):
         )
 
     def _read(self, run: str) -> Records | None:
-        before = self._rows(run, "sk < :edge", "event#")
-        after = self._rows(run, "sk > :edge", "event#~")
-        return records.of_rows(run, [*before, *after])
+        items = self._items("pk = :run", {"run": f"run#{run}"}, ConsistentRead=True)
+        return records.of_rows(
+            run, [Packed(item) if item["sk"]["S"] == "plan" else unpack(item) for item in items]
+        )
 
     def run(self, run: str) -> RunRow | None:
         """The run's own row alone; None for a run the ledger does not know."""
@@ -384,9 +385,8 @@ class Ledger(Table):
 
     def timeline(self, run: str) -> tuple[Entry, ...]:
         """Every timeline entry of a run, in order."""
-        return tuple(
-            wire.from_json(Entry, row) for row in self._rows(run, "begins_with(sk, :edge)", "event#")
-        )
+        rows = self._query("pk = :timeline", {"timeline": f"timeline#{run}"}, ConsistentRead=True)
+        return tuple(wire.from_json(Entry, row) for row in rows)
 
     def token(self, run: str, attempt: int, wait: str) -> TokenRow | None:
         row = self._get(f"run#{run}", f"token#{attempt:04d}#{wait}")
@@ -394,7 +394,8 @@ class Ledger(Table):
 
     def waiting(self, run: str) -> tuple[TokenRow, ...]:
         """The tokens of a run that nobody has answered, be the run itself known or not."""
-        rows = self._rows(run, "begins_with(sk, :edge)", "token#")
+        tokens_of = {"run": f"run#{run}", "token": "token#"}
+        rows = self._query("pk = :run AND begins_with(sk, :token)", tokens_of, ConsistentRead=True)
         tokens: Iterable[TokenRow] = (records.of_row(row) for row in rows if "token" in row)
         return tuple(token for token in tokens if token.answered is None)
 
@@ -465,11 +466,6 @@ class Ledger(Table):
     def give_back_bake_lock(self, run: str) -> bool:
         """Whether the lock was this run's until now."""
         return self._only_if("#run = :mine", "Delete", {"mine": run}, Key=_key(*BAKE_LOCK))
-
-    def _rows(self, run: str, condition: str, edge: str) -> list[Mapping[str, Any]]:
-        values = {"run": f"run#{run}", "edge": edge}
-        items = self._items(f"pk = :run AND {condition}", values, ConsistentRead=True)
-        return [Packed(item) if item["sk"]["S"] == "plan" else unpack(item) for item in items]
 
     def _item(self, write: Write) -> dict[str, Any]:
         key = _key(write.pk, write.sk)

@@ -105,9 +105,8 @@ def test_a_program_without_figures_has_no_progress_and_no_curve() -> None:
 
 def test_the_timeline_is_in_the_order_of_time_whatever_the_order_of_the_rows() -> None:
     rows = [
-        {"sk": "event#2", "at": "2026-11-21T12:00:02.000Z", "event": "started", "source": "host"},
-        {"sk": "run"},
-        {"sk": "event#1", "at": "2026-11-21T12:00:01.000Z", "event": "ready", "source": "host"},
+        {"at": "2026-11-21T12:00:02.000Z", "event": "started", "source": "host"},
+        {"at": "2026-11-21T12:00:01.000Z", "event": "ready", "source": "host"},
     ]
     assert [event.event for event in timeline_in(rows)] == ["ready", "started"]
 

@@ -142,7 +142,7 @@ def test_hosts_that_cannot_be_kept_end(call: str) -> None:
         release_all()
     assert states(seen) == {"i-a": "shutting-down", "i-b": "shutting-down"}
     if call == "CreateTags":
-        said = [str(row.get("reason")) for (_, sk), row in seen.table.items() if sk.startswith("event#")]
+        said = [str(row.get("reason")) for (pk, _), row in seen.table.items() if pk.startswith("timeline#")]
         assert any("hosts cannot be kept for the next run (pool), and end" in each for each in said)
 
 

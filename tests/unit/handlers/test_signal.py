@@ -255,7 +255,7 @@ def test_how_a_host_left_is_told_though_the_next_attempt_has_begun(run: Run) -> 
     """Two events are two invocations: the next attempt's may be the first that is handled."""
     assert "was over" in run.says("i-a", "stopped", attempt=1, step=30, why="asked")
     assert (run.row("host#i-a")["stopped"], run.row("host#i-a")["why"]) == (1, "asked")
-    (told,) = [row for (_, sk), row in run.account.table.items() if sk.startswith("event#")]
+    (told,) = [row for (pk, _), row in run.account.table.items() if pk.startswith("timeline#")]
     assert (told["event"], told["attempt"], told["instance"]) == ("stopped", 1, "i-a")
     assert run.account.answered == []
 

@@ -12,7 +12,6 @@ def told(host: str, at: str, run: str) -> dict[str, Any]:
     """A run of one host, as one cloud tells of it."""
     stamp = f"2026-01-05T{at}Z"
     cluster = {"attempt": 1, "hosts": [{"instance": host, "role": "chief", "index": 0}]}
-    key = {"pk": f"run#{run}"}
     return {
         "run": run,
         "status": "SUCCEEDED",
@@ -23,9 +22,17 @@ def told(host: str, at: str, run: str) -> dict[str, Any]:
             "Yard-Patrol-PatrolRole9F781A85-KPV3": {"ec2:DescribeInstances": 3},
         },
         "rows": [
-            {**key, "sk": "attempt#0001", "hosts": [host], "launched": stamp, "ending": "finished"},
-            {**key, **EVENT, "sk": f"event#{stamp}#1", "event": "launched", "reason": f"1 host: {host}"},
-            {**key, **EVENT, "sk": f"event#{stamp}#2", "event": "succeeded", "reason": "", "attempt": None},
+            {
+                "pk": f"run#{run}",
+                "sk": "attempt#0001",
+                "hosts": [host],
+                "launched": stamp,
+                "ending": "finished",
+            },
+        ],
+        "timeline": [
+            {**EVENT, "sk": f"{stamp}#1", "event": "launched", "reason": f"1 host: {host}"},
+            {**EVENT, "sk": f"{stamp}#2", "event": "succeeded", "reason": "", "attempt": None},
         ],
         "keys": ["attempts/1/cluster.json", f"attempts/1/words/{host}.json"],
         "documents": {"attempts/1/cluster.json": cluster},
@@ -58,7 +65,7 @@ def test_each_aspect_names_the_line_that_only_one_of_them_has() -> None:
 
 
 def test_a_row_differs_by_its_attributes_and_by_values_that_no_chance_has_made() -> None:
-    lost = [{**OTHER["rows"][0], "ending": "lost"}, *OTHER["rows"][1:]]
+    lost = [{**OTHER["rows"][0], "ending": "lost"}]
     assert said(rows=lost) == [
         'rows: only on the local cloud: attempt#0001: ending="finished", hosts, launched',
         'rows: only in the simulator: attempt#0001: ending="lost", hosts, launched',
@@ -66,9 +73,9 @@ def test_a_row_differs_by_its_attributes_and_by_values_that_no_chance_has_made()
 
 
 def test_events_of_a_source_have_an_order() -> None:
-    first, launched, succeeded = OTHER["rows"]
-    turned = [first, {**launched, "sk": "event#3"}, {**succeeded, "sk": "event#2"}]
-    assert said(rows=turned) == [
+    launched, succeeded = OTHER["timeline"]
+    turned = [{**launched, "sk": "2"}, {**succeeded, "sk": "1"}]
+    assert said(timeline=turned) == [
         "timeline of workflow: only in the simulator: succeeded:  []",
         "timeline of workflow: only on the local cloud: succeeded:  []",
     ]

@@ -56,10 +56,11 @@ def stamp(at: datetime) -> str:
 
 @dataclass
 class Story:
-    """One run: its row, its other rows, the states of its execution, and what lies in its folder."""
+    """One run: its row, its other rows, its timeline's, the states of its execution, and what lies in its folder."""
 
     row: dict[str, Any]
     rows: list[dict[str, Any]] = field(default_factory=list)
+    timeline: list[dict[str, Any]] = field(default_factory=list)
     states: list[tuple[datetime, str]] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
     status: str = "RUNNING"
@@ -291,9 +292,11 @@ class Dynamo:
                 kind = asked["FilterExpression"].get_expression()["values"][1]
                 rows = [row for row in rows if row["kind"] == kind]
             return {"Items": sorted(rows, key=lambda row: str(row["created"]), reverse=True)}
-        pk = wanted.get_expression()["values"][1]
-        story = self.cloud.stories.get(str(pk).removeprefix("run#"))
-        return {"Items": [story.row, *story.rows] if story else []}
+        kind, _, run = str(wanted.get_expression()["values"][1]).partition("#")
+        story = self.cloud.stories.get(run)
+        if not story:
+            return {"Items": []}
+        return {"Items": story.timeline if kind == "timeline" else [story.row, *story.rows]}
 
 
 def wanted_month(condition: Any) -> str:
@@ -367,7 +370,7 @@ def attempt_row(number: int, launched: datetime, **more: Any) -> dict[str, Any]:
 def event(at: datetime, word: str, source: str = "workflow", **more: Any) -> dict[str, Any]:
     return {
         "pk": "x",
-        "sk": f"event#{stamp(at)}#{word}",
+        "sk": f"{stamp(at)}#{word}",
         "at": stamp(at),
         "source": source,
         "event": word,
@@ -438,6 +441,8 @@ def training(now: datetime, points: int) -> Story:
             attempt_row(1, at(12), started=stamp(at(95)), checkpointed=Decimal(steps - 60), from_step=0),
             host_row("i-0aaa", at(12)),
             host_row("i-0bbb", at(12)),
+        ],
+        timeline=[
             event(at(2), "admitted"),
             event(at(5), "planned"),
             event(at(12), "launched", reason=POOL),
@@ -504,6 +509,8 @@ def waiting(now: datetime) -> Story:
                 for look in range(13)
                 for n, pool in enumerate(pools)
             ),
+        ],
+        timeline=[
             event(at(2), "admitted"),
             event(at(20), "waits", reason="4 pools refused (3 no room, 1 quota)"),
         ],
@@ -541,6 +548,8 @@ def failed(now: datetime) -> Story:
                 1, at(12), started=stamp(at(90)), ended=stamp(at(300)), ending="failed", reason=reason
             ),
             host_row("i-0ccc", at(12), ended=stamp(at(305))),
+        ],
+        timeline=[
             event(at(12), "launched", reason=POOL),
             event(at(300), "failed", "host", instance="i-0ccc", reason=reason),
         ],
@@ -635,6 +644,8 @@ def interrupted(now: datetime) -> Story:
             host_row(
                 "i-0eee", at(2520), ended=stamp(at(5395)), attempt=2, type="g5.xlarge", zone="us-east-1b"
             ),
+        ],
+        timeline=[
             *(
                 event(at(second), "checkpointed", "host", instance="i-0ddd", detail={"step": Decimal(second)})
                 for second in range(400, 2500, 400)

@@ -99,7 +99,7 @@ def test_a_run_that_is_not_there_is_said_so(cloud: canned.Cloud) -> None:
 
 def test_a_run_with_nothing_in_it_yet_is_a_page(cloud: canned.Cloud) -> None:
     story = cloud.stories[TRAINING]
-    story.rows, story.states, story.files = [], [], {}
+    story.rows, story.timeline, story.states, story.files = [], [], [], {}
     story.row = {
         key: story.row[key]
         for key in ("pk", "sk", "execution_arn", "created", "month", "state", "kind", "attempt")

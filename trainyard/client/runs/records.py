@@ -288,7 +288,6 @@ def timeline_in(rows: Rows) -> tuple[Event, ...]:
             detail=dict(row.get("detail") or {}),
         )
         for row in rows
-        if row["sk"].startswith("event#")
     ]
     return tuple(sorted(events, key=lambda event: event.at))
 

@@ -30,9 +30,9 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """The sort key `event#<time>#<hash>`: the same entry written twice is one row."""
+        """Its sort key: the same entry written twice is one row."""
         text = json.dumps(wire.to_json(self), sort_keys=True)
-        return f"event#{wire.stamp(self.at)}#{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        return f"{wire.stamp(self.at)}#{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def ordered(entries: Iterable[Entry]) -> tuple[Entry, ...]:
