@@ -14,9 +14,7 @@ def test_a_run_waits_for_its_place_and_trains(runs: Runs) -> None:
         goes_on = runs.in_mid_training(first)
         waits = runs.start(second)
         told = runs.until("that it waits", lambda: [each for each in waits.timeline if each.event == "waits"])
-        assert (
-            f"1 run is before it ({goes_on.id}), and the yard has 1 at once (most_runs)" in told[0].reason
-        )
+        assert f"1 run is before it ({goes_on.id}), and the yard has 1 at once (most_runs)" in told[0].reason
         assert runs.yard.instances(waits.id) == []
         runs.go_on(goes_on)
         ended = [runs.finish(each) for each in (goes_on, waits)]
