@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 import boto3
@@ -17,9 +18,19 @@ from lambdas.settings import SignalSettings, TrainSettings
 from lambdas.steps.observability import logger
 from tests.unit.core.facts import NOON
 from tests.unit.core.run.test_records import AT, JOB, host
+from trainyard.core.values import wire
 
 IMAGE = "ami-12c6146b"
 """One that moto knows from the beginning."""
+HOST = {
+    "attempt": 1,
+    "type": "g6.xlarge",
+    "zone": "a",
+    "market": "spot",
+    "price": Decimal(1),
+    "launched": wire.stamp(NOON),
+}
+"""Its row in the ledger, of the first attempt."""
 
 
 class Place:

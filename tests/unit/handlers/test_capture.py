@@ -1,7 +1,6 @@
 """What Capture does about its image when the run is over before it has looked once more."""
 
 from contextlib import AbstractContextManager, nullcontext
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from benchmarks.recorded import CONTEXT, Recorded, answering
 from lambdas import settings
 from lambdas.handlers.bake import capture
 from lambdas.settings import YardSettings
+from tests.unit.handlers.conftest import HOST
 from trainyard.core.model.errors import ImageFailed
 
 AT = "2026-11-20T12:00:00.000Z"
@@ -25,14 +25,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "ended": AT,
     },
     "attempt#0001": {"offer": {"pool": "p"}, "hosts": ["i-a"], "launched": AT},
-    "host#i-a": {
-        "attempt": 1,
-        "type": "g6.xlarge",
-        "zone": "a",
-        "market": "spot",
-        "price": Decimal(1),
-        "launched": AT,
-    },
+    "host#i-a": HOST,
     "wait#0001#capture": {"since": AT, "image": "ami-1"},
     "token#0001#capture": {"token": "t", "stored": AT, "answered": AT},
 }

@@ -14,20 +14,11 @@ from lambdas.core.capacity.plan import Plan
 from lambdas.handlers import release
 from lambdas.settings import ReleaseSettings
 from tests.unit.core import facts
+from tests.unit.handlers.conftest import HOST
 from trainyard.core.values import wire
 
 AT = "2026-11-20T12:00:00.000Z"
 MOST = 3
-
-
-HOST = {
-    "attempt": 1,
-    "type": "g6.xlarge",
-    "zone": "a",
-    "market": "spot",
-    "price": Decimal(1),
-    "launched": AT,
-}
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from lambdas.settings import SignalSettings
 from lambdas.steps import orders
 from lambdas.steps.orders import Order
 from lambdas.steps.signals.context import SignalContext
-from tests.unit.handlers.conftest import Log
+from tests.unit.handlers.conftest import HOST, Log
 from trainyard.core.model.instance_types import Market
 
 AT = "2026-11-20T12:00:00.000Z"
@@ -28,14 +28,6 @@ RUN_ROLE = "arn:aws:iam::123456789012:role/runs"
 DEV_ROLE = "arn:aws:iam::123456789012:role/dev"
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 JOB: dict[str, Any] = {"name": "digits", "program": {"module": "m"}, "cluster": {"workers": 2}}
-HOST = {
-    "attempt": 1,
-    "type": "g6.xlarge",
-    "zone": "a",
-    "market": "spot",
-    "price": Decimal(1),
-    "launched": AT,
-}
 
 
 class Run:
