@@ -22,11 +22,11 @@ from lambdas.aws.dynamodb.ledger import (
 )
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.instances import Instance
+from lambdas.core.capacity.kept_hosts import KeptHosts
 from lambdas.core.edges.common import Released, ReleaseInput, Scope
 from lambdas.core.run import pool, release
 from lambdas.core.run.pool import WarmHost
 from lambdas.core.run.records import Records
-from lambdas.core.run.recovery import KeptHosts
 from lambdas.core.run.release import Act, Disposal
 from lambdas.settings import ReleaseSettings
 from lambdas.steps.entry_point import entry_point

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import ClassVar, assert_never
 
+from lambdas.core.capacity.kept_hosts import KeptHosts
 from lambdas.core.capacity.plan import TAKES, Offer, Refusal, RefusalKind, in_words, requests
 from trainyard.core.model.gang import Gang
 from trainyard.core.model.instance_types import InstanceType, Market, Quota, instance_type, quota
@@ -67,10 +68,12 @@ class TryLater:
 
 @dataclass(frozen=True)
 class RetireFirst:
-    """What there is of the gang must be ended before another pool is asked for a whole one."""
+    """What there is of the gang must be ended before another pool is asked for a whole one; where survivors are kept,
+    all but these."""
 
     kind: ClassVar[str] = "retire"
     reason: str
+    keep: KeptHosts = KeptHosts.NONE
 
 
 @dataclass(frozen=True)

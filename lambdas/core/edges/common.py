@@ -4,7 +4,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
-from lambdas.core.run.recovery import KeptHosts, Trouble
+from lambdas.core.capacity.kept_hosts import KeptHosts
+from lambdas.core.run.recovery import Trouble
 from trainyard.core.values.lazy import dataclass
 
 

@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar
 
-from lambdas.core.run.recovery import EndRun, KeptHosts, Retry, Trouble
+from lambdas.core.capacity.kept_hosts import KeptHosts
+from lambdas.core.run.recovery import EndRun, Retry, Trouble
 from trainyard.core.model import errors
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.images.image import Image

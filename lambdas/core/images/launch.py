@@ -6,13 +6,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Literal, assert_never, get_args
 
+from lambdas.core.capacity.kept_hosts import KeptHosts
 from lambdas.core.images import dev
 from lambdas.core.images.dev import DevRow
 from lambdas.core.images.snapshot import INSTANCE
 from lambdas.core.run.conclusion import summary
 from lambdas.core.run.conclusion.summary import RunFacts
 from lambdas.core.run.records import Records
-from lambdas.core.run.recovery import EndRun, KeptHosts, Retry, Trouble
+from lambdas.core.run.recovery import EndRun, Retry, Trouble
 from trainyard.core.model import dev as dev_tags
 from trainyard.core.model.images.image import AMI, Image, newest
 from trainyard.core.model.instance_types import catalogue

@@ -500,6 +500,17 @@ class Records:
         """The hosts that an attempt before this one launched and that stay."""
         return tuple(host for host in self.hosts.values() if host.attempt < attempt and host.stays)
 
+    def left_behind(self, attempt: int) -> tuple[HostRow, ...]:
+        """The hosts that an attempt before this one has kept, that went meanwhile (EC2 takes them back, or they are
+        lost), and that nobody has ended yet: this attempt cannot count on them."""
+        if attempt in self.attempts or self.unanswered(attempt):
+            return ()
+        return tuple(
+            host
+            for host in self.hosts.values()
+            if host.attempt < attempt and host.going and host.ended is None and host.releasing is None
+        )
+
     def newcomers(self) -> tuple[HostRow, ...]:
         """The hosts that were launched beside the current attempt, to join the next one, and that nobody has ended:
         also those that have failed. Only jobs of min and max workers have any."""

@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 from functools import partial
 from typing import Any, ClassVar, assert_never
 
+from lambdas.core.capacity.kept_hosts import KeptHosts
 from trainyard.core.model import errors
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
@@ -38,13 +38,6 @@ WHAT_HAPPENED = {
     "States.HeartbeatTimeout": "no host has reported for too long",
     "States.Timeout": "a state took longer than it may",
 }
-
-
-class KeptHosts(StrEnum):
-    """Which hosts live on into the next attempt."""
-
-    SURVIVORS = "survivors"  # retire only the lost ones, if any, and launch what is missing
-    NONE = "none"  # retire all and launch a whole gang
 
 
 @dataclass(frozen=True, kw_only=True)

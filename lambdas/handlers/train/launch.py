@@ -34,6 +34,7 @@ from lambdas.aws.ec2.fleet import Launched, Refusals
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity import initialization, placement
 from lambdas.core.capacity.cost import BilledHost
+from lambdas.core.capacity.kept_hosts import KeptHosts
 from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, TryLater
 from lambdas.core.capacity.plan import Offer, Part, Plan, RefusalKind, in_words, parts
 from lambdas.core.edges.train import Grown, LaunchAnswer, LaunchInput, PoolRefused
@@ -187,6 +188,11 @@ def handler(given: LaunchInput) -> LaunchAnswer:
         return _launched("it was launched before this call was repeated")
     if records.stranded(attempt):
         return RetireFirst(reason="an earlier call launched a part of what the attempt needs")
+    if left_behind := records.left_behind(attempt):
+        why = "; ".join(f"{host.instance}: {host.going}" for host in left_behind)
+        return RetireFirst(
+            reason=f"hosts that were kept for this attempt are going ({why})", keep=KeptHosts.SURVIVORS
+        )
     if open_ask := records.growth():
         _more(_asked_before(yard, ledger, records, open_ask), again=True)
         records = ledger.known(run)

@@ -311,6 +311,32 @@ def test_a_part_of_an_attempt_is_known_until_it_is_ended(
     assert [each.instance for each in found.stranded(2)] == (["i-b"] if goes else [])
 
 
+LEFT_BEHIND = [
+    # sentence, host of the first attempt, the second one's row and ask, whether it is left behind
+    ("it stays", {}, {}, False),
+    ("EC2 takes it back", {"warned": AT}, {}, True),
+    ("it says that EC2 takes it back", {"why": "interrupted"}, {}, True),
+    ("it is lost", {"lost": "it is silent"}, {}, True),
+    ("it is lost, and gone", {"lost": "EC2 says it is terminated", "ended": AT}, {}, False),
+    ("somebody ends it", {"warned": AT, "releasing": AT}, {}, False),
+    ("the next attempt has begun", {"warned": AT}, {"hosts": ["i-b"]}, False),
+    ("what is asked for it is not known", {"warned": AT}, {"token": "t"}, False),
+    ("what was asked for it is known", {"warned": AT}, {"token": "t", "answer": "refused"}, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("facts", "second", "behind"), [row[1:] for row in LEFT_BEHIND], ids=[row[0] for row in LEFT_BEHIND]
+)
+def test_a_kept_host_that_goes_before_the_next_attempt_is_known_until_it_is_ended(
+    facts: dict[str, Any], second: dict[str, Any], behind: bool
+) -> None:
+    begun = {"sk": "attempt#0002", "offer": {}, "launched": AT} if "hosts" in second else None
+    asked = {"sk": "intent#0002#000#000", "at": AT} if "token" in second else None
+    found = ledger(*(row | second for row in (begun, asked) if row), hosts={"i-a": host(**facts)})
+    assert [each.instance for each in found.left_behind(2)] == (["i-a"] if behind else [])
+
+
 GIVEN_UP = [
     # sentence, of the attempt before: how it ended, its step and checkpoint; this one's step; whether it is given up
     ("the first time", None, {}, None, False),

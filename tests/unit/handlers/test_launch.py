@@ -1,0 +1,40 @@
+"""Launch of another attempt: what becomes of hosts that were kept for it."""
+
+from datetime import timedelta
+
+import pytest
+
+from benchmarks.recorded import CONTEXT
+from lambdas import settings
+from lambdas.aws.ec2 import fleet
+from lambdas.core.capacity.plan import Plan
+from lambdas.handlers.train import launch
+from lambdas.settings import LaunchSettings
+from tests.unit.core.facts import NOON, offer
+from tests.unit.core.run.test_records import AT
+from tests.unit.handlers.conftest import Place
+from trainyard.core.values import wire
+
+YARD = LaunchSettings(
+    yard="trainyard", table_name="ledger", bucket_name="bucket", launch_templates=("0=lt-0:1",)
+)
+
+
+def test_a_kept_host_that_ec2_takes_back_ends_before_its_gang_is_made_whole(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    place.row(
+        "plan", wire.to_json(Plan((offer("g6.xlarge", "us-east-1a"),), (), "ami-1", 2, 99.0, NOON, "", 0))
+    )
+    place.row("run", {"state": "Launch", "deadline": wire.stamp(NOON + timedelta(hours=2))})
+    place.row(f"host#{place.worker}", {"warned": AT})
+    monkeypatch.setattr(settings, "read", lambda _: YARD)
+    monkeypatch.setattr(launch, "clock", lambda: NOON)
+    monkeypatch.setattr(fleet, "launch", lambda *given, **_: asked.append(given))
+    said = launch.handler({"run": "digits-1", "attempt": 2}, CONTEXT)
+    assert (said["kind"], said["keep"], asked) == ("retire", "survivors", [])
+    assert (
+        said["reason"]
+        == f"hosts that were kept for this attempt are going ({place.worker}: EC2 takes it back)"
+    )
