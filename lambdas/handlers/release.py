@@ -52,21 +52,25 @@ def handler(given: ReleaseInput) -> Released:
         return Released(hosts=(), reason=f"{run} is another execution's: {records.run.execution_arn}")
     there = instances.of_run(run)
     found = [(host.id, host.market) for host in there]
-    new = _not_shown(records, dict(found), now) if records else ()
+    hosts = records.hosts.values() if records else ()
+    new, untagged = release.unseen(hosts, dict(found), now), release.missed(hosts, dict(found))
+    found = list(dict.fromkeys((*found, *new, *untagged)))
     job = records.run.job if records else None
     pooled, not_kept = _pooled(ledger, records, there, given, yard.most_pool_hosts, now)
     disposals = release.dispose(
-        [*found, *new],
+        found,
         after=job.after.hosts if job else Hosts.TERMINATE,
-        keep=_kept(records, given, [*found, *new]) if records and not run_is_over else (),
+        keep=_kept(records, given, found) if records and not run_is_over else (),
         run_is_over=run_is_over,
         pooled=pooled,
     )
     unwritten = _announce(ledger, run, records, disposals, now) if records else None
-    refused = instances.terminate([each.instance for each in disposals if each.act is Act.TERMINATE])
+    not_shown = [host for host, _ in new]
+    ending = [each.instance for each in disposals if each.act is Act.TERMINATE]
+    refused = instances.terminate(ending, new=not_shown)
     stopping = [each.instance for each in disposals if each.act is Act.STOP]
     instances.keep_disks(stopping)
-    instances.all_done(refused | instances.stop(stopping))
+    instances.all_done(refused | instances.stop(stopping, new=not_shown))
     if wrong := unread or unwritten:
         raise wrong
     if records:
@@ -84,12 +88,6 @@ def _records(ledger: Ledger, run: str) -> tuple[Records | None, Exception | None
     except Exception as error:  # noqa: BLE001 - whatever it is: the handler raises it once no host runs
         logger.error("the ledger cannot be read, hosts are ended all the same: %s", error)
         return None, error
-
-
-def _not_shown(records: Records, shown: Collection[str], now: datetime) -> tuple[tuple[str, Market], ...]:
-    """Hosts of the run that EC2 does not show by its tag."""
-    hosts = records.hosts.values()
-    return tuple(dict.fromkeys((*release.unseen(hosts, shown, now), *release.missed(hosts, shown))))
 
 
 def _pooled(

@@ -43,6 +43,7 @@ class Refusal:
 NEVER_RAN = ("Client.InternalError", "Client.InvalidKMSKey")
 """docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html: mostly a disk's key that may not be used."""
 FORGOTTEN = Refusal(GONE, "EC2 has forgotten it", passing=True)
+NOT_SHOWN = Refusal(GONE, "EC2 does not show it, nor its tags, yet", passing=True)
 
 
 @dataclass(frozen=True)
@@ -128,14 +129,15 @@ def images_in_use() -> frozenset[str]:
     return frozenset(instance.image for instance in _describe() if instance.state != "terminated")
 
 
-def stop(ids: Collection[str]) -> dict[str, Refusal]:
-    """Stop these, on-demand ones only; why EC2 refuses which of them."""
-    return _remembered(_each(client("ec2").stop_instances, sorted(ids)))
+def stop(ids: Collection[str], *, new: Collection[str] = ()) -> dict[str, Refusal]:
+    """Stop these, on-demand ones only; why EC2 refuses which of them. `new`: launched a moment ago, so that EC2 may not
+    show them yet."""
+    return _remembered(_each(client("ec2").stop_instances, sorted(ids), new=new))
 
 
-def terminate(ids: Collection[str]) -> dict[str, Refusal]:
-    """End these, which may happen twice; why EC2 refuses which of them."""
-    return _remembered(_each(client("ec2").terminate_instances, sorted(ids)))
+def terminate(ids: Collection[str], *, new: Collection[str] = ()) -> dict[str, Refusal]:
+    """End these, which may happen twice; why EC2 refuses which of them. `new` as in `stop`."""
+    return _remembered(_each(client("ec2").terminate_instances, sorted(ids), new=new))
 
 
 def start(ids: Collection[str]) -> dict[str, Refusal]:
@@ -210,10 +212,12 @@ def _tagger(key: str, value: str) -> Callable[..., Any]:
     return write
 
 
-def _each(call: Callable[..., Any], ids: Sequence[str], chunk: int = CHUNK) -> dict[str, Refusal]:
+def _each(
+    call: Callable[..., Any], ids: Sequence[str], chunk: int = CHUNK, new: Collection[str] = ()
+) -> dict[str, Refusal]:
     """All in calls of `chunk`. EC2 refuses a call whole: of one that it refuses, each half is asked again, down to the
     host that it is about, unless EC2 itself is in trouble. A missing permission is raised, unless it is missing for
-    hosts alone that EC2 has forgotten, and whose tag nobody can see any more."""
+    hosts alone whose tag nobody can see: EC2 has forgotten them, or does not show those that are `new` yet."""
     refused: dict[str, Refusal] = {}
     waiting = [list(ids[first : first + chunk]) for first in range(0, len(ids), chunk)]
     while waiting:
@@ -223,11 +227,11 @@ def _each(call: Callable[..., Any], ids: Sequence[str], chunk: int = CHUNK) -> d
         except ServiceUnavailable as error:
             refused |= dict.fromkeys(some, Refusal(error.code, error.reason, passing=True))
         except AccessDenied:
-            forgotten = _forgotten(some)
-            if not forgotten:
+            unseen = _unseen(some)
+            if not unseen:
                 raise
-            refused |= dict.fromkeys(forgotten, FORGOTTEN)
-            waiting += [rest] if (rest := [host for host in some if host not in forgotten]) else []
+            refused |= {host: NOT_SHOWN if host in new else FORGOTTEN for host in unseen}
+            waiting += [rest] if (rest := [host for host in some if host not in unseen]) else []
         except ClientError as error:
             if len(some) == 1:
                 refused |= dict.fromkeys(some, _refusal(**error.response["Error"]))
@@ -241,9 +245,8 @@ def _refusal(Code: str, Message: str = "", **_: Any) -> Refusal:  # noqa: N803 -
     return Refusal(Code, Message, passing=Code == GONE)
 
 
-def _forgotten(ids: Collection[str]) -> frozenset[str]:
-    """Those that have ended so long ago that EC2 knows nothing of them, or none of their tags; none for whom may not
-    look."""
+def _unseen(ids: Collection[str]) -> frozenset[str]:
+    """Those of which EC2 knows nothing, or no tags since they have ended; none for whom may not look."""
     try:
         known = {host.id for host in of_ids(ids) if host.state != "terminated"}
     except AccessDenied:

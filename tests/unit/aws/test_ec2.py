@@ -1,6 +1,6 @@
 """What EC2 says a few seconds too early, or of what it has forgotten."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -30,6 +30,17 @@ def test_a_forgotten_host_keeps_no_other_from_being_stopped_ended_or_tagged(acco
     instances.tag({"yes": ["i-3", "i-gone"]}, "trainyard:hold")
     assert states(account) == {"i-1": "stopping", "i-2": "shutting-down", "i-3": "running"}
     assert account.hosts["i-3"].tags == {"trainyard:hold": "yes"}
+
+
+@pytest.mark.parametrize("act", [instances.stop, instances.terminate])
+def test_a_new_host_that_ec2_does_not_show_yet_is_none_that_it_has_forgotten(
+    account: Recorded, act: Callable[..., dict[str, instances.Refusal]]
+) -> None:
+    refused = act(["i-1", "i-new"], new=["i-new"])
+    assert set(refused) == {"i-new"}
+    assert states(account)["i-1"] != "running"
+    with pytest.raises(ServiceUnavailable, match="does not show it, nor its tags, yet"):
+        instances.all_done(refused)
 
 
 @pytest.mark.parametrize("operation", ["StopInstances", "TerminateInstances"])
