@@ -17,11 +17,13 @@ from lambdas.aws.dynamodb.ledger import (
     Ledger,
     event_row,
     host_row,
+    launched_row,
     pooled_rows,
     run_row,
 )
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.instances import Instance
+from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.kept_hosts import KeptHosts
 from lambdas.core.edges.common import Released, ReleaseInput, Scope
 from lambdas.core.run import pool, release
@@ -47,10 +49,12 @@ def handler(given: ReleaseInput) -> Released:
     run, run_is_over = given.run, given.scope is Scope.RUN
     yard, now = settings.read(ReleaseSettings), clock()
     ledger = Ledger(yard.table_name)
-    records, unread = _records(ledger, run)
+    records, trouble = _records(ledger, run)
     if records and not records.run.is_of(given.execution):
         return Released(hosts=(), reason=f"{run} is another execution's: {records.run.execution_arn}")
     there = instances.of_run(run)
+    if records and given.scope is not Scope.LOST:
+        records, trouble = _with_unknown(ledger, records, there, now)
     found = [(host.id, host.market) for host in there]
     hosts = records.hosts.values() if records else ()
     new, untagged = release.unseen(hosts, dict(found), now), release.missed(hosts, dict(found))
@@ -71,12 +75,12 @@ def handler(given: ReleaseInput) -> Released:
     stopping = [each.instance for each in disposals if each.act is Act.STOP]
     instances.keep_disks(stopping)
     instances.all_done(refused | instances.stop(stopping, new=not_shown))
-    if wrong := unread or unwritten:
+    if wrong := trouble or unwritten:
         raise wrong
     if records:
         _write(ledger, records, disposals, given, clock(), not_kept)
-    if run_is_over and records and _is_growing(records, now):
-        raise ServiceUnavailable(f"EC2 may still launch more hosts of {run}: it is looked at again")
+    if run_is_over and records and records.is_asking(now):  # what EC2 launches then is to be ended, too
+        raise ServiceUnavailable(f"EC2 may still launch hosts of {run}: it is looked at again")
     done = tuple(f"{each.act} {each.instance}: {each.reason}" for each in disposals)
     return Released(hosts=done[:MOST_HOSTS])
 
@@ -88,6 +92,56 @@ def _records(ledger: Ledger, run: str) -> tuple[Records | None, Exception | None
     except Exception as error:  # noqa: BLE001 - whatever it is: the handler raises it once no host runs
         logger.error("the ledger cannot be read, hosts are ended all the same: %s", error)
         return None, error
+
+
+def _with_unknown(
+    ledger: Ledger, records: Records, there: Collection[Instance], now: datetime
+) -> tuple[Records, Exception | None]:
+    """Also with hosts that EC2 shows and that the ledger never heard of, since Launch died before it had written EC2's
+    answer: they are on the run's bill, too. What keeps them from that keeps none from being ended."""
+    unknown = [host for host in there if host.id not in records.hosts]
+    if not unknown:
+        return records, None
+    run = records.run.run
+    rows = [
+        launched_row(run, _billed(host, records), attempt=_attempt(host), gang=host.gang, releasing=now)
+        for host in unknown
+    ]
+    try:
+        ledger.write(*rows)
+        return ledger.known(run), None
+    except Exception as error:  # noqa: BLE001 - as above: raised once no host runs
+        logger.error("hosts cannot be put on the bill, they are ended all the same: %s", error)
+        return records, error
+
+
+def _billed(host: Instance, records: Records) -> BilledHost:
+    """At the plan's price for such a host, else at what Launch noted."""
+    plan = records.plan
+    pools = (
+        [offer for offer in plan.offers if (offer.zone, offer.market) == (host.zone, host.market)]
+        if plan
+        else []
+    )
+    priced = [choice for offer in pools for choice in offer.choices(host.gang) if choice.type == host.type]
+    return BilledHost(
+        instance=host.id,
+        type=host.type,
+        zone=host.zone,
+        market=host.market,
+        price=priced[0].price if priced else host.price or 0.0,
+        on_demand_price=priced[0].on_demand_price if priced else None,
+        disk_gib=plan.disk_gib if plan else 0,
+        gib_month=plan.gib_month if plan else 0.0,
+        volume_charge=host.volume_charge,
+        launched=host.attached or host.launched,
+    )
+
+
+def _attempt(host: Instance) -> int:
+    """For which it was launched."""
+    tag = host.tags.get("trainyard:attempt", "")
+    return int(tag) if tag.isdecimal() else 1
 
 
 def _pooled(
@@ -141,11 +195,6 @@ def _by_tag(hosts: Collection[WarmHost]) -> dict[str, list[str]]:
     for host in hosts:
         tags.setdefault(host.tag, []).append(host.instance)
     return tags
-
-
-def _is_growing(records: Records, now: datetime) -> bool:
-    """Whether Launch may still wait for EC2's answer about more hosts: what it has launched is to be ended, too."""
-    return records.growth() is not None and records.is_asking(now)
 
 
 def _announce(

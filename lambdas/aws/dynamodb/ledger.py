@@ -243,9 +243,19 @@ def no_warm_row(instance: str) -> Write:
     return Write(POOL, instance, delete=True)
 
 
-def launched_row(run: str, host: BilledHost, *, attempt: int, gang: Gang, taken: str | None = None) -> Write:
-    """`taken`: the run that had kept it in the pool."""
+def launched_row(
+    run: str,
+    host: BilledHost,
+    *,
+    attempt: int,
+    gang: Gang,
+    taken: str | None = None,
+    releasing: datetime | None = None,
+) -> Write:
+    """`taken`: the run that had kept it in the pool; `releasing`: it is ended as soon as it is known."""
     values = wire.to_json(host) | {"attempt": attempt, "gang": gang, "taken": taken}
+    if releasing:
+        values["releasing"] = releasing
     del values["instance"]
     return Write(f"run#{run}", f"host#{host.instance}", values)
 

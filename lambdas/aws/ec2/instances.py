@@ -70,6 +70,12 @@ class Instance:
         return float(noted) if DOLLARS.fullmatch(noted) else 0.0
 
     @property
+    def price(self) -> float | None:
+        """Dollars an hour, the most that Launch expected, where that is noted."""
+        noted = self.tags.get("trainyard:price", "")
+        return float(noted) if DOLLARS.fullmatch(noted) else None
+
+    @property
     def gang(self) -> Gang:
         return Gang(int(self.tags.get("trainyard:gang", Gang.MAIN)))
 

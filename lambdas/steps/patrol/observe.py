@@ -103,10 +103,7 @@ def observe(yard: PatrolSettings, prices: Prices, book: Logbook, now: datetime) 
 
 def price_of(host: Instance, prices: Prices) -> float:
     """Dollars an hour: what Launch noted, else the price on demand, which is never too little."""
-    tagged = host.tags.get("trainyard:price", "")
-    if instances.DOLLARS.fullmatch(tagged):
-        return float(tagged)
-    return prices.on_demand(host.type) or 0.0
+    return prices.on_demand(host.type) or 0.0 if host.price is None else host.price
 
 
 def _hosts(

@@ -15,6 +15,7 @@ from lambdas.handlers import release
 from lambdas.settings import ReleaseSettings
 from tests.unit.core import facts
 from tests.unit.handlers.conftest import HOST
+from trainyard.core.model.errors import ServiceUnavailable
 from trainyard.core.values import wire
 
 AT = "2026-11-20T12:00:00.000Z"
@@ -58,6 +59,29 @@ def test_of_an_attempt_that_trains_the_lost_alone_are_ended() -> None:
     assert "ended" in seen.table["run#r", "host#i-b"]
     assert "ended" not in seen.table["run#r", "host#i-a"]
     assert seen.table["run#r", "run"]["state"] == "Train"
+
+
+def test_a_host_that_launch_died_over_is_ended_and_on_the_runs_bill() -> None:
+    """EC2 shows it by its tag; the ledger never heard of it."""
+    seen = account("i-a")
+    launched = datetime(2026, 11, 20, 11, 58, tzinfo=UTC)
+    tags = {"trainyard:run": "r", "trainyard:attempt": "2", "trainyard:price": "0.650000"}
+    seen.hosts["i-b"] = Host("i-b", launched=launched, tags=tags)
+    with answering(seen):
+        release.handler({"run": "r", "attempt": 2, "scope": "run"}, CONTEXT)
+    assert seen.hosts["i-b"].state == "shutting-down"
+    row = seen.table["run#r", "host#i-b"]
+    assert (row["attempt"], row["type"], float(row["price"])) == (2, "g5.xlarge", 0.65)
+    assert row["launched"] < row["releasing"] <= row["ended"]
+
+
+def test_a_run_whose_launch_may_still_get_hosts_is_looked_at_again() -> None:
+    seen = account("i-a")
+    intent = {"attempt": 1, "offer": 0, "round": 0, "token": "t", "at": datetime.now(UTC).isoformat()}
+    seen.table["run#r", "intent#0001#000#000"] = {"pk": "run#r", "sk": "intent#0001#000#000", **intent}
+    with answering(seen), pytest.raises(ServiceUnavailable, match="may still launch hosts"):
+        release.handler({"run": "r", "attempt": 1, "scope": "run"}, CONTEXT)
+    assert seen.hosts["i-a"].state == "shutting-down"
 
 
 def ended_well(keep: int = 2, **changes: Any) -> Recorded:
