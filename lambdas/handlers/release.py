@@ -25,6 +25,7 @@ from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.kept_hosts import KeptHosts
+from lambdas.core.capacity.plan import Plan
 from lambdas.core.edges.common import Released, ReleaseInput, Scope
 from lambdas.core.run import pool, release
 from lambdas.core.run.pool import WarmHost
@@ -37,6 +38,7 @@ from trainyard.core.model.errors import ServiceUnavailable
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Hosts
 from trainyard.core.model.yard import warm
+from trainyard.core.model.yard.storage import GIB_MONTH, Storage
 
 POOL_TRIES = 5
 """Whoever puts hosts into the pool meanwhile makes one more."""
@@ -104,7 +106,7 @@ def _with_unknown(
         return records, None
     run = records.run.run
     rows = [
-        launched_row(run, _billed(host, records), attempt=_attempt(host), gang=host.gang, releasing=now)
+        launched_row(run, _billed(host, records.plan), attempt=_attempt(host), gang=host.gang, releasing=now)
         for host in unknown
     ]
     try:
@@ -115,24 +117,18 @@ def _with_unknown(
         return records, error
 
 
-def _billed(host: Instance, records: Records) -> BilledHost:
+def _billed(host: Instance, plan: Plan | None) -> BilledHost:
     """At the plan's price for such a host, else at what Launch noted."""
-    plan = records.plan
-    pools = (
-        [offer for offer in plan.offers if (offer.zone, offer.market) == (host.zone, host.market)]
-        if plan
-        else []
-    )
-    priced = [choice for offer in pools for choice in offer.choices(host.gang) if choice.type == host.type]
+    priced = plan.price_of(host.type, host.zone, host.market, host.gang) if plan else None
     return BilledHost(
         instance=host.id,
         type=host.type,
         zone=host.zone,
         market=host.market,
-        price=priced[0].price if priced else host.price or 0.0,
-        on_demand_price=priced[0].on_demand_price if priced else None,
-        disk_gib=plan.disk_gib if plan else 0,
-        gib_month=plan.gib_month if plan else 0.0,
+        price=priced.price if priced else host.price or 0.0,
+        on_demand_price=priced.on_demand_price if priced else None,
+        disk_gib=host.disk_gib or 0,
+        gib_month=plan.gib_month if plan else GIB_MONTH[Storage.DISK],
         volume_charge=host.volume_charge,
         launched=host.attached or host.launched,
     )

@@ -36,7 +36,7 @@ def forgets_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
 def stops_at_the_first_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """What ends hosts leaves the others alone once EC2 has refused one."""
 
-    def each(call: Callable[..., Any], ids: list[str], chunk: int = 1) -> dict[str, str]:
+    def each(call: Callable[..., Any], ids: list[str], **_: Any) -> dict[str, str]:
         for instance in ids:
             call(InstanceIds=[instance])
         return {}

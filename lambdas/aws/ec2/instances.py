@@ -20,6 +20,7 @@ LIVE = ("pending", "running", "stopping", "stopped")
 PAGE = 1000
 WHEN = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
 """How EC2 writes when a state changed: `User initiated (2026-11-20 12:00:00 GMT)`."""
+GIB = re.compile(r"[1-9][0-9]{0,4}")
 DOLLARS = re.compile(r"[0-9]{1,4}(\.[0-9]{1,9})?")
 CHUNK = 500
 MOST_TAGGED = 1000
@@ -74,6 +75,12 @@ class Instance:
         """Dollars an hour, the most that Launch expected, where that is noted."""
         noted = self.tags.get("trainyard:price", "")
         return float(noted) if DOLLARS.fullmatch(noted) else None
+
+    @property
+    def disk_gib(self) -> int | None:
+        """The size of its disk, where Launch has noted it."""
+        noted = self.tags.get("trainyard:disk", "")
+        return int(noted) if GIB.fullmatch(noted) else None
 
     @property
     def gang(self) -> Gang:

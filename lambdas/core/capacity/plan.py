@@ -160,6 +160,12 @@ class Plan:
     prices: str = ""
     least_gang: int = 0
 
+    def price_of(self, name: str, zone: str, market: Market, gang: Gang) -> Priced | None:
+        """Of a host of this type and gang there; None where no offer is of it."""
+        pools = (offer for offer in self.offers if (offer.zone, offer.market) == (zone, market))
+        choices = (choice for offer in pools for choice in offer.choices(gang))
+        return next((choice for choice in choices if choice.type == name), None)
+
 
 class RefusalKind(StrEnum):
     """What kind of no it was. lambdas/aws maps EC2's codes to these."""

@@ -164,9 +164,14 @@ class HostRow(Member, BilledHost):
     taken: str | None = None
 
     @property
+    def is_unended(self) -> bool:
+        """Whether it is there, well or lost: neither gone, nor is anybody about to end it."""
+        return self.ended is None and self.releasing is None
+
+    @property
     def lives(self) -> bool:
-        """Whether it is there to go on with: not gone, not lost, and nobody is about to end it."""
-        return self.ended is None and self.lost is None and self.releasing is None
+        """Whether it is there to go on with."""
+        return self.is_unended and self.lost is None
 
     @property
     def going(self) -> str | None:
@@ -505,11 +510,8 @@ class Records:
         lost), and that nobody has ended yet: this attempt cannot count on them."""
         if attempt in self.attempts or self.unanswered(attempt):
             return ()
-        return tuple(
-            host
-            for host in self.hosts.values()
-            if host.attempt < attempt and host.going and host.ended is None and host.releasing is None
-        )
+        before = (host for host in self.hosts.values() if host.attempt < attempt)
+        return tuple(host for host in before if host.going and host.is_unended)
 
     def newcomers(self) -> tuple[HostRow, ...]:
         """The hosts that were launched beside the current attempt, to join the next one, and that nobody has ended:
@@ -518,7 +520,7 @@ class Records:
         if row is None or job is None or not job.cluster.is_elastic:
             return ()
         others = (host for host in self.hosts.values() if host.instance not in row.hosts)
-        return tuple(host for host in others if host.ended is None and host.releasing is None)
+        return tuple(host for host in others if host.is_unended)
 
     def taken(self, attempt: int) -> tuple[HostRow, ...]:
         """The survivors with which that attempt begins. Where those that have been ready are enough nobody waits for

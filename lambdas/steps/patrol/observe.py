@@ -6,7 +6,6 @@ their use decides about.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import field, replace
 from datetime import datetime
@@ -30,8 +29,6 @@ from trainyard.core.model.yard.policy import Policy
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import InputFaults
-
-GIB = re.compile(r"[1-9][0-9]{0,4}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +127,6 @@ def _facts(
     lease, hold, ready = (
         _instant(tags, name, problems) for name in ("trainyard:lease", "trainyard:hold", verdict.READY_TAG)
     )
-    disk = tags.get("trainyard:disk", "")
     known = catalogue().types.get(host.type)
     facts = Facts(
         instance=host.id,
@@ -141,7 +137,7 @@ def _facts(
         changed=host.changed,
         price=price_of(host, prices),
         prices=prices,
-        disk_gib=int(disk) if GIB.fullmatch(disk) else None,
+        disk_gib=host.disk_gib,
         volume_charge=host.volume_charge,
         made=host.attached,
         run=run,

@@ -65,13 +65,18 @@ def test_a_host_that_launch_died_over_is_ended_and_on_the_runs_bill() -> None:
     """EC2 shows it by its tag; the ledger never heard of it."""
     seen = account("i-a")
     launched = datetime(2026, 11, 20, 11, 58, tzinfo=UTC)
-    tags = {"trainyard:run": "r", "trainyard:attempt": "2", "trainyard:price": "0.650000"}
+    tags = {
+        "trainyard:run": "r",
+        "trainyard:attempt": "2",
+        "trainyard:price": "0.650000",
+        "trainyard:disk": "100",
+    }
     seen.hosts["i-b"] = Host("i-b", launched=launched, tags=tags)
     with answering(seen):
         release.handler({"run": "r", "attempt": 2, "scope": "run"}, CONTEXT)
     assert seen.hosts["i-b"].state == "shutting-down"
     row = seen.table["run#r", "host#i-b"]
-    assert (row["attempt"], row["type"], float(row["price"])) == (2, "g5.xlarge", 0.65)
+    assert (row["attempt"], row["type"], row["disk_gib"], float(row["price"])) == (2, "g5.xlarge", 100, 0.65)
     assert row["launched"] < row["releasing"] <= row["ended"]
 
 
