@@ -24,6 +24,13 @@ DEFAULTS = {
     "PYTHONUNBUFFERED": "1",
 }
 PLACEHOLDER = re.compile(r"\$(\$\{)|\$\{([^}]*)\}")
+SHELL = ("bash", "-eo", "pipefail", "-c")
+WHEN_ASKED_TO_LEAVE = "trap 'code=$?; wait; exit $((code ? code : 75))' TERM; "
+"""Stands before a shell's lines. The command that runs ends first, by its own handler for SIGTERM; then the shell ends,
+with that command's exit code, or with 75 (it wants to be started again) because lines may be left."""
+SHELL_WORD = re.compile(r"(\$?)\$\{([^{}]*)\}")
+ASSIGNED = r"(?m)(?:^|[\s;&|(])NAME\+?=|\b(?:for|select|read(?: -\w+)*)\s+(?:\w+\s+)*NAME\b"
+"""How a shell's lines give a variable a value."""
 
 
 def environment(
@@ -91,6 +98,9 @@ def environment(
 def command_line(cluster: Cluster, assignment: Assignment, places: Places) -> list[str]:
     program, known = cluster.job["program"], placeholders(cluster, assignment, places)
     line = arguments(program.get("args", {}), known)
+    if program.get("shell"):
+        lines = fill_shell(program["shell"], known)
+        return [*SHELL, f"{WHEN_ASKED_TO_LEAVE}{lines}", "program.shell", *line]
     if program.get("command"):
         return [*(fill(str(word), known) for word in program["command"]), *line]
     return [str(python_for(places)), "-m", program["module"], *line]
@@ -153,3 +163,19 @@ def fill(text: str, known: Mapping[str, str]) -> str:
         return known[found[2]]
 
     return PLACEHOLDER.sub(meaning, text)
+
+
+def fill_shell(text: str, known: Mapping[str, str]) -> str:
+    """Return a shell's lines with every `${word}` of ours replaced. `$${word}` is the shell's own `${word}`.
+
+    Everything else in braces is the shell's own, and so is a word that the lines themselves give a value."""
+
+    def meaning(found: re.Match[str]) -> str:
+        word = found[2]
+        if word not in known:
+            return found[0]
+        if found[1] or re.search(ASSIGNED.replace("NAME", re.escape(word)), text):
+            return f"${{{word}}}"
+        return known[word]
+
+    return SHELL_WORD.sub(meaning, text)

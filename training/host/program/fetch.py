@@ -20,6 +20,7 @@ from training.host.places import Places
 from training.host.program import archive
 from training.host.program.packages import command, commands_path, install, python_for, site_packages
 
+BASH = "bash"
 LIBRARY = "trainyard"
 """The one name of ours that programs can import."""
 
@@ -71,7 +72,9 @@ def fetch_program(bucket: Bucket, program: Mapping[str, Any], places: Places) ->
     if program.get("requirements"):
         packages = install(program["requirements"], places)
         refuse_our_name(site_packages(places.venv), program["requirements"])
-    if program.get("command"):
+    if program.get("shell"):
+        find_bash(places)
+    elif program.get("command"):
         find_command(str(program["command"][0]), places, source=source)
     else:
         find_module(program["module"], places, source=source)
@@ -137,6 +140,15 @@ def find_command(name: str, places: Places, *, source: str | None) -> None:
         raise ProgramFault(
             f"program.command begins with {name}, which may not be executed: `chmod +x` it before it is packed, or "
             f"name what runs it, as in [sh, {name}] or [python, {name}]"
+        )
+
+
+def find_bash(places: Places) -> None:
+    """Look for the shell that runs program.shell. Raises ProgramFault."""
+    if shutil.which(BASH, path=commands_path(places, os.environ.get("PATH", os.defpath))) is None:
+        raise ProgramFault(
+            "this host's image has no bash, which runs program.shell: bake an image that has it, or write the lines "
+            'for another shell (program.command: [sh, "-ec", "..."])'
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from trainyard import archives
 from trainyard.core.jobfile.program_code import at_start, imported, reach
-from trainyard.core.jobfile.program_command import started
+from trainyard.core.jobfile.program_command import key_of_start, started
 from trainyard.core.jobfile.rules import is_shipped
 from trainyard.core.model.job import Job, Program
 from trainyard.core.values.lazy import dataclass
@@ -126,7 +126,7 @@ def _requirements_faults(job: Job, archive: Archive) -> Iterator[Fault]:
 
 def _entry_faults(job: Job, archive: Archive) -> Iterator[Fault]:
     """The module or file that is started is not where a host looks for it."""
-    begun, key = started(job.program), "program.command" if job.program.command else "program.module"
+    begun, key = started(job.program), key_of_start(job.program)
     if begun.module:
         if _is_missing(begun.module, job, archive):
             yield Fault(key, _not_found(begun.module, job, archive))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from trainyard.core.jobfile.program_command import launched_by, started
+from trainyard.core.jobfile.program_command import key_of_start, launched_by, started
 from trainyard.core.model.instance_types import instance_type
 from trainyard.core.model.job import (
     CPU_TYPES_BY_DEFAULT,
@@ -32,6 +32,8 @@ from trainyard.core.values.validation import Fault, any_of, did_you_mean, shown
 CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}
 """With parameter servers."""
 SEVERAL_HOSTS = tuple(strategy for strategy in Strategy if strategy.has_several_hosts)
+STARTS = ("module", "command", "shell")
+"""Keys of the section program that say what starts, of which a job has one."""
 REPLACED = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
 """A word to replace, or the `$${` that stands for a plain `${`."""
 
@@ -205,6 +207,8 @@ def _check_program(job: Job, written: Written) -> None:
     for path, value in _filled(program):
         for problem in _word_problems(str(value), entries, job.cluster):
             written.fault(path, problem)
+    for problem in _shell_problems(program.shell or "", entries, job.cluster):
+        written.fault("program.shell", problem)
     if job.cluster.evaluator and (launcher := launched_by(program)):
         problem = (
             f"true does not go with program.command {launcher}, which starts ranks: an evaluator is none, and would "
@@ -215,15 +219,15 @@ def _check_program(job: Job, written: Written) -> None:
 
 
 def _check_start(program: Program, written: Written) -> None:
-    """Exactly one of module and command, of what there is."""
-    module, command = (written.gives("program", key) for key in ("module", "command"))
-    if module and command:
-        problem = "stands beside program.module; one of them is allowed: the command is all that runs"
-        written.fault("program.command", problem)
-    elif not module and not command:
+    """Require exactly one of module, command and shell."""
+    first, *more = [key for key in STARTS if written.gives("program", key)] or [""]
+    for key in more:
+        problem = f"stands beside program.{first}; one of them is allowed: it is all that runs"
+        written.fault(f"program.{key}", problem)
+    if not first:
         problem = (
-            "is missing; a module (train for `python -m train`) or program.command ([torchrun, train.py]) is "
-            "required"
+            "is missing; a module (train for `python -m train`), program.command ([torchrun, train.py]) or "
+            "program.shell (lines for bash) is required"
         )
         written.fault("program.module", problem)
     if written.gives("program", "source"):
@@ -234,7 +238,7 @@ def _check_start(program: Program, written: Written) -> None:
         written.fault("program.module", _not_shipped(program.module))
     if file := started(program).file:
         problem = f"{shown(file)} would be a file of program.source; give one, or a command that hosts have"
-        written.fault("program.command", problem)
+        written.fault(key_of_start(program), problem)
 
 
 def _filled(program: Program) -> Iterator[tuple[str, Scalar]]:
@@ -259,7 +263,7 @@ def _word_problems(text: str, entries: list[str], cluster: Cluster) -> Iterator[
     for found in REPLACED.finditer(text):
         if found[0] == "$${":
             continue
-        word, known = found[1], [*WORDS, *(f"data.{name}" for name in entries)]
+        word, known = found[1], _words(entries)
         if not found[2]:
             yield f'{shown(text)} has a "${{" that no "}}" ends; write "$${{" for a plain "${{"'
         elif word == "ps_hosts" and not strategy.is_asynchronous:
@@ -271,6 +275,19 @@ def _word_problems(text: str, entries: list[str], cluster: Cluster) -> Iterator[
                 f'"${{{word}}}" is nothing that a host can fill in{did_you_mean(word, known)}; allowed are '
                 f'{any_of(known)}; write "$${{" for a plain "${{"'
             )
+
+
+def _shell_problems(text: str, entries: list[str], cluster: Cluster) -> Iterator[str]:
+    """Return what a shell's lines ask hosts to fill in that they cannot. All other words in braces are the shell's
+    own, except one with a dot, which no shell accepts as a name."""
+    for found in REPLACED.finditer(text):
+        if found[1] in _words(entries) or re.fullmatch(r"[A-Za-z_]\w*\.[\w.-]*", found[1] or ""):
+            yield from _word_problems(found[0], entries, cluster)
+
+
+def _words(entries: list[str]) -> list[str]:
+    """Return every word that a host of this job fills in."""
+    return [*WORDS, *(f"data.{name}" for name in entries)]
 
 
 def _check_data(job: Job, written: Written) -> None:

@@ -19,6 +19,7 @@ from trainyard.core.model.job_fields import (
     CountOrRange,
     ImageName,
     ProgressPattern,
+    ShellText,
     Uri,
     Variable,
     Variables,
@@ -193,15 +194,24 @@ class Program:
             "a dotted Python module name of letters, digits and underscores, as in training.programs.digits",
         ),
         "Run as `python -m MODULE`: a module of `program.source`, or without that one of the reference programs, "
-        f"{', '.join(f'`{SHIPPED}{program}`' for program in PROGRAMS)}. This or `program.command`.",
-        usual="required, unless there is a `command`",
+        f"{', '.join(f'`{SHIPPED}{program}`' for program in PROGRAMS)}. This, `program.command` or `program.shell`.",
+        usual="required, unless there is a `command` or a `shell`",
     )
     command: tuple[Scalar, ...] = key(
         (),
         CommandLine(most=MOST_ARGS, least=1),
         "What every host runs instead, in the folder where `program.source` is unpacked, as in `[torchrun, train.py]`: "
-        "a command of `program.requirements` or of the image, or a file of the source (`./run.sh`). No shell: for one, "
-        '`[sh, -c, "..."]` ([programs.md](programs.md#any-command)).',
+        "a command of `program.requirements` or of the image, or a file of the source (`./run.sh`). No shell reads it: "
+        "lines for a shell belong in `program.shell` ([programs.md](programs.md#any-command)).",
+        usual="`python -m MODULE`",
+    )
+    shell: str | None = key(
+        None,
+        ShellText(),
+        "Lines that every host runs instead with `bash -eo pipefail`, in the folder where `program.source` is "
+        "unpacked: "
+        'the program ends with the first command that fails, also inside a pipe. `program.args` are `"$@"` '
+        "([programs.md](programs.md#lines-for-a-shell)).",
         usual="`python -m MODULE`",
     )
     args: Mapping[str, Scalar] | list[Scalar] = key(
@@ -257,7 +267,10 @@ class Program:
 
     @property
     def called(self) -> str:
-        """What runs, in a word or a line."""
+        """Return what runs, in a word or a line."""
+        if self.shell is not None:
+            first, *more = self.shell.strip().splitlines()
+            return f"{first} ..." if more else first
         return self.module or " ".join(str(word) for word in self.command)
 
 

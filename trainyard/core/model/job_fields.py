@@ -17,6 +17,7 @@ MOST_TYPES = 10
 MOST_GIB = 16_384
 """Of a gp3 volume."""
 MOST_ARG_CHARACTERS = 1024
+MOST_SHELL_CHARACTERS = 10_000
 SMALLEST_ARG, LARGEST_ARG = 1e-100, 1e18
 """DynamoDB's numbers have 38 digits and end at 1e126; beyond these a program wants text anyway."""
 PLACEHOLDER = "BUCKET"
@@ -317,6 +318,36 @@ class CommandLine(Several[str | int | float]):
     @property
     def words(self) -> str:
         return f"a list of {self.least} to {self.most} words: {self.each.words}"
+
+
+@dataclass(frozen=True)
+class ShellText(Kind[str]):
+    """Lines for a shell. `${word}` may be the shell's own, so any text may stand in the braces."""
+
+    words = f"a text of up to {MOST_SHELL_CHARACTERS} characters: lines for bash"
+
+    def schema(self) -> dict[str, Any]:
+        line = rf"(?:[\t\n]|[^{CONTROL}])*"
+        pattern = whole(rf"{line}[^\s{CONTROL}]{line}")
+        return {"type": "string", "maxLength": MOST_SHELL_CHARACTERS, "pattern": pattern}
+
+    def problem(self, value: object) -> str | None:
+        if isinstance(value, BareWord):
+            return bare_word(value)
+        if not isinstance(value, str):
+            return f"found {shown(value)}; {self.words} is allowed, as in `shell: |` with the lines below"
+        if not value.strip():
+            return f"is empty; {self.words} is allowed, as in `shell: |` with the lines below"
+        if len(value) > MOST_SHELL_CHARACTERS:
+            return (
+                f"has {len(value)} characters; up to {MOST_SHELL_CHARACTERS} are allowed: put the lines into a file of "
+                "program.source and run that (command: [bash, run.sh])"
+            )
+        if found := re.search(rf"(?![\t\n])[{CONTROL}]", value):
+            line = value.count("\n", 0, found.start()) + 1
+            allowed = "only tabs and line breaks are allowed"
+            return f"holds the control character {shown(found[0])} in line {line}; {allowed}"
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)

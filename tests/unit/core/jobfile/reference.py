@@ -16,6 +16,7 @@ from lambdas.core.images.retention import RetireRequest
 from lambdas.core.images.snapshot import SnapshotRequest
 from trainyard.core.jobfile.check import JobSource
 from trainyard.core.jobfile.program_command import LAUNCHERS
+from trainyard.core.jobfile.rules import STARTS
 from trainyard.core.model.job import PROGRAMS, SHIPPED, Job, Strategy
 from trainyard.core.values.fields import Entries, Key, Part, Record, keys, plain
 
@@ -126,7 +127,7 @@ TOGETHER = [
             "properties": {"data": {"additionalProperties": {"not": SHARED_OUT}}},
         },
     },
-    {"oneOf": [given("program", "module", SOMETHING), given("program", "command", SOMETHING)]},
+    {"oneOf": [given("program", each, SOMETHING) for each in STARTS]},
     {
         "if": {"not": given("program", "source", SOMETHING)},
         "then": {

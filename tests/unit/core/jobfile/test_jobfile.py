@@ -343,7 +343,7 @@ BAD = [
     ("name", changed(name="digits\n"), "is not a name"),
     ("name", changed(name=5), "found the number 5"),
     ("name", changed(name=True), "found the boolean true"),
-    ("program", changed(program="train.py"), 'found "train.py"; a mapping with the keys source, module, command, args, environment, secrets, requirements, progress, expect'),
+    ("program", changed(program="train.py"), 'found "train.py"; a mapping with the keys source, module, command, shell, args, environment, secrets, requirements, progress, expect'),
     ("program.module", {"name": "x"}, "is missing"),
     ("program.module", changed(program={"module": "a;rm -rf /"}), "is not a dotted Python module name"),
     ("program.module", changed(program={"module": "$(id)"}), "is not a dotted Python module name"),
@@ -377,6 +377,15 @@ BAD = [
     ("program.command[1]", {"name": "x", "program": {"command": ["sh", "${rang}"]}}, 'did you mean "rank"?'),
     ("program.command", {"name": "x", "program": {"command": ["torchrun", "--nnodes=2", "train.py"]}}, '"train.py" would be a file of program.source'),
     ("program.command", {"name": "x", "program": {"command": ["./run.sh"]}}, '"run.sh" would be a file of program.source'),
+    ("program.shell", changed(program=SOURCE | {"shell": "python train.py"}), "stands beside program.module; one of them is allowed"),
+    ("program.shell", {"name": "x", "program": {"command": ["nvidia-smi"], "shell": "nvidia-smi"}}, "stands beside program.command; one of them is allowed"),
+    ("program.shell", {"name": "x", "program": {"shell": " \n"}}, "is empty; a text of up to 10000 characters"),
+    ("program.shell", {"name": "x", "program": {"shell": ["python", "train.py"]}}, "found a list"),
+    ("program.shell", {"name": "x", "program": {"shell": "x" * 10_001}}, "has 10001 characters; up to 10000 are allowed: put the lines into a file"),
+    ("program.shell", {"name": "x", "program": {"shell": "date\nls\x07"}}, 'holds the control character "\\u0007" in line 2'),
+    ("program.shell", {"name": "x", "program": {"shell": "set -x\npython train.py | tee x"}}, '"train.py" would be a file of program.source'),
+    ("program.shell", {"name": "x", "program": {"shell": "ls ${data.trian}"}}, '"${data.trian}" is nothing that a host can fill in'),
+    ("program.shell", {"name": "x", "program": {"shell": "ls ${ps_hosts}"}}, "${ps_hosts} needs the strategy parameter_server"),
     ("hardware.zones", changed(hardware={"zones": []}), "found a list of 0; a list of 1 to 10 different Availability Zones"),
     ("hardware.zones", changed(hardware={"zones": "us-east-1a"}), "a list of 1 to 10 different Availability Zones"),
     ("hardware.zones[1]", changed(hardware={"zones": ["us-east-1a", "us-east-1a"]}), "stands in the list twice"),
@@ -671,6 +680,20 @@ def test_an_execution_runs_exactly_one_job(given: object, expected: object) -> N
 )
 def test_a_run_gets_a_legal_name_whatever_is_uploaded(text: bytes, key: str, name: str) -> None:
     assert check.name_of(text, key=key) == name
+
+
+SHELL = """\
+# names, defaults and expansions of the shell's own
+set -u; for model in a b; do echo "${model%.py} $${HOME}" ; done
+if [ -n "${RUN_NAME:-}" ]; then echo "${#RUN_NAME} ${!RUN*}"; fi
+\techo ${anything at all} 'emoji \U0001f468\u200d\U0001f469' ${
+"""
+
+
+def test_lines_for_a_shell_are_kept_as_written() -> None:
+    job = job_of({"name": "x", "program": {"shell": SHELL}})
+    assert job.program.shell == SHELL
+    assert job.program.called == "# names, defaults and expansions of the shell's own ..."
 
 
 def test_min_and_max_of_workers() -> None:

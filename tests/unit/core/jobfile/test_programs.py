@@ -346,6 +346,36 @@ def test_what_a_command_starts_as_far_as_its_words_show_it(
     assert started(Program(command=tuple(command))) == Started(module, file)
 
 
+SHELLS: list[tuple[str, str | None, str | None]] = [
+    # lines, the module or the file that they certainly start
+    ("python train.py", None, "train.py"),
+    ("# comment\n\nset -x\nexport A=1 B=2\nCUDA_VISIBLE_DEVICES=0 exec python -u train.py --lr 1 | tee log.txt", None, "train.py"),
+    ("nohup python train.py > log 2>&1 &", None, "train.py"),
+    ("python \\\n  -m mine.train && echo done", "mine.train", None),
+    ("pip install x\ntorchrun --nnodes=2 ./src/train.py", None, "src/train.py"),
+    ("cd src\npython train.py", None, None),
+    ("if [ -d x ]; then python train.py; fi", None, None),
+    ("echo 'print(1)' > train.py\npython train.py", None, None),
+    ("cat > train.py <<EOF\nprint(1)\nEOF\npython train.py", None, None),
+    ("git clone x && python train.py", None, None),
+    ("echo a; cd src; python train.py", None, None),
+    ("echo 'an open\nquotation'\npython train.py", None, None),
+    ("python $SCRIPT", None, None),
+    ("python ${SCRIPT}.py", None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "module", "file"), SHELLS, ids=[row[0] for row in SHELLS])
+def test_what_lines_for_a_shell_certainly_start(lines: str, module: str | None, file: str | None) -> None:
+    assert started(Program(shell=lines)) == Started(module, file)
+
+
+def test_lines_for_a_shell_that_name_what_is_not_in_the_archive_are_refused() -> None:
+    [fault] = faults({"train.py": ""}, module=None, shell="set -x\npython trian.py\n")
+    assert fault.startswith("program.shell: trian.py is not in")
+    assert 'did you mean "train.py"?' in fault
+
+
 @pytest.mark.parametrize(
     ("command", "files", "said"),
     [

@@ -1,4 +1,5 @@
 import json
+import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,14 @@ from training.host.cluster import Assignment, Cluster, Role, Strategy
 from training.host.errors import ProgramFault
 from training.host.metadata import NO_FILES
 from training.host.places import Places
-from training.host.program.environment import arguments, command_line, environment, fill, placeholders
+from training.host.program.environment import (
+    arguments,
+    command_line,
+    environment,
+    fill,
+    fill_shell,
+    placeholders,
+)
 
 CHIEF = Assignment("i-1", Role.CHIEF, 0, "10.0.1.5")
 WORKERS = tuple(Assignment(f"i-{2 + index}", Role.WORKER, index, f"10.0.1.{6 + index}") for index in range(2))
@@ -249,6 +257,50 @@ def test_a_command_runs_as_it_is_with_its_words_filled_in_and_args_behind_it() -
     assert command_line(of, of.assignments[1], Places(Path("/x"))) == [
         "torchrun", "--node-rank=1", "--rdzv-endpoint=10.0.1.5:29500", "2", "--hosts", "10.0.1.5,10.0.1.6",
     ]  # fmt: skip
+
+
+SHELL_LINES: list[tuple[str, str, str]] = [
+    # sentence, lines, what bash reads
+    ("our words", "ls ${checkpoints} '${data.train}'", "ls /x/checkpoints '/x/data'"),
+    ("the shell's own", "echo ${HOME} ${x:-y} ${#x} ${checkpoints%/} $checkpoints", ""),
+    ("a word of ours as the shell's own", "echo $${checkpoints}", "echo ${checkpoints}"),
+    ("a process id before braces", "echo $${x}", ""),
+    ("a word that is assigned", "checkpoints=1\necho ${checkpoints}", ""),
+    ("or counted through", "for checkpoints in a b; do echo ${checkpoints}; done", ""),
+    ("or read", "while read -r name checkpoints; do echo ${checkpoints}; done", ""),
+    (
+        "an option of that name assigns nothing",
+        "x --checkpoints=${checkpoints}",
+        "x --checkpoints=/x/checkpoints",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sentence", "lines", "filled"), SHELL_LINES, ids=[row[0] for row in SHELL_LINES])
+def test_which_words_of_a_shells_lines_are_replaced(sentence: str, lines: str, filled: str) -> None:
+    known = {"checkpoints": "/x/checkpoints", "data.train": "/x/data"}
+    assert fill_shell(lines, known) == (filled or lines), sentence
+
+
+def run_lines(lines: str, args: dict[str, Any] | None = None) -> "subprocess.CompletedProcess[str]":
+    of = cluster("single", CHIEF, program={"module": None, "shell": lines, "args": args or {}})
+    line = command_line(of, of.assignments[0], Places(Path("/x")))
+    return subprocess.run(line, capture_output=True, text=True, check=False)
+
+
+def test_lines_for_a_shell_end_with_the_first_command_that_fails_also_inside_a_pipe() -> None:
+    done = run_lines("echo one\nsh -c 'exit 7' | cat\necho two")
+    assert (done.returncode, done.stdout) == (7, "one\n")
+
+
+def test_args_of_lines_for_a_shell_are_their_parameters() -> None:
+    assert run_lines('echo "$@"', {"epochs": 3, "fast": True}).stdout == "--epochs 3 --fast\n"
+
+
+def test_bash_names_the_line_of_program_shell_that_it_cannot_run() -> None:
+    done = run_lines("echo one\n\nno-such-command")
+    assert done.stderr == "program.shell: line 3: no-such-command: command not found\n"
+    assert done.returncode == 127
 
 
 RANKS = {
