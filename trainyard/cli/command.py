@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from trainyard import command_line
 from trainyard.cli.options import Options, Output
 
 EVERYWHERE: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
@@ -46,7 +47,7 @@ def command(app: typer.Typer, name: str, *examples: str, **more: Any) -> Callabl
 
             said = Options(**{each: given.pop(each) for each in EVERYWHERE})
             options = said.over(call.find_root().obj or Options())
-            with failures.told(options):
+            with command_line.given(options.words), failures.told(options):
                 function(options.completed(os.environ, Path.cwd(), Path.home()), **given)
 
         takes = [

@@ -9,6 +9,7 @@ import typer
 
 from trainyard.cli.failures import Code
 from trainyard.cli.output import report, screen, terminal
+from trainyard.command_line import command_line
 
 if TYPE_CHECKING:
     from trainyard.cli.options import Options
@@ -28,7 +29,7 @@ def begun(options: Options, run: Run, *, detach: bool, sent: tuple[str, ...] = (
         if not detach:
             attached(options, run)
         elif not options.quiet:
-            terminal.hint(f"Next: trainyard show {run.id} --watch")
+            terminal.hint(f"Next: {command_line('show', run.id, '--watch')}")
     except KeyboardInterrupt:
         left_alone(run)
 
@@ -68,7 +69,7 @@ def until_over(options: Options, run: Run) -> None:
                 spinner.update(f"{run.id} saves and leaves: {states[-1].name if states else 'Starting'}")
                 time.sleep(LOOK_SECONDS)
     except KeyboardInterrupt:
-        terminal.hint(f"\n{run.id} is asked to stop. How it ended: trainyard why {run.id}")
+        terminal.hint(f"\n{run.id} is asked to stop. How it ended: {command_line('why', run.id)}")
         raise typer.Exit(Code.INTERRUPTED) from None
 
 
@@ -82,8 +83,9 @@ def asked_to_stop(options: Options, run: Run) -> None:
 def left_alone(run: Run) -> None:
     """Ctrl-C ends the looking, not the run."""
     terminal.hint(f"\n{run.id} goes on.")
-    terminal.hint(f"Come back: trainyard show {run.id} --watch")
-    terminal.hint(f"End it:    trainyard stop {run.id}")
+    terminal.hint(f"Come back: {command_line('show', run.id, '--watch')}")
+    terminal.hint(f"Its log:   {command_line('logs', run.id, '-f')}")
+    terminal.hint(f"End it:    {command_line('stop', run.id)}")
     raise typer.Exit(Code.INTERRUPTED)
 
 
@@ -98,7 +100,7 @@ def workflow(options: Options, run: Run, *, detach: bool = False) -> None:
     try:
         screen.show_states(run, quiet=options.quiet or options.is_json)
     except KeyboardInterrupt:
-        terminal.hint(f"\n{run.id} goes on; what came of it: trainyard image ls")
+        terminal.hint(f"\n{run.id} goes on; what came of it: {command_line('image', 'ls')}")
         raise typer.Exit(Code.INTERRUPTED) from None
     summary = run.result()
     if options.is_json:

@@ -29,6 +29,7 @@ from trainyard.cli.output import screen
 from trainyard.client import Run, RunStatus, Yard, YardError
 from trainyard.client.jobs import source
 from trainyard.client.yard import changes
+from trainyard.command_line import command_line
 from trainyard.core.values.quantities import dollars
 from trainyard.core.values.text import printable
 
@@ -202,9 +203,9 @@ def _cancelled(run: Run, asked: Asked, hub: GitHub) -> Code:
     """Within GitHub's ten seconds."""
     if asked.on_cancel is OnCancel.STOP:
         run.started(5).stop()
-        state, said = "stopping", f"{run.id} saves and ends. trainyard resume {run.id} goes on."
+        state, said = "stopping", f"{run.id} saves and ends. {command_line('resume', run.id)} goes on."
     else:
-        state, said = "left", f"{run.id} goes on. trainyard stop {run.id} ends it."
+        state, said = "left", f"{run.id} goes on. {command_line('stop', run.id)} ends it."
     text = f"The workflow was cancelled: {said}"
     hub.put("state", state)
     hub.put("reason", text)

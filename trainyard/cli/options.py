@@ -72,6 +72,12 @@ class Options:
         )
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """The yard, profile and region of these options, as they are typed."""
+        said = {"--yard": self.yard, "--profile": self.profile, "--region": self.region}
+        return tuple(word for name, value in said.items() if value for word in (name, value))
+
+    @property
     def is_json(self) -> bool:
         return self.output is Output.JSON
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from trainyard.command_line import command_line
+
 if TYPE_CHECKING:
     from trainyard.client import ListedRun, Run, Yard
 
@@ -43,5 +45,5 @@ def chosen(word: str, listed: Sequence[ListedRun]) -> ListedRun:
     raise RunNotFound(
         "there is no run yet" if word == LAST else f"the yard has no run {word} of this month or the last",
         f"the newest are {newest}" if newest else "it has none at all",
-        "trainyard ls, or trainyard submit JOB",
+        command_line("ls") if newest else command_line("submit", "JOB"),
     )

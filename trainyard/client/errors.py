@@ -7,6 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainyard.command_line import command_line
+
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
 
@@ -57,7 +59,7 @@ class JobRefused(YardError):
     """The job file has faults; `faults` are all of them."""
 
     def __init__(self, reason: str, faults: tuple[Fault, ...], file: Path) -> None:
-        super().__init__(reason, "so it cannot run, and nothing was sent", f"trainyard check {file}")
+        super().__init__(reason, "so it cannot run, and nothing was sent", f"correct {file}, and try again")
         self.faults = faults
 
 
@@ -156,5 +158,5 @@ def as_answered(error: ClientError) -> YardError:
     return YardError(
         f"AWS answered {answer.get('Code', 'an error')} to {error.operation_name}",
         str(answer.get("Message", "without a word more")).rstrip("."),
-        "mend what it says, or try again; trainyard doctor looks at the account",
+        f"mend what it says, or try again; {command_line('doctor')} looks at the account",
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from trainyard.command_line import command_line
+
 LOWEST: Mapping[str, tuple[str, ...]] = {
     "viewer": (
         "cloudwatch:DescribeAlarms",
@@ -79,7 +81,8 @@ def advice(action: str, resource: str) -> str:
         return (
             "none of the yard's policies has this: ask whoever deploys the yard, or choose another --profile"
         )
+    grant = command_line("yard", "grant", "WHO", level)
     return (
-        f"the yard's policy `{level}` has this: ask whoever deploys it to type `trainyard yard grant WHO {level}`, "
-        "or choose another --profile"
+        f"the yard's policy `{level}` has this: ask whoever deploys it to type `{grant}`, or choose another "
+        "--profile"
     )

@@ -28,6 +28,7 @@ from trainyard.client.runs.execution import Execution, State, states_of
 from trainyard.client.runs.logs import LogLine
 from trainyard.client.runs.reasons import Reason, reason_for
 from trainyard.client.runs.records import Event, Progress, RunStatus
+from trainyard.command_line import command_line
 from trainyard.core.model.errors import Stopped
 
 NOTED_SECONDS = 10.0
@@ -108,7 +109,7 @@ class Run:
         raise (RunRefused if refused else RunFailed)(
             f"{self.id} {execution.status.lower()}: {self._reason(execution, summary)}",
             "nothing was launched" if refused else "what it has left is kept",
-            "mend what it was given, and submit it again" if refused else f"trainyard why {self.id}",
+            "; ".join(self.reason().advice) or command_line("show", self.id),
         )
 
     def stop(self, *, now: bool = False) -> None:
@@ -267,7 +268,7 @@ class Run:
             raise NoModel(
                 f"{prefix} is empty",
                 "the program has exported none (yet)",
-                f"trainyard logs {self.id} --role chief",
+                command_line("show", self.id),
             )
         return Path(folder)
 

@@ -11,6 +11,7 @@ from botocore.config import Config
 
 from trainyard.client import grants
 from trainyard.client.errors import Denied, NoAnswer, NoCredentials, NoRegion
+from trainyard.command_line import command_line
 
 CONFIG = Config(retries={"mode": "standard", "max_attempts": 4})
 HASTY = Config(retries={"max_attempts": 0}, connect_timeout=1, read_timeout=2)
@@ -96,7 +97,9 @@ def _not_sent(exception: Exception, **_: Any) -> None:
     if isinstance(exception, NOT_FOUND):
         raise NoCredentials("no credentials", str(exception), SIGN_IN) from exception
     if isinstance(exception, exceptions.ConnectionError | exceptions.HTTPClientError):
-        next_step = "look at AWS_ENDPOINT_URL and the network; of a local cloud: trainyard local status"
+        next_step = (
+            f"look at AWS_ENDPOINT_URL and the network; of a local cloud: {command_line('local', 'status')}"
+        )
         raise NoAnswer("no answer", str(exception).rstrip("."), next_step) from exception
 
 

@@ -20,6 +20,7 @@ from trainyard.client.run import Run
 from trainyard.client.runs import html, listing, plan
 from trainyard.client.runs.listing import ListedRun, Listing
 from trainyard.client.runs.plan import JobPlan
+from trainyard.command_line import command_line
 
 A_PAGE = 1_000
 """Rows that are asked for at a time where only some of them are wanted."""
@@ -69,7 +70,9 @@ class Yard(Deployment):
         """The job of a run as it would be submitted again, which this does not do. Raises as `again` does."""
         admitted = self.bucket.json(f"runs/{run}/job.json")
         if admitted is None:
-            raise RunNotFound(f"there is no job of {run}", "it was refused, or is not there", "trainyard ls")
+            raise RunNotFound(
+                f"there is no job of {run}", "it was refused, or is not there", command_line("ls")
+            )
         asked = changes(set, name, labels, run if resume else None)
         document = source.changed(Path(f"{admitted['name']}.json"), source.as_file(admitted), asked)
         return source.checked(Path(f"{admitted['name']}.json"), document, self.bucket.name)

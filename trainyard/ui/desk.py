@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 
 from trainyard.client import Yard, YardError
 from trainyard.client.errors import NoCredentials, as_answered
+from trainyard.command_line import command_line
 
 Answer = TypeVar("Answer")
 THREADS = 4
@@ -100,7 +101,7 @@ class Desk:
             raise YardError(
                 f"the page has failed: {type(error).__name__}: {error}",
                 "this is a fault of the page; the terminal that it runs in says where",
-                "send that to whoever looks after your yard; trainyard show does without the page",
+                f"send that to whoever looks after your yard; {command_line('show', 'RUN')} does without the page",
             ) from error
 
     @staticmethod

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from trainyard.client import Yard
 from trainyard.client.bucket import Bucket
 from trainyard.client.errors import NoModel
+from trainyard.command_line import command_line
 from trainyard.ui.pages.run import DOCUMENTS, PARTS
 
 
@@ -30,7 +31,7 @@ def of(yard: Yard, run: str, name: str) -> Download:
             return Download(f"{run}-{name}", bucket.pieces(key), sizes[key])
     elif name in PARTS and (keys := bucket.keys(f"{key}/")):
         return Download(f"{run}-{name}.tar", archive(bucket, f"runs/{run}/", keys), None)
-    raise NoModel(f"{key} is not there", "the run has left none (yet)", f"trainyard show {run}")
+    raise NoModel(f"{key} is not there", "the run has left none (yet)", command_line("show", run))
 
 
 def archive(bucket: Bucket, prefix: str, keys: Mapping[str, int]) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ import uvicorn
 
 from trainyard.client import Yard
 from trainyard.client.errors import NotHere
+from trainyard.command_line import command_line
 from trainyard.ui.app import app
 from trainyard.ui.words import Words
 
@@ -69,5 +70,5 @@ def listen(port: int | None) -> socket.socket:
     raise NotHere(
         f"nothing can be served at port {port} of {LOOPBACK} ({trouble.strerror})",
         "something else listens there",
-        "trainyard ui without --port takes one that is free",
+        f"{command_line('ui')} without --port takes one that is free",
     ) from trouble

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.client.facts import NOON
 from trainyard.client import Execution
-from trainyard.client.runs.reasons import Reason, reason_for
+from trainyard.client.runs.reasons import ADVICE, Reason, advised, reason_for
 
 RUNNING = Execution("arn:aws:states:us-east-1:1:execution:train:digits-1", "RUNNING", NOON, None, "", "")
 FAILED = replace(RUNNING, status="FAILED", stopped=NOON, error="ProgramFailed", cause="exit code 3")
@@ -59,7 +59,8 @@ def test_a_failed_run_has_its_reason_and_the_line_that_resumes_it(saved: bool, r
     ("where", "next_steps"),
     [
         ({"model": "s3://b/model/"}, ("trainyard get digits-1",)),
-        ({}, ("trainyard get digits-1",)),
+        ({}, ()),
+        ({"outputs": "s3://b/outputs/"}, ("trainyard get digits-1 outputs",)),
         ({"notebook": "s3://b/notebook/"}, ("trainyard get digits-1 notebook",)),
         (
             {"notebook": "s3://b/notebook/", "model": "s3://b/model/"},
@@ -80,7 +81,10 @@ def test_a_notebook_that_failed_is_to_be_looked_at_first() -> None:
 
 def test_a_refused_run_has_no_logs_to_look_at() -> None:
     reason = why(FAILED, {}, {"outcome": "refused", "error": "JobRefused", "reason": "a fault"}, saved=False)
-    assert (reason.kind, reason.advice) == ("refused", ("mend the job file: trainyard check JOB",))
+    assert (reason.kind, reason.advice) == (
+        "refused",
+        ("correct the job file, and check it first: trainyard check JOB",),
+    )
 
 
 def test_a_run_that_was_cut_short_before_its_summary_has_what_step_functions_says() -> None:
@@ -96,5 +100,16 @@ def test_a_run_that_goes_on_says_where_it_is() -> None:
     assert why(RUNNING, row, {}) == Reason("running", ("digits-1 goes on: Train, attempt 2, at step 40.",))
 
 
-def test_a_run_that_succeeded_says_how_to_get_its_model() -> None:
-    assert why(replace(FAILED, status="SUCCEEDED"), {}, {}).advice == ("trainyard get digits-1",)
+@pytest.mark.parametrize("error", ADVICE)
+def test_advice_names_commands_that_there_are(error: str) -> None:
+    line = advised(error)
+    assert "{" not in line
+    assert ("{" in ADVICE[error]) is ("trainyard " in line)
+
+
+def test_a_log_is_named_where_one_was_sent_and_not_to_a_user_who_has_read_it() -> None:
+    failed = {"outcome": "failed", "error": "ProgramFailed", "reason": "exit code 3"}
+    sent = why(FAILED, {}, {**failed, "where": {"last_log": "s3://b/logs/"}}, saved=True)
+    assert sent.advice == ("trainyard logs digits-1", "trainyard resume digits-1")
+    assert sent.beyond_logs == ("trainyard resume digits-1",)
+    assert why(FAILED, {}, {**failed, "where": {}}).advice == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ import typer
 
 from trainyard.cli.command import command
 from trainyard.cli.options import Options
+from trainyard.command_line import command_line
 
 if TYPE_CHECKING:
     from trainyard.client.jobs.source import LocalJob
@@ -81,7 +83,7 @@ def init(
     for each in written:
         terminal.console.print(str(each), markup=False)
     if not options.quiet:
-        terminal.hint(f"Next: trainyard check {written[0]}")
+        terminal.hint(f"Next: {command_line('check', written[0])}")
 
 
 def check(
@@ -114,7 +116,10 @@ def check(
     for line in seen(local):
         terminal.console.print(line, markup=False)
     if not options.quiet:
-        terminal.hint(f"Next: trainyard submit {job}")
+        asked = _words(
+            {"--set": changes, "-p": parameter, "--source": [source] if source else None, "--type": type}
+        )
+        terminal.hint(f"Next: {command_line('submit', job, *asked)}")
 
 
 def submit(
@@ -156,6 +161,11 @@ def submit(
 
 
 # --- what is typed
+def _words(options: Mapping[str, Sequence[str | Path] | None]) -> list[str | Path]:
+    """Options as they are typed again."""
+    return [word for name, values in options.items() for value in values or () for word in (name, value)]
+
+
 def wanted(
     job: Path,
     changes: list[str] | None,

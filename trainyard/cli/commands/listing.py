@@ -11,6 +11,7 @@ import typer
 
 from trainyard.cli.command import command
 from trainyard.cli.options import Options
+from trainyard.command_line import command_line
 
 if TYPE_CHECKING:
     from trainyard.client import ListedRun
@@ -63,7 +64,7 @@ def ls(
         return
     terminal.table(columns(), [row(run, now) for run in found], [style(run) for run in found])
     if not found and not options.quiet:
-        terminal.hint("No runs. Next: trainyard submit JOB")
+        terminal.hint(f"No runs. Next: {command_line('submit', 'JOB')}")
 
 
 def cost(

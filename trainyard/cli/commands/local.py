@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from trainyard.cli.command import command, group
 from trainyard.cli.options import Options
+from trainyard.command_line import command_line
 
 State = Annotated[
     Path | None, typer.Option("--state", help="Its folder; .localcloud of the clone without it.")
@@ -64,8 +64,8 @@ def up(
     more = ["--facts", str(facts)] if facts else []
     _localcloud(options, "up", "--detach", "--port", str(port or clone.port_for(PORT)), *more, state=state)
     if not options.quiet:
-        where = f" --state {shlex.quote(str(state))}" if state else ""
-        terminal.hint(f'Next: eval "$(trainyard local env{where})", then trainyard yard deploy')
+        env = command_line("local", "env", *(("--state", state) if state else ()))
+        terminal.hint(f'Next: eval "$({env})", then {command_line("yard", "deploy")}')
 
 
 def down(

@@ -11,6 +11,7 @@ import typer
 from trainyard.cli.command import command
 from trainyard.cli.completion import complete_runs
 from trainyard.cli.options import Options
+from trainyard.command_line import command_line
 
 Run = Annotated[
     str,
@@ -146,7 +147,7 @@ def get(
             count = found.fetch("attempts" if part is Part.LOGS else part, target, tell)
     if not count:
         raise RunNotFound(
-            f"{found.id} has no {part}", "the program has left none (yet)", f"trainyard show {found.id}"
+            f"{found.id} has no {part}", "the program has left none (yet)", command_line("show", found.id)
         )
     if options.is_json:
         terminal.answer({"run": found.id, "part": part, "folder": str(target), "files": count})

@@ -12,6 +12,7 @@ import typer
 from trainyard.cli.command import command
 from trainyard.cli.completion import complete_hosts
 from trainyard.cli.options import Options
+from trainyard.command_line import command_line
 
 if TYPE_CHECKING:
     from trainyard.client import Yard
@@ -179,7 +180,7 @@ def host_of(yard: Yard, word: str) -> str:
         raise HostNotFound(
             f"{run.id} has no host that runs",
             "it waits, is over, or its hosts are booting",
-            f"trainyard show {run.id}",
+            command_line("show", run.id),
         )
     last = max(host.attempt for host in up)
     return next(host.instance for host in up if host.attempt == last)

@@ -11,6 +11,7 @@ import typer
 
 from trainyard.cli.command import command, group
 from trainyard.cli.options import NAME, Options
+from trainyard.command_line import command_line
 
 if TYPE_CHECKING:
     from trainyard.client import Session
@@ -190,4 +191,6 @@ def _show_left(found: Sequence[Leftover], yard: str, options: Options) -> None:
     terminal.table(columns, rows)
     total = sum(each.dollars for each in found)
     terminal.hint("; ".join(dict.fromkeys(each.prices for each in found)))
-    terminal.hint(f"${total:.2f} a month at most. For good: trainyard yard destroy --images --data")
+    terminal.hint(
+        f"${total:.2f} a month at most. For good: {command_line('yard', 'destroy', '--images', '--data')}"
+    )

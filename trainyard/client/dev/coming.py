@@ -15,6 +15,7 @@ from trainyard.client.dev.asking import Tell
 from trainyard.client.dev.hosts import DevHost
 from trainyard.client.errors import HostNotConnected, HostNotFound, HostRefused
 from trainyard.client.run import Run
+from trainyard.command_line import command_line
 from trainyard.core.model import dev
 
 NO_ROOM = ("InsufficientInstanceCapacity", "InsufficientHostCapacity", "InsufficientCapacity")
@@ -69,7 +70,7 @@ def _launched(yard: Deployment, name: str, run: Run, tell: Tell) -> DevHost:
         raise HostNotFound(
             f"{summary['instance']} was launched, and is gone",
             "somebody or EC2 has ended it since",
-            hosts.UP.format(name),
+            hosts.up_line(name),
         )
     return found[0]
 
@@ -96,7 +97,7 @@ def _start(yard: Deployment, host: DevHost, tell: Tell) -> bool:
             raise HostRefused(
                 f"EC2 does not start {host.instance}",
                 error.response["Error"].get("Message", "the quota of its type is used up").rstrip("."),
-                "take down another host, or have the quota raised: trainyard doctor",
+                f"take down another host, or have the quota raised: {command_line('doctor')}",
             ) from error
         raise
     return True
@@ -110,7 +111,9 @@ def _ready(yard: Deployment, instance: str, tell: Tell) -> DevHost:
         if found is None or found.state not in ("pending", "running"):
             state = found.state if found else "gone"
             raise HostNotConnected(
-                f"{instance} is {state}", "it did not stay up", f"trainyard hosts; {hosts.UP.format('NAME')}"
+                f"{instance} is {state}",
+                "it did not stay up",
+                f"{command_line('hosts')}; {hosts.up_line('NAME')}",
             )
         if found.state == "running" and _answers(yard, found):
             return found

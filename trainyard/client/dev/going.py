@@ -9,6 +9,7 @@ from trainyard.client.dev import asking, hosts
 from trainyard.client.dev.asking import Tell
 from trainyard.client.dev.hosts import DevHost, DevImage
 from trainyard.client.errors import HostNotFound, HostRefused
+from trainyard.command_line import command_line
 from trainyard.core.model import dev
 from trainyard.core.model.dev import Keep
 
@@ -22,7 +23,7 @@ def down(yard: Deployment, name: str, keep: Keep, tell: Tell) -> None:
         raise HostRefused(
             f"{name} is being launched, by {begun.id}",
             "one that is not ready yet has nothing to keep",
-            f"trainyard dev down {name} --keep nothing, or this again in a minute",
+            f"{command_line('dev', 'down', name, '--keep', 'nothing')}, or this again in a minute",
         )
     match keep:
         case Keep.DISK:
@@ -38,7 +39,7 @@ def _stop(yard: Deployment, host: DevHost, tell: Tell) -> None:
         raise HostRefused(
             f"{host.name} ({host.instance}) is on spot",
             "EC2 cannot stop such a host and keep its disk",
-            f"trainyard dev down {host.name} --keep image",
+            command_line("dev", "down", host.name, "--keep", "image"),
         )
     if host.state == "pending":
         raise HostRefused(f"{host.instance} is pending", "it starts now", "this again in a minute")
@@ -49,9 +50,7 @@ def _stop(yard: Deployment, host: DevHost, tell: Tell) -> None:
     ends = time.monotonic() + MOST_SECONDS
     while time.monotonic() < ends and (state := _state(yard, host)) != "stopped":
         if state not in ("running", "stopping"):
-            raise HostNotFound(
-                f"{host.instance} is gone", "somebody has ended it", hosts.UP.format(host.name)
-            )
+            raise HostNotFound(f"{host.instance} is gone", "somebody has ended it", hosts.up_line(host.name))
         time.sleep(asking.LOOK_SECONDS)
     tell(f"{host.instance} is stopped")
 
@@ -80,7 +79,9 @@ def _end(yard: Deployment, name: str, tell: Tell) -> None:
     there, kept = hosts.hosts(yard, name), hosts.images(yard, name)
     if begun is None and not there and not kept:
         raise HostNotFound(
-            f"the yard {yard.name} has no dev host {name}", "nothing of it is there", "trainyard dev ls"
+            f"the yard {yard.name} has no dev host {name}",
+            "nothing of it is there",
+            command_line("dev", "ls"),
         )
     for host in there:
         with hosts.used(yard, host):

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Self
 from trainyard.client.errors import Denied, HostNotConnected, HostNotFound
 from trainyard.client.identity import known_as
 from trainyard.client.inventory.hosts import GONE, number
+from trainyard.command_line import command_line
 from trainyard.core.model import dev
 
 if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment
-
-UP = "trainyard dev up {}"
 
 
 @dataclass(frozen=True)
@@ -111,14 +110,19 @@ def _filters(yard: Deployment, name: str | None) -> list[dict[str, Any]]:
     ]
 
 
+def up_line(name: str) -> str:
+    """Return the line that brings the dev host up."""
+    return command_line("dev", "up", name)
+
+
 def find(yard: Deployment, name: str) -> DevHost:
     """The dev host of that name, in whatever state. Raises HostNotFound."""
     found = hosts(yard, name)
     if not found:
         raise HostNotFound(
             f"the yard {yard.name} has no dev host {name}",
-            "it was never up, is an image, or is gone: trainyard dev ls",
-            UP.format(name),
+            f"it was never up, is an image, or is gone: {command_line('dev', 'ls')}",
+            up_line(name),
         )
     return found[0]
 
@@ -127,11 +131,11 @@ def running(yard: Deployment, name: str) -> DevHost:
     """The dev host of that name, which runs. Raises HostNotFound; HostNotConnected where it does not run."""
     host = find(yard, name)
     if host.state != "running":
-        again = f"this again in a minute; where it stops: {UP.format(name)}"
+        again = f"this again in a minute; where it stops: {up_line(name)}"
         raise HostNotConnected(
             f"the dev host {name} ({host.instance}) is {host.state}",
             "it can be used while it runs",
-            UP.format(name) if host.state == "stopped" else again,
+            up_line(name) if host.state == "stopped" else again,
         )
     return host
 
@@ -143,12 +147,12 @@ def used(yard: Deployment, host: DevHost | DevImage) -> Iterator[None]:
         yield
     except Denied as denied:
         if host.owner == known_as(yard.session):
-            ask = "ask whoever deploys the yard to type: trainyard yard grant WHO user"
+            ask = f"ask whoever deploys the yard to type: {command_line('yard', 'grant', 'WHO', 'user')}"
             raise Denied(denied.what, f"the dev host {host.name} is yours: {denied.means}", ask) from denied
         raise Denied(
             f"the dev host {host.name} is {host.owner}'s",
             f"its owner and operators may use it ({denied.what})",
-            f"ask {host.owner}, or have one of your own: trainyard dev up ANOTHER-NAME",
+            f"ask {host.owner}, or have one of your own: {up_line('ANOTHER-NAME')}",
         ) from denied
 
 
@@ -158,5 +162,5 @@ def check_owner(yard: Deployment, host: DevHost, because: str) -> None:
         raise Denied(
             f"the dev host {host.name} is {host.owner}'s",
             f"{because}, and you are {me}",
-            f"ask {host.owner}, or have one of your own: {UP.format('ANOTHER-NAME')}",
+            f"ask {host.owner}, or have one of your own: {up_line('ANOTHER-NAME')}",
         )

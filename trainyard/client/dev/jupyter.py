@@ -21,6 +21,7 @@ from trainyard.client.errors import (
 )
 from trainyard.client.sessions import forward, shell
 from trainyard.client.sessions.link import Tell
+from trainyard.command_line import command_line
 
 UNIT = "trainyard-jupyter"
 LOG = "/var/log/trainyard/jupyter.log"
@@ -30,7 +31,6 @@ REACHED_SECONDS = 180.0
 """In which a host that boots can be reached."""
 AGAIN_SECONDS = 2.0
 LINES_SAID = 6
-BEGIN_ANEW = "trainyard dev up ANOTHER-NAME"
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def ask(yard: Deployment, host: DevHost, tell: Tell) -> Jupyter:
         raise JupyterNotThere(
             f"{host.name} does not say how its JupyterLab is",
             f"its image is of an older yard, or is none of the yard's ({said.strip()[-200:] or f'exit code {code}'})",
-            f"trainyard image bake, then {BEGIN_ANEW}",
+            f"{command_line('image', 'bake')}, then {hosts.up_line('ANOTHER-NAME')}",
         ) from error
     raise not_there(host.name, way, log)
 
@@ -143,13 +143,15 @@ def ask(yard: Deployment, host: DevHost, tell: Tell) -> Jupyter:
 def not_there(name: str, way: str, log: str) -> JupyterNotThere:
     """Of what the host of that name has said: `way` is training.host.dev.jupyter's."""
     last = " / ".join(line.strip() for line in log.splitlines()[-LINES_SAID:] if line.strip())
-    start = f"trainyard dev shell {name} -- 'sudo systemctl reset-failed {UNIT}; sudo systemctl start {UNIT}'"
+    again = f"sudo systemctl reset-failed {UNIT}; sudo systemctl start {UNIT}"
+    start = command_line("dev", "shell", name, "--", again)
+    bake = command_line("image", "bake", "--force")
     match way:
         case "absent":
             return JupyterNotThere(
                 f"the image of {name} has no JupyterLab",
                 "it was baked on a local cloud before `make jupyter`, or its base image says JUPYTER=none",
-                f"make jupyter (or mend the base image), trainyard image bake --force, then {BEGIN_ANEW}",
+                f"make jupyter (or mend the base image), {bake}, then {hosts.up_line('ANOTHER-NAME')}",
             )
         case "idle":
             return JupyterNotThere(
@@ -166,7 +168,7 @@ def not_there(name: str, way: str, log: str) -> JupyterNotThere:
     return JupyterNotThere(
         f"JupyterLab of {name} does not answer after {SERVES_SECONDS} s",
         f"the end of its log, {LOG}: {last or '(empty)'}",
-        f"this again, or trainyard dev shell {name} -- cat {LOG}",
+        f"this again, or {command_line('dev', 'shell', name, '--', 'cat', LOG)}",
     )
 
 

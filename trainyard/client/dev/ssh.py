@@ -20,6 +20,7 @@ from trainyard.client.dev.hosts import DevHost
 from trainyard.client.errors import NotHere, SessionRefused
 from trainyard.client.sessions import relay, shell
 from trainyard.client.sessions.link import Tell
+from trainyard.command_line import command_line
 
 PORT = 22
 KEY = re.compile(r"^(?:ssh-|ecdsa-|sk-)\S+ [A-Za-z0-9+/=]+", re.MULTILINE)
@@ -82,13 +83,15 @@ def introduce(yard: Deployment, host: DevHost, files: Files, proxy: Sequence[str
         raise SessionRefused(
             f"{host.name} does not take a key",
             f"exit code {code}; {said.strip()[-200:] or 'it says no more'}",
-            f"trainyard dev shell {host.name}",
+            command_line("dev", "shell", host.name),
         )
     if not keys:
         raise SessionRefused(
             f"{host.name} has no sshd",
             "there is no key of one in its /etc/ssh; hosts of the local cloud have what this computer has installed",
-            f"trainyard dev shell {host.name} -- sudo apt-get install -y openssh-server",
+            command_line(
+                "dev", "shell", host.name, "--", *["sudo", "apt-get", "install", "-y", "openssh-server"]
+            ),
         )
     _write(files.known, "".join([f"# {host.instance}\n", *(f"{files.alias} {key}\n" for key in keys)]))
     _write(files.config, entry(files, who[1], proxy))
@@ -165,7 +168,7 @@ def _found(program: str) -> str:
         raise NotHere(
             f"there is no {program} on this computer",
             "OpenSSH's client is needed for this",
-            "install it (apt-get install openssh-client); without it: trainyard dev shell",
+            f"install it (apt-get install openssh-client); without it: {command_line('dev', 'shell', 'NAME')}",
         )
     return found
 

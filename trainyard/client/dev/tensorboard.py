@@ -15,6 +15,7 @@ from trainyard.client.errors import SessionOver, TensorBoardEnded
 from trainyard.client.sessions import forward, shell
 from trainyard.client.sessions.ending import until_ended
 from trainyard.client.sessions.link import Link, Tell
+from trainyard.command_line import command_line
 
 COMMAND = "/opt/trainyard/venv/bin/tensorboard"
 SERVES = re.compile(rb"TensorBoard \S+ at http://[^:/]+:(\d+)/")
@@ -91,5 +92,5 @@ async def _both(
     raise TensorBoardEnded(
         f"TensorBoard on {host} has ended",
         said.decode(errors="replace").strip().rpartition("\n")[2] or "it said nothing",
-        "this again, or `trainyard dev shell` and look",
+        f"this again, or {command_line('dev', 'shell', 'NAME')} and look",
     )

@@ -11,6 +11,7 @@ from boto3.dynamodb.conditions import Key
 
 from trainyard.client import people
 from trainyard.client.errors import HostNotFound
+from trainyard.command_line import command_line
 from trainyard.core.model.yard.warm import warm_until
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def hold(yard: Deployment, instance: str, lasts: timedelta) -> datetime:
         each["InstanceId"] == instance and each["State"]["Name"] not in GONE for each in yard.instances()
     ):
         raise HostNotFound(
-            f"the yard {yard.name} has no host {instance}", "it may be gone", "trainyard hosts"
+            f"the yard {yard.name} has no host {instance}", "it may be gone", command_line("hosts")
         )
     stamp = until.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     yard.session.client("ec2").create_tags(Resources=[instance], Tags=[{"Key": HOLD, "Value": stamp}])

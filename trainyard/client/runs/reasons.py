@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,16 +12,23 @@ from typing import Any
 from trainyard.client.runs.execution import Execution
 from trainyard.client.runs.listing import Waiting
 from trainyard.client.runs.records import elapsed
+from trainyard.command_line import command_line
 
 ADVICE = {
     "NoOffer": "submit again with more hardware.instance_types, or a longer limits.wait_minutes",
-    "QuotaExceeded": "trainyard doctor --request asks AWS for a larger quota",
-    "YardFull": "submit again later, or stop a run: trainyard ls",
+    "QuotaExceeded": "{doctor --request} asks AWS for a larger quota",
+    "YardFull": "submit again later, or stop a run: {ls}",
     "BudgetSpent": "wait for the next month, or have the yard deployed with a higher monthly_dollars",
-    "JobRefused": "mend the job file: trainyard check JOB",
+    "JobRefused": "correct the job file, and check it first: {check JOB}",
+    "RecipeRefused": "correct the recipe, and bake it again: {image bake RECIPE}",
+    "BakeUnderWay": "wait for the other bake ({image bake} follows it), then bake again",
+    "SnapshotRefused": "{hosts} lists the hosts that there are",
+    "RollbackRefused": "{image ls} lists the images that there are",
     "AccessDenied": "deploy the yard again; a permission of its roles is missing",
 }
-"""By the error's word (trainyard/core/model/errors.py)."""
+"""By the error's word (trainyard/core/model/errors.py). Words in braces are a command line."""
+RESULTS = ("notebook", "model", "outputs")
+"""The parts in which a finished program leaves results, in the order in which users look at them."""
 IN_WORDS = {"refused": "was refused", "stopped": "was stopped"}
 REFUSED = {
     "capacity": "no room",
@@ -40,6 +48,13 @@ class Reason:
     kind: str
     lines: tuple[str, ...]
     advice: tuple[str, ...] = ()
+    logs: str = ""
+    """The line of the advice that prints the whole log; empty where no log was sent."""
+
+    @property
+    def beyond_logs(self) -> tuple[str, ...]:
+        """Return the advice for a user who has read the log."""
+        return tuple(line for line in self.advice if line != self.logs)
 
 
 def reason_for(
@@ -61,21 +76,32 @@ def reason_for(
 def _ended(
     execution: Execution, row: Mapping[str, Any], summary: Mapping[str, Any], *, saved: bool
 ) -> Reason:
-    where = summary.get("where") or {}
-    notebook = [f"trainyard get {execution.name} notebook"] if "notebook" in where else []
+    where, run = summary.get("where") or {}, execution.name
+    results = {part: _get_line(run, part) for part in RESULTS if part in where}
     if execution.status == "SUCCEEDED":
-        model = [f"trainyard get {execution.name}"] if "model" in where or not notebook else []
-        return Reason("succeeded", (f"{execution.name} has succeeded.",), (*notebook, *model))
+        return Reason("succeeded", (f"{run} has succeeded.",), tuple(results.values()))
     told = summary.get("outcome") or row.get("outcome")
     outcome = str(told or ("stopped" if execution.status == "ABORTED" else "failed"))
     error = str(summary.get("error") or execution.error)
     said = summary.get("reason") or row.get("reason") or execution.said
     text = str(said or f"the execution is {execution.status} and gives no cause").splitlines()
-    advice = [ADVICE[error]] if error in ADVICE else []
+    advice = [advised(error)] if error in ADVICE else []
+    logs = ""
     if outcome != "refused":
-        advice += [*notebook, f"trainyard logs {execution.name}"]
-        advice += [f"trainyard resume {execution.name}"] if saved else []
-    return Reason(outcome, (f"{execution.name} {IN_WORDS.get(outcome, 'has failed')}:", *text), tuple(advice))
+        logs = command_line("logs", run) if "last_log" in where or not summary else ""
+        advice += [line for line in (results.get("notebook"), logs) if line]
+        advice += [command_line("resume", run)] if saved else []
+    lines = (f"{run} {IN_WORDS.get(outcome, 'has failed')}:", *text)
+    return Reason(outcome, lines, tuple(advice), logs)
+
+
+def advised(error: str) -> str:
+    """Return the advice for the error's word, with its command lines written out."""
+    return re.sub(r"\{([^}]*)\}", lambda found: command_line(*found[1].split()), ADVICE[error])
+
+
+def _get_line(run: str, part: str) -> str:
+    return command_line("get", run, *([] if part == "model" else [part]))
 
 
 def _goes_on(execution: Execution, row: Mapping[str, Any]) -> Reason:
@@ -90,14 +116,14 @@ def _waits(execution: Execution, waiting: Waiting, now: datetime) -> Reason:
     asks = f"it asks again at {waiting.asks_after(now):%H:%M:%S}, and gives up at {until} UTC"
     if waiting.what == "place":
         lines = (f"{execution.name} waits {since} for its place in the yard: {waiting.reason}; {asks}.",)
-        return Reason("waiting", lines, ("trainyard ls shows the runs before it",))
+        return Reason("waiting", lines, (f"{command_line('ls')} lists the runs before it",))
     kinds = Counter({REFUSED.get(kind, kind): count for kind, count in waiting.refused.items()})
     counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     pools = f"{kinds.total()} pools refused ({counted})" if kinds else waiting.reason
     sooner = "more hardware.instance_types, or market: spot_then_on_demand, find room sooner"
     advice = (
-        ADVICE["QuotaExceeded"] if set(waiting.refused) == {"quota"} else sooner,
-        f"trainyard stop {execution.name}",
+        advised("QuotaExceeded") if set(waiting.refused) == {"quota"} else sooner,
+        command_line("stop", execution.name),
     )
     return Reason("waiting", (f"{execution.name} waits {since}: {pools}; {asks}.",), advice)
 

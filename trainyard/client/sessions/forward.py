@@ -12,6 +12,7 @@ from trainyard.client.errors import NotHere, SessionRefused
 from trainyard.client.sessions import opening
 from trainyard.client.sessions.ending import ENDS, until_ended
 from trainyard.client.sessions.link import Link, Tell
+from trainyard.command_line import command_line
 from trainyard.datachannel.forwarding import Streams
 from trainyard.datachannel.handshake import LOCAL_FORWARDING, is_newer
 from trainyard.datachannel.message import Flag, Kind
@@ -94,5 +95,5 @@ def check(link: Link) -> None:
         raise SessionRefused(
             f"the SSM agent of {link.opened.target} is {asked.agent_version}",
             f"one after {MULTIPLEXED_AFTER} is needed to forward a port",
-            "trainyard image bake",
+            command_line("image", "bake"),
         )

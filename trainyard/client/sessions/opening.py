@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import HostNotConnected, HostNotFound, NoCredentials, SessionOver
 from trainyard.client.session import SIGN_IN, Session
+from trainyard.command_line import command_line
 
 PORT_FORWARDING = "AWS-StartPortForwardingSession"
 SHELL = "SSM-SessionManagerRunShell"
@@ -41,7 +42,7 @@ def host(yard: Deployment, instance: str) -> Mapping[str, Any]:
         raise HostNotFound(
             f"the yard {yard.name} has no host {instance}",
             "it is gone, or is somebody else's" if found is None else "it is gone",
-            "trainyard hosts",
+            command_line("hosts"),
         )
     state = str(found["State"]["Name"])
     if state != "running":
@@ -100,7 +101,9 @@ def terminate(session: Session, opened: Opened) -> None:
 
 def over(opened: Opened, why: str) -> SessionOver:
     return SessionOver(
-        f"the session on {opened.target} is over", why.rstrip("."), "trainyard hosts, then begin another"
+        f"the session on {opened.target} is over",
+        why.rstrip("."),
+        f"{command_line('hosts')}, then begin another",
     )
 
 

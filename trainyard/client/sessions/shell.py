@@ -16,6 +16,7 @@ from trainyard.client.sessions import opening
 from trainyard.client.sessions.ending import ENDS, until_ended
 from trainyard.client.sessions.link import Link, Tell
 from trainyard.client.sessions.terminal import Terminal
+from trainyard.command_line import command_line
 from trainyard.datachannel.channel import Channel
 from trainyard.datachannel.message import Kind
 
@@ -140,7 +141,7 @@ async def heard(link: Link, write: Callable[[int, bytes], Awaitable[None]]) -> i
             raise SessionRefused(
                 f"the command on {link.opened.target} was ended",
                 channel.closed.output.rstrip("."),
-                "run it again, or look at the host: trainyard hosts",
+                f"run it again, or look at the host: {command_line('hosts')}",
             )
     return None
 

@@ -11,6 +11,7 @@ from trainyard.client.errors import Denied
 from trainyard.client.inventory import images
 from trainyard.client.inventory.overview import money_row
 from trainyard.client.upkeep.preflight import Row, Verdict
+from trainyard.command_line import command_line
 
 if TYPE_CHECKING:
     from trainyard.client.yard import Yard
@@ -46,14 +47,14 @@ def _yard(yard: Yard) -> Row:
 def _image(yard: Yard) -> Row:
     current = next((image for image in images.of(yard) if image.standing == "current"), None)
     if current is None:
-        return Row("image", "none", "a baked image", Verdict.SHORT, "trainyard image bake")
+        return Row("image", "none", "a baked image", Verdict.SHORT, command_line("image", "bake"))
     days = current.age / 86400
     found = (
         f"{current.id} of {current.family}, {days:.0f} days old, TensorFlow {current.tensorflow or 'unknown'}"
     )
     if days <= OLD_DAYS:
         return Row("image", found, f"no older than {OLD_DAYS} days", Verdict.READY)
-    return Row("image", found, f"no older than {OLD_DAYS} days", Verdict.SHORT, "trainyard image bake")
+    return Row("image", found, f"no older than {OLD_DAYS} days", Verdict.SHORT, command_line("image", "bake"))
 
 
 def _alarms(yard: Yard) -> Row:

@@ -13,6 +13,7 @@ from trainyard.client.errors import RunNotFound
 from trainyard.client.inventory.hosts import YardHost
 from trainyard.client.runs.reasons import REFUSED, Reason, reason_for
 from trainyard.client.runs.records import Asked, Loss
+from trainyard.command_line import command_line
 from trainyard.core.values.text import printable
 from trainyard.ui import timeline
 from trainyard.ui.desk import FRESH, Desk
@@ -161,7 +162,7 @@ def found(yard: Yard, run: str) -> Run:
         raise RunNotFound(
             f"the yard {yard.name} has no run {printable(run, 80)}",
             "it may be another yard's, or not have begun yet",
-            "trainyard ls",
+            command_line("ls"),
         ) from error
     return begun
 

@@ -13,6 +13,7 @@ from trainyard.cli.command import command
 from trainyard.cli.commands.dev.naming import Name
 from trainyard.cli.failures import Code
 from trainyard.cli.options import Options
+from trainyard.command_line import command_line
 from trainyard.core.model.dev import Keep
 
 if TYPE_CHECKING:
@@ -122,11 +123,10 @@ def down(
     }
     terminal.console.print(stays[keep], markup=False)
     if not options.quiet and keep is Keep.DISK:
-        terminal.hint(
-            f"As an image it would cost {_month(cost.image)} at most: trainyard dev down {name} --keep image"
-        )
+        as_image = command_line("dev", "down", name, "--keep", "image")
+        terminal.hint(f"As an image it would cost {_month(cost.image)} at most: {as_image}")
     if not options.quiet and keep is not Keep.NOTHING:
-        terminal.hint(f"Back with its files: trainyard dev up {name}")
+        terminal.hint(f"Back with its files: {command_line('dev', 'up', name)}")
 
 
 def _say_up(options: Options, host: DevHost, cost: Cost, seconds: float) -> None:
@@ -149,8 +149,8 @@ def _say_up(options: Options, host: DevHost, cost: Cost, seconds: float) -> None
     if host.market == "spot":
         kept = f"as an image {_month(cost.image)} at most"
     terminal.hint(f"{_month(cost.running)} if it ran for all of it; {kept}; idle, it goes by itself")
-    terminal.hint(f"A shell: trainyard dev shell {host.name}")
-    terminal.hint(f"Down:    trainyard dev down {host.name}")
+    terminal.hint(f"A shell: {command_line('dev', 'shell', host.name)}")
+    terminal.hint(f"Down:    {command_line('dev', 'down', host.name)}")
 
 
 def _month(amount: float | None) -> str:
@@ -174,8 +174,8 @@ def _left(name: str) -> NoReturn:
     from trainyard.cli.output import terminal
 
     terminal.hint(f"\n{name} goes on coming up, and costs.")
-    terminal.hint(f"Come back: trainyard dev up {name}")
-    terminal.hint(f"End it:    trainyard dev down {name} --keep nothing")
+    terminal.hint(f"Come back: {command_line('dev', 'up', name)}")
+    terminal.hint(f"End it:    {command_line('dev', 'down', name, '--keep', 'nothing')}")
     raise typer.Exit(Code.INTERRUPTED)
 
 

@@ -1,0 +1,82 @@
+"""The lines that messages tell a user to type."""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from trainyard.cli.options import Options, Output
+from trainyard.command_line import command_line, given
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("trainyard/cli", "trainyard/client", "trainyard/ui")
+COMMAND = re.compile(
+    r"\btrainyard (check|submit|plan|ls|cost|show|why|logs|get|stop|resume|rerun|diff|tb|hosts|hold|release|shell"
+    r"|forward|sessions|ui|doctor|demo|dev|image|yard|local)\b"
+)
+
+NOT_TYPED = {
+    "# --- trainyard: dev hosts (trainyard dev code) ---": "the mark of a block in ~/.ssh/config",
+    "trainyard dev ssh": "the reason that Session Manager records",
+    "trainyard shell": "the reason that Session Manager records",
+    "trainyard forward": "the reason that Session Manager records",
+    "403: this page is for whoever started it. Open the address that `trainyard ui` printed, with its token.\n": (
+        "names the command that runs already"
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["uml läuft.yaml", "it's.yaml", "a*b?.yaml", "$HOME/x.yaml", "a;b", "", "plain.yaml", "läuft.yaml"],
+)
+def test_a_shell_reads_back_every_word(word: str) -> None:
+    assert shlex.split(command_line("submit", word, "-d")) == ["trainyard", "submit", word, "-d"]
+
+
+def test_plain_words_are_not_quoted() -> None:
+    assert command_line("show", "@last", "--set", "a.b=.5") == "trainyard show @last --set a.b=.5"
+
+
+def test_a_path_that_begins_with_a_dash_is_no_option() -> None:
+    assert command_line("submit", Path("-x.yaml")) == "trainyard submit ./-x.yaml"
+
+
+def test_the_options_of_this_command_are_repeated_and_no_others() -> None:
+    said = Options(yard="Other yard", region="eu-central-1", output=Output.JSON, quiet=True)
+    with given(said.words):
+        assert command_line("ls") == "trainyard --yard 'Other yard' --region eu-central-1 ls"
+    assert command_line("ls") == "trainyard ls"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_message_writes_a_command_by_hand(package: str) -> None:
+    """Else it would forget the user's --yard, and break at a space."""
+    by_hand = [
+        f"{file.relative_to(ROOT)}:{line}: {text}"
+        for file in sorted((ROOT / package).rglob("*.py"))
+        for line, text in texts(ast.parse(file.read_text()))
+        if COMMAND.search(text) and text not in NOT_TYPED
+    ]
+    assert by_hand == []
+
+
+def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Every text that may be printed: no docstring, no help and no example of a command."""
+    left_out = {id(part) for node in ast.walk(tree) for part in _not_printed(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in left_out:
+            yield node.lineno, node.value
+
+
+def _not_printed(node: ast.AST) -> Iterator[ast.AST]:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        yield node.value
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "command":
+        for argument in node.args:
+            yield from ast.walk(argument)
+    if isinstance(node, ast.keyword) and node.arg == "help":
+        yield from ast.walk(node.value)

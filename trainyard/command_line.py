@@ -1,0 +1,34 @@
+"""The shell lines that messages print: quoted, with the options by which the user chose a yard."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+
+_given: ContextVar[tuple[str, ...]] = ContextVar("given", default=())
+
+
+def command_line(*words: str | Path) -> str:
+    """Return the line that runs `trainyard` with these words, as a shell reads it. The options of the command that runs
+    now, such as `--yard Other`, are repeated."""
+    return shlex.join(["trainyard", *_given.get(), *map(_word, words)])
+
+
+@contextmanager
+def given(options: Sequence[str]) -> Iterator[None]:
+    """Repeat these options in every line that is made inside the block."""
+    token = _given.set(tuple(options))
+    try:
+        yield
+    finally:
+        _given.reset(token)
+
+
+def _word(word: str | Path) -> str:
+    """A path that begins with a dash would be read as an option."""
+    if isinstance(word, Path) and str(word).startswith("-"):
+        return f"./{word}"
+    return str(word)
