@@ -97,9 +97,8 @@ class BuilderLog:
         new = self.since(self._shown)
         self._shown += len(new)
         lines = self._splitter.take(new)
-        if last and self._splitter.open:
-            lines += [self._splitter.open]
-            self._splitter = Splitter()
+        if last:
+            lines += self._splitter.finish()
         for line in lines:
             print(line, file=self._echo)
         self._echo.flush()

@@ -1,56 +1,237 @@
-"""A program's output line by line: whatever bytes come, whole lines of text go. Pure.
+"""A program's output line by line: bytes of any kind come in, whole lines of text go out. Pure.
 
-A carriage return draws a line anew (progress bars): of all the drawings of a line its last one stays.
+A log has no cursor, so this file keeps the few rows that a program may still redraw: a carriage return draws a row
+again, backspaces write over it, and nested progress bars move up and down between their rows. The last drawing of each
+row becomes the line.
 """
 
+import codecs
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from training.host.program.ending import AGENTS_OWN
 
 MOST_BYTES = 16 * 1024
-"""Of one line; the rest of it is left out."""
-ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
-"""Colours and other orders to a terminal, and what other tools would take for the end of a line."""
+"""The longest line, in bytes of UTF-8. The rest of a longer line is left out."""
+GOES_ON = " ... (the line goes on)"
+MOST_ROWS = 40
+"""How far up a cursor is followed. tqdm nests 20 bars at most in its default terminal."""
+MOST_PAYLOAD = 4096
+"""The longest title, link or image name that a control string is believed to have, in characters."""
+STRING = rf"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{{0,{MOST_PAYLOAD}}}"
+"""How a control string of ECMA-48 begins: OSC (titles, links), DCS, SOS, PM, APC."""
+SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)(?P<parameters>[0-?]*)[ -/]*(?P<final>[@-~])"
+    rf"|{STRING}(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]*(?P<escape>[0-Z\\-~])?"
+)
+INTRODUCER = re.compile(r"[\x1b\x90\x98\x9b\x9d-\x9f]")
+COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
+UNFINISHED = re.compile(rf"(?:(?:\x1b\[|\x9b)[0-?]*[ -/]*|{STRING}\x1b?|\x1b[ -/]*)\Z")
+"""A sequence whose end has not been read yet."""
+TOKEN = re.compile(rf"\n|\r|\x08+|{SEQUENCE.pattern}")
+MOVES = re.compile(r"[\x08\x1b\x90\x98\x9b\x9d-\x9f]")
+CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
+"""Characters that a terminal does not show, or that other tools take for the end of a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`text` is the drawing under way, `drawn` the last one before it that shows anything. `sent` is True for a row
+    whose line has been returned already, and that the program has moved up to."""
+
+    text: str = ""
+    drawn: str = ""
+    sent: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The row as a line: a drawing of blanks, by which a bar is wiped, does not count."""
+        return self.text if self.text.strip() else self.drawn
+
+    def again(self) -> "Row":
+        """Begin a new drawing of the row."""
+        return replace(self, text="", drawn=self.shown)
+
+    def redraw(self, text: str) -> "Row":
+        """Write behind the row's end, and draw it again after each carriage return."""
+        *drawings, last = (self.text + text).split("\r")
+        drawn = next((drawing for drawing in reversed(drawings) if drawing.strip()), self.drawn)
+        return replace(self, text=last[: MOST_BYTES + 1], drawn=drawn[: MOST_BYTES + 1])
+
+    def write(self, text: str, column: int | None) -> "Row":
+        """Write over the row from `column` on, or behind its end (None)."""
+        if column is None:
+            return replace(self, text=(self.text + text)[: MOST_BYTES + 1])
+        return replace(
+            self, text=(self.text[:column] + text + self.text[column + len(text) :])[: MOST_BYTES + 1]
+        )
+
+
+EMPTY = Row()
 
 
 @dataclass(slots=True)
 class Splitter:
-    """Takes bytes as they come. `open` is the line under way as it looks by now."""
+    """Takes bytes in pieces of any size and returns the lines that they complete.
 
-    _drawn: bytes = b""
-    _drawing: bytes = b""
+    A row is complete when the program can no longer be expected to come back to it: at its end, unless the program has
+    just moved its cursor up. While bars are nested, as many rows are held back as the cursor has moved up.
+    """
 
-    def take(self, text: bytes) -> list[str]:
-        """The lines that these bytes complete."""
-        *whole, rest = text.split(b"\n")
-        lines = []
+    _half: bytes = b""
+    _sequence: str = ""
+    _rows: list[Row] = field(default_factory=lambda: [EMPTY])
+    _at: int = 0
+    _column: int | None = None
+    _newest: int = 0
+    _height: int = 0
+    _new_rows: int = 0
+
+    def copy(self) -> "Splitter":
+        """Return an independent splitter in this one's state."""
+        return replace(self, _rows=[*self._rows])
+
+    def take(self, piece: bytes) -> list[str]:
+        """Return the lines that these bytes complete."""
+        read, used = codecs.utf_8_decode(self._half + piece, "backslashreplace", False)
+        self._half = (self._half + piece)[used:]
+        text, self._sequence = self._sequence + read, ""
+        if INTRODUCER.search(text):
+            text = COLOURS.sub("", text)
+            if unfinished := UNFINISHED.search(text, max(0, len(text) - MOST_PAYLOAD - 3)):
+                text, self._sequence = text[: unfinished.start()], unfinished[0]
+        if self._column is not None or len(self._rows) > 1 or MOVES.search(text):
+            return [limited(line) for line in self._draw(text)]
+        return self._split(text)
+
+    def _split(self, text: str) -> list[str]:
+        """Return the lines of a text that moves no cursor, many times faster than `_draw`."""
+        *whole, rest = CONTROLS.sub("", text).split("\n")
+        row, lines = self._rows[0], []
         for piece in whole:
-            self._draw(piece)
-            lines.append(self.open)
-            self._drawn = self._drawing = b""
-        self._draw(rest)
+            if row is EMPTY and "\r" not in piece:
+                lines.append(limited(piece))
+            else:
+                lines.append(limited(row.redraw(piece).shown))
+                row = EMPTY
+        self._rows, self._height = [row.redraw(rest) if rest else row], 0
+        return lines
+
+    def finish(self) -> list[str]:
+        """Return the lines of all rows that are still held back, the one under way too, and begin again."""
+        lines = [limited(row.shown) for row in self._rows if row.shown]
+        self._rows, self._at, self._column, self._newest, self._height = [EMPTY], 0, None, 0, 0
         return lines
 
     @property
     def open(self) -> str:
-        return readable(self._drawing if self._drawing.strip() else self._drawn)
+        """The row that was drawn last, as it looks now."""
+        return limited(self._rows[self._newest].shown)
 
-    def _draw(self, piece: bytes) -> None:
-        first, *anew = piece.split(b"\r")
-        self._drawing = (self._drawing + first)[: MOST_BYTES + 1]
-        for drawing in anew:
-            if self._drawing.strip():
-                self._drawn = self._drawing
-            self._drawing = drawing[: MOST_BYTES + 1]
+    def _draw(self, text: str) -> Iterator[str]:
+        begin = 0
+        for token in TOKEN.finditer(text):
+            if token.start() > begin:
+                self._write(CONTROLS.sub("", text[begin : token.start()]))
+            begin = token.end()
+            if token[0] == "\n":
+                yield from self._next_row()
+            else:
+                self._move(token)
+        if begin < len(text):
+            self._write(CONTROLS.sub("", text[begin:]))
+
+    def _write(self, text: str) -> None:
+        row, column = self._rows[self._at], self._column
+        self._rows[self._at] = row.write(text, column)
+        self._column = None if column is None or column + len(text) >= len(row.text) else column + len(text)
+        if text.strip():
+            self._newest = self._at
+
+    def _next_row(self) -> Iterator[str]:
+        """Go down one row. Below the last one a row begins, and those that nothing returns to are complete.
+
+        A line of the agent's own completes all others: the agent appends it wherever the program has its cursor.
+        """
+        row = self._rows[self._at]
+        if row.text.startswith(AGENTS_OWN):
+            self._rows[self._at] = replace(row, text="")
+            yield from self.finish()
+            yield row.text
+            return
+        self._at, self._column = self._at + 1, None
+        if self._at < len(self._rows):
+            self._rows[self._at] = self._rows[self._at].again()
+            return
+        self._rows.append(EMPTY)
+        self._new_rows += 1
+        if self._new_rows > self._height:
+            self._height = 0
+        self._newest = self._at
+        while len(self._rows) - 1 > self._height:
+            row = self._rows.pop(0)
+            self._at, self._newest = self._at - 1, self._newest - 1
+            if row.shown or not row.sent:
+                yield row.shown
+
+    def _move(self, token: re.Match[str]) -> None:
+        count = int(digits) if (digits := token["parameters"] or "").isdigit() else 1
+        match token[0][0], token["final"] or token["escape"]:
+            case "\r", _:
+                self._redraw()
+            case "\x08", _:
+                self._left(len(token[0]))
+            case _, "D" if token["final"]:
+                self._left(count)
+            case _, "G" if token["final"] and count == 1:
+                self._redraw()
+            case _, "K":
+                self._erase(digits)
+            case _, ("A" | "F" | "M") as final if token["final"] in ("A", "F") or token["escape"] == "M":
+                self._up(count)
+                if final == "F":
+                    self._redraw()
+            case _, ("B" | "E") as final if token["final"]:
+                self._at = min(self._at + count, len(self._rows) - 1)
+                if final == "E":
+                    self._redraw()
+
+    def _redraw(self) -> None:
+        self._rows[self._at], self._column = self._rows[self._at].again(), None
+
+    def _left(self, count: int) -> None:
+        column = len(self._rows[self._at].text) if self._column is None else self._column
+        self._column = max(0, column - count)
+
+    def _erase(self, what: str) -> None:
+        """To the end of the row, or all of it."""
+        if what in ("1", "2"):
+            self._redraw()
+        elif self._column is not None:
+            row = self._rows[self._at]
+            self._rows[self._at], self._column = replace(row, text=row.text[: self._column]), None
+
+    def _up(self, count: int) -> None:
+        """Rows above the first one that is kept were returned as lines; drawn again, they become lines again."""
+        count = min(count, MOST_ROWS)
+        missing = max(0, count - self._at)
+        self._rows[:0] = [Row(sent=True)] * missing
+        self._at, self._newest = self._at + missing - count, self._newest + missing
+        self._column, self._new_rows = None, 0
+        self._height = min(max(self._height, count), MOST_ROWS)
 
 
-def readable(line: bytes) -> str:
-    """One line of text; bytes that are no UTF-8 are shown as \\xNN."""
-    text = ESCAPES.sub("", line[:MOST_BYTES].decode(errors="backslashreplace"))
-    return text + " ... (the line goes on)" if len(line) > MOST_BYTES else text
+def limited(line: str) -> str:
+    """Cut a line behind its last whole character that fits."""
+    if len(line) * 4 <= MOST_BYTES or len(encoded := line.encode()) <= MOST_BYTES:
+        return line
+    return encoded[:MOST_BYTES].decode(errors="ignore") + GOES_ON
 
 
 def plain(text: bytes) -> str:
     """All lines of a piece of a log, the one under way too."""
     splitter = Splitter()
     lines = splitter.take(text)
-    return "".join(f"{line}\n" for line in [*lines, splitter.open] if line)
+    return "".join(f"{line}\n" for line in [*lines, *splitter.finish()] if line)

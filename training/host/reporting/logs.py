@@ -1,12 +1,12 @@
 """The program's log on the host: stamped line by line as it is written. chunks.py brings it to the bucket.
 
-The stamped log holds one line for each line of the raw one. So an agent that was restarted knows by counting where
-the one before it stopped: nothing is lost, repeated or stamped anew.
+The lines follow from the bytes of the raw log alone. So an agent that was restarted splits the raw log again and skips
+as many lines as the stamped log has: no line is lost, repeated or stamped a second time.
 """
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -35,6 +35,7 @@ class StampedLog:
     hear: Callable[[str], None] = nobody
     _read: int = 0
     _written: int = -1
+    _skip: int = 0
     _splitter: Splitter = field(default_factory=Splitter)
     _open: str = ""
 
@@ -47,10 +48,12 @@ class StampedLog:
         with self.raw.open("rb") as raw:
             raw.seek(self._read)
             while text := raw.read(AT_ONCE_BYTES):
-                splitter = replace(self._splitter)
+                splitter = self._splitter.copy()
                 lines = splitter.take(text)
+                known, lines = min(self._skip, len(lines)), lines[self._skip :]
                 self._append("".join(self._line(line, now) for line in lines).encode())
                 self._read += len(text)
+                self._skip -= known
                 self._splitter = splitter
                 for line in lines[-HEARD_AT_ONCE:]:
                     self.hear(line)
@@ -90,10 +93,7 @@ class StampedLog:
                     if line.endswith(b"\n"):
                         lines, whole = lines + 1, whole + len(line)
             os.truncate(self.path, whole)
-        if lines:
-            with self.raw.open("rb") as raw:
-                self._read = sum(len(raw.readline()) for _ in range(lines))
-        self._written = whole
+        self._skip, self._written = lines, whole
 
 
 def note(raw: Path, text: str) -> None:

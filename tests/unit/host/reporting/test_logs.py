@@ -32,12 +32,105 @@ WHO = "worker-1 i-2"
             "",
         ),
         ("bytes of another encoding are shown", ["für\n".encode("latin-1")], ["f\\xfcr"], ""),
+        ("a terminal's title is no text", [b"\x1b]0;me@host: ~\x07step 1\n"], ["step 1"], ""),
+        ("nor one that ends as ECMA-48 has it", [b"\x1b]2;title\x1b\\step 1\n"], ["step 1"], ""),
+        (
+            "of a link its text stays",
+            [b"see \x1b]8;;https://x.y/z\x1b\\the run\x1b]8;;\x1b\\ now\n"],
+            ["see the run now"],
+            "",
+        ),
+        ("a title cut in two is none", [b"\x1b]0;me@", b"host\x07step 1\n"], ["step 1"], ""),
+        (
+            "pictures and other control strings are no text",
+            [b"\x1bPq#0;2;0;0;0#0!10@\x1b\\a\x1b_Gf=100;AAAA\x1b\\b\x1b^pm\x1b\\c\x1bXsos\x1b\\d\n"],
+            ["abcd"],
+            "",
+        ),
+        ("eight-bit introducers count too", ["\x9d0;title\x9cone \x9b1mtwo\n".encode()], ["one two"], ""),
+        (
+            "a title without an end hides no text",
+            [b"\x1b]0;title and more\nnext\n"],
+            ["0;title and more", "next"],
+            "",
+        ),
+        ("character sets and modes are no text", [b"\x1b(B\x1b[m\x1b[?25la\x1b=\x1b7b\x1b8\n"], ["ab"], ""),
+        ("a row that is erased is drawn again", [b"\x1b[2K\x1b[1G10%\x1b[2K\x1b[1G20%\n"], ["20%"], ""),
+        ("a number is written over its old one", [b"done 10%\x08\x08\x08", b"25%\n"], ["done 25%"], ""),
+        ("a spinner is one character", [b"work |\x08/\x08-\x08\\\x08", b" ok\n"], ["work  ok"], ""),
+        ("a letter struck twice is one", [b"N\x08NA\x08A_\x08x\n"], ["NAx"], ""),
+        (
+            "two bars that were drawn again and again are two lines",
+            [
+                b"\router 0/2\n\rinner 0/9\x1b[A",
+                b"\n\rinner 5/9\x1b[A\router 1/2\n\rinner 9/9\x1b[A",
+                b"\n\ndone\n",
+            ],
+            ["outer 0/2", "outer 1/2", "inner 9/9", "done"],
+            "",
+        ),
+        (
+            "a bar that is wiped inside another leaves no line for each of its passes",
+            [
+                b"\router 0/2\n",
+                *([b"\rinner 9/9\x1b[A\n\r         \x1b[A\n"] * 50),
+                b"\x1b[A\router 2/2\n\nend\n",
+            ],
+            ["outer 0/2", "outer 2/2", "inner 9/9", "end"],
+            "",
+        ),
+        (
+            "three bars below each other",
+            [b"\ra 0\n\n\rc 1\x1b[A\x1b[A\n\rb 1\x1b[A\ra 1\n\n\rc 2\x1b[A\x1b[A", b"\n\n\n\n\n\nend\n"],
+            ["a 0", "", "a 1", "b 1", "c 2", "", "", "", "end"],
+            "",
+        ),
+        (
+            "what is drawn above two lines that stand already is a line again",
+            [b"1 of 2\nwait\n\x1b[2A\r2 of 2\x1b[2B\nend\n\n"],
+            ["1 of 2", "wait", "2 of 2", "", "end", ""],
+            "",
+        ),
+        (
+            "a line of the agent's own stands alone beside bars",
+            [b"\router 0/2\n\rinner 3/9\x1b[A\n[trainyard] the program ended\n"],
+            ["outer 0/2", "inner 3/9", "[trainyard] the program ended"],
+            "",
+        ),
     ],
 )
 def test_lines(sentence: str, pieces: list[bytes], lines: list[str], open_line: str) -> None:
+    whole, bytewise = Splitter(), Splitter()
+    assert [line for piece in pieces for line in whole.take(piece)] == lines, sentence
+    assert whole.open == open_line, sentence
+    assert [line for byte in b"".join(pieces) for line in bytewise.take(bytes([byte]))] == lines, sentence
+    assert bytewise.open == open_line, sentence
+
+
+@pytest.mark.parametrize("letter", ["ü", "界", "🚂"])
+@pytest.mark.parametrize("before", range(4))
+def test_a_long_line_is_cut_behind_a_whole_character(letter: str, before: int) -> None:
+    line = "x" * before + letter * MOST_BYTES
+    (cut,) = Splitter().take(line.encode() + b"\n")
+    assert cut.endswith(" ... (the line goes on)")
+    kept = cut.removesuffix(" ... (the line goes on)")
+    assert line.startswith(kept)
+    assert MOST_BYTES - 4 < len(kept.encode()) <= MOST_BYTES
+
+
+def test_the_bar_that_moves_is_the_line_under_way() -> None:
     splitter = Splitter()
-    assert [line for piece in pieces for line in splitter.take(piece)] == lines, sentence
-    assert splitter.open == open_line, sentence
+    splitter.take(b"\router 0/2\n\rinner 3/9\x1b[A")
+    assert splitter.open == "inner 3/9"
+    splitter.take(b"\router 1/2")
+    assert splitter.open == "outer 1/2"
+
+
+def test_a_program_that_only_moves_up_keeps_few_rows() -> None:
+    splitter = Splitter()
+    for _ in range(1000):
+        splitter.take(b"\x1b[99999999999A" + b"x" * MOST_BYTES + b"\n" * 60)
+    assert len(splitter.finish()) < 100
 
 
 def test_a_line_without_an_end_takes_no_more_than_its_share() -> None:
@@ -92,6 +185,21 @@ def test_an_agent_that_was_restarted_goes_on_where_the_one_before_it_stopped(tmp
     assert path.read_text() == before + (
         "2026-11-20T12:01:00.000Z worker-1 i-2 | three\n2026-11-20T12:01:00.000Z worker-1 i-2 | four\n"
     )
+
+
+def test_an_agent_that_was_restarted_among_nested_bars_repeats_no_line(tmp_path: Path) -> None:
+    raw, path = tmp_path / "raw", tmp_path / "stamped"
+    first = b"one\n\router 0/2\n\rinner 0/9\x1b[A\n\rinner 9/9\x1b[A\r    \rinner 9/9\n"
+    then = b"\router 1/2\n\rinner 1/9\x1b[A\router 2/2\n\n\nend\n"
+    raw.write_bytes(first)
+    stamped(tmp_path).stamp(NOON)
+    before = path.read_text()
+    with raw.open("ab") as log:
+        log.write(then)
+    stamped(tmp_path).stamp(NOON + timedelta(minutes=1))
+    splitter = Splitter()
+    assert path.read_text().startswith(before)
+    assert [line.partition(" | ")[2] for line in path.read_text().splitlines()] == splitter.take(first + then)
 
 
 FULL_DISK = """
