@@ -31,6 +31,7 @@ from training.host.data import keras_home
 from training.host.data.fetch import fetch_shares
 from training.host.disk import Disk, fresh, readable_files
 from training.host.errors import HostTrouble
+from training.host.keys import LeftOut
 from training.host.metadata import Identity
 from training.host.periodic import Repeat
 from training.host.places import Places
@@ -461,7 +462,9 @@ class Attempt:
     def _bring_results(self) -> dict[str, Any]:
         """Model and metrics.json into the bucket; how far the program came, as metrics.json says it where it does."""
         with self._account.acting():
-            FolderUpload(self._bucket, self._places.model, f"runs/{self._cluster.run}/model/").send(last=True)
+            left_out = LeftOut(self._log.note, "${model}")
+            prefix = f"runs/{self._cluster.run}/model/"
+            FolderUpload(self._bucket, self._places.model, prefix, left_out).send(last=True)
             document = self._metrics.conclude(self._places.metrics)
         if document is None and self._places.metrics.is_file():
             self._log.note("metrics.json holds no JSON object and is left out")

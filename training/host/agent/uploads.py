@@ -13,6 +13,7 @@ from training.host.checkpoints.upload import CheckpointUpload
 from training.host.cluster import Assignment, Cluster, Role
 from training.host.disk import Disk
 from training.host.errors import HostTrouble
+from training.host.keys import LeftOut
 from training.host.periodic import Repeat
 from training.host.places import Places
 from training.host.reporting.metrics import Metrics
@@ -72,7 +73,8 @@ def uploads_of(
     repeats = [Repeat("log", lambda last: log.send(time.monotonic(), last=last), every=OFTEN_SECONDS)]
 
     def folder(name: str, path: Path) -> Repeat:
-        upload = FolderUpload(bucket, path, f"runs/{cluster.run}/{name}/")
+        left_out = LeftOut(log.note, f"${{{name}}}")
+        upload = FolderUpload(bucket, path, f"runs/{cluster.run}/{name}/", left_out)
 
         def send(last: bool) -> None:
             with account.acting():

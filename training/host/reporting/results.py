@@ -8,6 +8,7 @@ from pathlib import Path
 
 from training.host.bucket import Bucket
 from training.host.disk import is_readable, readable_files
+from training.host.keys import LeftOut
 from training.host.places import Places
 
 EVERY_SECONDS = 3.0
@@ -23,18 +24,24 @@ def due_after(size: int) -> float:
 
 @dataclass(slots=True)
 class FolderUpload:
-    """One folder's way under one prefix. A file is sent again only when it changed, a large one more rarely."""
+    """One folder's way under one prefix. A file is sent again only when it changed, a large one more rarely.
+
+    `left_out` reports the files whose names the bucket cannot store.
+    """
 
     bucket: Bucket
     folder: Path
     prefix: str
+    left_out: LeftOut
     _sent: dict[Path, tuple[int, int]] = field(default_factory=dict)
     _next_at: dict[Path, float] = field(default_factory=dict)
 
     def send(self, *, last: bool) -> None:
         """Send what is due; with `last`, everything that changed."""
         now = time.monotonic()
-        for path in sorted(readable_files(self.folder)):
+        names = sorted(path.relative_to(self.folder).as_posix() for path in readable_files(self.folder))
+        for name in self.left_out.keep(names, self.prefix):
+            path = self.folder / name
             if last or now >= self._next_at.get(path, now):
                 self._send(path, now)
 
