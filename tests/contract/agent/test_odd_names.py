@@ -11,7 +11,8 @@ for variable in ("TRAINYARD_MODEL", "TRAINYARD_TENSORBOARD"):
     folder = os.fsencode(os.environ[variable])
     deep = folder + b"/" + b"/".join([b"d" * 250] * 4)
     os.makedirs(deep, exist_ok=True)
-    for name in (b"r\xe9sum\xe9.txt", b"a\x01b", b"two\nlines", "läuft 'a' \"b\" %2F+&.txt".encode(), b"d" * 250 + b"/x"):
+    good = "läuft 'a' \"b\" %2F+&.txt".encode()
+    for name in (b"r\xe9sum\xe9.txt", b"a\x01b", b"two\nlines", good, b"d" * 250 + b"/x"):
         pathlib.Path(os.fsdecode(folder + b"/" + name)).write_text("kept")
     pathlib.Path(os.fsdecode(deep + b"/too-long")).write_text("x" * 10)
 """

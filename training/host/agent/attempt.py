@@ -317,7 +317,9 @@ class Attempt:
                 self._wait_for_evaluator()
         except HostTrouble as problem:
             trouble = trouble or problem
-        trouble = trouble or uploads.finish("log", "tensorboard", "notebook", "metrics")
+        trouble = trouble or uploads.finish("tensorboard", "notebook")
+        self._listen()  # also to what these have left out
+        trouble = trouble or uploads.finish("log", "metrics")
         if leaving and leaving.trouble and isinstance(ended, Stopped):
             trouble = leaving.trouble
         if trouble and not isinstance(ended, Failed):  # nothing must hide what the program itself said
