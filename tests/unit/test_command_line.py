@@ -14,7 +14,7 @@ from trainyard.command_line import command_line, given
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("trainyard/cli", "trainyard/client", "trainyard/ui")
 COMMAND = re.compile(
-    r"\btrainyard (check|submit|plan|ls|cost|show|why|logs|get|stop|resume|rerun|diff|tb|hosts|hold|release|shell"
+    r"\btrainyard (init|check|submit|plan|ls|cost|show|why|logs|get|stop|resume|rerun|diff|tb|hosts|hold|release|shell"
     r"|forward|sessions|ui|doctor|demo|dev|image|yard|local)\b"
 )
 

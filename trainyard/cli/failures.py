@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -43,6 +44,7 @@ CODES = {
     "StillRunning": Code.RUN_FAILED,
     "NoRegion": Code.USAGE,
     "FileUnreadable": Code.USAGE,
+    "FileBroken": Code.USAGE,
     "RunRefused": Code.REFUSED,
     "NotPlanned": Code.REFUSED,
     "JobRefused": Code.REFUSED,
@@ -65,12 +67,16 @@ CODES = {
     "RunNotStarted": Code.NOT_FOUND,
     "YardNotFound": Code.NOT_FOUND,
     "NoModel": Code.NOT_FOUND,
+    "NothingFound": Code.NOT_FOUND,
     "Denied": Code.DENIED,
     "NoCredentials": Code.DENIED,
     "NoAnswer": Code.NO_ANSWER,
     "NotTaken": Code.NO_ANSWER,
 }
 """By the class of the error (trainyard.client.errors)."""
+
+
+OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 
 @contextmanager
@@ -82,7 +88,8 @@ def told(options: Options) -> Iterator[None]:
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
     except BrokenPipeError:
-        _end_silently()
+        _drop_output()
+        raise typer.Exit(Code.DONE) from None
     except KeyboardInterrupt:
         raise typer.Exit(Code.INTERRUPTED) from None
     except SettingsError as error:
@@ -92,16 +99,23 @@ def told(options: Options) -> Iterator[None]:
         raise typer.Exit(_told(error, options)) from None
 
 
-def _told(error: Exception, options: Options) -> Code:
-    from botocore.exceptions import ClientError
+def code_of(error: YardError) -> Code:
+    """Return the exit code of an error of the client."""
+    return CODES[type(error).__name__]
 
+
+def _told(error: Exception, options: Options) -> Code:
     from trainyard.client import YardError
-    from trainyard.client.errors import as_answered
+    from trainyard.client.errors import FileUnreadable, NoAnswer, from_aws
 
     if isinstance(error, YardError):
-        return _tell(error, CODES[type(error).__name__], options)
-    if isinstance(error, ClientError):
-        return _tell(as_answered(error), Code.REFUSED, options)
+        return _tell(error, code_of(error), options)
+    if found := from_aws(error):
+        return _tell(found, Code.NO_ANSWER if isinstance(found, NoAnswer) else Code.REFUSED, options)
+    if isinstance(error, OSError) and _is_of_a_file(error):
+        if not error.filename:  # what was printed could not be written
+            _drop_output()
+        return _tell(FileUnreadable.of(error), Code.USAGE, options)
     report = _report(error)
     return _tell(
         YardError(
@@ -140,7 +154,11 @@ def _report(error: Exception) -> Path:
     return Path("(nowhere: no folder could be written)")
 
 
-def _end_silently() -> NoReturn:
-    """Whoever read what was printed has gone away: no word, also none of Python's at its end."""
+def _is_of_a_file(error: OSError) -> bool:
+    """Return True for errors that the user's files and disks cause, not the command."""
+    return bool(error.filename) or error.errno in OF_DISKS
+
+
+def _drop_output() -> None:
+    """Send what is still to be printed nowhere: else Python reports at its end that it could not be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    raise typer.Exit(Code.DONE)

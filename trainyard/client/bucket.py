@@ -10,11 +10,9 @@ from typing import IO, Any
 
 from botocore.exceptions import ClientError
 
+from trainyard.client import fetching
+from trainyard.client.fetching import Fetched, Tell
 from trainyard.client.session import Session
-
-Tell = Callable[[str, int, int], None]
-"""Called with a key, how many of its bytes have been moved, and how many there are."""
-
 
 PIECE = 2**18
 
@@ -97,19 +95,20 @@ class Bucket:
         """The object, piece by piece; whatever its size, little of it is in memory."""
         yield from self.session.client("s3").get_object(Bucket=self.name, Key=key)["Body"].iter_chunks(PIECE)
 
-    def fetch(self, prefix: str, folder: Path, tell: Tell = silent) -> int:
-        """Write every object under the prefix into the folder, but for those that are there in their size; answers how
-        many there are. A file appears whole."""
-        client, keys = self.session.client("s3"), self.keys(prefix)
-        for key, size in keys.items():
-            target = folder / key.removeprefix(prefix)
-            if not target.resolve().is_relative_to(folder.resolve()):
-                continue  # a key is anybody's text; nothing is written elsewhere
-            if target.is_file() and target.stat().st_size == size:
-                continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            client.download_file(self.name, key, str(target), Callback=_counted(key, size, tell))
-        return len(keys)
+    def fetch(
+        self,
+        prefix: str,
+        folder: Path,
+        tell: Tell = silent,
+        *,
+        owner: str,
+        wanted: Callable[[str], bool] = lambda _: True,
+    ) -> Fetched:
+        """Bring the objects under the prefix into the folder, if they are not there with the same content. `wanted`
+        chooses them by their name below the prefix. Files that an earlier fetch from another `owner` has left in the
+        folder are removed. Raises FileUnreadable."""
+        client = self.session.client("s3")
+        return fetching.fetch(client, self.name, prefix, folder, tell, owner=owner, wanted=wanted)
 
 
 def _counted(key: str, size: int, tell: Tell) -> Callable[[int], None]:

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from trainyard.command_line import command_line
 
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
     from botocore.exceptions import ClientError
 
     from trainyard.core.values.validation import Fault
+
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+ENOUGH_ROOM = "make room on that disk, or name a folder on another"
 
 
 class YardError(Exception):
@@ -52,7 +58,31 @@ class YardIncomplete(YardError):
 
 
 class FileUnreadable(YardError):
-    """The job file or the recipe cannot be read."""
+    """A file cannot be read or written: a job file, a recipe, or what is fetched."""
+
+    @classmethod
+    def of(cls, error: OSError) -> Self:
+        """Return the system's own words for it."""
+        name = error.filename2 or error.filename
+        file = os.fsdecode(name) if isinstance(name, str | bytes | os.PathLike) else "the output"
+        return cls(
+            f"{file}: {error.strerror or error}",
+            "the command needs this file, and has stopped",
+            ENOUGH_ROOM
+            if error.errno in NO_ROOM
+            else "name another file or folder, or change its permissions",
+        )
+
+
+class FileBroken(FileUnreadable):
+    """The file's text is no document; `faults` say where."""
+
+    def __init__(self, faults: tuple[Fault, ...], file: Path) -> None:
+        problems = "; ".join(fault.problem for fault in faults)
+        super().__init__(
+            f"{file} cannot be used: {problems}", "nothing was sent", f"correct {file}, and try again"
+        )
+        self.faults = faults
 
 
 class JobRefused(YardError):
@@ -148,8 +178,29 @@ class StackNotDeleted(YardError):
     """CloudFormation could not delete a stack; with its own reason."""
 
 
+class NothingFound(YardError):
+    """The run, or what a filter chooses, has nothing of that kind; with what there is."""
+
+
 class NoModel(YardError):
     """The run has left no model."""
+
+
+def from_aws(error: Exception) -> YardError | None:
+    """Return the error for what AWS answered and no other error has a word for, or for a connection that broke in the
+    middle of an answer. Return None for every other exception."""
+    from boto3.exceptions import RetriesExceededError
+    from botocore import exceptions
+
+    if isinstance(error, exceptions.ClientError):
+        return as_answered(error)
+    if isinstance(error, exceptions.ConnectionError | exceptions.HTTPClientError | RetriesExceededError):
+        return NoAnswer(
+            f"the connection broke: {str(error).rstrip('.')}",
+            "not everything was sent or fetched",
+            "try again; what has arrived is not sent or fetched again",
+        )
+    return None
 
 
 def as_answered(error: ClientError) -> YardError:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -13,7 +14,7 @@ from typing import Any, Self
 from botocore.exceptions import ClientError
 
 from trainyard.client import people
-from trainyard.client.bucket import Tell, silent
+from trainyard.client.bucket import silent
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import (
     NoModel,
@@ -23,14 +24,25 @@ from trainyard.client.errors import (
     StillRunning,
     YardError,
 )
+from trainyard.client.fetching import Fetched, Tell
 from trainyard.client.runs import logs, records
 from trainyard.client.runs.execution import Execution, State, states_of
 from trainyard.client.runs.logs import LogLine
 from trainyard.client.runs.reasons import Reason, reason_for
 from trainyard.client.runs.records import Event, Progress, RunStatus
 from trainyard.command_line import command_line
+from trainyard.core.jobfile.references import split_uri
 from trainyard.core.model.errors import Stopped
 
+DOCUMENTS = {
+    "metrics": "metrics.json",
+    "summary": "summary.json",
+    "plan": "plan.json",
+    "timeline": "timeline.jsonl",
+    "job": "job.json",
+}
+"""The files of a run's folder that users ask for by a word."""
+LOGS = re.compile(r"(attempts/\d+/)?logs/")
 NOTED_SECONDS = 10.0
 """How long an event takes to the run's row at most; it mostly is one."""
 
@@ -256,15 +268,41 @@ class Run:
         run_logs = logs.RunLogs(self.yard.bucket, f"runs/{self.id}/", first, hosts, later)
         return run_logs.follow(lambda: self.execution.is_over, every, tail) if follow else run_logs.read(tail)
 
-    def fetch(self, part: str, folder: Path | str, tell: Tell = silent) -> int:
-        """Fetch what lies under a part of its folder (`checkpoints`, `tensorboard`), but for what is there already;
-        answers how many objects there are."""
-        return self.yard.bucket.fetch(f"runs/{self.id}/{part}/", Path(folder), tell)
+    def fetch(self, part: str, folder: Path | str, tell: Tell = silent) -> Fetched:
+        """Fetch a part of what the run has left into the folder, unless it is there with the same content: `model`,
+        `checkpoints`, `tensorboard`, `outputs`, `notebook`, `logs`, `source`, `everything`, or a document (`metrics`,
+        `summary`, `plan`, `timeline`, `job`). Files that were fetched into the folder from another run are removed.
+        Raises FileUnreadable."""
+        if part == "source":
+            return self._fetch_source(Path(folder), tell)
+        own, prefix, wanted = f"runs/{self.id}/", "", re.compile("")
+        match part:
+            case "everything":
+                pass
+            case "logs":
+                wanted = LOGS
+            case document if document in DOCUMENTS:
+                wanted = re.compile(re.escape(DOCUMENTS[document]) + "$")
+            case _:
+                prefix = f"{part}/"
+        return self.yard.bucket.fetch(
+            own + prefix, Path(folder), tell, owner=self.id, wanted=lambda name: bool(wanted.match(name))
+        )
+
+    def _fetch_source(self, folder: Path, tell: Tell) -> Fetched:
+        """The archive that the program is, from whichever bucket."""
+        uri = (self.json("job.json").get("program") or {}).get("source")
+        if not uri:
+            return Fetched()
+        name, key = split_uri(uri)
+        above, slash, file = key.rpartition("/")
+        bucket = replace(self.yard.bucket, name=name)
+        return bucket.fetch(above + slash, folder, tell, owner=self.id, wanted=lambda each: each == file)
 
     def model(self, folder: Path | str, tell: Tell = silent) -> Path:
         """Fetch the model it has exported into the folder. Raises NoModel."""
         prefix = f"runs/{self.id}/model/"
-        if not self.fetch("model", folder, tell):
+        if not self.fetch("model", folder, tell).files:
             raise NoModel(
                 f"{prefix} is empty",
                 "the program has exported none (yet)",

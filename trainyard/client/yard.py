@@ -9,9 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from trainyard.client.bucket import Tell, silent
+from trainyard.client.bucket import silent
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import RunNotFound
+from trainyard.client.fetching import Tell
 from trainyard.client.identity import jobs_folder
 from trainyard.client.jobs import source, submission
 from trainyard.client.jobs.source import LocalJob

@@ -93,7 +93,7 @@ def test_a_profile_that_is_not_there_is_named() -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileUnreadable, match=r"job.yaml cannot be read: No such file"):
+    with pytest.raises(FileUnreadable, match=r"job.yaml: No such file"):
         content_of(tmp_path / "job.yaml")
 
 

@@ -98,18 +98,19 @@ def check(
 
     It asks no cloud, so it needs no account. Exits with 3 where there are faults.
     """
+    from trainyard.cli.failures import code_of
     from trainyard.cli.output import terminal
-    from trainyard.client.errors import JobRefused
+    from trainyard.client.errors import FileBroken, JobRefused
     from trainyard.client.jobs.source import read
 
     try:
         local = read(job, changes=wanted(job, changes, parameter, source, type))
-    except JobRefused as refused:
+    except (JobRefused, FileBroken) as refused:
         if not options.is_json:
             raise
         faults = [{"path": fault.path, "problem": fault.problem} for fault in refused.faults]
         terminal.answer({"job": str(job), "ok": False, "faults": faults, "warnings": []})
-        raise typer.Exit(3) from None
+        raise typer.Exit(code_of(refused)) from None
     if options.is_json:
         terminal.answer({"job": str(job), "ok": True, "faults": [], "warnings": [*local.warnings]})
         return

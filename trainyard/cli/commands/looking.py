@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from trainyard.cli.command import command
 from trainyard.cli.completion import complete_runs
 from trainyard.cli.options import Options
+from trainyard.cli.parts import FOLDERS, Part
 from trainyard.command_line import command_line
 
 Run = Annotated[
@@ -21,16 +21,6 @@ Run = Annotated[
         autocompletion=complete_runs,
     ),
 ]
-
-
-class Part(StrEnum):
-    """What of a run may be fetched."""
-
-    MODEL = "model"
-    CHECKPOINTS = "checkpoints"
-    LOGS = "logs"
-    TENSORBOARD = "tensorboard"
-    NOTEBOOK = "notebook"
 
 
 def register(app: typer.Typer) -> None:
@@ -123,33 +113,44 @@ def get(
     run: Run,
     part: Annotated[
         Part,
-        typer.Argument(
-            metavar="PART", show_choices=False, help="model, checkpoints, logs, tensorboard or notebook."
-        ),
+        typer.Argument(metavar="PART", show_choices=False, help=f"{', '.join(Part)}."),
     ] = Part.MODEL,
-    folder: Annotated[Path | None, typer.Argument(help="Where to: PART in a folder of the run's id.")] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="Folder to fetch into. Default: a folder of the run's id, and PART in it."),
+    ] = None,
 ) -> None:
-    """Fetch the model of a run, or what else it left.
+    """Fetch the model of a run, or another part of what it left.
 
-    What is there already is not fetched again.
+    Files are compared by content: what is there already is not fetched again. Files that an earlier `get` has brought
+    into the folder from another run are removed, so that two runs never mix.
     """
-    from trainyard.cli import runs
+    from trainyard.cli import parts, runs
     from trainyard.cli.output import terminal
-    from trainyard.client.errors import RunNotFound
+    from trainyard.client.errors import NothingFound
 
     found = runs.find(options.find(), run)
-    target = folder or Path(found.id) / part
+    part = Part.EVERYTHING if part is Part.ALL else part
+    target = folder or (Path(found.id) / part if part in FOLDERS else Path(found.id))
     with terminal.transfers(options.quiet) as tell:
-        if part is Part.MODEL:
-            found.model(target, tell)
-            count = sum(1 for each in target.rglob("*") if each.is_file())
-        else:
-            count = found.fetch("attempts" if part is Part.LOGS else part, target, tell)
-    if not count:
-        raise RunNotFound(
-            f"{found.id} has no {part}", "the program has left none (yet)", command_line("show", found.id)
+        fetched = found.fetch(part, target, tell)
+    for line in fetched.left_out:
+        terminal.note(f"Left out: {line}")
+    if not fetched.files:
+        there = parts.of(found)
+        other = next((each for each in there if each in FOLDERS), None)
+        raise NothingFound(
+            f"{found.id} has no {part}",
+            f"it has left {', '.join(there)}" if there else "it has left nothing (yet)",
+            command_line("get", found.id, other) if other else command_line("show", found.id),
         )
     if options.is_json:
-        terminal.answer({"run": found.id, "part": part, "folder": str(target), "files": count})
-    else:
-        terminal.console.print(str(target), markup=False)
+        said = {"run": found.id, "part": part, "folder": str(target), "files": fetched.files}
+        terminal.answer(said | {"new": fetched.new, "left_out": fetched.left_out, "removed": fetched.removed})
+        return
+    terminal.console.print(str(target), markup=False)
+    if not options.quiet:
+        was = f"; {len(fetched.removed)} of another run removed" if fetched.removed else ""
+        terminal.note(
+            f"{fetched.files} file{'s' if fetched.files > 1 else ''}, {fetched.new} of them new{was}"
+        )

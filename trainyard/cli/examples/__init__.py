@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from trainyard.client.errors import FileUnreadable
+from trainyard.command_line import command_line
 
 COUNT = 2000
 DIGITS = (
@@ -39,7 +40,9 @@ def write(example: str, folder: Path) -> list[Path]:
     files = {folder / name: text for name, text in made.items()}
     if taken := [str(file) for file in files if file.exists()]:
         what = f"{', '.join(taken)} is there already"
-        raise FileUnreadable(what, "nothing was written", "trainyard init FOLDER")
+        raise FileUnreadable(
+            what, "nothing was written", f"name another folder: {command_line('init', 'FOLDER')}"
+        )
     for file, text in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)

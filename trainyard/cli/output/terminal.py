@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainyard.client import YardError
-from trainyard.client.bucket import Tell
+from trainyard.client.fetching import Tell
 from trainyard.core.values.quantities import sized
 from trainyard.core.values.text import printable
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from trainyard.client.errors import FileUnreadable, JobRefused
+from trainyard.client.errors import FileBroken, FileUnreadable, JobRefused
 from trainyard.client.jobs import notebooks
 from trainyard.core.jobfile import check, document
 from trainyard.core.jobfile.references import HEAD_BYTES, left_out_flags, program_findings
@@ -95,7 +95,7 @@ def read(
         return _of_notebook(path, asked, bucket)
     found = document.parse(content_of(path), source=path.name, what="a job file")
     if isinstance(found, InputFaults):
-        raise refused(path, found.faults)
+        raise FileBroken(found.faults, path)
     return checked(path, changed(path, found, asked), bucket)
 
 
@@ -156,7 +156,7 @@ def content_of(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise FileUnreadable(f"{file} cannot be read", str(error.strerror), "give the file's path") from error
+        raise FileUnreadable.of(error) from error
 
 
 def changed(path: Path, given: object, changes: Mapping[str, Any]) -> object:

@@ -6,7 +6,8 @@ import json
 import tempfile
 from dataclasses import dataclass
 
-from trainyard.client.bucket import Bucket, Tell, silent
+from trainyard.client.bucket import Bucket, silent
+from trainyard.client.fetching import Tell
 from trainyard.client.jobs.source import LocalJob, Package
 from trainyard.core.jobfile import check, document
 from trainyard.core.model import tokens

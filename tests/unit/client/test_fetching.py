@@ -1,0 +1,187 @@
+"""What `get` brings from the bucket into a folder: by content, whole, and never mixed with another run's."""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from trainyard.client import Session, fetching
+from trainyard.client.bucket import Bucket
+from trainyard.client.errors import FileUnreadable
+from trainyard.client.fetching import RECORD, Fetched
+
+NAME = "trainyard-bucket"
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    with mock_aws():
+        boto = boto3.Session(aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1")
+        made = Bucket(Session(boto), NAME)
+        made.session.client("s3").create_bucket(Bucket=NAME)
+        yield made
+
+
+def get(bucket: Bucket, folder: Path, run: str = "a", part: str = "model/") -> Fetched:
+    return bucket.fetch(f"runs/{run}/{part}", folder, owner=run)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    found = (each for each in folder.rglob("*") if each.is_file())
+    return {
+        each.relative_to(folder).as_posix(): each.read_bytes() for each in found if each != folder / RECORD
+    }
+
+
+def test_weights_of_equal_size_replace_those_of_another_run(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.put("runs/a/model/weights", b"aaaa")
+    bucket.put("runs/b/model/weights", b"bbbb")
+    assert get(bucket, tmp_path, "a") == Fetched(1, 1)
+    assert get(bucket, tmp_path, "b") == Fetched(1, 1)
+    assert files(tmp_path) == {"weights": b"bbbb"}
+
+
+def test_weights_that_were_fetched_without_a_record_are_compared_by_content(
+    bucket: Bucket, tmp_path: Path
+) -> None:
+    (tmp_path / "weights").write_bytes(b"aaaa")
+    bucket.put("runs/b/model/weights", b"bbbb")
+    get(bucket, tmp_path, "b")
+    assert files(tmp_path) == {"weights": b"bbbb"}
+
+
+def test_what_is_there_is_not_fetched_again(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.put("runs/a/model/x/y", b"1")
+    get(bucket, tmp_path)
+    before = (tmp_path / "x/y").stat()
+    assert get(bucket, tmp_path) == Fetched(1, 0)
+    assert (tmp_path / "x/y").stat().st_ino == before.st_ino
+
+
+def test_an_object_in_parts_has_no_md5_and_is_known_by_its_record(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = bucket.session.client("s3")
+    upload = client.create_multipart_upload(Bucket=NAME, Key="runs/a/model/big")["UploadId"]
+    part = {"Bucket": NAME, "Key": "runs/a/model/big", "UploadId": upload}
+    etag = client.upload_part(**part, PartNumber=1, Body=b"x" * 100)["ETag"]
+    client.complete_multipart_upload(**part, MultipartUpload={"Parts": [{"ETag": etag, "PartNumber": 1}]})
+    assert get(bucket, tmp_path).new == 1
+    monkeypatch.setattr(hashlib, "file_digest", lambda *_: pytest.fail("read"))
+    assert get(bucket, tmp_path).new == 0
+    os.utime(tmp_path / "big", (1, 1))
+    assert get(bucket, tmp_path).new == 1
+
+
+def test_files_of_another_run_are_removed_unless_the_user_has_changed_them(
+    bucket: Bucket, tmp_path: Path
+) -> None:
+    for name in ("shards/1", "shards/2", "notes"):
+        bucket.put(f"runs/a/model/{name}", b"a")
+    bucket.put("runs/b/model/weights", b"b")
+    get(bucket, tmp_path, "a")
+    (tmp_path / "notes").write_text("my own")
+    (tmp_path / "mine").write_text("mine")
+    assert set(get(bucket, tmp_path, "b").removed) == {"shards/1", "shards/2"}
+    assert files(tmp_path) == {"weights": b"b", "notes": b"my own", "mine": b"mine"}
+    assert not (tmp_path / "shards").exists()
+
+
+def test_parts_of_one_run_stay_beside_each_other(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.put("runs/a/model/weights", b"a")
+    bucket.put("runs/a/tensorboard/events", b"e")
+    get(bucket, tmp_path)
+    get(bucket, tmp_path, part="tensorboard/")
+    assert files(tmp_path) == {"weights": b"a", "events": b"e"}
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ("../up", "leads out"),
+        ("a/../../up", "leads out"),
+        ("/etc/x", "leads out"),
+        ("a//b", "no path"),
+        ("./a", "no path"),
+        ("n" * 256, "longer than"),
+        ("ü" * 128, "longer than"),
+        ("dir", "other objects need"),
+        ("out/x", "a link leads out"),
+        (RECORD, "the record"),
+    ],
+)
+def test_a_name_that_no_file_can_have_is_reported_and_the_others_arrive(
+    bucket: Bucket, tmp_path: Path, key: str, reason: str
+) -> None:
+    folder, outside = tmp_path / "model", tmp_path / "outside"
+    outside.mkdir()
+    folder.mkdir()
+    (folder / "out").symlink_to(outside)
+    for each in (key, "dir/inside", "good"):
+        bucket.put(f"runs/a/model/{each}", b"1")
+    fetched = get(bucket, folder)
+    (sentence,) = fetched.left_out
+    assert reason in sentence
+    assert files(folder) == {"dir/inside": b"1", "good": b"1"}
+    assert list(outside.iterdir()) == []
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["model", "outside"]
+
+
+@pytest.mark.parametrize("name", ["a b", "läuft", "n" * 255, "ü" * 127, "a\nb", "100%", "#?&", "-x", "名前"])
+def test_an_odd_name_arrives_as_it_is(bucket: Bucket, tmp_path: Path, name: str) -> None:
+    bucket.put(f"runs/a/model/{name}", b"1")
+    assert get(bucket, tmp_path) == Fetched(1, 1)
+    assert files(tmp_path) == {name: b"1"}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_an_end_in_the_middle_leaves_whole_files_alone(bucket: Bucket, tmp_path: Path, error: Any) -> None:
+    for number in range(20):
+        bucket.put(f"runs/a/model/{number:02}", bytes(1000))
+
+    def tell(key: str, done: int, total: int) -> None:
+        if key.endswith("07"):
+            raise error
+
+    with pytest.raises((KeyboardInterrupt, OSError)):
+        bucket.fetch("runs/a/model/", tmp_path, tell, owner="a")
+    assert "07" not in files(tmp_path)
+    assert set(files(tmp_path).values()) <= {bytes(1000)}
+    assert not [each for each in tmp_path.rglob("*") if each.name.startswith(fetching.HALF)]
+    assert get(bucket, tmp_path).files == 20
+    assert len(files(tmp_path)) == 20
+
+
+def test_a_large_object_is_fetched_whole(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "LARGE", 1000)
+    bucket.put("runs/a/model/large", b"x" * 5000)
+    assert get(bucket, tmp_path) == Fetched(1, 1)
+    assert files(tmp_path) == {"large": b"x" * 5000}
+
+
+def test_files_keep_the_times_of_their_objects(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.put("runs/a/model/x", b"1")
+    get(bucket, tmp_path)
+    head = bucket.session.client("s3").head_object(Bucket=NAME, Key="runs/a/model/x")
+    assert (tmp_path / "x").stat().st_mtime == head["LastModified"].timestamp()
+
+
+def test_a_file_is_no_folder_to_fetch_into(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.put("runs/a/model/x", b"1")
+    (tmp_path / "model").write_text("mine")
+    with pytest.raises(FileUnreadable, match="is a file"):
+        get(bucket, tmp_path / "model")
+    assert (tmp_path / "model").read_text() == "mine"
+
+
+def test_a_run_that_has_left_nothing_makes_no_folder(bucket: Bucket, tmp_path: Path) -> None:
+    assert get(bucket, tmp_path / "model") == Fetched()
+    assert not (tmp_path / "model").exists()

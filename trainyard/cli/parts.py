@@ -1,0 +1,51 @@
+"""The parts of what a run leaves, as `get` names them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainyard.client import Run
+
+
+class Part(StrEnum):
+    """A part of what a run leaves; the most wanted first."""
+
+    MODEL = "model"
+    OUTPUTS = "outputs"
+    CHECKPOINTS = "checkpoints"
+    TENSORBOARD = "tensorboard"
+    NOTEBOOK = "notebook"
+    LOGS = "logs"
+    METRICS = "metrics"
+    SUMMARY = "summary"
+    PLAN = "plan"
+    TIMELINE = "timeline"
+    JOB = "job"
+    SOURCE = "source"
+    EVERYTHING = "everything"
+    ALL = "all"
+
+
+FOLDERS = (
+    Part.MODEL,
+    Part.OUTPUTS,
+    Part.CHECKPOINTS,
+    Part.TENSORBOARD,
+    Part.NOTEBOOK,
+    Part.LOGS,
+    Part.SOURCE,
+)
+"""Parts that get a folder of their own in the run's folder."""
+
+
+def of(run: Run) -> list[Part]:
+    """Return the parts that the run has left."""
+    from trainyard.client.run import DOCUMENTS
+
+    keys = run.keys
+    begins = {key.partition("/")[0] for key in keys if "/" in key}
+    files = {word for word, name in DOCUMENTS.items() if name in keys}
+    logs = {"logs"} if any("/logs/" in key or key.startswith("logs/") for key in keys) else set()
+    return [part for part in Part if part in begins | files | logs]

@@ -1,0 +1,279 @@
+"""Fetch what lies in the bucket into a folder of this computer: compared by content, each file whole, and never mixed
+with what was fetched from somewhere else before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import Any, Self
+from uuid import uuid4
+
+from boto3.s3.transfer import TransferConfig
+from botocore.exceptions import ClientError
+
+from trainyard.client.errors import FileUnreadable
+
+Tell = Callable[[str, int, int], None]
+"""Called with a key, how many of its bytes have been moved, and how many there are."""
+RECORD = ".trainyard/fetched.json"
+"""Remembers in the folder what was fetched into it."""
+HALF = ".trainyard-"
+"""Begins the name of a file that is on its way."""
+MOST_NAME_BYTES = 255
+LARGE = 64 * 2**20
+"""Bytes from which on several connections fetch one object."""
+AT_ONCE = 8
+MD5 = re.compile(r"[0-9a-f]{32}")
+MISSING = ("NoSuchKey", "404")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An object of the bucket; `name` is its key without the prefix."""
+
+    name: str
+    key: str
+    size: int
+    etag: str
+    modified: datetime
+
+    @classmethod
+    def of(cls, listed: Mapping[str, Any], prefix: str) -> Self:
+        """Read an entry of ListObjectsV2."""
+        key = str(listed["Key"])
+        return cls(
+            name=key.removeprefix(prefix),
+            key=key,
+            size=int(listed["Size"]),
+            etag=str(listed["ETag"]).strip('"'),
+            modified=listed["LastModified"],
+        )
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """`files` are in the folder now, and `new` of them were not before; `left_out` has a sentence for each object that
+    is not, and `removed` the files of an earlier fetch from somewhere else."""
+
+    files: int = 0
+    new: int = 0
+    left_out: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Known:
+    """A file as it was written here, and the ETag that its object had."""
+
+    etag: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass
+class Record:
+    """What was fetched into a folder, and from which run. `files` are by name."""
+
+    owner: str = ""
+    files: dict[str, Known] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Return an empty record if the folder has none that can be read."""
+        try:
+            said = json.loads((folder / RECORD).read_text())
+            return cls(str(said["owner"]), {name: Known(**known) for name, known in said["files"].items()})
+        except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError, AttributeError):
+            return cls()
+
+    def write(self, folder: Path) -> None:
+        """Write it whole."""
+        target = folder / RECORD
+        target.parent.mkdir(parents=True, exist_ok=True)
+        half = target.with_name(f"{HALF}{uuid4().hex}")
+        try:
+            half.write_text(json.dumps(asdict(self), indent=1))
+            half.replace(target)
+        finally:
+            half.unlink(missing_ok=True)
+
+    def is_untouched(self, name: str, target: Path) -> bool:
+        """Return True if the file is as it was written by an earlier fetch."""
+        known = self.files.get(name)
+        if known is None or target.is_symlink() or not target.is_file():
+            return False
+        seen = target.stat()
+        return (known.size, known.mtime_ns) == (seen.st_size, seen.st_mtime_ns)
+
+
+def fetch(
+    client: Any,
+    bucket: str,
+    prefix: str,
+    folder: Path,
+    tell: Tell,
+    *,
+    owner: str,
+    wanted: Callable[[str], bool] = lambda _: True,
+) -> Fetched:
+    """Bring the objects under the prefix into the folder, if they are not there with the same content. `wanted` chooses
+    them by their name below the prefix. Files of an earlier fetch from another `owner` are removed, unless the user has
+    changed them. Raises FileUnreadable, or what AWS answers; files that have arrived stay."""
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+    listed = [Stored.of(each, prefix) for page in pages for each in page.get("Contents", [])]
+    if not (objects := [each for each in listed if wanted(each.name)]):
+        return Fetched()
+    _check_folder(folder)
+    reasons = dict(_unusable(folder, [each.name for each in objects]))
+    files = [each for each in objects if each.name not in reasons and not each.name.endswith("/")]
+    before = Record.read(folder)
+    record = Record(owner, {**before.files} if before.owner == owner else {})
+    folder.mkdir(parents=True, exist_ok=True)
+    removed = _remove_others(folder, before, {each.name for each in files}) if before.owner != owner else ()
+    there = {each.name: each for each in files if _is_there(folder / each.name, each, before)}
+    missing = [each for each in files if each.name not in there]
+    try:
+        vanished = _bring(client, bucket, folder, missing, record, tell)
+    finally:
+        for name in there:
+            record.files[name] = _known(folder / name, there[name])
+        record.write(folder)
+    gone = [f"{name}: it was removed from the bucket while it was fetched" for name in vanished]
+    left_out = [f"{_shown(name)}: {reason}" for name, reason in reasons.items()] + gone
+    return Fetched(len(files) - len(vanished), len(missing) - len(vanished), tuple(left_out), removed)
+
+
+def _check_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise FileUnreadable(
+            f"{folder} is a file", "what is fetched goes into a folder; nothing was fetched", "name a folder"
+        )
+
+
+def _unusable(folder: Path, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield each name that no file of the folder can have, and why."""
+    folders = {str(above) for name in names for above in PurePosixPath(name).parents}
+    root = folder.resolve()
+    for name in names:
+        parts = name.removesuffix("/").split("/")
+        if name == "":
+            continue
+        if ".." in parts or name.startswith("/"):
+            yield name, "its name leads out of the folder"
+        elif "" in parts or "." in parts or "\0" in name:
+            yield name, "its name is no path of a file"
+        elif any(len(os.fsencode(part)) > MOST_NAME_BYTES for part in parts):
+            yield name, f"its name is longer than the {MOST_NAME_BYTES} bytes that a file's may have"
+        elif name == RECORD:
+            yield name, "its name is that of the record of what was fetched"
+        elif name in folders:
+            yield name, "other objects need its name for their folder"
+        elif not (folder / name).parent.resolve().is_relative_to(root):
+            yield name, "a link leads out of the folder there"
+
+
+def _remove_others(folder: Path, before: Record, stay: Collection[str]) -> tuple[str, ...]:
+    """Remove what an earlier fetch from somewhere else has left and nothing replaces."""
+    others = [name for name in before.files if name not in stay]
+    removed = [name for name in others if before.is_untouched(name, folder / name)]
+    for name in removed:
+        (folder / name).unlink()
+        for above in PurePosixPath(name).parents:
+            if above.name and not any((folder / above).iterdir()):
+                (folder / above).rmdir()
+    return tuple(removed)
+
+
+def _is_there(target: Path, stored: Stored, before: Record) -> bool:
+    """Return True if the file has the content of the object."""
+    if target.is_symlink() or not target.is_file() or target.stat().st_size != stored.size:
+        return False
+    if before.is_untouched(stored.name, target):
+        return before.files[stored.name].etag == stored.etag
+    if not MD5.fullmatch(stored.etag):
+        return False
+    with target.open("rb") as content:
+        return (
+            hashlib.file_digest(content, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+            == stored.etag
+        )
+
+
+def _known(target: Path, stored: Stored) -> Known:
+    seen = target.stat()
+    return Known(stored.etag, seen.st_size, seen.st_mtime_ns)
+
+
+def _bring(
+    client: Any, bucket: str, folder: Path, missing: Iterable[Stored], record: Record, tell: Tell
+) -> list[str]:
+    """Fetch these: small objects side by side, large ones after each other by several connections. Return the names of
+    those that are in the bucket no more."""
+    stop, vanished = threading.Event(), []
+
+    def one(stored: Stored) -> None:
+        if _download(client, bucket, folder / stored.name, stored, _counted(stored, stop, tell)):
+            record.files[stored.name] = _known(folder / stored.name, stored)
+        else:
+            vanished.append(stored.name)
+
+    small = [stored for stored in missing if stored.size < LARGE]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        try:
+            for done in as_completed([pool.submit(one, stored) for stored in small]):
+                done.result()
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    for stored in missing:
+        if stored.size >= LARGE:
+            one(stored)
+    return vanished
+
+
+class _Stopped(Exception):  # noqa: N818 - never leaves this module
+    """Another file could not be fetched, or the user has interrupted."""
+
+
+def _counted(stored: Stored, stop: threading.Event, tell: Tell) -> Callable[[int], None]:
+    done = 0
+
+    def more(count: int) -> None:
+        nonlocal done
+        if stop.is_set():
+            raise _Stopped
+        done += count
+        tell(stored.key, done, stored.size)
+
+    return more
+
+
+def _download(client: Any, bucket: str, target: Path, stored: Stored, more: Callable[[int], None]) -> bool:
+    """Write the file whole, with the time of its object. Return False if the object is no more."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    half = target.with_name(f"{HALF}{uuid4().hex}")
+    config = TransferConfig(use_threads=stored.size >= LARGE, max_concurrency=AT_ONCE)
+    try:
+        client.download_file(bucket, stored.key, str(half), Callback=more, Config=config)
+        os.utime(half, (stored.modified.timestamp(),) * 2)
+        half.replace(target)
+    except ClientError as error:
+        if error.response["Error"]["Code"] in MISSING:
+            return False
+        raise
+    finally:
+        half.unlink(missing_ok=True)
+    return True
+
+
+def _shown(name: str) -> str:
+    return name.encode("unicode_escape").decode("ascii") if not name.isprintable() else name
