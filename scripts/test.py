@@ -109,6 +109,9 @@ def summary(log: str) -> str:
 
 def main(arguments: list[str]) -> int:
     os.chdir(ROOT)
+    for name in [name for name in os.environ if name.startswith("PYTHON")]:
+        del os.environ[name]
+    os.environ["PYTHONNOUSERSITE"] = "1"
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

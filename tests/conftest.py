@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import os
 import signal
 import threading
 
@@ -11,10 +12,14 @@ import pytest
 
 def pytest_configure() -> None:
     """SIGTERM is taken for Ctrl-C: fixtures end what they have started, a local cloud with its hosts above all. What
-    AWS's services take is read once: each session would parse it anew, EC2's for a fifth of a second."""
+    AWS's services take is read once: each session would parse it anew, EC2's for a fifth of a second. Programs that a
+    test starts have the packages of this environment, and none that the user's shell names."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     botocore.session.create_loader = functools.cache(botocore.session.create_loader)
+    for name in [name for name in os.environ if name.startswith("PYTHON")]:
+        del os.environ[name]
+    os.environ["PYTHONNOUSERSITE"] = "1"
 
 
 def pytest_collection_finish() -> None:

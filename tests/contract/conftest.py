@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -38,6 +39,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.contract)
 
 
+DECOY = "only_on_the_machine"
+"""A module that is installed on the machine in every way known to Python, and that no host and no function has."""
+
+
+def packages_of_the_machine(folder: Path) -> dict[str, str]:
+    """Variables of a shell whose Python has packages of its user: by PYTHONPATH, in the user's site, by a .pth file."""
+    site = folder / "base/lib/python{}.{}/site-packages".format(*sys.version_info)
+    for place in (folder / "path", folder / "pth", site):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{DECOY}.py").touch()
+    (site / "decoy.pth").write_text(f"{folder / 'pth'}\n")
+    startup = folder / "startup.py"
+    startup.write_text(f"import {DECOY}\n")
+    return {
+        "PYTHONPATH": str(folder / "path"),
+        "PYTHONUSERBASE": str(folder / "base"),
+        "PYTHONSTARTUP": str(startup),
+    }
+
+
 @dataclass(frozen=True)
 class Credentials:
     """Whom a client acts as."""
@@ -63,7 +84,8 @@ class Cloud:
     def command(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """`python -m localcloud ARGUMENTS --state ...`."""
         argv = [sys.executable, "-m", "localcloud", *arguments, "--state", str(self.state)]
-        done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, check=False)
+        environment = os.environ | packages_of_the_machine(self.state.with_name("machine"))
+        done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, check=False, env=environment)
         assert not check or done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
         return done
 

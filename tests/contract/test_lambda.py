@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tests.contract.conftest import ACCOUNT, REGION, Cloud, allow, eventually, packed
+from tests.contract.conftest import ACCOUNT, DECOY, REGION, Cloud, allow, eventually, packed
 
 STARTS_AT_ONCE = 2 * len(os.sched_getaffinity(0))
 TOGETHER = 3 * STARTS_AT_ONCE
@@ -43,6 +43,19 @@ def test_a_module_that_cannot_be_imported_says_so(cloud: Cloud) -> None:
     assert error
     assert payload["errorType"] == "Runtime.ImportModuleError"
     assert "No module named 'no_such_package'" in payload["errorMessage"]
+
+
+def test_a_function_has_none_of_the_packages_that_are_installed_on_the_machine(cloud: Cloud) -> None:
+    function = cloud.function(
+        f"""
+        import importlib.util, sys
+
+        def handler(event, context):
+            folders = [each for each in sys.path if each.endswith(("site-packages", "dist-packages"))]
+            return [folders, bool(importlib.util.find_spec({DECOY!r}))]
+        """
+    )
+    assert invoke(cloud, function) == ([[], False], None)
 
 
 def test_a_function_that_takes_too_long_is_ended(cloud: Cloud) -> None:

@@ -47,6 +47,8 @@ BORROWED_ETC = (
     "alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "ld.so.cache", "ld.so.conf",
     "ld.so.conf.d", "localtime", "mime.types", "pki", "ssl",
 )  # fmt: skip
+INSTALLED_PACKAGES = ("lib/python3*/dist-packages", "lib*/python3*/site-packages")
+"""Folders of packages below the prefix of an interpreter."""
 ANYWHERE = "0.0.0.0"  # noqa: S104 - the gateway field of a route that has none
 PRIVATE_NETWORKS = (("10.0.0.0", 8), ("172.16.0.0", 12), ("192.168.0.0", 16), ("100.64.0.0", 10))
 DESCRIPTORS = 1024
@@ -196,8 +198,22 @@ def mount_system(root: Path, spec: dict[str, Any]) -> None:
     if not python.is_relative_to("/usr"):
         lend(root, python, python)
         open_way(root, python)
+    for prefix in {Path("/usr"), python}:
+        hide_packages(root, prefix)
     if spec["wheels"]:
         lend(root, Path(spec["wheels"]), Path("/opt/wheels"))
+
+
+def hide_packages(root: Path, prefix: Path) -> None:
+    """Cover the packages that the machine has for an interpreter below `prefix`. Only pip stays: AWS's base images have
+    it, too. A program must not succeed or fail because of a package that a user has installed on the machine."""
+    for pattern in INSTALLED_PACKAGES:
+        for packages in prefix.glob(pattern):
+            inside = root / packages.relative_to("/")
+            mount("tmpfs", inside, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755")
+            for kept in (*packages.glob("pip"), *packages.glob("pip-*")):
+                lend(root, kept, kept)
+            make_read_only(inside)
 
 
 def open_way(root: Path, path: Path) -> None:

@@ -100,8 +100,7 @@ class Yard:
         events.put_rule(Name=name, EventBusName=name, EventPattern=pattern)
         target = {"Id": "queue", "Arn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"}
         events.put_targets(Rule=name, EventBusName=name, Targets=[target])
-        self.places.python.parent.mkdir(parents=True)
-        self.places.python.symlink_to(sys.executable)
+        make_environment(self.places)
         self.places.agent.mkdir(parents=True)
 
     @property
@@ -276,6 +275,17 @@ class Yard:
             heard = [(event["detail-type"], event["detail"]["attempt"]) for event in self.heard]
             pytest.fail(f"{never}: {word} of attempt {attempt}; heard {heard}; its log: {self.log(attempt)}")
         return found
+
+
+def make_environment(places: Places) -> None:
+    """Make the Python of a host as `python -m venv` does, in a hundredth of the time: an environment without packages.
+    A link to an interpreter alone would be that interpreter, with the packages that are installed on this machine."""
+    python = Path(sys.executable).resolve()
+    environment = places.python.parent.parent
+    places.python.parent.mkdir(parents=True)
+    places.python.symlink_to(python)
+    (environment / "pyvenv.cfg").write_text(f"home = {python.parent}\ninclude-system-site-packages = false\n")
+    (environment / "lib/python{}.{}/site-packages".format(*sys.version_info)).mkdir(parents=True)
 
 
 def packed(files: Mapping[str, str]) -> bytes:

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from tests.contract.agent.host import Yard, packed
-from tests.contract.conftest import ROOT
+from tests.contract.conftest import DECOY, ROOT, packages_of_the_machine
 from training.baking.install import move_library
 from training.host.program.packages import site_packages
 from trainyard import __version__
@@ -46,6 +46,26 @@ def image(yard: Yard) -> Yard:
         shutil.copytree(ROOT / name, yard.places.agent / name)
     move_library(yard.places.agent / "trainyard", site_packages(environment))
     return yard
+
+
+def test_a_program_has_none_of_the_packages_that_are_installed_on_the_machine(
+    yard: Yard, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in packages_of_the_machine(tmp_path_factory.mktemp("machine")).items():
+        monkeypatch.setenv(name, value)
+    program = f"""
+import importlib.util, sys
+print("decoy:", importlib.util.find_spec({DECOY!r}))
+print("packages:", [each for each in sys.path if each.endswith(("site-packages", "dist-packages"))])
+"""
+    yard.prepare(program)
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    yard.hear("finished")
+    own = site_packages(yard.places.python.parent.parent)
+    assert "decoy: None\n" in yard.log()
+    assert f"packages: ['{own}']\n" in yard.log()
 
 
 @pytest.mark.timeout(300)

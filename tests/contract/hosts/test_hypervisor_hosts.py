@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.contract.conftest import Cloud, eventually
+from tests.contract.conftest import DECOY, Cloud, eventually
 from tests.contract.hosts.conftest import Hosts
 
 PROCESSES = "cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' '"
@@ -70,6 +70,29 @@ def test_the_next_holder_of_an_address_is_reached_at_once(
     hosts.until(first, "terminated")
     hosts.one(SubnetId=subnet, PrivateIpAddress=address)
     assert "refused" in reach(address)
+
+
+SEES_PACKAGES = f"""
+import importlib.util, os, pathlib, sys
+folders = [each for each in map(pathlib.Path, sys.path) if each.name in ("site-packages", "dist-packages")]
+seen = [str(path) for folder in folders if folder.is_dir() for path in folder.iterdir() if path.name[:3] != "pip"]
+seen += [name for name in os.environ if name.startswith("PYTHON")]
+seen += [name for name in ("{DECOY}",) if importlib.util.find_spec(name)]
+print(seen)
+"""
+
+
+def test_a_host_has_none_of_the_packages_that_are_installed_on_the_machine(
+    shared: Hosts, pair: list[str]
+) -> None:
+    interpreters = "$(ls -d /usr/bin/python3 /usr/local/bin/python3 /run/localcloud/bin/python3 2>/dev/null)"
+    ask = f"for python in {interpreters}; do $python -c '{SEES_PACKAGES}'; done"
+    assert set(shared.run(pair[0], ask).splitlines()) == {"[]"}
+
+
+def test_an_environment_made_on_a_host_has_no_package_but_its_own(shared: Hosts, pair: list[str]) -> None:
+    make = "cd $(mktemp -d) && python3 -m venv --without-pip its-own"
+    assert shared.run(pair[0], f"{make} && its-own/bin/python -c '{SEES_PACKAGES}'") == "[]"
 
 
 def test_nothing_leads_out_of_the_hosts_network(shared: Hosts, pair: list[str]) -> None:

@@ -17,8 +17,9 @@ FORM_SECONDS = 100
 (the others are asked, then presumed lost) a host that hangs before it joins is seen within three minutes."""
 FORM_SECONDS_WITH_SHARDS = 1800
 """The same where hosts fetch their share of the data after the start order."""
-NOT_GIVEN = ("TF_CONFIG", *NO_FILES)
-"""What the agent may have, and a program is not to."""
+NOT_GIVEN = ("TF_CONFIG", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", *NO_FILES)
+"""Variables of the agent that a program never gets. Packages come from the image and the job alone, so that none of
+Python's own variables may name another place for them; PYTHONPATH is replaced."""
 DEFAULTS = {
     "TF_CPP_MIN_LOG_LEVEL": "1",  # TensorFlow's INFO lines would bury the program's own
     "PYTHONUNBUFFERED": "1",

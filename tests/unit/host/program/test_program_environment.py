@@ -24,7 +24,9 @@ CHIEF = Assignment("i-1", Role.CHIEF, 0, "10.0.1.5")
 WORKERS = tuple(Assignment(f"i-{2 + index}", Role.WORKER, index, f"10.0.1.{6 + index}") for index in range(2))
 SERVER = Assignment("i-4", Role.PS, 0, "10.0.2.5")
 EVALUATOR = Assignment("i-5", Role.EVALUATOR, 0, "10.0.2.6")
-BASE = {"PATH": "/bin", "TF_CONFIG": "old", "TF_CPP_MIN_LOG_LEVEL": "1"}
+OF_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE")
+"""Variables by which a machine brings packages of its own."""
+BASE = {"PATH": "/bin", "TF_CONFIG": "old", "TF_CPP_MIN_LOG_LEVEL": "1"} | dict.fromkeys(OF_PYTHON, "/theirs")
 
 
 def cluster(
@@ -345,6 +347,11 @@ def test_one_host_has_no_rank_since_its_gpus_are_the_programs_to_share_out(strat
 def test_a_job_may_have_its_processes_meet_at_another_port() -> None:
     of = cluster("multi_worker", CHIEF, program={"environment": {"MASTER_PORT": "29555"}})
     assert given(of, CHIEF)["MASTER_PORT"] == "29555"
+
+
+def test_no_variable_of_the_machine_names_packages_of_its_own() -> None:
+    variables = given(cluster("single", CHIEF), CHIEF)
+    assert "/theirs" not in ":".join(variables.values()).split(":")
 
 
 def test_commands_are_found_with_the_run_then_the_image_then_the_system(tmp_path: Path) -> None:
