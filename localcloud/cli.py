@@ -175,6 +175,16 @@ def cut(instance_id: Host, state: State = DEFAULT_STATE, seconds: Lasting = None
 
 
 @fault.command()
+def oom(
+    instance_id: Host,
+    process: Annotated[str, typer.Option(help="Only a process with this text in its command line.")] = "",
+    state: State = DEFAULT_STATE,
+) -> None:
+    """Let the kernel of a host end a process because memory has run out: the one that has most of it."""
+    _fault(state, "oom", {"instance_id": instance_id, "process": process})
+
+
+@fault.command()
 def refuse(
     pool: PoolOrType = "*",
     zone: Zone = "*",

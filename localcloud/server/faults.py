@@ -36,6 +36,7 @@ def install(ec2: Ec2) -> None:
         "kill": faults.kill,
         "freeze": faults.freeze,
         "cut": faults.cut,
+        "oom": faults.oom,
         "refuse": faults.refuse,
         "allow": faults.allow,
         "throttle": faults.throttle,
@@ -99,6 +100,19 @@ class Faults:
         faults are cleared. {"instance_id", "seconds" (without end)}
         """
         return self._impair(request, "cut")
+
+    def oom(self, request: Request) -> dict[str, Any]:
+        """The kernel of a host ends the process that has most memory, and systemd asks the OOMPolicy= of its unit.
+        {"instance_id", "process" (a text of its command line)}
+        """
+        host, process = _host(request), str(request.get("process") or "")
+        try:
+            self._ec2.impairments.run_out_of_memory(host.id, process)
+        except HostNotRunningError as early:
+            raise admin.Refused(
+                f"{host.id} is still booting: nothing runs on it yet; try again in a second"
+            ) from early
+        return {"instance_id": host.id, "process": process}
 
     def _impair(self, request: Request, kind: Impairment) -> dict[str, Any]:
         host, seconds = _host(request), _number_if_given(request, "seconds")

@@ -21,7 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from localcloud.machine.guest.loop import Reply, Timer
-from localcloud.machine.guest.processes import others_alive, send, signal_all, signal_number, spawn
+from localcloud.machine.guest.processes import (
+    invocation_of,
+    largest,
+    others_alive,
+    send,
+    signal_all,
+    signal_number,
+    spawn,
+)
 from localcloud.machine.guest.service import Service
 from localcloud.machine.guest.timer import TimerUnit
 from localcloud.machine.guest.units import (
@@ -246,6 +254,8 @@ class Init:
                         os.killpg(pid, signal.SIGKILL)
             case "poweroff":
                 self._power_off("asked by the hypervisor", reboot=order["reboot"])
+            case "oom":
+                self._run_out_of_memory(order["process"])
             case "answer":
                 self._asked.pop(order["id"])(order["code"], order["text"])
 
@@ -259,6 +269,19 @@ class Init:
             self._commands[pid] = order["id"]
         for descriptor in files:
             os.close(descriptor)
+
+    def _run_out_of_memory(self, text: str) -> None:
+        """Do what the kernel does, then what systemd does: end the process with most memory, and ask its unit."""
+        pid = largest(text)
+        if pid is None:
+            self.print(f"kernel: out of memory, and no process has {text!r} in its command line")
+            return
+        invocation = invocation_of(pid)
+        self.print(f"kernel: Out of memory: Killed process {pid}")
+        send(pid, signal.SIGKILL)
+        for unit in self._units.values():
+            if isinstance(unit, Service) and invocation and unit.invocation == invocation:
+                unit.ran_out_of_memory()
 
     def _send(self, **message: Any) -> None:
         try:

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import os
 import pwd
+import resource
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
+from localcloud.machine.guest.units import ResourceLimit
+
 CONTROL = 3
+MARK = b"INVOCATION_ID="
 CANNOT_RUN = 203
 """Exit code when the program cannot be run, as with systemd."""
 
@@ -24,6 +29,7 @@ def spawn(
     cwd: str = "/",
     user: str = "",
     control: int | None = None,
+    limits: Sequence[ResourceLimit] = (),
 ) -> int:
     """A process in a session of its own; 203 is its exit code when the program cannot be run, as with systemd.
     `control` is its descriptor 3.
@@ -50,6 +56,8 @@ def spawn(
             os.dup2(control, CONTROL)
             os.set_inheritable(CONTROL, True)
         os.chdir(cwd)
+        for each in limits:
+            set_limit(each)
         if user:
             account = pwd.getpwnam(user)
             os.initgroups(account.pw_name, account.pw_gid)
@@ -61,6 +69,39 @@ def spawn(
     finally:
         os._exit(CANNOT_RUN)
     raise AssertionError("unreachable")
+
+
+def set_limit(limit: ResourceLimit) -> None:
+    """Set it as far as the machine allows: a host's root may not raise a hard limit of the machine."""
+    most = resource.getrlimit(limit.number)[1]
+    hard = lower(limit.hard, most)
+    resource.setrlimit(limit.number, (lower(limit.soft, hard), hard))
+
+
+def lower(first: int, second: int) -> int:
+    """Return the stricter of two limits; no limit is RLIM_INFINITY, which is -1."""
+    finite = [each for each in (first, second) if each != resource.RLIM_INFINITY]
+    return min(finite, default=resource.RLIM_INFINITY)
+
+
+def largest(text: str) -> int | None:
+    """Return the process that the kernel ends first when memory runs out: the one with most of it. Only processes with
+    `text` in their command line are considered. Return None if there is none."""
+    found = [
+        folder for folder in others_alive() if text.encode() in _read(folder / "cmdline").replace(b"\0", b" ")
+    ]
+    return int(max(found, key=_resident_pages).name) if found else None
+
+
+def invocation_of(pid: int) -> str:
+    """Return the INVOCATION_ID in the environment of a process; empty if it belongs to no unit."""
+    variables = _read(Path(f"/proc/{pid}/environ")).split(b"\0")
+    found = (line for line in variables if line.startswith(MARK))
+    return next(found, MARK).removeprefix(MARK).decode()
+
+
+def _resident_pages(folder: Path) -> int:
+    return int((_read(folder / "statm").split() or [b"0", b"0"])[1])
 
 
 def others_alive() -> list[Path]:
@@ -75,7 +116,7 @@ def others_alive() -> list[Path]:
 
 def members(invocation: str) -> list[int]:
     """Every process, however far from its unit, that carries its INVOCATION_ID."""
-    mark = f"INVOCATION_ID={invocation}".encode()
+    mark = MARK + invocation.encode()
     return [int(folder.name) for folder in others_alive() if mark in _read(folder / "environ").split(b"\0")]
 
 

@@ -18,6 +18,8 @@ from localcloud.machine.guest.units import UnitError, UnitFile, expand, read_env
 
 DEFAULT_STOP_SECONDS = 90.0
 DEFAULT_START_SECONDS = 90.0
+OUT_OF_MEMORY = "oom-kill"
+"""The result of a unit that systemd has ended because of its OOMPolicy=."""
 
 
 class Service:
@@ -97,6 +99,22 @@ class Service:
         targets = [self.main_pid] if whom == "main" and self.main_pid else members(self.invocation)
         for pid in targets:
             send(pid, number)
+
+    def ran_out_of_memory(self) -> None:
+        """Act as OOMPolicy= says: the kernel has ended a process of this unit because memory ran out. Unless the policy
+        is `continue`, systemd ends the unit, whichever of its processes it was."""
+        policy = self.unit.get("Service", "OOMPolicy", "stop")
+        self.init.log(self.name, "A process of this unit has been killed by the OOM killer.")
+        if policy == "continue" or self.state not in ("active", "activating"):
+            return
+        self._answer_start(1, f"Job for {self.name} failed: out of memory.")
+        self.result = OUT_OF_MEMORY
+        self._deactivate([])
+        if policy == "kill":
+            self.kill(signal.SIGKILL, "all")
+        else:
+            self._ask_to_end()
+        self._check_stopped()
 
     def reload(self, reply: Reply) -> None:
         for line in self.unit.all("Service", "ExecReload"):
@@ -205,7 +223,7 @@ class Service:
 
     def _main_ended(self, code: int) -> None:
         self.exit_status = code
-        if not self._is_clean(code):
+        if not self._is_clean(code) and self.result != OUT_OF_MEMORY:
             self.result = "signal" if code < 0 else "exit-code"
         if self.state in ("active", "activating"):
             if self.state == "activating":
@@ -321,7 +339,7 @@ class Service:
             case "on-failure":
                 return self.result != "success"
             case "on-abnormal":
-                return self.result in ("signal", "timeout")
+                return self.result in ("signal", "timeout", OUT_OF_MEMORY)
             case "on-abort":
                 return self.result == "signal"
         return False
@@ -374,6 +392,7 @@ class Service:
                 stderr=self._output("StandardError"),
                 cwd=self.unit.get("Service", "WorkingDirectory", "/").lstrip("-"),
                 user=self.unit.get("Service", "User"),
+                limits=self.unit.limits(),
             )
         except (UnitError, OSError, ValueError, KeyError) as error:
             self.init.log(self.name, f"cannot run {line!r}: {error}")

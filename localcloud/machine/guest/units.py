@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import shlex
 import socket
 from dataclasses import dataclass, field
@@ -32,6 +33,19 @@ INIT_PREFIX = "systemd[1]: "
 """How lines in a unit's log begin that the unit did not print itself."""
 
 
+SIZE = re.compile(r"(\d+)([KMGT]?)")
+LIMIT_PREFIX = "Limit"
+
+
+@dataclass(frozen=True)
+class ResourceLimit:
+    """A limit of setrlimit(2): the number of its resource, and what a unit asks for."""
+
+    number: int
+    soft: int
+    hard: int
+
+
 class UnitError(Exception):
     """A unit that does not exist or cannot be understood."""
 
@@ -59,6 +73,11 @@ class UnitFile:
     def seconds(self, section: str, key: str, default: float) -> float:
         text = self.get(section, key)
         return seconds(text) if text else default
+
+    def limits(self) -> list[ResourceLimit]:
+        """Return the resource limits of a service: LimitNOFILE=, LimitMEMLOCK= and their like."""
+        named = (key for section, key in self.values if section == "Service" and key.startswith(LIMIT_PREFIX))
+        return [limit(key, text) for key in named if (text := self.get("Service", key))]
 
 
 def parse_unit(name: str, text: str) -> UnitFile:
@@ -102,6 +121,25 @@ def seconds(text: str) -> float:
             raise UnitError(f"not a time span: {text!r}")
         total += float(number) * SCALE[plain]
     return total
+
+
+def limit(key: str, text: str) -> ResourceLimit:
+    """Read `LimitNOFILE=65536:524288`; one number is both, the soft limit and the hard one."""
+    number = getattr(resource, f"RLIMIT_{key.removeprefix(LIMIT_PREFIX)}", None)
+    if number is None:
+        raise UnitError(f"not a resource limit: {key}")
+    soft, _, hard = text.partition(":")
+    return ResourceLimit(number, size(soft), size(hard or soft))
+
+
+def size(text: str) -> int:
+    """Read `65536`, `8M` (of 1,024 KiB), `infinity`."""
+    if text == "infinity":
+        return resource.RLIM_INFINITY
+    found = SIZE.fullmatch(text)
+    if not found:
+        raise UnitError(f"not a limit: {text!r}")
+    return int(found[1]) << 10 * " KMGT".index(found[2] or " ")
 
 
 def find_unit(name: str) -> UnitFile:

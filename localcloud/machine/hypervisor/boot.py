@@ -268,7 +268,7 @@ def mount_own(root: Path, spec: dict[str, Any]) -> None:
         (dev / device).touch()
         bind(Path("/dev", device), dev / device)
     for folder, kind, options in (
-        ("shm", "tmpfs", "mode=1777"),
+        ("shm", "tmpfs", f"mode=1777,size={spec['shared_memory_mib']}m"),
         ("pts", "devpts", "newinstance,ptmxmode=0666,mode=620"),
         ("mqueue", "mqueue", ""),
     ):

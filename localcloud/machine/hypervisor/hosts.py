@@ -180,6 +180,10 @@ class Hypervisor:
         if host is not None:
             host.thaw()
 
+    def run_out_of_memory(self, instance_id: str, process: str) -> None:
+        """Its kernel ends the process that has most memory, of those with `process` in their command line."""
+        self._up(instance_id).send(op="oom", process=process)
+
     def cut(self, instance_id: str) -> None:
         """No packet reaches it or comes from it, a reboot included. For a host that is up."""
         host = self._up(instance_id)
@@ -428,6 +432,7 @@ class Hypervisor:
             "python": _python(),
             "python_home": sys.base_prefix,
             "wheels": str(wheels.resolve()) if wheels and wheels.is_dir() else None,
+            "shared_memory_mib": machine.memory_mib // 2,
             "host": {
                 "environment": {
                     "PATH": "/run/localcloud/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

@@ -24,6 +24,7 @@ class Machine:
     mac: str
     gpus: int
     vcpus: int
+    memory_mib: int
     role: str | None
     """Name of the role in the instance profile, not its ARN."""
     user_data: bytes | None

@@ -113,6 +113,10 @@ class Impairments:
             self._timers.after(seconds, lambda: self._end_if_due(instance_id, kind, until))
         return until
 
+    def run_out_of_memory(self, instance_id: str, process: str) -> None:
+        """End a process of the host as its kernel does. HostNotRunningError while the host is not up."""
+        self._hypervisor.run_out_of_memory(instance_id, process)
+
     def end_all(self) -> list[str]:
         """Every host is reachable and works again; which ones did not."""
         with self._lock:

@@ -165,3 +165,91 @@ def test_an_ordinary_account_may_look_at_units_and_do_nothing_to_them(shared: Ho
     refused = shared.run(pair[0], f"{nobody} stop sleeps 2>&1 || true", f"{nobody} poweroff 2>&1 || true")
     assert refused.splitlines() == ["Interactive authentication required."] * 2
     assert shared.run(pair[0], "systemctl is-active sleeps; systemctl stop sleeps") == "active"
+
+
+HOARDS = "import sys, time; kept = bytearray(64 << 20); print('hoards', flush=True); time.sleep(600)"
+"""A program that has more memory than any other of its host."""
+
+
+def with_child(name: str, *more: str) -> list[str]:
+    """Shell lines that start a unit whose main process waits while a child of it hoards memory."""
+    program = f"import os, subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {HOARDS!r}]); time.sleep(600)"
+    text = f"[Service]\nExecStart=/run/localcloud/bin/python3 /opt/{name}.py\n" + "\n".join(more)
+    coded = base64.b64encode(program.encode()).decode()
+    return [
+        f"echo {coded} | base64 -d > /opt/{name}.py",
+        unit(f"{name}.service", text),
+        f"systemctl start {name}",
+        f"until grep -q hoards /var/log/units/{name}.service.log; do sleep 0.05; done",
+    ]
+
+
+def memory_runs_out(hosts: Hosts, host: str) -> None:
+    """Let the kernel end the process that hoards; return once it is gone."""
+    hosts.cloud.command("fault", "oom", host, "--process", "bytearray")
+    eventually(lambda: hosts.run(host, "pgrep -f '[b]ytearray' || echo gone").endswith("gone"))
+
+
+@pytest.mark.parametrize("more", [(), ("OOMPolicy=stop",), ("OOMPolicy=kill", "KillMode=process")])
+def test_a_unit_ends_when_memory_runs_out_in_a_child_of_it(
+    shared: Hosts, pair: list[str], more: tuple[str, ...]
+) -> None:
+    shared.run(pair[0], *with_child("ends", *more))
+    memory_runs_out(shared, pair[0])
+    eventually(lambda: shared.run(pair[0], "systemctl is-active ends || true") == "failed")
+    assert shared.run(pair[0], "systemctl show ends -p Result --value") == "oom-kill"
+    assert shared.run(pair[0], "pgrep -f '/opt/[e]nds.py' || echo none") == "none"
+
+
+def test_a_unit_that_ends_because_of_memory_is_started_again_as_after_any_failure(
+    shared: Hosts, pair: list[str]
+) -> None:
+    shared.run(pair[0], *with_child("again-oom", "Restart=on-failure", "RestartSec=50ms"))
+    main = "systemctl show again-oom -p MainPID --value"
+    before = shared.run(pair[0], main)
+    shared.cloud.command("fault", "oom", pair[0], "--process", "bytearray")
+    eventually(lambda: shared.run(pair[0], main) not in (before, "0"))
+    assert shared.run(pair[0], "systemctl is-active again-oom") == "active"
+    shared.run(pair[0], "systemctl stop again-oom")
+
+
+def test_a_unit_that_asks_for_it_outlives_a_child_that_ran_out_of_memory(
+    shared: Hosts, pair: list[str]
+) -> None:
+    shared.run(pair[0], *with_child("stays", "OOMPolicy=continue"))
+    before = shared.run(pair[0], "systemctl show stays -p MainPID --value")
+    memory_runs_out(shared, pair[0])
+    log = "grep -c 'killed by the OOM killer' /var/log/units/stays.service.log"
+    assert shared.run(pair[0], log) == "1"
+    assert shared.run(
+        pair[0], "systemctl is-active stays; systemctl show stays -p MainPID --value"
+    ).split() == [
+        "active",
+        before,
+    ]
+    shared.run(pair[0], "systemctl stop stays")
+
+
+def test_a_unit_has_the_limits_that_it_asks_for_and_systemds_without(shared: Hosts, pair: list[str]) -> None:
+    hard = int(shared.run(pair[0], "ulimit -Hn"))
+    ask = "sh -c 'ulimit -Sn; ulimit -Hn; ulimit -Sc'"
+    assert shared.run(pair[0], f"systemd-run --pipe {ask}").splitlines()[0] == "1024"
+    given = shared.run(pair[0], f"systemd-run --pipe -p LimitNOFILE=4096:8192 -p LimitCORE=0 {ask}")
+    assert given.splitlines() == [str(min(4096, hard)), str(min(8192, hard)), "0"]
+    beyond = shared.run(pair[0], f"systemd-run --pipe -p LimitNOFILE=infinity {ask}")
+    assert beyond.splitlines()[:2] == [str(hard)] * 2
+
+
+def test_a_limit_that_there_is_not_is_named_in_the_log(shared: Hosts, pair: list[str]) -> None:
+    text = "[Service]\nExecStart=/bin/true\nLimitNOFILE=many\n"
+    shared.run(pair[0], unit("many.service", text), "systemctl start many || true")
+    assert "not a limit: 'many'" in shared.run(pair[0], "cat /var/log/units/many.service.log")
+
+
+def test_a_host_has_shared_memory_of_its_own_half_as_large_as_its_memory(
+    shared: Hosts, pair: list[str]
+) -> None:
+    size = "df --output=size -k /dev/shm | tail -1"
+    assert int(shared.run(pair[0], size)) == 8 << 20  # a g5.xlarge has 16 GiB
+    shared.run(pair[0], "echo mine > /dev/shm/mine")
+    assert shared.run(pair[1], "ls /dev/shm") == ""

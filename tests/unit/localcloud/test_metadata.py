@@ -10,8 +10,8 @@ from localcloud.machine.hypervisor.metadata import Tokens, answer
 
 MACHINE = Machine(
     instance_id="i-1", image_id="ami-1", instance_type="g6.xlarge", zone="us-east-1a", region="us-east-1",
-    private_ip="10.0.1.5", mac="02:00:00:00:00:01", gpus=1, vcpus=4, role="host", user_data=None,
-    launched_at=datetime(2026, 11, 21, tzinfo=UTC),
+    private_ip="10.0.1.5", mac="02:00:00:00:00:01", gpus=1, vcpus=4, memory_mib=16384, role="host",
+    user_data=None, launched_at=datetime(2026, 11, 21, tzinfo=UTC),
 )  # fmt: skip
 FACTS = MetadataFacts(
     tags={"trainyard:run": "r-1"},

@@ -288,6 +288,7 @@ def machine_of(instance: Any) -> Machine:
         mac=instance.nics[0].mac_address,
         gpus=sum(int(gpu.get("Count", 0)) for gpu in gpus),
         vcpus=int(known["VCpuInfo"]["DefaultVCpus"]),
+        memory_mib=int(known["MemoryInfo"]["SizeInMiB"]),
         role=role_of(instance.iam_instance_profile),
         user_data=user_data_of(instance),
         launched_at=aware(instance.launch_time),
