@@ -1,5 +1,6 @@
 """Faults of hosts that are still there: a program killed or stopped, a host frozen or cut off. Nothing is lost."""
 
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,28 @@ def it_went_on(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
     assert second["from_step"] > 0
     assert proof["verified"] is True
     return first, second
+
+
+LOADS = """
+import resource, subprocess, sys
+loader = subprocess.Popen([sys.executable, "-c", "kept = bytearray(64 << 20); import time; time.sleep(600)"])
+print("descriptors:", resource.getrlimit(resource.RLIMIT_NOFILE)[0], flush=True)
+print("the loader ended with", loader.wait(), flush=True)
+"""
+"""A program with a data loader."""
+
+
+def test_a_data_loader_that_the_kernel_kills_for_memory_ends_neither_program_nor_agent(runs: Runs) -> None:
+    program = {"module": None, "command": ["python", "-c", LOADS], "args": None}
+    one_host = {"strategy": "single", "workers": 1}
+    run = runs.start(runs.job("out-of-memory", program=program, cluster=one_host, limits={"restarts": 0}))
+    runs.until("its program", lambda: "descriptors:" in run.log("chief-0"))
+    runs.cloud.fault("oom", runs.host_of(run, "chief"), "--process", "bytearray")
+    runs.finish(run)
+    assert run.succeeded, run.why()
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    assert f"descriptors: {hard if 0 <= hard < 65536 else 65536}\n" in run.log("chief-0")
+    assert "the loader ended with -9" in run.log("chief-0")
 
 
 @pytest.fixture(scope="module")

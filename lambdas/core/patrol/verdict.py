@@ -354,33 +354,57 @@ def _by_metrics(facts: Facts, now: datetime) -> Verdict | Ask:
         )
     if window and not window.is_whole:
         lack = "all" if window.is_empty else f"{window.missing}"
-        return _unknown(
-            facts, f"{lack} of the last {len(window.minutes)} minutes of its GPU metrics are missing", now
-        )
+        why = f"{lack} of the last {len(window.minutes)} minutes of its GPU metrics are missing"
+        return _by_processors(facts, why, now) or _unknown(facts, why, now)
     if use and not use.is_whole:
         lack = "all" if use.is_empty else f"{use.missing}"
         why = f"{lack} of the last {len(use.minutes)} minutes of its metric InUse are missing"
-        return _unknown(facts, why, now, look="its host agent")
+        return _by_processors(facts, why, now) or _unknown(facts, why, now, look="its host agent")
     idle = [f"no GPU of it was above {window.peak:.1f} %"] if window else []
     if policy.sees_processors:
         if facts.processors is None:
             return Ask("no GPU of it works: its processors decide")
-        used = facts.processors.peak * facts.vcpus
-        said = f"its processors did {used:.0f} % of what one does"
-        if used >= policy.idle_cpu_percent:
-            why = (
-                f"{said}, in five minutes within the last {span}; idle is below {policy.idle_cpu_percent:g} %"
-            )
-            return _busy(facts, why, now)
+        if found := _busy_processors(facts, facts.processors):
+            return _busy(facts, found, now)
         if not facts.processors.is_whole:
             return _unknown(facts, "EC2 has not told how much of its processors was used", now)
-        idle.append(said.replace("did", "did at most"))
+        idle.append(f"its processors did at most {_used(facts, facts.processors):.0f} % of what one does")
     if use:
         idle.append("no kernel and no terminal of it was in use")
     alone = "nobody holds it"
     if facts.dev:
         alone = f"{alone} or has a session on it{' but for a forward of a port' if facts.forward else ''}"
     return _idle(facts, Cause.IDLE, f"{_listed(idle)} in the last {span}, and {alone}", now)
+
+
+def _by_processors(facts: Facts, why: str, now: datetime) -> Verdict | Ask | None:
+    """Judge a host whose other metrics are missing by its processors; return None if these cannot show that it works.
+
+    NVIDIA's driver reports no utilization of a GPU that is divided (MIG): GPU metrics of such a host are always missing,
+    however much it does. Idle processors prove nothing: a GPU may work without them."""
+    if not facts.policy.sees_processors:
+        return None
+    if facts.processors is None:
+        return Ask(f"{why}: its processors may show that it works")
+    found = _busy_processors(facts, facts.processors)
+    return _busy(facts, f"{why}, but {found}", now) if found else None
+
+
+def _busy_processors(facts: Facts, processors: Window) -> str | None:
+    """Return what the processors did, in words; None if that is idle."""
+    used, policy = _used(facts, processors), facts.policy
+    if used < policy.idle_cpu_percent:
+        return None
+    span = _span(timedelta(minutes=policy.window_minutes))
+    return (
+        f"its processors did {used:.0f} % of what one does, in five minutes within the last {span}; "
+        f"idle is below {policy.idle_cpu_percent:g} %"
+    )
+
+
+def _used(facts: Facts, processors: Window) -> float:
+    """Return the processors' busiest five minutes, in percent of one processor."""
+    return processors.peak * facts.vcpus
 
 
 def _people(use: Window) -> str:
