@@ -380,7 +380,7 @@ def _by_metrics(facts: Facts, now: datetime) -> Verdict | Ask:
 def _by_processors(facts: Facts, why: str, now: datetime) -> Verdict | Ask | None:
     """Judge a host whose other metrics are missing by its processors; return None if these cannot show that it works.
 
-    NVIDIA's driver reports no utilization of a GPU that is divided (MIG): GPU metrics of such a host are always missing,
+    NVIDIA's driver reports no utilization of a GPU that is divided (MIG): such a host never has GPU metrics,
     however much it does. Idle processors prove nothing: a GPU may work without them."""
     if not facts.policy.sees_processors:
         return None
