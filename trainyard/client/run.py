@@ -33,6 +33,7 @@ from trainyard.client.runs.records import Event, Progress, RunStatus
 from trainyard.command_line import command_line
 from trainyard.core.jobfile.references import split_uri
 from trainyard.core.model.errors import Stopped
+from trainyard.core.values import floats
 
 DOCUMENTS = {
     "metrics": "metrics.json",
@@ -241,7 +242,7 @@ class Run:
     @property
     def metrics(self) -> dict[str, Any]:
         """What the program has reported; empty before its first step."""
-        return dict(self.json("metrics.json"))
+        return dict(floats.with_numbers(self.json("metrics.json")))
 
     def log(self, host: str = "chief-0", attempt: int | None = None) -> str:
         """What this host has printed, in the last attempt unless one is named; `builder` is that of a bake. The whole

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 import trainyard
 from trainyard.client import YardError
+from trainyard.core.values import floats
 from trainyard.core.values.quantities import dollars, sized, span
 from trainyard.core.values.text import printable
 from trainyard.ui.pages.page import Page, Seen
@@ -73,6 +74,7 @@ class Words:
         )
         made.filters |= {
             "dollars": dollars, "span": span, "sized": sized, "stamp": stamp, "clock": clock, "standing": standing,
+            "measured": measured,
         }  # fmt: skip
         made.globals |= {
             "yard": self.yard, "place": self.place, "sections": SECTIONS, "version": trainyard.__version__,
@@ -88,6 +90,11 @@ def digest(text: str) -> str:
 def harmless(value: Any) -> Any:
     """Whatever a template writes: text, which others may have written, without what nobody can see."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def measured(value: float) -> str:
+    """Return a number that a program measured, in four digits; NaN is a text."""
+    return floats.shown(value, ".4g")
 
 
 def stamp(at: datetime) -> str:

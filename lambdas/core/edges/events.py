@@ -121,8 +121,9 @@ class FromHost:
     step: int | None = None
     steps: int | None = None
     epoch: int | None = None
-    loss: float | None = None
-    accuracy: float | None = None
+    loss: wire.Measure | None = None
+    accuracy: wire.Measure | None = None
+    nan_since: int | None = None
     steps_per_second: float | None = None
     resumed: Mapping[str, Any] | None = None
     role: str | None = None

@@ -32,7 +32,7 @@ GIVEN_UP = "checkpoint"
 OVER = {"ProgramHangs": "hung", "Resized": "resized"}
 """The timeline's words for a gang that has left."""
 NO_PART = "not a host of a live attempt"
-PROGRESS = ("step", "steps", "epoch", "loss", "accuracy", "steps_per_second")
+PROGRESS = ("step", "steps", "epoch", "loss", "accuracy", "steps_per_second", "nan_since")
 
 
 def handle(context: SignalContext, word: str, signal: FromHost, now: datetime) -> str:
@@ -190,6 +190,8 @@ def _finished(context: SignalContext, signal: FromHost, now: datetime) -> str:
     step = signal.step
     reason = "the program finished" if step is None else f"the program finished at step {step}"
     reason = f"{reason}; {signal.left}" if signal.left else reason
+    if signal.loss is not None and signal.nan_since is not None:
+        reason = f"{reason}; its loss has been {signal.loss:.4g} since step {signal.nan_since}"
     entry = _entry(context, signal, "finished", now, reason=reason, step=step)
     if step is not None:
         context.ledger.write(_came(context, signal, now))

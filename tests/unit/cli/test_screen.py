@@ -1,9 +1,14 @@
 """What a followed run says, from what was seen of it."""
 
+import json
+import math
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from tests.unit.client.facts import HOST, NOON
+from trainyard.cli.output import report, terminal
 from trainyard.cli.output.curve import drawn, passed_once
 from trainyard.cli.output.report import own_words, spans
 from trainyard.cli.output.screen import news
@@ -47,6 +52,23 @@ def test_a_program_that_tells_neither_how_many_steps_there_are_nor_its_pace_has_
     progress = Progress(step=5, steps=0, epoch=0, loss=0.5, accuracy=None, steps_per_second=0)
     (line,) = news(STATUS, replace(STATUS, progress=progress))
     assert line.partition(" ")[2] == "progress  step 5  loss 0.5000  $0.0100 so far"
+
+
+def test_a_number_that_a_program_does_not_report_is_not_shown() -> None:
+    (line,) = news(STATUS, replace(STATUS, progress=Progress(step=5, steps=0)))
+    assert line.partition(" ")[2] == "progress  step 5  $0.0100 so far"
+
+
+def test_a_loss_that_became_nan_is_shown_as_nan_and_json_has_it_as_a_text(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    progress = Progress(step=330, steps=400, loss=math.nan, nan_since=320)
+    status = replace(STATUS, progress=progress, losses=((1, 0.5), (320, math.nan)))
+    (line,) = news(STATUS, replace(status, losses=()))
+    assert "step 330/400  loss NaN since step 320" in line
+    terminal.answer(report.as_json(status))
+    said = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert (said["progress"]["loss"], said["losses"]) == ("NaN", [[1, 0.5], [320, "NaN"]])
 
 
 def test_states_entered_twice_are_added_up() -> None:

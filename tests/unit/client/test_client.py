@@ -1,5 +1,6 @@
 """What the client makes of what AWS says."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,7 +16,7 @@ from tests.unit.client.facts import HOST, MACHINE, NOON, yard_of
 from trainyard.client import Run, Session, Yard
 from trainyard.client.errors import Denied, FileUnreadable, NoCredentials, RunNotStarted, StillRunning
 from trainyard.client.jobs.source import content_of
-from trainyard.client.runs.records import losses_in, progress_in, timeline_in
+from trainyard.client.runs.records import further, losses_in, progress_in, timeline_in
 
 EXECUTION = "arn:aws:states:us-east-1:123456789012:execution:trainyard-train:digits-1"
 
@@ -101,6 +102,36 @@ def test_a_program_without_figures_has_no_progress_and_no_curve() -> None:
     assert progress_in({}) is None
     assert progress_in({"progress": {"epoch": 1}}) is None
     assert list(losses_in({"samples": [{"step": 1}, {"step": 2, "loss": 0.5}]})) == [(2, 0.5)]
+
+
+def test_numbers_that_a_program_does_not_report_are_missing_and_not_zero() -> None:
+    progress = progress_in({"progress": {"step": 3, "loss": None}})
+    assert progress
+    assert (progress.loss, progress.epoch, progress.steps_per_second) == (None, None, None)
+    assert progress.numbers() == ()
+
+
+def test_a_loss_that_became_nan_is_nan_and_says_since_when() -> None:
+    reported = {"step": 330, "loss": "NaN", "accuracy": "Infinity", "nan_since": 320}
+    progress = progress_in({"progress": reported})
+    assert progress
+    assert progress.numbers() == ("loss NaN since step 320", "accuracy Infinity")
+    assert progress.warning == "Its loss has been NaN since step 320."
+    samples = [{"step": 1, "loss": 0.5}, {"step": 320, "loss": "NaN"}]
+    assert [(step, math.isnan(loss)) for step, loss in losses_in({"samples": samples})] == [
+        (1, False),
+        (320, True),
+    ]
+
+
+@pytest.mark.parametrize(("told", "since"), [({}, 400), ({"nan_since": 320}, 320)])
+def test_a_loss_that_became_nan_in_a_programs_last_steps_is_known_from_metrics_json(
+    told: dict[str, Any], since: int
+) -> None:
+    ledger = progress_in({"progress": {"step": 330, **told}})
+    written = further(ledger, progress_in({"progress": {"step": 400, "loss": "NaN"}}))
+    assert written
+    assert written.nan_since == since
 
 
 def test_the_timeline_is_in_the_order_of_time_whatever_the_order_of_the_rows() -> None:

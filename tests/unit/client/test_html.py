@@ -1,5 +1,6 @@
 """What a notebook shows."""
 
+import math
 from dataclasses import replace
 from datetime import timedelta
 
@@ -42,6 +43,13 @@ def test_a_curve_of_many_points_is_drawn_with_few_and_ends_at_the_last() -> None
     assert "loss 1e-05 at step 99999" in drawn
     assert html.curve([(1, 0.5)]) == ""
     assert "nan" not in html.curve([(1, 0.5), (1, 0.5)])
+
+
+def test_a_curve_that_ends_in_nan_is_drawn_as_far_as_it_has_numbers() -> None:
+    drawn = html.curve([(1, 2.0), (2, 1.0), (3, math.nan)])
+    assert "nan" not in drawn
+    assert "loss NaN at step 3" in drawn
+    assert html.curve([(1, 2.0), (2, math.nan)]) == ""
 
 
 def test_a_host_without_a_role_is_a_host() -> None:

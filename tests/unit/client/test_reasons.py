@@ -42,6 +42,12 @@ def test_a_run_that_only_a_quota_keeps_is_told_to_ask_for_more() -> None:
     assert "doctor --request" in reason.advice[0]
 
 
+@pytest.mark.parametrize("execution", [RUNNING, replace(RUNNING, status="SUCCEEDED", stopped=NOON), FAILED])
+def test_a_loss_that_became_nan_is_among_the_reasons(execution: Execution) -> None:
+    row = {"state": "Train", "progress": {"step": 330, "loss": "NaN", "nan_since": 320}}
+    assert why(execution, row, {}).lines[-1] == "Its loss has been NaN since step 320."
+
+
 def test_a_run_that_waits_for_its_place_says_for_what() -> None:
     waiting = WAITING | {"what": "place", "reason": "20 runs are before it", "refused": {}}
     assert "its place in the yard: 20 runs are before it" in why(RUNNING, {"waiting": waiting}, {}).lines[0]

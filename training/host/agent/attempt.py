@@ -1,5 +1,6 @@
 """One program's life on this host: started, watched, asked to leave when it must, its results brought away."""
 
+import math
 import os
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -44,9 +45,10 @@ from training.host.reporting.events import EventFiles
 from training.host.reporting.metrics import Metrics
 from training.host.reporting.observed import PrintedProgress
 from training.host.reporting.program_log import ProgramLog
-from training.host.reporting.progress import ALIVE_SECONDS, Progress, facts_in
+from training.host.reporting.progress import ALIVE_SECONDS, Progress, facts_in, not_finite
 from training.host.reporting.results import FolderUpload
 from training.host.reporting.signals import Signal
+from trainyard.core.values import floats
 
 TICK_SECONDS = 0.2
 WORKERS_LOOK_SECONDS = 2.0
@@ -104,6 +106,7 @@ class Attempt:
         self._progress = Progress(places.progress(cluster.attempt), started=time.monotonic())
         self._silence = Silence()
         self._life = Life(places, account, self._progress, has_gpus(identity.tags))
+        self._warned_of_nan = False
         self._metrics = Metrics(bucket, f"runs/{cluster.run}/metrics.json")
         self._checkpoints = CheckpointUpload(
             bucket,
@@ -327,7 +330,8 @@ class Attempt:
         match ended:
             case Finished():
                 step = self._step(results.get("step"))
-                facts = {**results, "step": step, **left, **self._progress.restored}
+                nan = self._progress.not_finite if not_finite(results.get("loss")) is not None else {}
+                facts = {**results, "step": step, **nan, **left, **self._progress.restored}
                 return Outcome(
                     ended, self._signal("finished", **facts) if self._assignment.is_chief else None
                 )
@@ -391,6 +395,19 @@ class Attempt:
             facts = self._progress.see(self._seen.get())
             if facts:
                 self._metrics.add(facts, now)
+        self._warn_of_nan()
+
+    def _warn_of_nan(self) -> None:
+        """Once an attempt: a loss that is NaN seldom becomes a number again, and every further hour is billed."""
+        since = self._progress.nan_since
+        if since is None or self._warned_of_nan:
+            return
+        self._warned_of_nan = True
+        loss = floats.text_of(self._progress.known.get("loss", math.nan))
+        self._log.note(
+            f"the loss has been {loss} since step {since}. The program goes on, and its hosts are billed. "
+            f"To stop it: trainyard stop {self._cluster.run}"
+        )
 
     def _hear(self, line: str) -> None:
         self._life.hear(line)

@@ -11,6 +11,7 @@ from training.host.bucket import Bucket
 from training.host.disk import is_readable
 from training.host.reporting.progress import NUMBERS
 from training.host.reporting.signals import stamp
+from trainyard.core.values import floats
 
 MOST_SAMPLES = 500
 SAMPLED = ("step", "loss", "accuracy", "steps_per_second")
@@ -85,7 +86,7 @@ class Metrics:
         """Into the bucket, if there is anything new to say."""
         if not self.facts and not self._own:
             return
-        text = json.dumps(finite(self._document())).encode()
+        text = json.dumps(floats.with_texts(self._document())).encode()
         if text != self._sent:
             self.bucket.write(self.key, text)
             self._sent = text
@@ -108,12 +109,3 @@ def as_object(text: bytes | None) -> dict[str, Any] | None:
     except ValueError:
         return None
     return document if isinstance(document, dict) else None
-
-
-def finite(value: Any) -> Any:
-    """The same with null for what JSON has no number for: a loss that became NaN."""
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

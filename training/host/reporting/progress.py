@@ -9,10 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trainyard.core.values import floats
+
 EVERY_SECONDS = 10.0
 ALIVE_SECONDS = 60.0
 COUNTS = ("step", "steps", "epoch")
 NUMBERS = ("loss", "accuracy", "steps_per_second")
+MAY_BE_NAN = ("loss", "accuracy")
+"""A pace that is NaN or infinite is only a fault of the program's clock."""
 RESUMED_COUNTS = ("step", "global_batch_size", "epoch", "batch")
 LARGEST = 1e15
 """Beyond it nothing is a count, and the ledger could not hold it."""
@@ -28,6 +32,7 @@ class Progress:
     facts: dict[str, Any] = field(default_factory=dict)
     resumed: dict[str, Any] | None = None
     seen: dict[str, Any] = field(default_factory=dict)
+    nan_since: int | None = None
     _sights: int = 0
     _offset: int = 0
     _fresh: bool = False
@@ -52,6 +57,7 @@ class Progress:
                 continue
             if isinstance(report, dict):
                 self.facts = facts_in(report)
+                self._watch_loss(self.facts)
                 self.resumed = resumed_in(report) or self.resumed
                 self._fresh = True
                 new.append(self.facts)
@@ -64,6 +70,7 @@ class Progress:
         if self.reports or not facts:
             return {}
         self.seen |= facts
+        self._watch_loss(self.seen)
         self._sights += 1
         self._fresh = True
         return self.seen if facts.keys() & set(NUMBERS) else facts
@@ -84,12 +91,27 @@ class Progress:
     @property
     def all(self) -> dict[str, Any]:
         """The latest facts, and in an attempt that restored, what was restored."""
-        return self.known | self.restored
+        return self.known | self.not_finite | self.restored
 
     @property
     def known(self) -> dict[str, Any]:
         """The latest facts."""
         return self.facts or self.seen
+
+    @property
+    def not_finite(self) -> dict[str, Any]:
+        """The step since which the loss has been NaN or infinite; empty while it is a number."""
+        return {} if self.nan_since is None else {"nan_since": self.nan_since}
+
+    def _watch_loss(self, facts: Mapping[str, Any]) -> None:
+        """A line without a loss does not end a loss that is NaN."""
+        loss = facts.get("loss")
+        if loss is None:
+            return
+        if math.isfinite(loss):
+            self.nan_since = None
+        elif self.nan_since is None:
+            self.nan_since = facts.get("step", 0)
 
     @property
     def restored(self) -> dict[str, Any]:
@@ -119,9 +141,14 @@ class Progress:
 
 
 def facts_in(report: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a line can be passed on: whole counts and finite numbers, whatever the program wrote."""
+    """Return the facts of a line that can be passed on: whole counts and numbers, whatever the program wrote."""
     counts = {key: int(report[key]) for key in COUNTS if is_number(report.get(key))}
-    return counts | {key: float(report[key]) for key in NUMBERS if is_number(report.get(key))}
+    numbers = {key: float(report[key]) for key in NUMBERS if is_number(report.get(key))}
+    return (
+        counts
+        | numbers
+        | {key: number for key in MAY_BE_NAN if (number := not_finite(report.get(key))) is not None}
+    )
 
 
 def resumed_in(report: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -130,6 +157,13 @@ def resumed_in(report: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     counts: dict[str, Any] = {key: int(resumed[key]) for key in RESUMED_COUNTS if is_number(resumed.get(key))}
     return counts | {"verified": resumed.get("verified") is True}
+
+
+def not_finite(value: object) -> float | None:
+    """Return a number that is NaN or infinite, however a program writes it in JSON; None for any other value."""
+    if value in floats.TEXTS:
+        return float(str(value))
+    return value if isinstance(value, float) and not math.isfinite(value) else None
 
 
 def is_number(value: object) -> bool:

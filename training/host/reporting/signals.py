@@ -17,6 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from training.host.bucket import Bucket
 from training.host.errors import AccessDenied, HostTrouble
 from training.host.program.ending import Failed
+from trainyard.core.values import floats
 
 SUPERSEDED = {"credentials", "ready", "progress"}
 ENDINGS = {"finished", "stopped", "failed"}
@@ -40,13 +41,14 @@ def stamp(at: datetime) -> str:
 
 def detail(signal: Signal, *, run: str, instance: str, at: datetime) -> dict[str, Any]:
     """The event's Detail, as docs/contracts/signals.md has it."""
+    facts: dict[str, Any] = floats.with_texts(signal.facts)
     return {
         "run": run,
         "attempt": signal.attempt,
         "instance": instance,
         "at": stamp(at),
         "signal": signal.word,
-    } | signal.facts
+    } | facts
 
 
 @dataclass(frozen=True, slots=True)

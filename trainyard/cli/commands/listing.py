@@ -186,6 +186,7 @@ def columns() -> tuple[Any, ...]:
 
 
 def row(run: ListedRun, now: datetime) -> tuple[str, ...]:
+    from trainyard.core.values import floats
     from trainyard.core.values.quantities import dollars, span
 
     progress = run.progress
@@ -196,7 +197,7 @@ def row(run: ListedRun, now: datetime) -> tuple[str, ...]:
         run.id,
         state(run),
         progress.reached() if progress else "",
-        f"{progress.loss:.4g}" if progress else "",
+        floats.shown(progress.loss, ".4g") if progress and progress.loss is not None else "",
         run.pool or "",
         span((now - run.created).total_seconds()),
         money,

@@ -121,9 +121,9 @@ def host_news(before: Host | None, host: Host) -> Iterator[str]:
 
 def progress_line(progress: Progress, dollars: float) -> str:
     """How far the program is."""
-    accuracy = f"  accuracy {progress.accuracy:.3f}" if progress.accuracy is not None else ""
-    pace = f"  {progress.steps_per_second:.1f} steps/s" if progress.steps_per_second else ""
-    return f"progress  step {progress.reached()}  loss {progress.loss:.4f}{accuracy}{pace}  ${dollars:.4f} so far"
+    return "  ".join(
+        ("progress", f"step {progress.reached()}", *progress.numbers(), f"${dollars:.4f} so far")
+    )
 
 
 # --- the panel

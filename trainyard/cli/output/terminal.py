@@ -21,6 +21,7 @@ from rich.text import Text
 
 from trainyard.client import YardError
 from trainyard.client.fetching import Tell
+from trainyard.core.values import floats
 from trainyard.core.values.quantities import sized
 from trainyard.core.values.text import printable
 
@@ -57,12 +58,12 @@ beside = _console(stderr=True)
 # --- what a command answers
 def answer(document: object) -> None:
     """A JSON document."""
-    print(json.dumps(document, indent=2, default=_written))
+    print(json.dumps(floats.with_texts(document), indent=2, default=_written))
 
 
 def answer_line(document: object) -> None:
     """One of several JSON documents that follow each other, as soon as it is known."""
-    print(json.dumps(document, default=_written), flush=True)
+    print(json.dumps(floats.with_texts(document), default=_written), flush=True)
 
 
 def _written(value: object) -> object:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from math import isfinite
 
+from trainyard.core.values import floats
 from trainyard.core.values.text import printable
 
 WIDTH, HEIGHT = 480, 120
@@ -27,11 +29,12 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def curve(points: Sequence[tuple[int, float]]) -> str:
-    """A line through (step, loss), with its last value; empty for fewer than two points."""
-    if len(points) < 2:
+    """Draw a line through (step, loss), with its last value. It is empty for fewer than two points that are numbers."""
+    finite = [point for point in points if isfinite(point[1])]
+    if len(finite) < 2:
         return ""
-    every = -(-len(points) // MOST_POINTS)
-    drawn = [*points[:-1:every], points[-1]]
+    every = -(-len(finite) // MOST_POINTS)
+    drawn = [*finite[:-1:every], finite[-1]]
     steps, losses = [step for step, _ in drawn], [loss for _, loss in drawn]
     across, up = (steps[-1] - steps[0]) or 1, (max(losses) - min(losses)) or 1.0
     line = " ".join(
@@ -41,7 +44,7 @@ def curve(points: Sequence[tuple[int, float]]) -> str:
     return (
         f'<svg viewBox="-4 -4 {WIDTH + 8} {HEIGHT + 8}" width="{WIDTH}" role="img" aria-label="loss">'
         f'<polyline points="{line}" fill="none" stroke="{COLOUR}" stroke-width="1.5"/></svg>'
-        f"<div>loss {losses[-1]:.4g} at step {steps[-1]}</div>"
+        f"<div>loss {floats.shown(points[-1][1], '.4g')} at step {points[-1][0]}</div>"
     )
 
 

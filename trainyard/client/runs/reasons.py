@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from trainyard.client.runs.execution import Execution
 from trainyard.client.runs.listing import Waiting
-from trainyard.client.runs.records import elapsed
+from trainyard.client.runs.records import elapsed, progress_in
 from trainyard.command_line import command_line
 
 ADVICE = {
@@ -66,6 +66,15 @@ def reason_for(
     now: datetime,
 ) -> Reason:
     """`row` is the run's own in the ledger, `saved` whether it has a checkpoint to go on from."""
+    reason = _reason(execution, row, summary, saved=saved, now=now)
+    progress = progress_in(row)
+    warning = progress.warning if progress else ""
+    return replace(reason, lines=(*reason.lines, warning)) if warning else reason
+
+
+def _reason(
+    execution: Execution, row: Mapping[str, Any], summary: Mapping[str, Any], *, saved: bool, now: datetime
+) -> Reason:
     if execution.is_over:
         return _ended(execution, row, summary, saved=saved)
     if row.get("waiting"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -9,6 +10,7 @@ from typing import Any
 
 from trainyard.client.runs import html
 from trainyard.client.runs.execution import Execution, State
+from trainyard.core.values import floats
 from trainyard.core.values.quantities import dollars
 
 ROLES = ("chief", "worker", "ps", "evaluator", "")
@@ -115,14 +117,32 @@ class Event:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the program is. `steps` is 0 where it does not tell how many there are, and so is its pace."""
+    """How far the program is. `steps` is 0 if the program does not tell how many there are. A number that it does not
+    report is None. `nan_since` is the step since which its loss has been NaN or infinite."""
 
     step: int
     steps: int
-    epoch: float
-    loss: float
-    accuracy: float | None
-    steps_per_second: float
+    epoch: float | None = None
+    loss: float | None = None
+    accuracy: float | None = None
+    steps_per_second: float | None = None
+    nan_since: int | None = None
+
+    @property
+    def warning(self) -> str:
+        """One sentence about a loss that is no number; empty for any other."""
+        if self.loss is None or self.nan_since is None:
+            return ""
+        return f"Its loss has been {floats.shown(self.loss, '.4g')} since step {self.nan_since}."
+
+    def numbers(self, loss: str = ".4f") -> tuple[str, ...]:
+        """Return what the program measures, in words. `loss` is the format of the loss."""
+        since = f" since step {self.nan_since}" if self.nan_since is not None else ""
+        return (
+            *([f"loss {floats.shown(self.loss, loss)}{since}"] if self.loss is not None else []),
+            *([f"accuracy {floats.shown(self.accuracy, '.3f')}"] if self.accuracy is not None else []),
+            *([f"{self.steps_per_second:.1f} steps/s"] if self.steps_per_second else []),
+        )
 
     def reached(self, of: str = "/") -> str:
         """The step, and of how many."""
@@ -300,10 +320,11 @@ def progress_in(row: Mapping[str, Any]) -> Progress | None:
     return Progress(
         step=int(reported["step"]),
         steps=int(reported.get("steps") or 0),
-        epoch=float(reported.get("epoch") or 0),
-        loss=float(reported.get("loss") or 0),
-        accuracy=float(reported["accuracy"]) if reported.get("accuracy") is not None else None,
-        steps_per_second=float(reported.get("steps_per_second") or 0),
+        epoch=_number(reported.get("epoch")),
+        loss=_number(reported.get("loss")),
+        accuracy=_number(reported.get("accuracy")),
+        steps_per_second=_number(reported.get("steps_per_second")),
+        nan_since=_step(reported.get("nan_since")),
     )
 
 
@@ -312,7 +333,12 @@ def further(told: Progress | None, written: Progress | None) -> Progress | None:
     What a program writes at its end need not say all that it has told."""
     if told is None or written is None or written.step <= told.step:
         return told or written
-    return replace(written, steps=written.steps or told.steps, epoch=written.epoch or told.epoch)
+    nan_since = written.nan_since
+    if nan_since is None and written.loss is not None and not math.isfinite(written.loss):
+        nan_since = written.step if told.nan_since is None else told.nan_since
+    return replace(
+        written, steps=written.steps or told.steps, epoch=written.epoch or told.epoch, nan_since=nan_since
+    )
 
 
 def losses_in(metrics: Mapping[str, Any]) -> Iterator[Loss]:
@@ -324,6 +350,10 @@ def losses_in(metrics: Mapping[str, Any]) -> Iterator[Loss]:
 
 def _instant(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
 
 
 def _step(number: Any) -> int | None:

@@ -6,6 +6,7 @@ A frozen dataclass becomes a mapping and comes back equal; a field whose key is 
 """
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -15,10 +16,19 @@ from enum import Enum
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
 
+from trainyard.core.values import floats
+
 Noun = TypeVar("Noun")
 MOST_SHOWN = 80
 PLAIN = frozenset({str, int, float, bool, types.NoneType})
 """Most values of a noun: what JSON has as it is."""
+
+
+class Measure(float):
+    """A number that a program measured. One that is NaN or infinite travels as a text (floats.py)."""
+
+    def __format__(self, spec: str) -> str:
+        return floats.shown(float(self), spec)
 
 
 class Key(NamedTuple):
@@ -113,6 +123,8 @@ def _fits(hint: Any, value: object) -> bool:
     if issubclass(hint, int):
         whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
         return whole and not isinstance(value, bool)
+    if issubclass(hint, Measure) and value in floats.TEXTS:
+        return True
     if issubclass(hint, float):
         return isinstance(value, int | float) and not isinstance(value, bool)
     if issubclass(hint, datetime):
@@ -151,6 +163,8 @@ def _writer(kind: type) -> Callable[[Any], Any]:
         return lambda value: value.value
     if issubclass(kind, datetime):
         return stamp
+    if issubclass(kind, Measure):
+        return lambda value: float(value) if math.isfinite(value) else floats.text_of(value)
     if issubclass(kind, Decimal):
         return lambda value: int(value) if value == value.to_integral_value() else float(value)
     if issubclass(kind, Mapping):

@@ -1,10 +1,14 @@
 import json
+import math
 from datetime import UTC, datetime
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from training.host.reporting.metrics import MOST_SAMPLES, Curve, as_object, finite
+from training.host.bucket import Bucket
+from training.host.reporting.metrics import MOST_SAMPLES, Curve, Metrics, as_object
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -54,10 +58,15 @@ def test_a_step_that_was_passed_already_is_not_drawn_again() -> None:
     assert steps(curve) == list(range(1, 11))
 
 
-def test_what_json_has_no_number_for_is_null() -> None:
-    assert json.loads(json.dumps(finite({"loss": float("nan"), "history": [{"loss": float("inf")}, 1]}))) == {
-        "loss": None, "history": [{"loss": None}, 1]
-    }  # fmt: skip
+def test_what_json_has_no_number_for_is_a_text_in_the_bucket() -> None:
+    sent: dict[str, bytes] = {}
+    metrics = Metrics(cast(Bucket, SimpleNamespace(write=sent.__setitem__)), "metrics.json")
+    metrics.add({"step": 1, "loss": 0.5}, NOON)
+    metrics.add({"step": 2, "loss": math.nan, "accuracy": -math.inf}, NOON)
+    metrics.send()
+    document = json.loads(sent["metrics.json"], parse_constant=pytest.fail)
+    assert (document["loss"], document["accuracy"]) == ("NaN", "-Infinity")
+    assert [sample["loss"] for sample in document["samples"]] == [0.5, "NaN"]
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[1]", None])

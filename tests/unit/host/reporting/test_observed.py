@@ -1,5 +1,6 @@
 """What is seen of a program that reports nothing itself."""
 
+import math
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -61,10 +62,17 @@ def seen(*reports: dict[str, Any]) -> tuple[Progress, Curve]:
 
 
 def test_a_number_goes_with_the_step_that_was_seen_before_it() -> None:
-    progress, curve = seen({"step": 1}, {"loss": 0.5}, {"step": 2}, {"loss": 0.25}, {"loss": float("nan")})
+    progress, curve = seen({"step": 1}, {"loss": 0.5}, {"step": 2}, {"loss": 0.25}, {"accuracy": 0.5})
     assert [(each["step"], each["loss"]) for each in curve.to_json()] == [(1, 0.5), (2, 0.25)]
-    assert progress.due(1) == {"step": 2, "loss": 0.25}
+    assert progress.due(1) == {"step": 2, "loss": 0.25, "accuracy": 0.5}
     assert progress.step == 2
+
+
+def test_a_loss_that_is_seen_to_become_nan_stays_no_number() -> None:
+    progress, curve = seen({"step": 1, "loss": 0.5}, {"step": 2, "loss": float("nan")}, {"step": 3})
+    facts = progress.due(1) or {}
+    assert (facts["step"], math.isnan(facts["loss"]), facts["nan_since"]) == (3, True, 2)
+    assert [math.isnan(each["loss"]) for each in curve.to_json()] == [False, True]
 
 
 def test_what_is_seen_is_a_sign_of_life_and_the_processor_counts_still() -> None:

@@ -1,10 +1,15 @@
+import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from training.host.reporting.progress import Progress, facts_in, resumed_in
+from training.host.reporting.signals import Signal, detail
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def test_progress_is_said_at_once_then_every_ten_seconds(tmp_path: Path) -> None:
@@ -35,8 +40,10 @@ def test_once_a_minute_it_is_said_that_the_host_lives_whatever_its_program_does(
         ("a count is whole", {"step": 3.0, "epoch": 1.9}, {"step": 3, "epoch": 1}),
         ("a number is no text", {"step": "3", "loss": "low"}, {}),
         ("true is no number", {"step": True}, {}),
-        ("a loss that became NaN is no JSON", {"step": 4, "loss": float("nan")}, {"step": 4}),
-        ("nor is an infinite one", {"step": 4, "loss": float("-inf")}, {"step": 4}),
+        ("an infinite loss is one", {"step": 4, "loss": float("-inf")}, {"step": 4, "loss": float("-inf")}),
+        ("also as strict JSON has it", {"loss": "-Infinity"}, {"loss": float("-inf")}),
+        ("a pace has an end", {"steps_per_second": float("inf")}, {}),
+        ("nor is a count without end", {"step": float("inf"), "epoch": float("nan")}, {}),
         ("a step that no ledger could hold is none", {"step": 10**40}, {}),
     ],
 )
@@ -44,6 +51,26 @@ def test_only_what_the_ledger_can_hold_is_passed_on(
     sentence: str, said: dict[str, Any], passed_on: dict[str, Any]
 ) -> None:
     assert facts_in(said) == passed_on, sentence
+
+
+def test_a_loss_that_became_nan_goes_on_with_the_step_since_when(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    progress = Progress(path, started=0)
+
+    def reported(*lines: str) -> dict[str, Any]:
+        with path.open("a") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        progress.update()
+        said = detail(Signal("progress", 1, progress.all), run="r", instance="i", at=NOON)
+        assert json.loads(json.dumps(said, allow_nan=False)) == said
+        return said
+
+    assert "nan_since" not in reported('{"step": 1, "loss": 0.5}')
+    told = reported('{"step": 2, "loss": NaN}', '{"step": 3, "loss": NaN}', '{"step": 4}')
+    assert (told["step"], told["nan_since"]) == (4, 2)
+    told = reported('{"step": 5, "loss": "NaN"}')
+    assert (told["loss"], told["nan_since"]) == ("NaN", 2)
+    assert "nan_since" not in reported('{"step": 6, "loss": 0.4}')
 
 
 def test_what_was_restored_is_said_in_every_progress(tmp_path: Path) -> None:

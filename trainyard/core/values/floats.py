@@ -1,0 +1,37 @@
+"""Numbers that are none: a loss that became NaN or infinite. JSON and DynamoDB have no such numbers.
+
+They travel as the texts of protobuf's JSON mapping, which Python's `float` and JavaScript's `Number` read back.
+"""
+
+import math
+from typing import Any
+
+TEXTS = ("NaN", "Infinity", "-Infinity")
+
+
+def text_of(value: float) -> str:
+    """Return the text by which a number travels that is not finite."""
+    return TEXTS[0] if math.isnan(value) else TEXTS[1] if value > 0 else TEXTS[2]
+
+
+def with_texts(value: Any) -> Any:
+    """Return a JSON document in which texts stand for the numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {key: with_texts(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [with_texts(item) for item in value]
+    return text_of(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def with_numbers(value: Any) -> Any:
+    """Return a JSON document in which such texts are numbers again."""
+    if isinstance(value, dict):
+        return {key: with_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [with_numbers(item) for item in value]
+    return float(value) if value in TEXTS else value
+
+
+def shown(value: float, spec: str) -> str:
+    """Format a number for people: by `spec` if it is finite, else by its text."""
+    return format(value, spec) if math.isfinite(value) else text_of(value)
