@@ -48,6 +48,8 @@ CODES = {
     "RunRefused": Code.REFUSED,
     "NotPlanned": Code.REFUSED,
     "JobRefused": Code.REFUSED,
+    "RunGoesOn": Code.REFUSED,
+    "RunFinished": Code.REFUSED,
     "HostsRunning": Code.REFUSED,
     "RunsRunning": Code.REFUSED,
     "StackNotDeleted": Code.REFUSED,

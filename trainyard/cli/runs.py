@@ -9,11 +9,14 @@ from trainyard.command_line import command_line
 
 if TYPE_CHECKING:
     from trainyard.client import ListedRun, Run, Yard
+    from trainyard.client.runs.listing import BegunRun
 
 LAST = "@last"
 MOST = 10_000
 """Runs of this month and the last that are looked through."""
 MOST_CANDIDATES = 8
+FEW = 100
+"""Runs that are listed for the newest: more than a yard admits at the same moment."""
 
 
 def find(yard: Yard, word: str) -> Run:
@@ -22,20 +25,20 @@ def find(yard: Yard, word: str) -> Run:
 
     if word != LAST and (row := yard.row(word)):
         return Run(yard, str(row["execution_arn"]))
-    if word == LAST:
-        return Run(yard, chosen(word, yard.list(kind="train", limit=1)).arn)
-    return Run(yard, chosen(word, yard.list(limit=MOST)).arn)
+    listed = yard.list(kind="train", limit=FEW) if word == LAST else yard.list(limit=MOST)
+    begun = yard.not_admitted({run.id for run in listed})
+    return Run(yard, chosen(word, [*begun, *listed]).arn)
 
 
-def chosen(word: str, listed: Sequence[ListedRun]) -> ListedRun:
-    """The one of these, newest first, that the word means; a job's name means its newest run. Raises RunNotFound,
-    RunAmbiguous."""
+def chosen(word: str, listed: Sequence[ListedRun | BegunRun]) -> ListedRun | BegunRun:
+    """Return the run that the word means; `listed` are newest first. A name means the newest run of that job, else the
+    newest bake of that recipe. Raises RunNotFound, RunAmbiguous."""
     from trainyard.client.errors import RunAmbiguous, RunNotFound
 
     if word == LAST and listed:
         return listed[0]
-    if of_job := [run for run in listed if run.name == word and run.kind == "train"]:
-        return of_job[0]
+    if named := [run for run in listed if run.name == word]:
+        return next((run for run in named if run.kind == "train"), named[0])
     begun = [run for run in listed if run.id.startswith(word)]
     if len(begun) == 1:
         return begun[0]

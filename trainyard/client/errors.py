@@ -166,6 +166,14 @@ class RunRefused(RunFailed):
     """The run was refused before anything was launched; with every reason."""
 
 
+class RunGoesOn(YardError):
+    """The run has not ended: a second run on its checkpoints would damage them."""
+
+
+class RunFinished(YardError):
+    """The run has trained to its end: a run that goes on from there costs money and trains nothing."""
+
+
 class HostsRunning(YardError):
     """The yard cannot go while it has hosts."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from trainyard.client.bucket import silent
 from trainyard.client.deployment import Deployment
-from trainyard.client.errors import RunNotFound
+from trainyard.client.errors import RunFinished, RunGoesOn, RunNotFound
 from trainyard.client.fetching import Tell
 from trainyard.client.identity import jobs_folder
 from trainyard.client.jobs import source, submission
@@ -19,7 +20,7 @@ from trainyard.client.jobs.source import LocalJob
 from trainyard.client.jobs.submission import Upload
 from trainyard.client.run import Run
 from trainyard.client.runs import html, listing, plan
-from trainyard.client.runs.listing import ListedRun, Listing
+from trainyard.client.runs.listing import BegunRun, ListedRun, Listing
 from trainyard.client.runs.plan import JobPlan
 from trainyard.command_line import command_line
 
@@ -41,8 +42,10 @@ class Yard(Deployment):
     ) -> Run:
         """Send the job with what lies beside it; answers the run that this starts. `set` changes keys by their dotted
         names (`{"args.lr": 0.5}` is short for `program.args.lr`), `resume` goes on from that run's last checkpoint.
-        Raises FileUnreadable; JobRefused with every fault of the file."""
+        Raises FileUnreadable; JobRefused with every fault of the file; RunGoesOn if that run has not ended."""
         local = source.read(job, changes=changes(set, name, labels, resume), bucket=self.bucket.name)
+        if goes_on_from := local.job.checkpoints.resume:
+            self.check_ended(goes_on_from)
         return self.run(self.upload(local).run).started()
 
     def again(
@@ -53,10 +56,12 @@ class Yard(Deployment):
         name: str | None = None,
         labels: Mapping[str, str] | None = None,
         resume: bool = False,
+        force: bool = False,
     ) -> Run:
-        """A new run of a run's job, once it has begun, changed as `submit` changes it; with `resume` from its last
-        checkpoint. Raises RunNotFound where nothing is known of the run, JobRefused."""
-        local = self.job_of(run, set=set, name=name, labels=labels, resume=resume)
+        """Start a new run of a run's job, changed as `submit` changes it: from step 0, or with `resume` from the run's
+        last checkpoint. Raises RunNotFound if nothing is known of the run; JobRefused; of `resume` RunGoesOn, and
+        RunFinished unless the program's arguments are changed or `force` is given."""
+        local = self.job_of(run, set=set, name=name, labels=labels, resume=resume, force=force)
         return self.run(self.upload(local).run).started()
 
     def job_of(
@@ -67,6 +72,7 @@ class Yard(Deployment):
         name: str | None = None,
         labels: Mapping[str, str] | None = None,
         resume: bool = False,
+        force: bool = False,
     ) -> LocalJob:
         """The job of a run as it would be submitted again, which this does not do. Raises as `again` does."""
         admitted = self.bucket.json(f"runs/{run}/job.json")
@@ -74,9 +80,41 @@ class Yard(Deployment):
             raise RunNotFound(
                 f"there is no job of {run}", "it was refused, or is not there", command_line("ls")
             )
-        asked = changes(set, name, labels, run if resume else None)
-        document = source.changed(Path(f"{admitted['name']}.json"), source.as_file(admitted), asked)
+        asked, written = changes(set, name, labels, run if resume else None), source.as_file(admitted)
+        if not resume:
+            (written.get("checkpoints") or {}).pop("resume", None)
+        program = copy.deepcopy(written["program"])
+        document = source.changed(Path(f"{admitted['name']}.json"), written, asked)
+        if resume:
+            self.check_ended(run)
+            if not force and written["program"] == program:
+                self.check_unfinished(run)
         return source.checked(Path(f"{admitted['name']}.json"), document, self.bucket.name)
+
+    def check_ended(self, run: str) -> None:
+        """Raise RunGoesOn if the run has not ended. A run that this yard does not know is for the yard to refuse."""
+        row = self.row(run)
+        if row and not Run(self, str(row["execution_arn"])).execution.is_over:
+            raise RunGoesOn(
+                f"{run} is still running",
+                "a second run on its checkpoints would damage them; nothing was started",
+                f"{command_line('show', run)}; to end it first: {command_line('stop', run)}",
+            )
+
+    def check_unfinished(self, run: str) -> None:
+        """Raise RunFinished if the run has trained to its end."""
+        found = self.run(run)
+        if not found.succeeded:
+            return
+        steps = found.summary.get("steps") or {}
+        at = f" at step {steps['done']}" if steps.get("done") is not None else ""
+        planned = f" of {steps['planned']}" if at and steps.get("planned") else ""
+        raise RunFinished(
+            f"{run} has finished{at}{planned}",
+            "a run that resumes it would cost money and find nothing left to train; nothing was started",
+            f"{command_line('rerun', run)} starts at step 0; --set args.NAME=VALUE (such as args.epochs) with resume "
+            "trains further, and --force resumes it as it is",
+        )
 
     def upload(self, local: LocalJob, tell: Tell = silent) -> Upload:
         """The first half of submit: what lies beside the job file, then the job, which starts the run."""
@@ -154,6 +192,18 @@ class Yard(Deployment):
         page = max(limit, A_PAGE) if wanted else limit
         found = listing.newest(table, since=since, now=now, kind=kind, page=page)
         return Listing(islice(filter(wanted, found), limit))
+
+    def not_admitted(self, listed: Collection[str]) -> Iterator[BegunRun]:
+        """Yield the training runs that have begun and that the ledger does not list yet, newest first. `listed` are the
+        ids of those that it lists. Executions that only plan a job are no runs."""
+        states = self.session.client("stepfunctions")
+        pages = states.get_paginator("list_executions").paginate(
+            stateMachineArn=self.workflows["train"], statusFilter="RUNNING"
+        )
+        for run in listing.begun_in((each for page in pages for each in page["executions"]), listed):
+            asked = json.loads(states.describe_execution(executionArn=run.arn)["input"])
+            if ".plan." not in str(asked.get("job_key", "")):
+                yield run
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""

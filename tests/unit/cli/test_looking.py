@@ -16,6 +16,7 @@ from trainyard.cli.runs import chosen
 from trainyard.client import ListedRun, Progress, Waiting
 from trainyard.client.errors import RunAmbiguous, RunNotFound
 from trainyard.client.inventory.overview import Budget
+from trainyard.client.runs.listing import BegunRun
 from trainyard.client.runs.spending import Spent, added
 from trainyard.core.values.quantities import sized, span
 
@@ -37,6 +38,21 @@ WIDE = replace(RUN, id="wide-00000000", name="wide", outcome="succeeded", dollar
 )
 def test_a_run_is_named_by_what_is_enough(word: str, id: str) -> None:  # noqa: A002
     assert chosen(word, [RUN, OTHER, WIDE]).id == id
+
+
+BEGUN = BegunRun("digits-99999999", "arn:z", "digits")
+
+
+@pytest.mark.parametrize("word", ["digits", "@last", "digits-9", "digits-99999999"])
+def test_the_newest_run_of_a_name_may_not_be_admitted_yet(word: str) -> None:
+    assert chosen(word, [BEGUN, RUN, OTHER, WIDE]).id == BEGUN.id
+
+
+def test_a_name_means_a_bake_only_if_no_job_has_it() -> None:
+    old, new = (replace(RUN, id=f"gpu-{each * 8}", name="gpu", kind="bake") for each in "ab")
+    job = replace(RUN, id="gpu-cccccccc", name="gpu")
+    assert chosen("gpu", [new, old]).id == new.id
+    assert chosen("gpu", [new, old, job]).id == job.id
 
 
 def test_a_word_that_may_mean_several_lists_them() -> None:

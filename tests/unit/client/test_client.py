@@ -51,6 +51,31 @@ def test_a_run_is_found_again_by_its_id() -> None:
         assert (execution.name, execution.is_over, execution.error) == ("digits-1", True, "NoOffer")
 
 
+def test_runs_that_are_not_admitted_yet_are_found_and_plans_are_none() -> None:
+    def execution(name: str) -> dict[str, Any]:
+        arn = EXECUTION.replace("digits-1", name)
+        return {
+            "executionArn": arn,
+            "stateMachineArn": MACHINE,
+            "name": name,
+            "status": "RUNNING",
+            "startDate": NOON,
+        }
+
+    names = ["by-hand", "digits-00000002", "digits-00000003", "digits-00000001"]
+    with answering("stepfunctions") as (yard, stub):
+        asked = {"stateMachineArn": MACHINE, "statusFilter": "RUNNING"}
+        stub.add_response("list_executions", {"executions": [execution(name) for name in names]}, asked)
+        stub.add_response(
+            "describe_execution", described("RUNNING") | {"input": '{"job_key": "jobs/d.json"}'}
+        )
+        stub.add_response(
+            "describe_execution", described("RUNNING") | {"input": '{"job_key": "jobs/d.plan.json"}'}
+        )
+        (found,) = yard.not_admitted({"digits-00000001"})
+    assert (found.id, found.name) == ("digits-00000002", "digits")
+
+
 def test_waiting_ends_with_the_time_that_was_given() -> None:
     with answering("stepfunctions") as (yard, stub):
         stub.add_response("describe_execution", described("RUNNING"))

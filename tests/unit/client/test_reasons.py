@@ -101,6 +101,10 @@ def test_a_run_that_was_cut_short_before_its_summary_has_what_step_functions_say
     )
 
 
+def test_a_run_that_is_not_admitted_yet_says_so() -> None:
+    assert "the yard checks its job now" in why(RUNNING, {}, {}).lines[0]
+
+
 def test_a_run_that_goes_on_says_where_it_is() -> None:
     row = {"state": "Train", "attempt": 2, "progress": {"step": 40}}
     assert why(RUNNING, row, {}) == Reason("running", ("digits-1 goes on: Train, attempt 2, at step 40.",))

@@ -153,6 +153,8 @@ def submit(
     local = read(
         job, changes=asked(set_, name, dict(pairs(label, "--label")), goes_on), bucket=yard.bucket.name
     )
+    if from_run := local.job.checkpoints.resume:
+        yard.check_ended(from_run)
     if not options.quiet:
         for warning in local.warnings:
             terminal.hint(f"Warning: {warning}")

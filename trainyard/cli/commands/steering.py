@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from typing import Annotated, Any
 
 import typer
 
@@ -54,12 +55,19 @@ def stop(
             terminal.hint(f"Next: {line}")
 
 
-def resume(options: Options, run: Run, changes: Changes = None, detach: Detach = False) -> None:
-    """Go on from a run's last checkpoint.
+def resume(
+    options: Options,
+    run: Run,
+    changes: Changes = None,
+    force: Annotated[bool, typer.Option("--force", help="Resume a run that has finished.")] = False,
+    detach: Detach = False,
+) -> None:
+    """Continue from a run's last checkpoint.
 
-    That is a new run of the same job, changed where --set says so.
+    This is a new run of the same job, changed by --set. A run that has not ended is refused, and so is a finished run
+    unless --set changes its arguments.
     """
-    again(options, run, changes, resumes=True, detach=detach)
+    again(options, run, changes, resumes=True, force=force, detach=detach)
 
 
 def rerun(
@@ -70,9 +78,9 @@ def rerun(
     label: Labels = None,
     detach: Detach = False,
 ) -> None:
-    """Run the job of a run again, from the beginning.
+    """Run the job of a run again, from step 0.
 
-    With other arguments where --set says so.
+    With other arguments if --set names them. A resumed run starts at step 0, too.
     """
     again(options, run, changes, name=name, labels=label, resumes=False, detach=detach)
 
@@ -86,13 +94,26 @@ def again(
     detach: bool,
     name: str | None = None,
     labels: list[str] | None = None,
+    force: bool = False,
 ) -> None:
+    """Start a new run of the run's job, and follow it."""
     from trainyard.cli import following, runs
     from trainyard.cli.commands.jobs import pairs, parsed
+    from trainyard.cli.output import terminal
+    from trainyard.client.errors import RunFinished
 
     yard = options.find()
     found = runs.find(yard, run)
-    job = yard.job_of(
-        found.id, set=parsed(changes), name=name, labels=dict(pairs(labels, "--label")), resume=resumes
-    )
+    asked: dict[str, Any] = {"set": parsed(changes), "name": name, "labels": dict(pairs(labels, "--label"))}
+    try:
+        job = yard.job_of(found.id, **asked, resume=resumes, force=force)
+    except RunFinished as finished:
+        if options.is_json or options.quiet or not sys.stdin.isatty():
+            raise
+        terminal.note(f"{finished.what}: {finished.means}.")
+        typer.confirm("Resume it all the same?", abort=True)
+        job = yard.job_of(found.id, **asked, resume=resumes, force=True)
+    before = (found.json("job.json").get("checkpoints") or {}).get("resume")
+    if before and not resumes and not options.quiet:
+        terminal.note(f"{found.id} was resumed from {before}; this run starts at step 0.")
     following.begun(options, yard.run(yard.upload(job).run), detach=detach)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from math import ceil
@@ -14,6 +15,8 @@ from trainyard.client.runs import html
 from trainyard.client.runs.records import Progress, progress_in
 from trainyard.core.values.quantities import dollars
 
+RUN_DIGITS = re.compile(r"[0-9a-f]{8}")
+"""The end of a run's id, behind the name of its job (trainyard/core/model/tokens.py)."""
 INDEX = "month"
 """Of the ledger, and the attribute that it is by: docs/contracts/ledger.md."""
 
@@ -107,6 +110,24 @@ class ListedRun:
             saved_dollars=_number(row.get("saved_dollars")),
             image=row.get("image") or None,
         )
+
+
+@dataclass(frozen=True)
+class BegunRun:
+    """A training run that has begun and that the yard has not admitted yet, so that the ledger does not list it."""
+
+    id: str
+    arn: str
+    name: str
+    kind: str = "train"
+
+
+def begun_in(executions: Iterable[Mapping[str, Any]], listed: Collection[str]) -> Iterator[BegunRun]:
+    """Yield the executions whose runs are not among these ids. The names of executions are the ids of runs."""
+    for execution in executions:
+        name, dash, digits = str(execution["name"]).rpartition("-")
+        if dash and execution["name"] not in listed and RUN_DIGITS.fullmatch(digits):
+            yield BegunRun(str(execution["name"]), str(execution["executionArn"]), name)
 
 
 class Listing(tuple[ListedRun, ...]):

@@ -114,6 +114,8 @@ def _get_line(run: str, part: str) -> str:
 
 
 def _goes_on(execution: Execution, row: Mapping[str, Any]) -> Reason:
+    if not row:
+        return Reason("running", (f"{execution.name} has begun: the yard checks its job now.",))
     progress = row.get("progress") or {}
     at = f", at step {int(progress['step'])}" if progress.get("step") is not None else ""
     state = row.get("state") or "Starting"
