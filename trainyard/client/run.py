@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from trainyard.client.bucket import silent
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import (
     NoModel,
+    NothingFound,
     RunFailed,
     RunNotStarted,
     RunRefused,
@@ -27,7 +28,7 @@ from trainyard.client.errors import (
 from trainyard.client.fetching import Fetched, Tell
 from trainyard.client.runs import logs, records
 from trainyard.client.runs.execution import Execution, State, states_of
-from trainyard.client.runs.logs import LogLine
+from trainyard.client.runs.logs import Chosen, LogLine
 from trainyard.client.runs.reasons import Reason, reason_for
 from trainyard.client.runs.records import Event, Progress, RunStatus
 from trainyard.command_line import command_line
@@ -244,6 +245,12 @@ class Run:
         """What the program has reported; empty before its first step."""
         return dict(floats.with_numbers(self.json("metrics.json")))
 
+    @property
+    def logged_attempts(self) -> list[int]:
+        """The numbers of the attempts that have sent a log, in their order."""
+        sent = logs.sent_in(self.yard.bucket, f"runs/{self.id}/")
+        return [number for number, hosts in sent.items() if hosts and number != logs.OF_BAKE]
+
     def log(self, host: str = "chief-0", attempt: int | None = None) -> str:
         """What this host has printed, in the last attempt unless one is named; `builder` is that of a bake. The whole
         log as it lies in the bucket, a time and the host before each line; empty while there is none."""
@@ -261,13 +268,36 @@ class Run:
         every: float = 2.0,
     ) -> Iterator[LogLine]:
         """What its programs have printed, line by line, all hosts in the order of time: of the last attempt unless one
-        is named. `role` chooses hosts: `worker` all of them, `worker:1` one, `builder` a bake's; `tail`: the last lines
-        only. With `follow` also what comes, of later attempts too unless one is named, until the run is over and all
-        is read; looks every so many seconds."""
-        hosts = (role.replace(":", "-"),) if role else ()
-        first, later = attempt or self.attempt, follow and not attempt
-        run_logs = logs.RunLogs(self.yard.bucket, f"runs/{self.id}/", first, hosts, later)
-        return run_logs.follow(lambda: self.execution.is_over, every, tail) if follow else run_logs.read(tail)
+        is named; if the last one has sent none, of the newest that has. `role` chooses hosts: `worker` all of them,
+        `worker:1` one, `builder` a bake's; `tail`: the last lines only. With `follow` also what comes, of later
+        attempts too unless one is named, until the run has ended and all is read; looks every so many seconds. Raises
+        NothingFound if there is no line, with the attempts and hosts that have sent some."""
+        chosen = Chosen(role, attempt)
+        sent = logs.sent_in(self.yard.bucket, f"runs/{self.id}/")
+        if chosen.is_mistyped or not (follow and not self.execution.is_over):
+            self._check_logged(chosen, sent)
+        first = attempt or max((number for number, hosts in sent.items() if hosts), default=self.attempt)
+        is_bake = logs.BUILDER in sent.get(logs.OF_BAKE, ())
+        hosts = (logs.BUILDER,) if is_bake else chosen.hosts
+        run_logs = logs.RunLogs(self.yard.bucket, f"runs/{self.id}/", first, hosts, follow and not attempt)
+        over = lambda: self.execution.is_over  # noqa: E731 - read at each look
+        return self._some(run_logs.follow(over, every, tail) if follow else run_logs.read(tail), chosen)
+
+    def _some(self, lines: Iterator[LogLine], chosen: Chosen) -> Iterator[LogLine]:
+        """The lines, which are at least one."""
+        line = None
+        for line in lines:
+            yield line
+        if line is None:
+            self._check_logged(chosen, logs.sent_in(self.yard.bucket, f"runs/{self.id}/"))
+            raise NothingFound(
+                f"{self.id} has printed nothing", "its log is empty", command_line("show", self.id)
+            )
+
+    def _check_logged(self, chosen: Chosen, sent: Mapping[int, Collection[str]]) -> None:
+        if missing := chosen.missing(sent):
+            what, means = missing
+            raise NothingFound(f"{self.id}: {what}", means, command_line("show" if sent else "why", self.id))
 
     def fetch(self, part: str, folder: Path | str, tell: Tell = silent) -> Fetched:
         """Fetch a part of what the run has left into the folder, unless it is there with the same content: `model`,

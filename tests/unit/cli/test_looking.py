@@ -8,13 +8,24 @@ import typer
 
 from tests.unit.client.facts import NOON
 from trainyard.cli.commands.hosts import period
-from trainyard.cli.commands.listing import columns, left_of, moment, month_of, row, state, wanted
+from trainyard.cli.commands.listing import (
+    State,
+    check_known,
+    check_parts,
+    columns,
+    left_of,
+    moment,
+    month_of,
+    row,
+    state,
+    wanted,
+)
 from trainyard.cli.output import terminal
 from trainyard.cli.output.screen import bar
 from trainyard.cli.output.terminal import Column, fitting
 from trainyard.cli.runs import chosen
 from trainyard.client import ListedRun, Progress, Waiting
-from trainyard.client.errors import RunAmbiguous, RunNotFound
+from trainyard.client.errors import NothingFound, RunAmbiguous, RunNotFound
 from trainyard.client.inventory.overview import Budget
 from trainyard.client.runs.listing import BegunRun
 from trainyard.client.runs.spending import Spent, added
@@ -92,6 +103,45 @@ def test_runs_are_found_by_who_asked_and_by_label(
     user: str | None, labels: list[str], is_wanted: bool
 ) -> None:
     assert wanted(RUN, user, labels, failed=False) is is_wanted
+
+
+@pytest.mark.parametrize(
+    ("run", "word"),
+    [
+        (RUN, "running"),
+        (OTHER, "failed"),
+        (WIDE, "succeeded"),
+        (replace(RUN, waiting=Waiting("place", NOON, NOON, 30, NOON, "full")), "waiting"),
+    ],
+)
+def test_runs_are_found_by_how_they_stand(run: ListedRun, word: str) -> None:
+    assert [each for each in State if wanted(run, None, [], failed=False, state=each)] == [word]
+
+
+@pytest.mark.parametrize(
+    ("user", "labels", "means"),
+    [
+        ("bob", [], "runs are by ada"),
+        (None, ["tema=vision"], "team=vision"),
+        (None, ["team=x"], "team=vision"),
+    ],
+)
+def test_a_user_or_label_that_no_run_has_is_an_error_that_lists_those_there_are(
+    user: str | None, labels: list[str], means: str
+) -> None:
+    with pytest.raises(NothingFound) as none:
+        check_known([RUN, OTHER], user, labels)
+    assert means in none.value.means
+    check_known([RUN, OTHER], "ada", ["team", "team=vision"])
+
+
+def test_costs_by_a_label_that_no_run_has_are_an_error() -> None:
+    with pytest.raises(NothingFound) as none:
+        check_parts([RUN], "jobs")
+    assert none.value.means == "--by takes job, user, day, or a label: team"
+    for by in ("job", "user", "day", "team"):
+        check_parts([RUN], by)
+    check_parts([], "team")
 
 
 def test_money_is_added_up_the_dearest_first_and_days_in_order() -> None:

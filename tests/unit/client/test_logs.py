@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from trainyard.client import Run
+from trainyard.client.errors import NothingFound
 from trainyard.client.runs import logs
 from trainyard.client.runs.logs import LogLine, RunLogs
 
@@ -99,7 +103,7 @@ def test_the_line_under_way_is_told_at_the_end() -> None:
     assert said(run_logs(made).read()) == ["chief-0 | a", "chief-0 | 10 %"]
 
 
-class Run:
+class Looked:
     """A run that does one thing before each look at whether it is over; it is over when there is nothing left."""
 
     def __init__(self, made: Objects, *changes: dict[str, str]) -> None:
@@ -113,7 +117,7 @@ class Run:
 def test_following_tells_each_line_once_and_ends_when_the_run_is_over_and_all_is_read() -> None:
     first, second = line(1, "chief-0", "a"), line(2, "chief-0", "100 %")
     made = Objects({key(1): first})
-    run = Run(
+    run = Looked(
         made,
         {key(1): first + line(2, "chief-0", "10 %")[:-1]},
         {key(1): first + second},
@@ -127,7 +131,7 @@ def test_following_tells_each_line_once_and_ends_when_the_run_is_over_and_all_is
 
 def test_following_a_run_goes_on_with_its_next_attempts() -> None:
     made = Objects({key(1): line(1, "chief-0", "a")})
-    run = Run(
+    run = Looked(
         made,
         {},
         {key(1, attempt=2): line(3, "chief-0", "c"), key(1, "worker-1"): line(2, "worker-1", "b")},
@@ -140,7 +144,7 @@ def test_following_a_run_goes_on_with_its_next_attempts() -> None:
 
 def test_following_from_the_end_goes_on_there() -> None:
     made = Objects({key(1): line(1, "chief-0", "a"), key(2): line(2, "chief-0", "b")})
-    run = Run(made, {}, {key(3): line(3, "chief-0", "c")}, {})
+    run = Looked(made, {}, {key(3): line(3, "chief-0", "c")}, {})
     assert said(run_logs(made).follow(run.is_over, every=0, tail=1)) == ["chief-0 | b", "chief-0 | c"]
 
 
@@ -160,3 +164,67 @@ def test_a_look_at_nothing_new_fetches_nothing(many: bool, monkeypatch: pytest.M
     told += [str(each) for each in followed.new()]
     assert told[-2:] == ["chief-0 | e", "worker-2 | f"]
     assert made.bytes == len(line(5, "chief-0", "e") + line(6, "worker-2", "f"))
+
+
+# --- what there is no log of
+class Yard:
+    def __init__(self, texts: dict[str, str]) -> None:
+        self.bucket = Objects({key.replace("r/", "runs/digits-1/", 1): text for key, text in texts.items()})
+
+
+@pytest.fixture
+def run_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
+    def made(texts: dict[str, str], *, attempt: int = 1, is_over: bool = True) -> Run:
+        monkeypatch.setattr(Run, "attempt", attempt)
+        monkeypatch.setattr(Run, "execution", SimpleNamespace(is_over=is_over))
+        return Run(Yard(texts), "arn:digits-1")  # type: ignore[arg-type]
+
+    return made
+
+
+TWO = {
+    key(1, "chief-0"): line(1, "chief-0", "a"),
+    key(1, "worker-0"): line(2, "worker-0", "b"),
+    "r/attempts/2/cluster.json": "{}",
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "what", "means"),
+    [
+        ({"role": "wroker"}, "wroker is no role", "roles are chief, worker, ps, evaluator"),
+        ({"role": "wroker", "follow": True}, "wroker is no role", "roles are chief"),
+        ({"role": "worker:7"}, "attempt 1 has no log of worker:7", "there are chief-0, worker-0"),
+        ({"role": "ps", "tail": 3}, "attempt 1 has no log of ps", "there are chief-0"),
+        ({"attempt": 4}, "attempt 4 does not exist", "attempts with a log: 1"),
+        ({"attempt": 2}, "attempt 2 sent no log", "attempts with a log: 1"),
+    ],
+)
+def test_a_filter_that_matches_no_log_says_which_there_are(
+    run_of: Callable[..., Run], asked: dict[str, Any], what: str, means: str
+) -> None:
+    with pytest.raises(NothingFound) as none:
+        list(run_of(TWO, attempt=2).logs(**asked))
+    assert what in none.value.what
+    assert means in none.value.means
+
+
+@pytest.mark.parametrize("asked", [{}, {"tail": 5}, {"follow": True}])
+def test_a_run_that_sent_no_log_says_so(run_of: Callable[..., Run], asked: dict[str, Any]) -> None:
+    with pytest.raises(NothingFound, match="no log was sent"):
+        list(run_of({}).logs(**asked))
+
+
+@pytest.mark.parametrize("asked", [{}, {"tail": 5}, {"follow": True}])
+def test_if_the_last_attempt_sent_no_log_the_newest_that_did_is_shown(
+    run_of: Callable[..., Run], asked: dict[str, Any]
+) -> None:
+    run = run_of(TWO, attempt=2)
+    assert said(run.logs(**asked)) == ["chief-0 | a", "worker-0 | b"]
+    assert run.logged_attempts == [1]
+
+
+@pytest.mark.parametrize("asked", [{}, {"tail": 1}, {"follow": True}, {"role": "builder"}])
+def test_a_bake_needs_no_role_to_show_its_log(run_of: Callable[..., Run], asked: dict[str, Any]) -> None:
+    bake = run_of({"r/logs/builder/00000001.log": line(1, "builder", "made")})
+    assert said(bake.logs(**asked)) == ["builder | made"]

@@ -11,6 +11,7 @@ import typer
 from trainyard.cli.command import command
 from trainyard.cli.completion import complete_runs
 from trainyard.cli.options import Options
+from trainyard.command_line import command_line
 
 if TYPE_CHECKING:
     from trainyard.client.comparison import Comparison
@@ -59,12 +60,21 @@ def tb(
     from trainyard.cli import runs as known
     from trainyard.cli import tensorboard
     from trainyard.cli.output import terminal
+    from trainyard.client.errors import NothingFound
 
     words, yard = tensorboard.command(), options.find()
     found = [known.find(yard, each) for each in runs]
     with terminal.transfers(options.quiet) as tell:
-        for run in found:
-            run.fetch("tensorboard", folder / run.id, tell)
+        events = {run.id: run.fetch("tensorboard", folder / run.id, tell).files for run in found}
+    without = [run for run in found if not events[run.id]]
+    if len(without) == len(found) and all(run.execution.is_over for run in found):
+        raise NothingFound(
+            f"{', '.join(run.id for run in found)}: there are no TensorBoard events",
+            "the program has written none to TRAINYARD_TENSORBOARD",
+            command_line("show", found[0].id),
+        )
+    for run in without:
+        terminal.note(f"{run.id} has no TensorBoard events (yet).")
     with tensorboard.serving(words, folder, port) as serves:
         terminal.console.print(
             f"http://127.0.0.1:{port}/ shows {', '.join(run.id for run in found)}. Ctrl-C ends it."

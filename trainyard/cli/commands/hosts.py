@@ -79,7 +79,9 @@ def hosts(
     if not options.quiet:
         count = f"{len(found)} host{'' if len(found) == 1 else 's'}"
         terminal.hint(f"{count}, {dollars(sum(running))} an hour")
-        if cool:
+        if cool and not any(host.warm for host in found):
+            terminal.hint("no host waits in the pool")
+        elif cool:
             terminal.hint(
                 "none that was warm is given to a run any more, and patrol ends them within two minutes"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,7 +22,20 @@ AGO = re.compile(r"(\d+)([mhdw])")
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 USUAL, MOST = 25, 10_000
 BAR = 30
+PARTS = ("job", "user", "day")
+MOST_NAMED = 12
 BUDGET = ("counted", "monthly", "left")
+
+
+class State(StrEnum):
+    """How a run stands, as a list may be asked for it."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    REFUSED = "refused"
+    STOPPED = "stopped"
 
 
 def register(app: typer.Typer) -> None:
@@ -45,25 +59,39 @@ def ls(
     ] = None,
     since: Annotated[str | None, typer.Option("--since", metavar="7d|DAY", help="Begun since then.")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Those that have failed or were refused.")] = False,
+    state: Annotated[
+        State | None,
+        typer.Option("--state", metavar="STATE", show_choices=False, help=f"{', '.join(State)}."),
+    ] = None,
 ) -> None:
-    """List the newest runs."""
+    """List the newest runs.
+
+    A user or a label that no run has is an error; a list that is empty for another reason is not.
+    """
     from dataclasses import asdict
 
     from trainyard.cli.output import terminal
 
     now = datetime.now(UTC)
-    chosen = bool(user or label or failed)
-    found = options.find().list(
-        since=moment(since, now) if since else None,
-        kind=None if everything else "train",
+    chosen, yard = bool(user or label or failed or state), options.find()
+    window: dict[str, Any] = {
+        "since": moment(since, now) if since else None,
+        "kind": None if everything else "train",
+    }
+    found = yard.list(
+        **window,
         limit=number,
-        wanted=(lambda run: wanted(run, user, label or [], failed=failed)) if chosen else None,
+        wanted=(lambda run: wanted(run, user, label or [], failed=failed, state=state)) if chosen else None,
     )
+    if not found and (user or label):
+        check_known(yard.list(**window, limit=MOST), user, label or [])
     if options.is_json:
         terminal.answer([asdict(run) for run in found])
         return
     terminal.table(columns(), [row(run, now) for run in found], [style(run) for run in found])
-    if not found and not options.quiet:
+    if not found and (chosen or since) and not options.quiet:
+        terminal.hint("No run matches.")
+    elif not found and not options.quiet:
         terminal.hint(f"No runs. Next: {command_line('submit', 'JOB')}")
 
 
@@ -89,6 +117,7 @@ def cost(
     end = (begin + timedelta(days=31)).replace(day=1)
     yard = options.find()
     runs = [run for run in yard.list(since=begin, limit=MOST) if run.created < end]
+    check_parts(runs, by)
     sums = added(runs, by)
     budget = overview.budget_of(yard) if begin <= now < end else None
     if options.is_json:
@@ -157,12 +186,51 @@ def month_of(text: str | None, now: datetime) -> datetime:
 
 
 # --- what is shown
-def wanted(run: ListedRun, user: str | None, labels: Sequence[str], *, failed: bool) -> bool:
+def wanted(
+    run: ListedRun, user: str | None, labels: Sequence[str], *, failed: bool, state: str | None = None
+) -> bool:
+    """Return True if the run is one of those that are asked for."""
     if user and run.submitter != user:
         return False
     if failed and run.outcome in (None, "succeeded"):
         return False
+    if state and state != (run.outcome or ("waiting" if run.waiting else "running")):
+        return False
     return all(_has(run.labels, label) for label in labels)
+
+
+def check_known(listed: Sequence[ListedRun], user: str | None, labels: Sequence[str]) -> None:
+    """Raise NothingFound if no run is by the user or has the label, with the users and labels that there are."""
+    from trainyard.client.errors import NothingFound
+
+    users = sorted({run.submitter for run in listed if run.submitter})
+    known = sorted({f"{key}={value}" for run in listed for key, value in run.labels.items()})
+    if user and user not in users:
+        raise NothingFound(f"no run is by {user}", f"runs are by {_some(users)}", command_line("ls"))
+    for label in labels:
+        if not any(_has(run.labels, label) for run in listed):
+            raise NothingFound(
+                f"no run has the label {label}", f"labels are {_some(known)}", command_line("ls")
+            )
+
+
+def check_parts(runs: Sequence[ListedRun], by: str) -> None:
+    """Raise NothingFound if costs are added up by a label that no run has."""
+    from trainyard.client.errors import NothingFound
+
+    labels = sorted({key for run in runs for key in run.labels})
+    if runs and by not in (*PARTS, *labels):
+        raise NothingFound(
+            f"no run of this month has the label {by}",
+            f"--by takes {', '.join(PARTS)}, or a label: {_some(labels)}",
+            command_line("cost", "--by", "job"),
+        )
+
+
+def _some(words: Sequence[str]) -> str:
+    """The first of the words, so that a line stays one."""
+    more = f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
+    return ", ".join(words[:MOST_NAMED]) + more if words else "none"
 
 
 def _has(known: Mapping[str, str], label: str) -> bool:

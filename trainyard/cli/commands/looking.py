@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from trainyard.cli.completion import complete_runs
 from trainyard.cli.options import Options
 from trainyard.cli.parts import FOLDERS, Part
 from trainyard.command_line import command_line
+
+if TYPE_CHECKING:
+    from trainyard.client import Run as ARun
 
 Run = Annotated[
     str,
@@ -100,12 +103,23 @@ def logs(
     from trainyard.cli.output import terminal
 
     found = runs.find(options.find(), run)
+    if not (options.quiet or attempt):
+        _say_which(found)
     try:
         terminal.log_lines(found.logs(follow=follow, role=role, attempt=attempt, tail=tail), options)
     except KeyboardInterrupt:
         if not follow:
             raise
         following.left_alone(found)
+
+
+def _say_which(run: ARun) -> None:
+    """Say it if the lines are not of the last attempt, because that has sent none."""
+    from trainyard.cli.output import terminal
+
+    logged, last = run.logged_attempts, run.attempt
+    if logged and logged[-1] < last:
+        terminal.note(f"Attempt {last} has sent no log (yet); these lines are of attempt {logged[-1]}.")
 
 
 def get(

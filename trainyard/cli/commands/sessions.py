@@ -98,12 +98,19 @@ def sessions(
     from trainyard.cli.output import terminal
     from trainyard.cli.output.terminal import Column
     from trainyard.client.dev import hosts
+    from trainyard.client.errors import NothingFound
     from trainyard.client.inventory import sessions as log
     from trainyard.core.values.quantities import span
 
     yard = options.find()
     instance = hosts.find(yard, host).instance if host and not host.startswith("i-") else host
     found = log.of(yard, instance, limit=number)
+    if host and not found:
+        raise NothingFound(
+            f"no session on {host} is known",
+            "Session Manager keeps sessions for thirty days; the host may never have had one, or not exist",
+            command_line("hosts", "--all"),
+        )
     if options.is_json:
         terminal.answer([asdict(each) for each in found])
         return

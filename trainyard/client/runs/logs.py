@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from trainyard.client.bucket import Bucket
 
 LINE = re.compile(r"(\S+) (\S+) (\S+) \| ?(.*)", re.DOTALL)
+BUILDER = "builder"
+OF_BAKE = 0
+"""Stands for the attempt of a bake's log, which has none."""
+ROLES = ("chief", "worker", "ps", "evaluator", BUILDER)
+ROLE = re.compile(rf"({'|'.join(ROLES)})([:-]\d+)?")
 NEVER = datetime.min.replace(tzinfo=UTC)
 LISTED_AT_ONCE = 1000
 """Keys that one call lists."""
@@ -192,7 +197,7 @@ class RunLogs:
 
     def _look_at(self) -> list[AttemptLogs]:
         """The last lines of an attempt come while the next one begins."""
-        if "builder" in self.hosts:
+        if BUILDER in self.hosts:
             return [self._logs_of(1, f"{self.prefix}logs/")]
         numbers = [self.first]
         if self.later:
@@ -205,7 +210,54 @@ class RunLogs:
         return self._attempts.setdefault(attempt, made)
 
     def _wants(self, name: str) -> bool:
-        return not self.hosts or name in self.hosts or name.rpartition("-")[0] in self.hosts
+        return matches(name, self.hosts)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The hosts and the attempt that a user asks for: `worker`, `worker:1`, None for all."""
+
+    role: str | None = None
+    attempt: int | None = None
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Return the name of the hosts as their logs have it."""
+        return (self.role.replace(":", "-"),) if self.role else ()
+
+    @property
+    def is_mistyped(self) -> bool:
+        """Return True if no host of any run has such a role."""
+        return bool(self.role) and not ROLE.fullmatch(self.role or "")
+
+    def missing(self, sent: Mapping[int, Collection[str]]) -> tuple[str, str] | None:
+        """Return what there is no log of, and what there is a log of. `sent` has the hosts by attempt."""
+        with_logs = [number for number, hosts in sent.items() if hosts]
+        known = f"attempts with a log: {', '.join(map(str, with_logs))}"
+        if self.is_mistyped:
+            return f"{self.role} is no role", f"roles are {', '.join(ROLES)}, and one host is like worker:1"
+        if not with_logs:
+            return "no log was sent", "none of its programs has printed a line yet, or none has started"
+        if self.attempt and self.attempt not in with_logs:
+            there = "sent no log" if self.attempt in sent else "does not exist"
+            return f"attempt {self.attempt} {there}", known
+        number = self.attempt or with_logs[-1]
+        if self.role and not any(matches(host, self.hosts) for host in sent[number]):
+            return f"attempt {number} has no log of {self.role}", f"there are {', '.join(sent[number])}"
+        return None
+
+
+def sent_in(bucket: Bucket, prefix: str) -> dict[int, list[str]]:
+    """Return the hosts that have sent a log, by attempt in their order. A bake's builder stands under attempt 0."""
+    numbers = attempts_in(bucket, prefix)
+    sent = {number: bucket.folders(f"{prefix}attempts/{number}/logs/") for number in numbers}
+    builder = bucket.folders(f"{prefix}logs/")
+    return {OF_BAKE: builder} | sent if builder else sent
+
+
+def matches(host: str, wanted: Collection[str]) -> bool:
+    """Return True if the host is one of these, by its name (`worker-1`) or its role (`worker`); none means all."""
+    return not wanted or host in wanted or host.rpartition("-")[0] in wanted
 
 
 def attempts_in(bucket: Bucket, prefix: str) -> list[int]:
