@@ -36,7 +36,7 @@ demo: .venv/.ready .tools/cdk/.ready ## a run from nothing to an evaluated model
 preflight: .venv/.ready ## what the account lacks for a yard; ARGS=--request asks AWS for the quotas that are too small
 	@$(VENV) -m trainyard.cli doctor $(ARGS)
 
-deploy: .venv/.ready .tools/cdk/.ready ## put the yard into the account or endpoint the environment names
+deploy: .venv/.ready ## put the yard into the account or endpoint the environment names
 	@scripts/deploy $(ARGS)
 
 destroy: .venv/.ready ## take the yard out of that account; says what is left and what it costs (ARGS='--images --data')

@@ -1,16 +1,13 @@
-"""The cloud assembly that `make deploy` deploys, synthesised only where something that it is made of has changed.
+"""The cloud assembly that `make deploy` deploys, synthesised only if something that it is made of has changed.
 
 Synthesis takes most of the time of a deployment that changes nothing; whether anything is to be changed
 CloudFormation's answers to `cdk deploy` decide, as ever.
 """
 
-import argparse
 import hashlib
 import json
 import os
 import platform
-import subprocess
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -30,25 +27,18 @@ SOURCES = (
 SETTINGS = (ROOT / "cdk.context.json", Path.home() / ".cdk.json", ROOT / "requirements.txt")
 """Answers that AWS gave to `cdk`, a person's own context, the version of the library."""
 STAMP = "made-of"
+SYNTH = ("cdk", "synth", "--quiet", "--no-notices")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m scripts.assembly", description=__doc__)
-    parser.add_argument("folder", type=Path, help="where the assembly is")
-    parser.add_argument("account", help="of which account and region, as ACCOUNT/REGION")
-    given, arguments = parser.parse_known_args(argv)
-    stamp = given.folder / STAMP
-    if stamp.exists() and stamp.read_text() == stamp_of(given.folder, given.account, arguments):
-        sys.stdout.write(
-            "deploy: sources and settings are those of the last time, so nothing is synthesised\n"
-        )
-        return 0
-    stamp.unlink(missing_ok=True)
-    synth = ["cdk", "synth", "--quiet", "--no-notices", "--output", str(given.folder), *arguments]
-    code = subprocess.run(synth, check=False).returncode
-    if code == 0:
-        stamp.write_text(stamp_of(given.folder, given.account, arguments))
-    return code
+def is_current(folder: Path, account: str, arguments: Sequence[str]) -> bool:
+    """Return True if the assembly in `folder` was made of today's sources and settings, for ACCOUNT/REGION."""
+    stamp = folder / STAMP
+    return stamp.exists() and stamp.read_text() == stamp_of(folder, account, arguments)
+
+
+def mark_current(folder: Path, account: str, arguments: Sequence[str]) -> None:
+    """Note what the assembly that was just synthesised is made of."""
+    (folder / STAMP).write_text(stamp_of(folder, account, arguments))
 
 
 def stamp_of(folder: Path, account: str, arguments: Sequence[str]) -> str:
@@ -78,7 +68,3 @@ def fingerprint_of(sources: Iterable[Path]) -> str:
     for file in files:
         total.update(f"{file.relative_to(ROOT)}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
     return total.hexdigest()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

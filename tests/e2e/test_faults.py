@@ -61,12 +61,13 @@ def it_went_on(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:
     return first, second
 
 
-LOADS = """
-import resource, subprocess, sys
-loader = subprocess.Popen([sys.executable, "-c", "kept = bytearray(64 << 20); import time; time.sleep(600)"])
-print("descriptors:", resource.getrlimit(resource.RLIMIT_NOFILE)[0], flush=True)
-print("the loader ended with", loader.wait(), flush=True)
-"""
+LOADER = "kept = bytearray(64 << 20); import time; time.sleep(600)"
+LOADS = (
+    "import resource, subprocess, sys; "
+    f"loader = subprocess.Popen([sys.executable, '-c', {LOADER!r}]); "
+    "print('descriptors:', resource.getrlimit(resource.RLIMIT_NOFILE)[0], flush=True); "
+    "print('the loader ended with', loader.wait(), flush=True)"
+)
 """A program with a data loader."""
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MARKS = ("cdk.json", "scripts/deploy", "localcloud")
 PYTHON = ".venv/bin/python"
+ENVIRONMENT = ".venv/.ready"
+"""The target of the Makefile that makes it."""
 
 
 def find() -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +20,9 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--context", "-c", metavar="KEY=VALUE", help="A setting of the yard, as of cdk.json."),
 ]
+
+
+Verbose = Annotated[bool, typer.Option("--verbose", help="Print what the CDK prints, too.")]
 
 
 class Level(StrEnum):
@@ -74,17 +76,16 @@ def status(options: Options) -> None:
         terminal.console.print(f"{name:<10} {value}", markup=False)
 
 
-def deploy(options: Options, context: Settings = None) -> None:
+def deploy(options: Options, context: Settings = None, verbose: Verbose = False) -> None:
     """Put the yard into the account.
 
-    From a clone of Trainyard; it begins with what doctor says.
+    From a clone of Trainyard. It checks identity, region and account first, prints a line for each step, and says what
+    the yard is. What the CDK prints is in build/cdk.log.
     """
-    from trainyard.cli import clone
-
-    clone.make(options, "deploy", f"ARGS={shlex.join(_settings(options, context))}")
+    _deploy(options, context, verbose=verbose)
 
 
-def upgrade(options: Options, context: Settings = None) -> None:
+def upgrade(options: Options, context: Settings = None, verbose: Verbose = False) -> None:
     """Bring the yard to the version of the clone.
 
     Runs go on. Give the settings that it was deployed with.
@@ -96,7 +97,7 @@ def upgrade(options: Options, context: Settings = None) -> None:
     before, after = deployment.version_of(options.session(), options.yard or NAME), clone.version()
     if not options.quiet:
         terminal.hint(f"The yard is of version {before}, the clone of {after}.")
-    clone.make(options, "deploy", f"ARGS={shlex.join(_settings(options, context))}")
+    _deploy(options, context, verbose=verbose)
 
 
 def destroy(
@@ -150,6 +151,21 @@ def grant(
         terminal.console.print(
             f"{who} has the {level}'s policies of {yard.name}: {', '.join(arns)}", markup=False
         )
+
+
+def _deploy(options: Options, context: Sequence[str] | None, *, verbose: bool) -> None:
+    """Raises NoRegion, NoCredentials and NotHere before anything is downloaded."""
+    from trainyard.cli import clone
+    from trainyard.client.upkeep import preflight
+
+    root = clone.find()
+    preflight.find_account(options.session())
+    if not (root / clone.PYTHON).exists():
+        clone.make(options, clone.ENVIRONMENT)
+    clone.run(
+        [str(root / "scripts/deploy"), *(["--verbose"] if verbose else []), *_settings(options, context)],
+        options,
+    )
 
 
 def _settings(options: Options, context: Sequence[str] | None) -> list[str]:

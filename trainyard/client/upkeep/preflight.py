@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from trainyard.client.errors import Denied
+from trainyard.client.errors import Denied, NoRegion
 from trainyard.client.session import Session
 from trainyard.client.upkeep import keys
 from trainyard.core.model.yard.data_buckets import DataBucket
@@ -132,6 +132,17 @@ def look(session: Session, needs: Needs) -> Preflight:
         except Denied as denied:
             rows.append(Row(subject, denied.what, "to be known", Verdict.UNKNOWN, denied.next_step))
     return Preflight(tuple(rows))
+
+
+def find_account(session: Session) -> str:
+    """Return the account that a yard would be deployed into. Raises NoRegion, NoCredentials, NoAnswer, Denied."""
+    if not session.region:
+        raise NoRegion(
+            "no region is set",
+            "a yard is in one region, and nothing says which; nothing was downloaded or changed",
+            "export AWS_REGION=us-east-1, or aws configure",
+        )
+    return str(session.client("sts").get_caller_identity()["Account"])
 
 
 def request_increases(session: Session, seen: Preflight) -> list[Row]:

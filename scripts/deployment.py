@@ -1,0 +1,261 @@
+"""`python -m scripts.deployment [--verbose] [-c KEY=VALUE ...]`: deploy the yard, one line a step, and say what it is.
+
+What `cdk` prints goes to a log. Identity, region and tools are checked before anything is downloaded or changed.
+ASSEMBLY and OUTPUTS name the folder of the assembly and the file of the stacks' outputs; the log is beside it.
+APPROVAL is what `cdk` asks about, for example `broadening`; without it `cdk` asks nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from scripts import assembly
+from scripts.cdk_output import Failure, Progress, StackDone, in_words
+from trainyard.cli.options import SettingsError
+from trainyard.cli.yard_settings import needs
+from trainyard.client import Session, Yard, YardError
+from trainyard.client.upkeep import preflight
+from trainyard.client.upkeep.preflight import Preflight, Verdict
+from trainyard.command_line import command_line, given
+from trainyard.core.values.quantities import span
+
+ROOT = Path(__file__).resolve().parent.parent
+IDLE_DOLLARS = 1.80
+"""What a yard costs a month while nothing runs (docs/runbook.md)."""
+BROKEN, USAGE, CANNOT = 1, 2, 3
+"""Exit codes: a step failed, a setting cannot be read, the account cannot take a yard."""
+LAST_LINES = 20
+
+
+class DeploymentError(Exception):
+    """A step did not succeed; the text says why."""
+
+    def __init__(self, reason: str, code: int = BROKEN) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Account:
+    """Where the yard is put. `is_bootstrapped`: the CDK has its own stack there."""
+
+    id: str
+    region: str
+    is_bootstrapped: bool
+
+
+@dataclass
+class Deployment:
+    """One deployment. `arguments` are those of `cdk`."""
+
+    session: Session
+    arguments: Sequence[str]
+    is_verbose: bool
+    folder: Path
+    outputs: Path
+
+    @property
+    def log(self) -> Path:
+        return self.outputs.with_name("cdk.log")
+
+    @property
+    def settings(self) -> list[str]:
+        """The KEY=VALUE of each -c."""
+        pairs = zip(self.arguments, self.arguments[1:], strict=False)
+        return [value for word, value in pairs if word in ("-c", "--context")]
+
+    @property
+    def yard(self) -> str:
+        named = [value.partition("=")[2] for value in self.settings if value.startswith("yard=")]
+        return named[-1] if named else "Trainyard"
+
+    def run(self) -> None:
+        """Raises YardError, SettingsError, DeploymentError."""
+        began = time.monotonic()
+        account = find_account(self.session)
+        endpoint = os.environ.get("AWS_ENDPOINT_URL")
+        say(
+            f"Deploying {self.yard}: account {account.id}, {account.region}{f', {endpoint}' if endpoint else ''}"
+        )
+        check_tools()
+        self._check_account()
+        install_cdk()
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("w") as log:
+            self._synthesize(account, log)
+            if not account.is_bootstrapped:
+                where = f"aws://{account.id}/{account.region}"
+                self._cdk(log, "bootstrap", where)
+                say(
+                    f"  bootstrap  {preflight.BOOTSTRAP} created: the CDK's own stack, once an account and region"
+                )
+            done = self._deploy_stacks(log)
+        say(f"Deployed in {span(time.monotonic() - began)}.")
+        self._summarize(done)
+
+    def _check_account(self) -> None:
+        found = preflight.look(self.session, needs(self.settings))
+        for row in found.rows:
+            if row.verdict is not Verdict.READY:
+                say(f"  {row.verdict:<9}  {row.subject}: {row.found}; needed: {row.needed}")
+                say(f"             {row.next_step}")
+        if not found.can_deploy:
+            raise DeploymentError("no yard can be deployed here, and nothing was changed", CANNOT)
+        say(f"  preflight  {summary_of(found)}")
+
+    def _synthesize(self, account: Account, log: IO[str]) -> None:
+        where = f"{account.id}/{account.region}"
+        made = assembly.is_current(self.folder, where, self.arguments)
+        if not made:
+            synth = [*assembly.SYNTH, "--output", str(self.folder), *self.arguments]
+            self._command(synth, log, Progress())
+            assembly.mark_current(self.folder, where, self.arguments)
+        count = len(list(self.folder.glob("*.template.json")))
+        say(f"  synthesis  {count} stacks{', of unchanged sources' if made else ''}")
+
+    def _deploy_stacks(self, log: IO[str]) -> list[StackDone]:
+        progress = Progress()
+        options = ["--require-approval", os.environ.get("APPROVAL", "never"), "--progress", "events"]
+        self._cdk(log, "deploy", "--all", *options, "--outputs-file", str(self.outputs), progress=progress)
+        return progress.done
+
+    def _cdk(self, log: IO[str], *words: str, progress: Progress | None = None) -> None:
+        verb, *more = words
+        command = ["cdk", verb, "--no-notices", "--app", str(self.folder), *more]
+        self._command(command, log, progress or Progress())
+
+    def _command(self, command: Sequence[str], log: IO[str], progress: Progress) -> None:
+        """Run it; every line goes to the log, and a line of ours to the terminal for each stack that is done."""
+        log.write(f"$ {' '.join(command)}\n")
+        log.flush()
+        with subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdin=None if "APPROVAL" in os.environ else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process:
+            assert process.stdout
+            for line in process.stdout:
+                log.write(line)
+                log.flush()
+                if self.is_verbose:
+                    say(line.rstrip("\n"))
+                if done := progress.read(line):
+                    say(f"  {done}")
+        if process.returncode:
+            raise DeploymentError(self._reason(command, process.returncode, progress.failures))
+
+    def _reason(self, command: Sequence[str], code: int, failures: Sequence[Failure]) -> str:
+        what = f"`{' '.join(command[:2])}` ended with exit code {code}"
+        if failures:
+            return "\n".join([what, *(f"  {each}" for each in failures)])
+        return "\n".join([what, *(f"  {line}" for line in self.log.read_text().splitlines()[-LAST_LINES:])])
+
+    def _summarize(self, done: Sequence[StackDone]) -> None:
+        yard = Yard.find(self.yard, session=self.session)
+        outputs: Mapping[str, Mapping[str, str]] = json.loads(self.outputs.read_text()) if done else {}
+        training = outputs.get(f"{self.yard}-Training", {})
+        image = yard.image()
+        for name, value in (
+            ("yard", f"{yard.name} {yard.version}, {len(done)} stacks, {in_words(done)}"),
+            ("bucket", yard.bucket.name),
+            ("dashboard", yard.dashboard),
+            ("image", image if image != "none" else "none yet"),
+            ("prepared", training.get("Prepared", "")),
+            ("limits", training.get("Limits", "")),
+            ("cost", f"about ${IDLE_DOLLARS:.2f} a month while nothing runs (docs/runbook.md)"),
+            ("log", str(self.log)),
+        ):
+            if value:
+                say(f"  {name:<9}  {value}")
+        with given(["--yard", self.yard] if self.yard != "Trainyard" else []):
+            next_step = ("image", "bake") if image == "none" else ("doctor",)
+            say(f"Next: {command_line(*next_step)}")
+
+
+def find_account(session: Session) -> Account:
+    """Ask AWS who the caller is. Raises NoRegion, NoCredentials, NoAnswer, Denied."""
+    account = preflight.find_account(session)
+    formation = session.client("cloudformation")
+    try:
+        formation.describe_stacks(StackName=preflight.BOOTSTRAP)
+    except formation.exceptions.ClientError as error:
+        if "does not exist" not in str(error):
+            raise
+        return Account(account, session.region, is_bootstrapped=False)
+    return Account(account, session.region, is_bootstrapped=True)
+
+
+def check_tools() -> None:
+    """Raise DeploymentError unless the machine has what the CDK runs on."""
+    if not shutil.which("node"):
+        raise DeploymentError(
+            "node is not installed, and the CDK needs it; nothing was downloaded or changed.\n"
+            "Install it (Debian, Ubuntu: apt-get install nodejs npm), then deploy again.",
+            CANNOT,
+        )
+
+
+def install_cdk() -> None:
+    """Install the pinned `cdk` command unless it is there."""
+    wanted, installed = ROOT / "tools/package-lock.json", ROOT / ".tools/cdk/package-lock.json"
+    is_other = installed.exists() and installed.read_text() != wanted.read_text()
+    if shutil.which("cdk") and not is_other:
+        return
+    say("  tools      the cdk command is installed into .tools/cdk")
+    done = subprocess.run(["make", "--no-print-directory", "-C", str(ROOT), ".tools/cdk/.ready"], check=False)
+    if done.returncode:
+        raise DeploymentError(
+            "the cdk command could not be installed; the reason is above, nothing was changed"
+        )
+
+
+def summary_of(found: Preflight) -> str:
+    """Return how many checks the account has passed."""
+    ready = sum(row.verdict is Verdict.READY for row in found.rows)
+    return f"{ready} of {len(found.rows)} checks passed"
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    words = [word for word in arguments if word != "--verbose"]
+    outputs = Path(os.environ.get("OUTPUTS", "build/outputs.json"))
+    deployment = Deployment(
+        session=Session.of(),
+        arguments=words,
+        is_verbose=len(words) < len(arguments) or "APPROVAL" in os.environ,
+        folder=Path(os.environ.get("ASSEMBLY", "cdk.out")),
+        outputs=outputs,
+    )
+    try:
+        deployment.run()
+    except SettingsError as error:
+        say(f"deploy: {error}")
+        return USAGE
+    except YardError as error:
+        say(f"deploy: {error.what}\n  {error.means}\nNext: {error.next_step}")
+        return CANNOT
+    except DeploymentError as error:
+        say(f"deploy: {error}")
+        if deployment.log.exists():
+            say(f"CDK's log: {deployment.log}")
+        return error.code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
