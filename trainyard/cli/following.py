@@ -9,6 +9,8 @@ import typer
 
 from trainyard.cli.failures import Code
 from trainyard.cli.output import report, screen, terminal
+from trainyard.client.errors import RunFailed
+from trainyard.client.runs.reasons import Reason
 from trainyard.command_line import command_line
 
 if TYPE_CHECKING:
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 1.0
 
 
-def begun(options: Options, run: Run, *, detach: bool, sent: tuple[str, ...] = ()) -> None:
-    """Say the run's id; then follow it, unless one detaches."""
+def begun(options: Options, run: Run, *, detach: bool, logs: bool, sent: tuple[str, ...] = ()) -> None:
+    """Print the run's id; then follow it, unless the user detaches. With `logs` what its program prints is shown."""
     if options.is_json:
         terminal.answer_line({"run": run.id, "sent": [*sent]})
     else:
@@ -27,23 +29,23 @@ def begun(options: Options, run: Run, *, detach: bool, sent: tuple[str, ...] = (
     try:
         run.started()
         if not detach:
-            attached(options, run)
+            attached(options, run, logs=logs)
         elif not options.quiet:
             terminal.hint(f"Next: {command_line('show', run.id, '--watch')}")
     except KeyboardInterrupt:
         left_alone(run)
 
 
-def attached(options: Options, run: Run) -> None:
-    """The same of a run that there is; Ctrl-C leaves it alone."""
+def attached(options: Options, run: Run, *, logs: bool) -> None:
+    """Follow a run that there is; Ctrl-C leaves it alone."""
     try:
-        follow(options, run)
+        follow(options, run, logs=logs)
     except KeyboardInterrupt:
         left_alone(run)
 
 
-def follow(options: Options, run: Run) -> None:
-    """Show it until it is over. Raises RunFailed unless it succeeded."""
+def follow(options: Options, run: Run, *, logs: bool) -> None:
+    """Show it until it has ended. Raises RunFailed unless it succeeded."""
     if options.is_json:
         for status in run.follow():
             terminal.answer_line(report.as_json(status))
@@ -52,9 +54,28 @@ def follow(options: Options, run: Run) -> None:
     if options.quiet:
         run.result()
         return
-    status = screen.show(run.follow())
-    run.result()
-    report.ended(run, status)
+    has_printed = False
+    if logs:
+        status, has_printed = screen.watch(run.watch())
+    else:
+        status = screen.show(run.follow())
+    try:
+        run.result()
+    except RunFailed as failed:
+        if status.hosts:
+            report.ended(run, status, with_last_words=False)
+        if not has_printed:
+            raise
+        raise _without_log(failed, run.reason()) from None
+    report.ended(run, status, with_last_words=not has_printed)
+    for line in run.reason().advice:
+        terminal.hint(f"Next: {line}")
+
+
+def _without_log(failed: RunFailed, reason: Reason) -> RunFailed:
+    """The error for a user who has seen all that the program printed."""
+    step = "; ".join(reason.beyond_logs) or "correct the program, and submit it again"
+    return type(failed)(failed.what.partition("\n")[0], failed.means, step)
 
 
 def until_over(options: Options, run: Run) -> None:

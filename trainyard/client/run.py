@@ -45,6 +45,8 @@ DOCUMENTS = {
 }
 """The files of a run's folder that users ask for by a word."""
 LOGS = re.compile(r"(attempts/\d+/)?logs/")
+MOST_COMPARED_BYTES = 2**16
+"""Of a log that is read to learn if a reason has all of it."""
 NOTED_SECONDS = 10.0
 """How long an event takes to the run's row at most; it mostly is one."""
 
@@ -184,6 +186,22 @@ class Run:
                 return
             time.sleep(every)
 
+    def watch(self, every: float = 2.0) -> Iterator[tuple[RunStatus, list[LogLine]]]:
+        """Yield its status every so many seconds, with the lines that the chief's program has printed since the last
+        look. The last look is at the run when it has ended, with all that is left of its log."""
+        chief = logs.RunLogs(self.yard.bucket, f"runs/{self.id}/", 1, ("chief",), later=True)
+        while True:
+            status = self.status()
+            lines = list(chief.new())
+            if not status.execution.is_over:
+                yield status, lines
+                time.sleep(every)
+                continue
+            while more := list(chief.new()):
+                lines += more
+            yield status, [*lines, *chief.under_way()]
+            return
+
     def why(self) -> str:
         """How it stands: status, error, cause, and the timeline below."""
         execution, events = self.execution, self.timeline
@@ -192,13 +210,22 @@ class Run:
 
     def reason(self) -> Reason:
         """Why it is as it is, in lines for a person, and what to type next."""
-        return reason_for(
+        found = reason_for(
             self.execution,
             self.yard.row(self.id) or {},
             self.summary,
             saved=bool(self.json("checkpoints/latest.json")),
             now=datetime.now(UTC),
         )
+        return found.without_logs() if found.logs and self._is_whole_log(found.lines) else found
+
+    def _is_whole_log(self, said: Collection[str]) -> bool:
+        """Return True if these lines have all that the hosts of the last attempt have printed."""
+        folder = f"runs/{self.id}/attempts/{self.attempt}/logs/"
+        if sum(self.yard.bucket.keys(folder).values()) > MOST_COMPARED_BYTES:
+            return False
+        printed = logs.text_of(self.yard.bucket, folder).splitlines()
+        return all(line.partition(" | ")[2] in said for line in printed)
 
     # ------------------------------------------------------------------------------------------------ its records
     @property

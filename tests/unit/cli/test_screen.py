@@ -1,18 +1,21 @@
 """What a followed run says, from what was seen of it."""
 
+import io
 import json
 import math
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from rich.console import Console
+from rich.text import Text
 
 from tests.unit.client.facts import HOST, NOON
-from trainyard.cli.output import report, terminal
+from trainyard.cli.output import report, screen, terminal
 from trainyard.cli.output.curve import drawn, passed_once
 from trainyard.cli.output.report import own_words, spans
 from trainyard.cli.output.screen import news
-from trainyard.client import Event, Execution, Progress, RunStatus, State
+from trainyard.client import Event, Execution, LogLine, Progress, RunStatus, State
 
 EXECUTION = Execution("arn:aws:states:us-east-1:1:execution:train:digits-1", "RUNNING", NOON, None, "", "")
 STATUS = RunStatus(
@@ -111,3 +114,75 @@ def test_the_program_speaks_without_stamps_and_without_tensorflow() -> None:
     ]
     log.append(stamp + "[trainyard] the program ended with exit code 0")
     assert own_words(log) == ["Test-Accuracy: 0.97", "a | b"]
+
+
+# --- a run that is watched
+def printed(second: int, text: str) -> LogLine:
+    return LogLine(NOON + timedelta(seconds=second), "chief-0", "i-1", 1, text)
+
+
+AT_STEP_5 = Progress(step=5, steps=10, epoch=1, loss=0.5, accuracy=None, steps_per_second=2)
+
+
+def test_what_the_program_prints_stands_between_what_happens_to_the_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    trains = replace(STATUS, states=(*STATUS.states, State(NOON + timedelta(seconds=50), "Train")))
+    over = replace(
+        trains,
+        at=NOON + timedelta(seconds=110),
+        execution=replace(EXECUTION, status="SUCCEEDED"),
+        states=(*trains.states, State(NOON + timedelta(seconds=105), "Release")),
+        progress=AT_STEP_5,
+    )
+    looks = [
+        (STATUS, []),
+        (trains, [printed(60, "step 1 \x1b[31mloss\x1b[0m 0.5")]),
+        (over, [printed(104, "[bold]done[/bold] " + "x" * 300), printed(106, "bye")]),
+    ]
+    assert screen.watch(looks) == (over, True)
+    assert capsys.readouterr().out.splitlines()[-5:] == [
+        "12:00:50 state     Train",
+        "12:01:00 | step 1 loss 0.5",
+        "12:01:44 | [bold]done[/bold] " + "x" * 300,
+        "12:01:45 state     Release",
+        "12:01:46 | bye",
+    ]
+
+
+def test_a_program_that_prints_nothing_shows_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    later = replace(STATUS, progress=AT_STEP_5)
+    assert screen.watch([(STATUS, []), (later, [])]) == (later, False)
+    assert "progress  step 5/10" in capsys.readouterr().out
+
+
+def test_in_a_terminal_the_program_is_shown_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = io.StringIO()
+    monkeypatch.setattr(screen, "console", Console(file=told, force_terminal=True, width=80))
+    screen.watch([(STATUS, []), (replace(STATUS, progress=AT_STEP_5), [printed(60, "[bold]hello[/bold]")])])
+    said = Text.from_ansi(told.getvalue()).plain
+    assert "12:01:00 | [bold]hello[/bold]" in said
+    assert "step 5/10" in said
+
+
+# --- a run that is shown once
+LONG = "w" * 300
+
+
+@pytest.mark.parametrize("reason", [f"first {LONG} last", "/a/path" * 60])
+def test_a_pipe_has_whole_lines_without_a_frame(capsys: pytest.CaptureFixture[str], reason: str) -> None:
+    screen.show_once(replace(STATUS, timeline=(Event(NOON, "workflow", "failed", "i-1", reason),)))
+    lines = capsys.readouterr().out.splitlines()
+    assert f"12:00:00 workflow  failed  i-1  {reason}" in lines
+    assert not any(mark in line for line in lines for mark in "│╭╰…")
+
+
+def test_a_terminal_wraps_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = io.StringIO()
+    for module in (screen, terminal):
+        monkeypatch.setattr(module, "console", Console(file=told, force_terminal=True, width=60))
+    reason = " ".join(f"word{number}" for number in range(60))
+    screen.show_once(replace(STATUS, timeline=(Event(NOON, "workflow", "failed", "i-1", reason),)))
+    said = Text.from_ansi(told.getvalue()).plain
+    assert [word for word in reason.split() if word not in said] == []
+    assert max(map(len, said.splitlines())) <= 60

@@ -228,3 +228,15 @@ def test_if_the_last_attempt_sent_no_log_the_newest_that_did_is_shown(
 def test_a_bake_needs_no_role_to_show_its_log(run_of: Callable[..., Run], asked: dict[str, Any]) -> None:
     bake = run_of({"r/logs/builder/00000001.log": line(1, "builder", "made")})
     assert said(bake.logs(**asked)) == ["builder | made"]
+
+
+def test_a_watched_run_has_the_chiefs_lines_of_all_attempts_and_the_line_under_way(
+    run_of: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_of(TWO | {key(1, attempt=2): line(3, "chief-0", "c") + line(4, "chief-0", "d")[:-1]})
+    statuses = iter([False, True])
+    monkeypatch.setattr(
+        Run, "status", lambda _: SimpleNamespace(execution=SimpleNamespace(is_over=next(statuses)))
+    )
+    looks = [[str(each) for each in lines] for _, lines in run.watch(every=0)]
+    assert looks == [["chief-0 | a", "chief-0 | c"], ["chief-0 | d"]]

@@ -39,6 +39,9 @@ Types = Annotated[
         "--type", metavar="TYPE", help="An instance type that it may run on: hardware.instance_types."
     ),
 ]
+NoLogs = Annotated[
+    bool, typer.Option("--no-logs", help="Show the run's states and progress instead of what it prints.")
+]
 Name = Annotated[str | None, typer.Option("--name", help="Another name of the job.")]
 Labels = Annotated[
     list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="A label that the run is found by.")
@@ -136,11 +139,12 @@ def submit(
         str | None, typer.Option("--resume", metavar="RUN", help="Go on from this run's last checkpoint.")
     ] = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it has begun.")] = False,
+    no_logs: NoLogs = False,
 ) -> None:
     """Start a run of a job, or of a notebook, and follow it.
 
     The program and data beside the job file go along; what the bucket has already is not sent again. The run's id is
-    said at once. Ctrl-C leaves the run alone.
+    printed at once, then what the program prints on the chief while it runs. Ctrl-C leaves the run alone.
     """
     from trainyard.cli import following, runs
     from trainyard.cli.output import terminal
@@ -160,7 +164,7 @@ def submit(
             terminal.hint(f"Warning: {warning}")
     with terminal.transfers(options.quiet) as tell:
         uploaded = yard.upload(local, tell)
-    following.begun(options, yard.run(uploaded.run), detach=detach, sent=uploaded.sent)
+    following.begun(options, yard.run(uploaded.run), detach=detach, logs=not no_logs, sent=uploaded.sent)
 
 
 # --- what is typed

@@ -49,11 +49,11 @@ def show(
 
     found = runs.find(options.find(), run)
     if watch:
-        following.attached(options, found)
+        following.attached(options, found, logs=False)
     elif options.is_json:
         terminal.answer({**report.as_json(found.status()), "summary": found.summary or None})
     else:
-        terminal.console.print(screen.panel(found.status()), soft_wrap=False)
+        screen.show_once(found.status())
         if not options.quiet:
             report.outcome(found)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from trainyard.cli.command import command
-from trainyard.cli.commands.jobs import Changes, Labels, Name
+from trainyard.cli.commands.jobs import Changes, Labels, Name, NoLogs
 from trainyard.cli.commands.looking import Run
 from trainyard.cli.options import Options
 
@@ -61,13 +61,14 @@ def resume(
     changes: Changes = None,
     force: Annotated[bool, typer.Option("--force", help="Resume a run that has finished.")] = False,
     detach: Detach = False,
+    no_logs: NoLogs = False,
 ) -> None:
     """Continue from a run's last checkpoint.
 
     This is a new run of the same job, changed by --set. A run that has not ended is refused, and so is a finished run
     unless --set changes its arguments.
     """
-    again(options, run, changes, resumes=True, force=force, detach=detach)
+    again(options, run, changes, resumes=True, force=force, detach=detach, logs=not no_logs)
 
 
 def rerun(
@@ -77,12 +78,13 @@ def rerun(
     name: Name = None,
     label: Labels = None,
     detach: Detach = False,
+    no_logs: NoLogs = False,
 ) -> None:
     """Run the job of a run again, from step 0.
 
     With other arguments if --set names them. A resumed run starts at step 0, too.
     """
-    again(options, run, changes, name=name, labels=label, resumes=False, detach=detach)
+    again(options, run, changes, name=name, labels=label, resumes=False, detach=detach, logs=not no_logs)
 
 
 def again(
@@ -92,6 +94,7 @@ def again(
     *,
     resumes: bool,
     detach: bool,
+    logs: bool,
     name: str | None = None,
     labels: list[str] | None = None,
     force: bool = False,
@@ -116,4 +119,4 @@ def again(
     before = (found.json("job.json").get("checkpoints") or {}).get("resume")
     if before and not resumes and not options.quiet:
         terminal.note(f"{found.id} was resumed from {before}; this run starts at step 0.")
-    following.begun(options, yard.run(yard.upload(job).run), detach=detach)
+    following.begun(options, yard.run(yard.upload(job).run), detach=detach, logs=logs)

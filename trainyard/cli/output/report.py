@@ -29,9 +29,10 @@ def made(execution: Execution, summary: dict[str, Any]) -> str:
     return f"{summary['image']} ({summary['kind'].replace('_', ' ')} in {took}{f'; tests: {tests}' if tests else ''})"
 
 
-def ended(run: Run, status: RunStatus) -> None:
-    """Everything a person wants to know when it is over."""
-    _last_words(run)
+def ended(run: Run, status: RunStatus, *, with_last_words: bool = True) -> None:
+    """Print what a user wants to know about a run that has ended."""
+    if with_last_words:
+        _last_words(run)
     _cost(run.summary)
     _pool(run.summary.get("pool") or {}, (run.yard.row(run.id) or {}).get("pool_dollars"))
     _bucket(run)

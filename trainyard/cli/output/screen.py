@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 
 from rich.console import Group, RenderableType
@@ -16,11 +17,14 @@ from trainyard.cli.output import report, terminal
 from trainyard.cli.output.curve import drawn
 from trainyard.cli.output.terminal import Column, console, say
 from trainyard.client import Event, Host, Progress, Run, RunStatus
+from trainyard.client.runs.logs import LogLine
 from trainyard.core.values.quantities import dollars, span
 from trainyard.core.values.text import printable
 
 QUESTIONS = ("Is ", "Did ", "Has ", "Was ", "Are ")
 """How the states begin that only choose the next one."""
+PROGRESS = "progress"
+"""How lines begin that only say how far the program is."""
 LAST_LINES = 12
 FRAME = 4
 """What the panel's border takes of a line."""
@@ -82,9 +86,57 @@ def _show_lines(statuses: Iterable[RunStatus]) -> RunStatus:
     return before
 
 
+def watch(looks: Iterable[tuple[RunStatus, Sequence[LogLine]]]) -> tuple[RunStatus, bool]:
+    """Print what the program prints while it is watched, and what happens to the run between these lines. In a terminal
+    the last line says how the run stands. Return the last status, and True if the program has printed something."""
+    before, has_printed = None, False
+    with console.status("") if console.is_terminal else nullcontext() as bottom:
+        for status, lines in looks:
+            has_printed = has_printed or bool(lines)
+            _print_look(before, status, lines)
+            if bottom:
+                bottom.update(_standing(status))
+            before = status
+    assert before is not None, "a run that is watched has a status"
+    if curve := drawn(before.losses, room=console.width):
+        console.print(curve, markup=False)
+    return before, has_printed
+
+
+def _print_look(before: RunStatus | None, status: RunStatus, lines: Sequence[LogLine]) -> None:
+    """Program lines have a bar behind the time, all others a word."""
+    events = timed_news(before, status)
+    if lines or console.is_terminal:  # else a program that prints nothing shows how far it is
+        events = [event for event in events if not event[1].startswith(PROGRESS)]
+    said = [(at, text, "dim") for at, text in events]
+    said += [(line.at, f"| {printable(line.text)}", "") for line in lines]
+    in_order = sorted(said, key=lambda each: each[0])
+    if not in_order:
+        return
+    if console.is_terminal:
+        text = Text("\n").join(
+            Text().append(f"{at:%H:%M:%S} ", "dim").append(text, style) for at, text, style in in_order
+        )
+        console.print(text)
+    else:
+        print("\n".join(f"{at:%H:%M:%S} {text}" for at, text, _ in in_order), flush=True)
+
+
+def _standing(status: RunStatus) -> str:
+    far = f"${status.dollars:.4f} so far"
+    if status.progress:
+        far = progress_line(status.progress, status.dollars).removeprefix(PROGRESS).strip()
+    return escape(f"{status.state}  {far}  (Ctrl-C leaves the run alone)")
+
+
 # --- plain lines
 def news(before: RunStatus | None, status: RunStatus) -> list[str]:
-    """The lines that say what happened between two looks, in the order of time."""
+    """Return the lines that say what happened between two looks, in the order of time."""
+    return [f"{at:%H:%M:%S} {line}" for at, line in timed_news(before, status)]
+
+
+def timed_news(before: RunStatus | None, status: RunStatus) -> list[tuple[datetime, str]]:
+    """Return what happened between two looks, and when, in the order of time."""
     lines: list[tuple[datetime, str]] = []
     known_states = len(before.states) if before else 0
     entered = [state for state in status.states[known_states:] if not state.name.startswith(QUESTIONS)]
@@ -95,7 +147,7 @@ def news(before: RunStatus | None, status: RunStatus) -> list[str]:
     lines += [(status.at, line) for host in status.hosts for line in host_news(seen.get(host.instance), host)]
     if status.progress and (before is None or status.progress != before.progress):
         lines.append((status.at, progress_line(status.progress, status.dollars)))
-    return [f"{at:%H:%M:%S} {line}" for at, line in sorted(lines, key=lambda line: line[0])]
+    return sorted(lines, key=lambda line: line[0])
 
 
 def event_line(event: Event) -> str:
@@ -121,18 +173,37 @@ def host_news(before: Host | None, host: Host) -> Iterator[str]:
 
 def progress_line(progress: Progress, dollars: float) -> str:
     """How far the program is."""
-    return "  ".join(
-        ("progress", f"step {progress.reached()}", *progress.numbers(), f"${dollars:.4f} so far")
-    )
+    return "  ".join((PROGRESS, f"step {progress.reached()}", *progress.numbers(), f"${dollars:.4f} so far"))
 
 
-# --- the panel
+# --- the whole run at once
+def show_once(status: RunStatus) -> None:
+    """Show a run at one moment: in a frame in a terminal, in whole lines elsewhere."""
+    if console.is_terminal:
+        console.print(panel(status), soft_wrap=False)
+        return
+    for line in plain(status):
+        print(line)
+    terminal.table(HOSTS, _host_rows(status))
+    for line in _last_events(status):
+        print(line)
+    if curve := drawn(status.losses, room=console.width):
+        print(curve)
+
+
+def plain(status: RunStatus) -> list[str]:
+    """Return how a run stands, in lines of any length."""
+    spent = "  ".join(f"{name} {span(seconds)}" for name, seconds in report.spans(status))
+    lines = [f"run       {status.execution.name}", f"state     {_stands(status)}", f"time      {spent}"]
+    return [*lines, progress_line(status.progress, status.dollars)] if status.progress else lines
+
+
 def panel(status: RunStatus) -> RenderableType:
     """Everything about the run on one screen."""
     parts: list[RenderableType] = [_head(status), _hosts(status)]
     if status.progress:
         parts.append(
-            Text(progress_line(status.progress, status.dollars).removeprefix("progress").strip(), "cyan")
+            Text(progress_line(status.progress, status.dollars).removeprefix(PROGRESS).strip(), "cyan")
         )
     if curve := drawn(status.losses, room=console.width - FRAME):
         parts.append(Text(curve, "cyan", no_wrap=True))
@@ -142,13 +213,18 @@ def panel(status: RunStatus) -> RenderableType:
 
 def _head(status: RunStatus) -> RenderableType:
     parts = report.spans(status)
-    head = Text(f"{status.state}", "bold", overflow="ellipsis", no_wrap=True)
+    head = Text(status.state, "bold")
+    head.append(f"{_stands(status).removeprefix(status.state)}\n", "not bold")
+    head.append_text(bar(parts, terminal.console.width - FRAME))
+    return head
+
+
+def _stands(status: RunStatus) -> str:
+    """The state, the attempt and the money in one line."""
     size = (
         f" on {status.attempts[-1].hosts} hosts" if len({each.hosts for each in status.attempts}) > 1 else ""
     )
-    head.append(f"  attempt {status.attempt}{size}  {dollars(status.dollars)} so far\n", "not bold")
-    head.append_text(bar(parts, terminal.console.width - FRAME))
-    return head
+    return f"{status.state}  attempt {status.attempt}{size}  {dollars(status.dollars)} so far"
 
 
 def bar(parts: Sequence[tuple[str, float]], room: int) -> Text:
@@ -164,7 +240,11 @@ def bar(parts: Sequence[tuple[str, float]], room: int) -> Text:
 
 
 def _hosts(status: RunStatus) -> RenderableType:
-    rows = [
+    return terminal.laid_out(HOSTS, _host_rows(status), terminal.console.width - FRAME)
+
+
+def _host_rows(status: RunStatus) -> list[tuple[str, ...]]:
+    return [
         (
             host.role,
             host.instance,
@@ -177,9 +257,11 @@ def _hosts(status: RunStatus) -> RenderableType:
         )
         for host in status.hosts
     ]
-    return terminal.laid_out(HOSTS, rows, terminal.console.width - FRAME)
 
 
 def _lines(status: RunStatus) -> RenderableType:
-    shown = status.timeline[-LAST_LINES:]
-    return Text("\n".join(f"{event.at:%H:%M:%S} {event_line(event)}" for event in shown), "dim", no_wrap=True)
+    return Text("\n".join(_last_events(status)), "dim")
+
+
+def _last_events(status: RunStatus) -> list[str]:
+    return [f"{event.at:%H:%M:%S} {event_line(event)}" for event in status.timeline[-LAST_LINES:]]

@@ -51,6 +51,10 @@ class Reason:
     logs: str = ""
     """The line of the advice that prints the whole log; empty where no log was sent."""
 
+    def without_logs(self) -> Reason:
+        """Return the reason for a user who would read nothing new in the log."""
+        return replace(self, advice=self.beyond_logs, logs="")
+
     @property
     def beyond_logs(self) -> tuple[str, ...]:
         """Return the advice for a user who has read the log."""
