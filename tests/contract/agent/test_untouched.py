@@ -91,6 +91,47 @@ def test_what_it_prints_is_its_progress_by_the_pattern_of_its_job(yard: Yard) ->
     json.dumps(metrics(yard), allow_nan=False)
 
 
+KERAS = """
+import pathlib, time
+for epoch in (1, 2):
+    print(f"Epoch {epoch}/2")
+    for at in range(1, 41):
+        loss = 1 / (40 * epoch + at - 40)
+        print(f"\\r{at}/40 \u2501\u2501 0s 2ms/step - accuracy: 0.5 - loss: {loss}", end="", flush=True)
+    print(f"\\r40/40 \u2501\u2501 0s 2ms/step - accuracy: 0.5 - loss: {1 / (40 * epoch)} - val_loss: 7.0")
+    while not pathlib.Path("go").exists():
+        time.sleep(0.1)
+print("step 1 loss 9.0")
+print("7/7 \u2501\u2501 0s 2ms/step - accuracy: 0.1 - loss: 5.0")
+"""
+
+
+def test_what_keras_prints_is_its_progress_though_the_job_says_nothing_of_it(yard: Yard) -> None:
+    yard.prepare(KERAS)
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    first = yard.hear("progress")
+    assert (first["step"], first["steps"], first["epoch"], first["accuracy"]) == (40, 80, 1, 0.5)
+    go(yard)
+    finished = yard.hear("finished")
+    assert (finished["step"], finished["epoch"], finished["loss"]) == (80, 2, 1 / 80)
+    assert [(each["step"], each["loss"]) for each in metrics(yard)["samples"]][-1] == (80, 1 / 80)
+
+
+def test_a_loss_that_becomes_nan_is_nan_in_signals_and_metrics_and_a_warning_in_the_log(yard: Yard) -> None:
+    yard.prepare(
+        "for step in range(1, 6):\n    print(f'step {step} loss {0.5 if step < 3 else float(\"nan\")}')"
+    )
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    finished = yard.hear("finished")
+    assert (finished["step"], finished["loss"], finished["nan_since"]) == (5, "NaN", 3)
+    assert [each["loss"] for each in metrics(yard)["samples"]] == [0.5, 0.5, "NaN", "NaN", "NaN"]
+    assert yard.log().count("[trainyard] the loss has been NaN since step 3. The program goes on") == 1
+
+
 @pytest.mark.parametrize("pattern", [r"(?P<step>(x{1000}){1000})"])
 def test_a_pattern_that_hosts_do_not_take_is_final_and_named(yard: Yard, pattern: str) -> None:
     yard.prepare("print('never')", program={"progress": pattern})

@@ -3,6 +3,7 @@
 import math
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -44,8 +45,9 @@ from training.host.reporting import results, signals
 from training.host.reporting.events import EventFiles
 from training.host.reporting.metrics import Metrics
 from training.host.reporting.observed import PrintedProgress
+from training.host.reporting.printed import PrintedLines, may_say
 from training.host.reporting.program_log import ProgramLog
-from training.host.reporting.progress import ALIVE_SECONDS, Progress, facts_in, not_finite
+from training.host.reporting.progress import ALIVE_SECONDS, Progress, Source, facts_in, not_finite
 from training.host.reporting.results import FolderUpload
 from training.host.reporting.signals import Signal
 from trainyard.core.values import floats
@@ -54,6 +56,8 @@ TICK_SECONDS = 0.2
 WORKERS_LOOK_SECONDS = 2.0
 EVALUATION_SECONDS = 60.0
 """How long a chief that has finished waits for an evaluator that does not end by itself."""
+LINES_AT_ONCE = 20
+"""Lines that are read for progress every TICK_SECONDS: 100 lines a second take 2 % of a processor."""
 RESULTS = ("model", "metrics", "checkpoint")
 
 
@@ -99,10 +103,14 @@ class Attempt:
         self._note_checkpoint = note_checkpoint
         self._ssm = ssm
         self._secrets: Mapping[str, str] = cluster.job["program"].get("secrets", {})
-        self._seen: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._seen: SimpleQueue[tuple[Source, dict[str, Any]]] = SimpleQueue()
         pattern = cluster.job["program"].get("progress") if assignment.is_chief else None
         self._printed = PrintedProgress(pattern) if pattern else None
-        self._log = ProgramLog(cluster, assignment, places=places, bucket=bucket, hear=self._hear)
+        self._lines = PrintedLines()
+        self._heard: deque[str] = deque(maxlen=LINES_AT_ONCE if assignment.is_chief and not pattern else 0)
+        self._log = ProgramLog(
+            cluster, assignment, places=places, bucket=bucket, hear=self._hear, hear_open=self._hear_open
+        )
         self._progress = Progress(places.progress(cluster.attempt), started=time.monotonic())
         self._silence = Silence()
         self._life = Life(places, account, self._progress, has_gpus(identity.tags))
@@ -391,8 +399,11 @@ class Attempt:
         for facts in reported:
             self._metrics.add(facts, now)
         self._log.stamp(now)
+        if not self._progress.reports:
+            self._read_heard()
         while not self._seen.empty():
-            facts = self._progress.see(self._seen.get())
+            source, seen = self._seen.get()
+            facts = self._progress.see(seen, source)
             if facts:
                 self._metrics.add(facts, now)
         self._warn_of_nan()
@@ -411,9 +422,22 @@ class Attempt:
 
     def _hear(self, line: str) -> None:
         self._life.hear(line)
+        if self._heard.maxlen and may_say(line):
+            self._heard.append(line)
         facts = self._printed.facts(line) if self._printed else {}
         if facts:
-            self._seen.put(facts)
+            self._seen.put((Source.PATTERN, facts))
+
+    def _hear_open(self, line: str) -> None:
+        self._life.hear(line)
+
+    def _read_heard(self) -> None:
+        """Read progress from the newest lines: reading every line of a program that prints very many would be slow."""
+        for line in self._heard:
+            if facts := self._lines.facts(line):
+                counts_steps = self._lines.counts_steps
+                self._seen.put((Source.PRINTED_STEPS if counts_steps else Source.PRINTED_EPOCHS, facts))
+        self._heard.clear()
 
     def _look_at(self, events: EventFiles) -> None:
         """From a thread of its own: TensorBoard's scalars, unless the program or the job's pattern tells more."""
@@ -421,8 +445,9 @@ class Attempt:
             return
         with self._account.acting():
             found = events.look()
+        source = Source.EVENT_STEPS if events.counts_steps else Source.EVENT_EPOCHS
         for facts in found:
-            self._seen.put(facts)
+            self._seen.put((source, facts))
 
     def _report(self) -> None:
         """As long as this loop turns, whether or not the program does anything: the run's heartbeat is the host's."""

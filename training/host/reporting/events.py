@@ -50,6 +50,11 @@ class EventFiles:
     _read: dict[Path, int] = field(default_factory=dict)
     _has_steps: bool = False
 
+    @property
+    def counts_steps(self) -> bool:
+        """True once a scalar was read that counts more than epochs."""
+        return self._has_steps
+
     def look(self) -> list[dict[str, Any]]:
         """New facts, those of a step together. A file that is no event file, or cannot be read, is the program's own
         affair."""

@@ -130,6 +130,11 @@ class Splitter:
         """The row that was drawn last, as it looks now."""
         return limited(self._rows[self._newest].shown)
 
+    @property
+    def drawing(self) -> str:
+        """The last whole drawing of that row: `open` may end in the middle of a number."""
+        return limited(self._rows[self._newest].drawn)
+
     def _draw(self, text: str) -> Iterator[str]:
         begin = 0
         for token in TOKEN.finditer(text):

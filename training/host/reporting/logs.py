@@ -18,21 +18,22 @@ AT_ONCE_BYTES = 1024 * 1024
 HEARD_AT_ONCE = 1000
 
 
-def nobody(line: str) -> None:
-    """Who hears a line that nobody asked to hear."""
+def ignore(line: str) -> None:
+    """Do nothing with a line."""
 
 
 @dataclass(slots=True)
 class StampedLog:
     """`who` stands in every line: `<role>-<index> <instance id>`. `hide` takes secrets out of a line. `hear` is called
-    with each line as it was printed, and with the one under way whenever it changes; of very many at once with the last
-    ones."""
+    with each line as it was printed, of very many at once with the last ones, and with the last whole drawing of a
+    progress bar; `hear_open` with the line under way whenever it changes, which may end in the middle of a number."""
 
     raw: Path
     path: Path
     who: str
     hide: Callable[[str], str] = str
-    hear: Callable[[str], None] = nobody
+    hear: Callable[[str], None] = ignore
+    hear_open: Callable[[str], None] = ignore
     _read: int = 0
     _written: int = -1
     _skip: int = 0
@@ -60,7 +61,9 @@ class StampedLog:
         self._open = ""
         if self._splitter.open:
             self._open = self._line(self._splitter.open, now)
-            self.hear(self._splitter.open)
+            self.hear_open(self._splitter.open)
+        if self._splitter.drawing and not self._skip:
+            self.hear(self._splitter.drawing)
 
     @property
     def open(self) -> str:

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class ProgramLog:
-    """`path` is where the program prints to. `hear` is told each line (StampedLog)."""
+    """`path` is where the program prints to. `hear` and `hear_open` are called with its lines (StampedLog)."""
 
     def __init__(
         self,
@@ -33,7 +33,8 @@ class ProgramLog:
         *,
         places: Places,
         bucket: Bucket,
-        hear: Callable[[str], None] = logs.nobody,
+        hear: Callable[[str], None] = logs.ignore,
+        hear_open: Callable[[str], None] = logs.ignore,
     ) -> None:
         number, name = cluster.attempt, f"{assignment.role}-{assignment.index}"
         self.path: Path = places.program_log(number, assignment.role, assignment.index)
@@ -43,6 +44,7 @@ class ProgramLog:
             places.stamped_log(number, assignment.role, assignment.index),
             f"{name} {assignment.instance}",
             hear=hear,
+            hear_open=hear_open,
         )
         self._upload = LogUpload(bucket, self._stamped, f"runs/{cluster.run}/attempts/{number}/logs/{name}/")
 

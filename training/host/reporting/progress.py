@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,19 @@ NUMBERS = ("loss", "accuracy", "steps_per_second")
 MAY_BE_NAN = ("loss", "accuracy")
 """A pace that is NaN or infinite is only a fault of the program's clock."""
 RESUMED_COUNTS = ("step", "global_batch_size", "epoch", "batch")
+
+
+class Source(IntEnum):
+    """Where facts were seen of a program that reports none itself. A run has one source: the highest that has a number.
+    One that counts steps is higher than one that counts epochs, so a step never jumps between two ways of counting."""
+
+    PRINTED_EPOCHS = 0
+    EVENT_EPOCHS = 1
+    PRINTED_STEPS = 2
+    EVENT_STEPS = 3
+    PATTERN = 4
+
+
 LARGEST = 1e15
 """Beyond it nothing is a count, and the ledger could not hold it."""
 
@@ -33,6 +47,7 @@ class Progress:
     resumed: dict[str, Any] | None = None
     seen: dict[str, Any] = field(default_factory=dict)
     nan_since: int | None = None
+    _source: Source = Source.PRINTED_EPOCHS
     _sights: int = 0
     _offset: int = 0
     _fresh: bool = False
@@ -63,12 +78,16 @@ class Progress:
                 new.append(self.facts)
         return new
 
-    def see(self, report: Mapping[str, Any]) -> dict[str, Any]:
-        """Take in what was seen, and return what is new by it: a number goes with the step that was seen last. Nothing
-        is where the program reports by itself."""
+    def see(self, report: Mapping[str, Any], source: Source = Source.PATTERN) -> dict[str, Any]:
+        """Take in what was seen, and return what is new by it: a number goes with the step that was seen last. Return
+        nothing if the program reports by itself, or has a better source."""
         facts = facts_in(report)
-        if self.reports or not facts:
+        if self.reports or not facts or source < self._source:
             return {}
+        if source > self._source:
+            if "loss" in self.seen and "loss" not in facts:
+                return {}
+            self._source, self.seen = source, {}
         self.seen |= facts
         self._watch_loss(self.seen)
         self._sights += 1

@@ -11,7 +11,7 @@ from training.host.errors import ProgramFault
 from training.host.reporting.logs import StampedLog
 from training.host.reporting.metrics import Curve
 from training.host.reporting.observed import PrintedProgress
-from training.host.reporting.progress import Progress
+from training.host.reporting.progress import Progress, Source
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 STEPS = r"step (?P<step>\d+)(/(?P<steps>\d+))?.*loss (?P<loss>\S+)"
@@ -44,14 +44,22 @@ def test_a_pattern_that_would_stop_others_for_ever_is_over_at_once() -> None:
     assert PrintedProgress(r"(?P<step>(a+)+)b").facts("a" * 5000) == {}
 
 
-def test_every_line_is_heard_once_and_the_one_under_way_as_it_changes(tmp_path: Path) -> None:
+def test_every_line_is_heard_once_and_whole_and_the_one_under_way_as_it_changes(tmp_path: Path) -> None:
     heard: list[str] = []
-    log = StampedLog(tmp_path / "raw", tmp_path / "stamped", "chief-0 i-1", hear=heard.append)
+    under_way: list[str] = []
+    log = StampedLog(
+        tmp_path / "raw",
+        tmp_path / "stamped",
+        "chief-0 i-1",
+        hear=heard.append,
+        hear_open=under_way.append,
+    )
     for text in ("one\n1/9", "\r2/9", "", "\r9/9\ntwo\n"):
         with (tmp_path / "raw").open("a") as raw:
             raw.write(text)
         log.stamp(NOON)
-    assert heard == ["one", "1/9", "2/9", "9/9", "two"]
+    assert heard == ["one", "1/9", "9/9", "two"]
+    assert under_way == ["1/9", "2/9"]
 
 
 def seen(*reports: dict[str, Any]) -> tuple[Progress, Curve]:
@@ -91,3 +99,28 @@ def test_what_the_program_reports_itself_wins(tmp_path: Path) -> None:
     progress.update()
     assert progress.see({"step": 901}) == {}
     assert progress.due(1) == {"step": 1, "loss": 0.5}
+
+
+HIGH, LOW = {"step": 30, "loss": 0.5}, {"step": 3, "loss": 0.25}
+PACE = {"step": 9, "steps_per_second": 2}
+
+
+@pytest.mark.parametrize(
+    ("sentence", "sights", "step"),
+    [
+        ("epochs that are printed", [(Source.PRINTED_EPOCHS, LOW)], 3),
+        ("epochs of TensorBoard, not printed ones", [(Source.PRINTED_EPOCHS, HIGH), (Source.EVENT_EPOCHS, LOW)], 3),
+        ("steps that are printed, not epochs", [(Source.EVENT_EPOCHS, LOW), (Source.PRINTED_STEPS, HIGH)], 30),
+        ("also when the epochs come later", [(Source.PRINTED_STEPS, HIGH), (Source.EVENT_EPOCHS, LOW)], 30),
+        ("steps of TensorBoard, not printed ones", [(Source.PRINTED_STEPS, LOW), (Source.EVENT_STEPS, HIGH)], 30),
+        ("unless they have no loss", [(Source.PRINTED_STEPS, HIGH), (Source.EVENT_STEPS, PACE)], 30),
+        ("the job's pattern before all", [(Source.PATTERN, HIGH), (Source.EVENT_STEPS, LOW)], 30),
+    ],
+)  # fmt: skip
+def test_a_run_has_one_source_between_which_its_step_does_not_jump(
+    sentence: str, sights: list[tuple[Source, dict[str, Any]]], step: int
+) -> None:
+    progress = Progress(Path("/nowhere"), started=0)
+    for source, facts in sights:
+        progress.see(facts, source)
+    assert progress.step == step, sentence

@@ -1,0 +1,407 @@
+"""Step, loss and accuracy in what ordinary programs print, if the program reports nothing and its job has no pattern.
+
+A line counts only if it has a loss or an accuracy of the training and says where the training is: a wrong number is
+worse than none. Patterns are RE2's, whose time grows only with the line's length. POSITIONS are tried in their order.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import re2
+
+from training.host.program.ending import AGENTS_OWN
+
+LONGEST = 2000
+"""Characters of a line that are read."""
+KEYWORDS = ("loss", "acc", "cost", "epoch", "%|", "test", "val")
+"""A line without any of these has nothing to read, and costs no pattern."""
+
+TRAINING = frozenset({"train", "training", "trn", "tr"})
+ASIDE = frozenset(
+    {
+        "val",
+        "valid",
+        "validation",
+        "validating",
+        "validate",
+        "eval",
+        "evaluation",
+        "evaluating",
+        "evaluate",
+        "evaluated",
+        "test",
+        "testing",
+        "tested",
+        "dev",
+        "holdout",
+        "best",
+        "lowest",
+        "highest",
+        "min",
+        "minimum",
+        "max",
+        "previous",
+        "target",
+        "initial",
+        "baseline",
+        "dict",
+    }
+)
+"""Words before a number that is not the training's own. TensorFlow's estimators evaluate as `Saving dict ...`."""
+PLAIN = frozenset(
+    {
+        "total",
+        "avg",
+        "average",
+        "mean",
+        "batch",
+        "running",
+        "step",
+        "iter",
+        "iteration",
+        "epoch",
+        "global",
+        "current",
+        "cur",
+        "smoothed",
+        "lm",
+        "mlm",
+        "log",
+        "mlog",
+        "nll",
+        "sparse",
+        "categorical",
+        "binary",
+        "with",
+        "and",
+        "the",
+        "its",
+        "has",
+        "now",
+        "at",
+        "end",
+        "finished",
+        "done",
+        "cross",
+        "entropy",
+        "mse",
+        "ce",
+    }
+)
+"""Words before `loss` or `accuracy` with which it is still the whole loss; any other word names a part of it."""
+
+NUMBER = r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|nan|inf(?:inity)?)"
+WRAPPING = r"""(?:(?:\w+\.)?(?:tensor|array|float\d*)\(\s*)?['"]?"""
+"""tensor(0.5, grad_fn=...), np.float32(0.5), Array(0.5, dtype=float32), '0.5'."""
+COUNT = r"\d[\d,]*"
+
+
+def pattern(text: str) -> Any:
+    """Compile for RE2, regardless of case."""
+    return re2.compile(f"(?i){text}")
+
+
+VALUE = pattern(
+    r"(?P<what>loss|cost|accuracy|acc)(?:[_/](?:step|epoch|avg|mean|total|train))?"
+    r"(?:\s*\((?:train|training|avg|total)\))?"
+    rf"""['"]?\s*(?:[:=]|->|\bis\b)?\s*{WRAPPING}(?P<number>{NUMBER})(?P<unit>%?)(?:[^\w.%/:]|\.\D|\.?$)"""
+)
+WORDS = pattern(r"[a-z]+")
+NAME = pattern(r"[\w./-]*$")
+OPENING = "[({<'\""
+"""What begins a part of a line."""
+EPOCH = pattern(
+    r"""(?:^|[^\w/])(?:train(?:ing)?[_ ])?epoch(?:\(train\))?['"]?\s*[:=#|]?\s*[\[(]?\s*['"]?"""
+    r"(?P<epoch>\d+(?:\.\d+)?)(?:\s*(?:/|of)\s*(?P<epochs>\d+))?"
+)
+HEADLINE = pattern(
+    r"^\W*(?:train(?:ing)?\s+)?epoch\s*[:#]?\s*\[?(?P<epoch>\d+)\]?(?:\s*(?:/|of)\s*(?P<epochs>\d+))?\W*$"
+)
+"""A line that only says which epoch begins, as Keras and PyTorch's tutorials print it."""
+ASIDE_HEADLINE = pattern(r"^\W*(?:test|validation|eval\w*)(?: [a-z]+){0,3}\s*:?\W*$")
+"""A line behind which numbers of an evaluation follow, until a line says where the training is."""
+BARE_BAR = pattern(rf"^\s*\d+%\|[^|]*\|\s*(?P<at>{COUNT})/(?P<of>{COUNT})\s*\[")
+"""tqdm's bar without a name or a loss, as Hugging Face's Trainer draws it beside the lines of its losses."""
+PACE = pattern(
+    r"(?P<time>\d+(?:\.\d+)?)\s*(?P<unit>us|ms|s)/(?:step|it|iter)\b|(?P<pace>\d+(?:\.\d+)?)\s*it/s"
+)
+SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+NOT_STEPS = frozenset(
+    {"max", "total", "num", "warmup", "every", "per", "save", "log", "eval", "of", "logging"}
+)
+"""Words before `step` with which a number is a setting."""
+AT_AND_OF = rf"(?P<at>{COUNT})\s*/\s*(?P<of>{COUNT}|unknown|\?)"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """One way in which programs say where they are. `at` counts within the epoch if `in_epoch`."""
+
+    name: str
+    pattern: Any
+    in_epoch: bool
+
+
+POSITIONS = (
+    Position("bar", pattern(rf"^\s*{AT_AND_OF}\s+(?:━|\[[=>.]|- \d|\d+(?:s|ms|us)\s)"), in_epoch=True),
+    Position("tqdm", pattern(rf"\d+%\|[^|]*\|\s*{AT_AND_OF}\s*\["), in_epoch=True),
+    Position(
+        "epoch and step",
+        pattern(
+            r"epoch(?:\(train\))?\s*[:#=]?\s*[\[(]?\s*\d+(?:\s*/\s*\d+)?[\])\s:,|\[(-]+"
+            rf"(?:(?:step|iter|iteration|batch)\s*[:#=]?)?\s*[\[(]?\s*{AT_AND_OF}"
+        ),
+        in_epoch=True,
+    ),
+    Position("epoch and step", pattern(rf"^train:\s*(?P<epoch>\d+)\s*\[\s*{AT_AND_OF}"), in_epoch=True),
+    Position("epoch and step", pattern(rf"^\s*\[(?P<epoch>\d+),\s*(?P<at>{COUNT})\]\s"), in_epoch=True),
+    Position(
+        "step",
+        pattern(
+            r"(?:^|[^\w/])(?:(?P<before>[a-z]+)[_ ])?"
+            r"(?:steps?|iters?|iteration|round|episode|num_updates|it)\b(?:\(train\))?"
+            rf"""['"]?\s*[:=#\[(]*\s*['"]?(?P<at>{COUNT})(?:\s*(?:/|of)\s*(?P<of>{COUNT}))?(?:[^\w.%]|\.\D|\.?$)"""
+        ),
+        in_epoch=False,
+    ),
+    Position("round", pattern(rf"^\[(?P<at>{COUNT})\]\s"), in_epoch=False),
+    Position("batch", pattern(rf"\bbatch(?:es)?\s*[:=#\[(]*\s*{AT_AND_OF}"), in_epoch=True),
+    Position("of", pattern(rf"^\s*[\[(]\s*{AT_AND_OF}\s*[\])]"), in_epoch=True),
+    Position("of", pattern(rf"[\[(]\s*{AT_AND_OF}\s*[\])]\s*$"), in_epoch=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one line says. `way` is how it says where the program is; `epoch` alone if nothing else does."""
+
+    loss: float | None = None
+    accuracy: float | None = None
+    pace: float | None = None
+    way: str = "epoch"
+    at: int | None = None
+    of: int | None = None
+    in_epoch: bool = False
+    epoch: float | None = None
+    epochs: int | None = None
+    is_trainers: bool = False
+    """True for a dictionary of Hugging Face's Trainer, which names the epoch and no step."""
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """Return what the line measures, by the names of progress."""
+        numbers = {"loss": self.loss, "accuracy": self.accuracy, "steps_per_second": self.pace}
+        return {name: value for name, value in numbers.items() if value is not None}
+
+
+def may_say(line: str) -> bool:
+    """Return True for a line that is worth reading. It costs a microsecond, and reading costs a hundred."""
+    lowered = line[:LONGEST].lower()
+    return any(word in lowered for word in KEYWORDS) and not line.startswith(AGENTS_OWN)
+
+
+def read(line: str) -> Reading | None:
+    """Return what a line says of the training; None for a line that has no number of it."""
+    values = dict(reversed([*_values(line)]))
+    if not values or "train_runtime" in line:
+        return None
+    epoch, position, pace = EPOCH.search(line), _position(line), PACE.search(line)
+    way, found = position or (None, {})
+    number = found.get("epoch") or (epoch["epoch"] if epoch else None)
+    if "cost" in values and not way:
+        return None
+    return Reading(
+        loss=values.get("loss", values.get("cost")),
+        accuracy=values.get("accuracy"),
+        pace=_per_second(pace) if pace else None,
+        way=way.name if way else "epoch",
+        at=_count(found.get("at")),
+        of=_count(found.get("of")),
+        in_epoch=way.in_epoch if way else False,
+        epoch=float(number) if number else None,
+        epochs=_count(epoch["epochs"]) if epoch else None,
+        is_trainers=line.lstrip().startswith("{") and bool(epoch) and way is None,
+    )
+
+
+def _values(line: str) -> Iterator[tuple[str, float]]:
+    """Each number of the training, by its name. A word like `Validation:` holds until one like `train` comes."""
+    end, aside = 0, False
+    for found in VALUE.finditer(line):
+        before = line[end : found.start()]
+        end = found.end(VALUE.groupindex["number"])
+        name = NAME.search(before)[0]
+        near, far = _words(before, name)
+        for word in far:
+            aside = word not in TRAINING and (aside or word in ASIDE)
+        if aside and not near & TRAINING:
+            continue
+        if near <= TRAINING | PLAIN:
+            what = {"acc": "accuracy"}.get(found["what"].lower(), found["what"].lower())
+            yield what, float(found["number"]) / (100 if found["unit"] else 1)
+
+
+def _words(before: str, name: str) -> tuple[set[str], list[str]]:
+    """Return the words that belong to the number's name, and those further left in their order. A name is what is
+    attached to the number's word (`val_`), and the words in front of it with only spaces between."""
+    text = before[: len(before) - len(name)].lower()
+    near = [each[0] for each in WORDS.finditer(name.lower())]
+    words = text.split(" ")
+    while words and (not words[-1] or words[-1].lstrip(OPENING).isalpha()):
+        word = words.pop()
+        near += [word.lstrip(OPENING)] if word else []
+        if word and word[0] in OPENING:
+            break
+    return set(near), [each[0] for each in WORDS.finditer(" ".join(words))]
+
+
+def _position(line: str) -> tuple[Position, dict[str, str | None]] | None:
+    for position in POSITIONS:
+        for found in position.pattern.finditer(line):
+            if (found.groupdict().get("before") or "").lower() not in NOT_STEPS:
+                return position, found.groupdict()
+    return None
+
+
+def _count(text: str | None) -> int | None:
+    digits = (text or "").replace(",", "")
+    return int(digits) if digits.isdigit() else None
+
+
+def _per_second(found: Any) -> float | None:
+    if found["pace"]:
+        return float(found["pace"])
+    seconds = float(found["time"]) * SECONDS[found["unit"].lower()]
+    return round(1 / seconds, 3) if seconds else None
+
+
+STRANGERS = 20
+"""Lines of another way of counting after which a program counts in that way."""
+
+
+@dataclass(slots=True)
+class PrintedLines:
+    """Reads line after line, and counts steps on from one epoch to the next.
+
+    A program counts in one way: its first, unless it only counted epochs so far. Lines that count otherwise (a bar of
+    an evaluation, the sum of an epoch) move no step.
+    """
+
+    _way: str = ""
+    _strangers: int = 0
+    _epoch: float | None = None
+    _epochs: int | None = None
+    _first_epoch: int = 1
+    _trainer_bar: tuple[int, int | None] | None = None
+    _passed: int = 0
+    """Steps of the epochs that are over."""
+    _at: int = 0
+    _of: int | None = None
+    _at_epoch: float | None = None
+    _is_evaluated: bool = False
+    _is_aside: bool = False
+    _restarts: bool = False
+    """True once the program has begun to count again."""
+
+    @property
+    def counts_steps(self) -> bool:
+        """True once the program counts more than epochs."""
+        return self._way not in ("", "epoch")
+
+    def facts(self, line: str) -> dict[str, Any]:
+        """Return what this line adds to the program's progress; a line of the agent's own adds nothing."""
+        line = line[:LONGEST]
+        if not may_say(line):
+            return {}
+        if headline := HEADLINE.search(line):
+            self._begin_epoch(float(headline["epoch"]), _count(headline["epochs"]))
+            self._is_evaluated = self._is_aside = False
+            return {}
+        if ASIDE_HEADLINE.search(line):
+            self._is_aside = True
+            return {}
+        reading = read(line)
+        if reading:
+            return self._take(reading)
+        if bar := BARE_BAR.search(line):
+            self._trainer_bar = _count(bar["at"]) or 0, _count(bar["of"])
+        return {}
+
+    def _begin_epoch(self, epoch: float, epochs: int | None) -> None:
+        self._epoch, self._epochs = epoch, epochs or self._epochs
+        if epoch == 0:
+            self._first_epoch = 0
+
+    def _take(self, reading: Reading) -> dict[str, Any]:
+        if reading.epoch is not None:
+            self._begin_epoch(reading.epoch, reading.epochs)
+        if reading.at is not None or reading.epoch is not None:
+            self._is_aside = False
+        if self._is_aside:
+            return {}
+        if reading.is_trainers and self._trainer_bar:
+            at, of = self._trainer_bar
+            reading = replace(reading, way="trainer", at=at, of=of)
+        counts = self._counts(reading)
+        return counts | reading.numbers if counts else {}
+
+    def _counts(self, reading: Reading) -> dict[str, Any]:
+        """Return step, steps and epoch; nothing for a line that is not about the training under way."""
+        epoch = {} if self._epoch is None else {"epoch": int(self._epoch)}
+        if reading.at is None:
+            return self._count_epochs(epoch)
+        if not self._is_own(reading) or (step := self._step(reading, reading.at)) is None:
+            return {}
+        steps = self._steps(reading)
+        return {"step": step, **({"steps": steps} if steps else {}), **epoch}
+
+    def _count_epochs(self, epoch: dict[str, Any]) -> dict[str, Any]:
+        """Count by epochs, unless the program counts steps."""
+        if self.counts_steps or not epoch:
+            return epoch
+        self._way = "epoch"
+        return {"step": epoch["epoch"], **({"steps": self._epochs} if self._epochs else {}), **epoch}
+
+    def _is_own(self, reading: Reading) -> bool:
+        """Return True for a line that counts in the program's way."""
+        if reading.way == self._way:
+            self._strangers = 0
+            return reading.way != "bar" or not self._evaluates(reading)
+        if self.counts_steps:
+            self._strangers += 1
+            if self._strangers < STRANGERS:
+                return False
+            self._passed, self._restarts = self._passed + self._at, True
+        self._way, self._strangers, self._at, self._of = reading.way, 0, 0, None
+        return True
+
+    def _evaluates(self, reading: Reading) -> bool:
+        """Return True for Keras' bar of an evaluation: it looks like the training's, without a headline before it."""
+        begins_again = self._of is not None and (
+            reading.of not in (self._of, None) or (reading.at or 0) < self._at
+        )
+        if begins_again and self._epoch is not None and self._epoch == self._at_epoch:
+            self._is_evaluated = True
+        return self._is_evaluated or (self._epoch is None and self._of is not None and reading.of != self._of)
+
+    def _step(self, reading: Reading, at: int) -> int | None:
+        """Return the step over all epochs; None for a line that is older than the newest one."""
+        fell = at < self._at and (reading.in_epoch or self._epoch != self._at_epoch)
+        if reading.in_epoch and reading.of and self._epoch is not None:
+            self._passed = max(0, int(self._epoch) - self._first_epoch) * reading.of
+            self._restarts = True
+        elif fell and self._epoch == self._at_epoch and at > self._at / 2:
+            return None
+        elif fell:
+            self._passed, self._restarts = self._passed + (self._of or self._at), True
+        self._at, self._of, self._at_epoch = at, reading.of or self._of, self._epoch
+        return self._passed + at
+
+    def _steps(self, reading: Reading) -> int | None:
+        """Return how many steps there will be, if the program says so. The end of a bar is that of an epoch."""
+        if not reading.of:
+            return None
+        if self._restarts or (reading.in_epoch and reading.way != "of"):
+            return reading.of * self._epochs if self._epochs else None
+        return reading.of
