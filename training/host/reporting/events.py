@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 from tensorboard.compat.proto.event_pb2 import Event
 
 from training.host.disk import readable_files
+from training.host.reporting.printed import PLAIN, TRAINING
 
 AT_ONCE_BYTES = 4 * 1024 * 1024
 """Of one file, in one look."""
@@ -24,16 +25,24 @@ LONGEST_RECORD = 64 * 1024
 """Longer ones are pictures and graphs, and are passed over."""
 HEAD, SUM_BYTES = struct.Struct("<QI"), 4
 """A record's length with its checksum; then come the record and its own."""
-ASIDE = re.compile(r"(val|valid|validation|test|eval)([^a-z]|uation|$)", re.IGNORECASE)
-"""Folders, and parts of a tag, whose scalars are not of the training itself."""
+EVALUATION = frozenset({"val", "valid", "validation", "eval", "evaluation"})
+"""Words of a folder's name whose scalars are of an evaluation."""
+PERHAPS_EVALUATION = frozenset({"test", "dev"})
+"""Words that are also names of runs: they mean an evaluation only if there are scalars beside them."""
 NAMES = {
     "loss": "loss",
-    **{f"{kind}accuracy": "accuracy" for kind in ("", "binary_", "categorical_", "sparse_categorical_")},
+    "losses": "loss",
+    "accuracy": "accuracy",
     "acc": "accuracy",
-    "steps_per_second": "steps_per_second",
-    "global_step/sec": "steps_per_second",
 }
-TAG = re.compile(r"(?P<per>epoch_|batch_)?(?P<name>.+?)(_\d+)?")
+PACES = {
+    "steps_per_second": "",
+    "epoch_steps_per_second": "epoch",
+    "batch_steps_per_second": "",
+    "global_step/sec": "",
+}
+"""What counts the steps of a second, and per what."""
+WORDS = re.compile(r"[^a-z0-9]+")
 FLOATS = {1: "<f", 2: "<d", 19: "<e"}
 """By TensorFlow's DataType: float, double, half."""
 
@@ -58,12 +67,21 @@ class EventFiles:
     def look(self) -> list[dict[str, Any]]:
         """New facts, those of a step together. A file that is no event file, or cannot be read, is the program's own
         affair."""
-        return [facts for path in sorted(readable_files(self.folder)) for facts in self._look_at(path)]
+        files = [path for path in sorted(readable_files(self.folder)) if "tfevents" in path.name]
+        return [facts for path in self._of_training(files) for facts in self._look_at(path)]
+
+    def _of_training(self, files: list[Path]) -> list[Path]:
+        """Leave out the folders of an evaluation."""
+        folders = {path: path.relative_to(self.folder).parts[:-1] for path in files}
+        may_train = [
+            path for path, parts in folders.items() if not any(_has(part, EVALUATION) for part in parts)
+        ]
+        trains = [
+            path for path in may_train if not any(_has(part, PERHAPS_EVALUATION) for part in folders[path])
+        ]
+        return trains or may_train
 
     def _look_at(self, path: Path) -> list[dict[str, Any]]:
-        parts = path.relative_to(self.folder).parts
-        if "tfevents" not in path.name or any(map(ASIDE.match, parts[:-1])):
-            return []
         try:
             return list(self._facts(path))
         except (OSError, DecodeError) as error:
@@ -89,12 +107,12 @@ class EventFiles:
             per, name = meaning(tag)
             if not name:
                 continue
-            self._has_steps = self._has_steps or per != "epoch_"
-            if per == "epoch_":
+            self._has_steps = self._has_steps or not per
+            if per == "epoch":
                 facts["epoch"] = event.step + 1
-            if per == "epoch_" and self._has_steps:
+            if per and self._has_steps:
                 continue
-            facts |= {name: value, "step": event.step + (per == "epoch_")}
+            facts |= {name: value, "step": event.step + (per == "epoch")}
         return facts
 
     def _events(self, path: Path) -> Iterator[Event]:
@@ -135,11 +153,26 @@ def _numbers(tensor: Any) -> Iterator[float]:
 
 
 def meaning(tag: str) -> tuple[str, str]:
-    """What the tag counts (`epoch_`, `batch_` or nothing), and which of our names it has; none: empty."""
-    if tag in NAMES:
-        return "", NAMES[tag]
-    *folders, last = tag.split("/")
-    found = TAG.fullmatch(last)
-    if not found or any(map(ASIDE.match, (*folders, last))):
+    """Return how the tag counts, and which of our names it has; empty for a tag that has none.
+
+    `epoch` is Keras' way: epochs from 0. A tag that ends in `epoch` counts as its writer likes: Lightning counts steps.
+    """
+    tag = tag.lower()
+    if tag in PACES:
+        return PACES[tag], "steps_per_second"
+    words = [word for word in WORDS.split(tag) if word and not word.isdigit()]
+    names = {NAMES[word] for word in words if word in NAMES}
+    if len(names) != 1 or not set(words) - set(NAMES) <= TRAINING | PLAIN:
         return "", ""
-    return found["per"] or "", NAMES.get(found["name"], "")
+    per = "epoch" if words[0] == "epoch" else "last of an epoch" if words[-1] == "epoch" else ""
+    return per, names.pop()
+
+
+def _has(folder: str, meant: frozenset[str]) -> bool:
+    """Return True for a folder that is called by such a word.
+
+    A word of EVALUATION counts at either end of the name: PyTorch calls a folder `Loss_val`, an estimator `eval_test`.
+    """
+    words = [word for word in WORDS.split(folder.lower()) if word]
+    ends = words[-1:] if len(words) == 1 or meant is EVALUATION else []
+    return bool(meant & {*ends, *(words[:1] if meant is EVALUATION else [])})

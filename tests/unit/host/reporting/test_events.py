@@ -1,5 +1,6 @@
 """Event files as TensorBoard's own writer makes them, and as TensorFlow 2 fills them."""
 
+import math
 import struct
 from pathlib import Path
 from typing import Any
@@ -49,18 +50,34 @@ def looked(folder: Path) -> list[dict[str, Any]]:
     ("tag", "found"),
     [
         ("loss", ("", "loss")),
-        ("epoch_loss", ("epoch_", "loss")),
-        ("batch_accuracy", ("batch_", "accuracy")),
-        ("epoch_sparse_categorical_accuracy", ("epoch_", "accuracy")),
+        ("epoch_loss", ("epoch", "loss")),
+        ("batch_accuracy", ("", "accuracy")),
+        ("epoch_sparse_categorical_accuracy", ("epoch", "accuracy")),
         ("train/loss", ("", "loss")),
         ("loss_1", ("", "loss")),
         ("global_step/sec", ("", "steps_per_second")),
-        ("epoch_steps_per_second", ("epoch_", "steps_per_second")),
+        ("epoch_steps_per_second", ("epoch", "steps_per_second")),
+        ("Loss/train", ("", "loss")),
+        ("train_loss", ("", "loss")),
+        ("total_loss", ("", "loss")),
+        ("loss/total", ("", "loss")),
+        ("Train/Loss_epoch", ("last of an epoch", "loss")),
+        ("train_loss_step", ("", "loss")),
+        ("training/avg-loss", ("", "loss")),
+        ("Accuracy/train", ("", "accuracy")),
+        ("train_acc", ("", "accuracy")),
+        ("losses/total", ("", "loss")),
+        ("Loss/val", ("", "")),
+        ("Loss/test", ("", "")),
+        ("train/kl_loss", ("", "")),
+        ("loss/discriminator", ("", "")),
+        ("loss_scale", ("", "")),
+        ("train/loss_weight", ("", "")),
         ("val_loss", ("", "")),
         ("validation/loss", ("", "")),
         ("eval/accuracy", ("", "")),
         ("evaluation_loss_vs_iterations", ("", "")),
-        ("epoch_learning_rate", ("epoch_", "")),
+        ("epoch_learning_rate", ("", "")),
         ("colour", ("", "")),
     ],
 )
@@ -121,6 +138,41 @@ def test_where_there_are_steps_they_count_and_epochs_are_told_beside_them(tmp_pa
         event(20, tensor("batch_loss", 0.25)),
     )
     assert looked(tmp_path) == [{"step": 10, "loss": 0.5, "epoch": 1}, {"step": 20, "loss": 0.25}]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "folders", "losses"),
+    [
+        ("a run is called as its user likes", {"test1_lr0.1": 1.0, "valerie": 2.0}, [1.0, 2.0]),
+        ("validation beside the training", {"run/train": 1.0, "run/validation": 9.0}, [1.0]),
+        ("folders of several scalars", {"Loss_train": 1.0, "Loss_val": 9.0}, [1.0]),
+        ("an estimator evaluates below its folder", {"": 1.0, "eval": 9.0, "eval_test": 9.0}, [1.0]),
+        ("a test beside the training", {"train": 1.0, "test": 9.0}, [1.0]),
+        ("a run that is called test", {"test": 1.0}, [1.0]),
+        ("a run of an evaluation alone", {"validation": 9.0}, []),
+    ],
+)
+def test_folders_of_an_evaluation_are_left_out(
+    tmp_path: Path, sentence: str, folders: dict[str, float], losses: list[float]
+) -> None:
+    for name, loss in folders.items():
+        write(tmp_path / name, event(1, simple("Loss", loss)))
+    assert [facts["loss"] for facts in looked(tmp_path)] == losses, sentence
+
+
+def test_a_loss_that_became_nan_is_read(tmp_path: Path) -> None:
+    write(tmp_path, event(7, tensor("Loss/train", float("nan"))))
+    (facts,) = looked(tmp_path)
+    assert math.isnan(facts["loss"])
+
+
+def test_losses_of_an_epoch_count_unless_there_are_those_of_steps(tmp_path: Path) -> None:
+    write(tmp_path / "a", event(3, simple("Train/Loss_epoch", 0.5)))
+    assert looked(tmp_path) == [{"step": 3, "loss": 0.5}]
+    write(
+        tmp_path / "a", event(300, simple("Train/Loss_iter", 0.25)), event(4, simple("Train/Loss_epoch", 0.5))
+    )
+    assert looked(tmp_path)[-1] == {"step": 300, "loss": 0.25}
 
 
 def test_a_file_that_grows_is_read_on_and_half_a_record_is_waited_for(tmp_path: Path) -> None:
