@@ -48,6 +48,7 @@ CODES = {
     "RunRefused": Code.REFUSED,
     "NotPlanned": Code.REFUSED,
     "JobRefused": Code.REFUSED,
+    "KnownToFail": Code.REFUSED,
     "RunGoesOn": Code.REFUSED,
     "RunFinished": Code.REFUSED,
     "HostsRunning": Code.REFUSED,

@@ -168,6 +168,7 @@ def summary_of(said: Mapping[str, str]) -> str:
 def train(yard: Yard, asked: Asked, hub: GitHub, cancellation: Cancellation) -> Code:
     """Submit, follow, conclude. Raises YardError; Cancelled where no run has begun."""
     local = source.read(asked.job, changes=asked.changes, bucket=yard.bucket.name)
+    local.check_known_failures()
     sent, run = yard.send(local), None
     try:
         with cancellation.hold():  # else a run could begin whose id nobody knows

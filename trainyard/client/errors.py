@@ -93,6 +93,21 @@ class JobRefused(YardError):
         self.faults = faults
 
 
+class KnownToFail(JobRefused):
+    """The job file has no fault, and its program fails on every run; `faults` say why."""
+
+    def __init__(self, faults: tuple[Fault, ...], file: Path, change: str = "") -> None:
+        what = f"{file}: {'; '.join(fault.problem for fault in faults)}"
+        mend = (
+            command_line("submit", file, "--set", change)
+            if change
+            else "correct the program, and submit it again"
+        )
+        step = f"{mend}; --force runs it as it is"
+        YardError.__init__(self, what, "hosts would be paid for a run that fails; nothing was sent", step)
+        self.faults = faults
+
+
 class RunNotFound(YardError):
     """The yard knows no such run."""
 

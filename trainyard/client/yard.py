@@ -39,11 +39,15 @@ class Yard(Deployment):
         name: str | None = None,
         labels: Mapping[str, str] | None = None,
         resume: str | None = None,
+        force: bool = False,
     ) -> Run:
         """Send the job with what lies beside it; answers the run that this starts. `set` changes keys by their dotted
         names (`{"args.lr": 0.5}` is short for `program.args.lr`), `resume` goes on from that run's last checkpoint.
-        Raises FileUnreadable; JobRefused with every fault of the file; RunGoesOn if that run has not ended."""
+        Raises FileUnreadable; JobRefused with every fault of the file; RunGoesOn if that run has not ended;
+        KnownToFail, unless `force` is given, if its program fails on every run."""
         local = source.read(job, changes=changes(set, name, labels, resume), bucket=self.bucket.name)
+        if not force:
+            local.check_known_failures()
         if goes_on_from := local.job.checkpoints.resume:
             self.check_ended(goes_on_from)
         return self.run(self.upload(local).run).started()

@@ -1,6 +1,7 @@
 """What is said of a job before it is a run."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,44 @@ def test_values_are_those_of_a_job_file(tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert "g5.xlarge; spot then on demand" in done.stdout
     assert "0.5 h" in done.stdout
+
+
+FIT = """
+import {keras}
+import tensorflow as tf
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+with strategy.scope():
+    model = {keras}.Sequential([])
+    model.compile(loss="mse")
+model.fit([1], epochs=3)
+"""
+TWO = "name: x\nprogram: {source: ./src, module: train}\ncluster: {strategy: multi_worker, workers: 2}\n"
+
+
+def test_a_program_that_is_known_to_fail_is_refused_with_the_line_that_mends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("src").mkdir()
+    Path("src/train.py").write_text(FIT.format(keras="tf.keras").replace("import tf.keras\n", ""))
+    Path("my job.yaml").write_text(TWO)
+    done = CliRunner().invoke(app, ["check", "my job.yaml"])
+    assert done.exit_code == 3
+    *_, step = done.stderr.splitlines()
+    mend, _, force = step.removeprefix("Next: ").partition("; ")
+    assert force == "--force runs it as it is"
+    assert shlex.split(mend) == [
+        "trainyard", "submit", "my job.yaml", "--set", 'program.environment.TF_USE_LEGACY_KERAS="1"'
+    ]  # fmt: skip
+    assert CliRunner().invoke(app, ["check", *shlex.split(mend)[2:]]).exit_code == 0
+    said = json.loads(CliRunner().invoke(app, ["check", "my job.yaml", "-o", "json"]).stdout)
+    assert (said["ok"], len(said["faults"])) == (False, 1)
+
+
+def test_a_program_that_is_known_to_fail_and_imports_keras_itself_has_to_change(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/train.py").write_text(FIT.format(keras="keras"))
+    (tmp_path / "job.yaml").write_text(TWO)
+    done = CliRunner().invoke(app, ["check", str(tmp_path / "job.yaml")])
+    assert done.exit_code == 3
+    assert "Next: correct the program, and submit it again; --force runs it as it is" in done.stderr

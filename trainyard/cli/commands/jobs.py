@@ -108,6 +108,7 @@ def check(
 
     try:
         local = read(job, changes=wanted(job, changes, parameter, source, type))
+        local.check_known_failures()
     except (JobRefused, FileBroken) as refused:
         if not options.is_json:
             raise
@@ -138,6 +139,9 @@ def submit(
     resume: Annotated[
         str | None, typer.Option("--resume", metavar="RUN", help="Go on from this run's last checkpoint.")
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Run a program that is known to fail on such hosts.")
+    ] = False,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it has begun.")] = False,
     no_logs: NoLogs = False,
 ) -> None:
@@ -157,6 +161,8 @@ def submit(
     local = read(
         job, changes=asked(set_, name, dict(pairs(label, "--label")), goes_on), bucket=yard.bucket.name
     )
+    if not force:
+        local.check_known_failures()
     if from_run := local.job.checkpoints.resume:
         yard.check_ended(from_run)
     if not options.quiet:

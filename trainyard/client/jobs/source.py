@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from trainyard.client.errors import FileBroken, FileUnreadable, JobRefused
+from trainyard.client.errors import FileBroken, FileUnreadable, JobRefused, KnownToFail
 from trainyard.client.jobs import notebooks
 from trainyard.core.jobfile import check, document
+from trainyard.core.jobfile.program_warnings import KnownFailure
 from trainyard.core.jobfile.references import HEAD_BYTES, left_out_flags, program_findings
 from trainyard.core.model.job import Job, Strategy
 from trainyard.core.model.job_fields import PLACEHOLDER, is_here
@@ -80,6 +81,13 @@ class LocalJob:
     job: Job
     packages: tuple[Package, ...]
     warnings: tuple[str, ...]
+
+    def check_known_failures(self) -> None:
+        """Raise KnownToFail if the program is known to fail on the hosts that the job asks for."""
+        found = [each for each in self.warnings if isinstance(each, KnownFailure)]
+        if found:
+            faults = tuple(Fault("program", each) for each in found)
+            raise KnownToFail(faults, self.file, next((each.change for each in found if each.change), ""))
 
 
 def read(

@@ -1,9 +1,10 @@
 """What of a program will probably fail: names that TensorFlow no longer has, a Keras `fit` that cannot span hosts,
-files that cannot be compiled. The run goes on all the same: its program may know better."""
+files that cannot be compiled. The yard runs the program all the same, because it may know better."""
 
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Self
 
 from trainyard.core.jobfile import tensorflow_names
 from trainyard.core.jobfile.program_archive import Archive
@@ -34,6 +35,18 @@ OTHER_ADDRESSES = (
 )
 
 Node = tuple[Module, ast.AST]
+
+
+class KnownFailure(str):
+    """A warning of what fails on every run, so that the command asks for --force before it pays for one."""
+
+    change: str
+    """A change of the job file that makes it run, as `--set` takes it; empty if the program has to change."""
+
+    def __new__(cls, sentence: str, change: str = "") -> Self:
+        made = super().__new__(cls, sentence)
+        made.change = change
+        return made
 
 
 def warnings(job: Job, archive: Archive) -> tuple[str, ...]:
@@ -109,15 +122,17 @@ def _fit_across_hosts(nodes: list[Node]) -> Iterator[str]:
     keras_3 = any(f"{name}.".startswith(("tensorflow.keras.", "keras.")) for name in names)
     if not keras_3 or any(f"{name}.".startswith("tf_keras.") for name in names):
         return
+    by_own_name = any(f"{name}.".startswith("keras.") for name in names)
     calls = [(module, node) for module, node in nodes if isinstance(node, ast.Call)]
     strategies = [(m.path, call.lineno, name) for m, call in calls if (name := _strategy(m, call))]
     fits = [(m.path, call.lineno) for m, call in calls if _is_fit(m, call, calls)]
     if strategies and fits:
         (fit_path, fit_line), (path, line, strategy) = fits[0], strategies[0]
-        yield (
+        yield KnownFailure(
             f"{fit_path} line {fit_line} calls Keras 3's fit under {strategy} ({path} line {line}), which fails across "
             f'hosts; import tf_keras instead of tf.keras or keras, or (with tf.keras) put {LEGACY_KERAS}: "1" into '
-            "program.environment, or write the loop yourself"
+            "program.environment, or write the loop yourself",
+            change="" if by_own_name else f'program.environment.{LEGACY_KERAS}="1"',
         )
 
 

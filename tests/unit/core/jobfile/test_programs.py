@@ -11,6 +11,7 @@ import pytest
 from tests.unit.core.facts import job as admitted
 from trainyard.core.jobfile import check, program_archive, references, tensorflow_names
 from trainyard.core.jobfile.program_command import Started, started
+from trainyard.core.jobfile.program_warnings import KnownFailure
 from trainyard.core.jobfile.references import Findings
 from trainyard.core.model.job import Job, Program
 
@@ -285,7 +286,11 @@ def test_keras_3_fit_across_hosts_is_warned_of(text: str, job: dict[str, Any], w
     findings = found({"train.py": text}, **job)
     assert findings.faults == ()
     assert len(findings.warnings) == warned, findings
-    assert not warned or "import tf_keras instead of tf.keras" in findings.warnings[0]
+    for warning in findings.warnings:
+        assert "import tf_keras instead of tf.keras" in warning
+        assert isinstance(warning, KnownFailure)
+        has_own_name = "import keras" in text
+        assert warning.change == ("" if has_own_name else 'program.environment.TF_USE_LEGACY_KERAS="1"')
 
 
 def test_what_is_longer_than_a_source_is_not_looked_into() -> None:
