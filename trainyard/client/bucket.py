@@ -11,7 +11,7 @@ from typing import IO, Any
 from botocore.exceptions import ClientError
 
 from trainyard.client import fetching
-from trainyard.client.fetching import Fetched, Tell
+from trainyard.client.fetching import Fetched, Tell, Tree
 from trainyard.client.session import Session
 
 PIECE = 2**18
@@ -103,12 +103,13 @@ class Bucket:
         *,
         owner: str,
         wanted: Callable[[str], bool] = lambda _: True,
+        tree: Tree | None = None,
     ) -> Fetched:
         """Bring the objects under the prefix into the folder, if they are not there with the same content. `wanted`
-        chooses them by their name below the prefix. Files that an earlier fetch from another `owner` has left in the
-        folder are removed. Raises FileUnreadable."""
+        chooses them by their name below the prefix; `tree` has the links, folders and times beside them. Files that an
+        earlier fetch from another `owner` has left in the folder are removed. Raises FileUnreadable."""
         client = self.session.client("s3")
-        return fetching.fetch(client, self.name, prefix, folder, tell, owner=owner, wanted=wanted)
+        return fetching.fetch(client, self.name, prefix, folder, tell, owner=owner, wanted=wanted, tree=tree)
 
 
 def _counted(key: str, size: int, tell: Tell) -> Callable[[int], None]:

@@ -13,6 +13,7 @@ from trainyard import __version__
 from trainyard.client.bucket import Bucket
 from trainyard.client.errors import Denied, YardIncomplete, YardNotFound, YardOfAnotherVersion
 from trainyard.client.session import Session
+from trainyard.command_line import command_line
 
 AS_TOLD = (
     "version", "account", "table", "bus", "recipe", "workflows", "dashboard", "monthly_dollars", "topic", "policies",
@@ -146,7 +147,7 @@ def _not_found(session: Session, yard: str) -> YardNotFound:
     return YardNotFound(
         f"no yard {yard} in account {account}, region {session.region}",
         f"there is {', '.join(others)}" if others else there,
-        "make deploy, or name the yard, AWS_PROFILE and AWS_REGION of the one you mean",
+        f"{command_line('yard', 'deploy')}, or name the yard, AWS_PROFILE and AWS_REGION of the one you mean",
     )
 
 

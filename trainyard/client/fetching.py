@@ -58,6 +58,29 @@ class Stored:
         )
 
 
+@dataclass
+class Tree:
+    """What a folder had beside the contents of its files, each by its name below the folder: the files' times in ns,
+    links and what they lead to, and empty folders."""
+
+    times: dict[str, int] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    folders: list[str] = field(default_factory=list)
+
+    def add(self, said: Any, below: str) -> None:
+        """Add a host's list of outputs (docs/contracts/bucket.md). A program may have written another: that adds
+        nothing."""
+        try:
+            times = {f"{below}{name}": int(row[1]) for name, row in said["files"].items()}
+            links = {f"{below}{name}": str(to) for name, to in said["links"].items()}
+            folders = [f"{below}{name}" for name in said["folders"]]
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            return
+        self.times |= times
+        self.links |= links
+        self.folders += folders
+
+
 @dataclass(frozen=True)
 class Fetched:
     """`files` are in the folder now, and `new` of them were not before; `left_out` has a sentence for each object that
@@ -80,17 +103,19 @@ class Known:
 
 @dataclass
 class Record:
-    """What was fetched into a folder, and from which run. `files` are by name."""
+    """What was fetched into a folder, and from which run. `files` and `links` are by name."""
 
     owner: str = ""
     files: dict[str, Known] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Return an empty record if the folder has none that can be read."""
         try:
             said = json.loads((folder / RECORD).read_text())
-            return cls(str(said["owner"]), {name: Known(**known) for name, known in said["files"].items()})
+            files = {name: Known(**known) for name, known in said["files"].items()}
+            return cls(str(said["owner"]), files, dict(said["links"]))
         except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError, AttributeError):
             return cls()
 
@@ -123,10 +148,12 @@ def fetch(
     *,
     owner: str,
     wanted: Callable[[str], bool] = lambda _: True,
+    tree: Tree | None = None,
 ) -> Fetched:
     """Bring the objects under the prefix into the folder, if they are not there with the same content. `wanted` chooses
-    them by their name below the prefix. Files of an earlier fetch from another `owner` are removed, unless the user has
-    changed them. Raises FileUnreadable, or what AWS answers; files that have arrived stay."""
+    them by their name below the prefix; `tree` has the links, folders and times beside them. Files of an earlier fetch
+    from another `owner` are removed, unless the user has changed them. Raises FileUnreadable, or what AWS answers;
+    files that have arrived stay."""
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     listed = [Stored.of(each, prefix) for page in pages for each in page.get("Contents", [])]
     if not (objects := [each for each in listed if wanted(each.name)]):
@@ -134,20 +161,22 @@ def fetch(
     _check_folder(folder)
     reasons = dict(_unusable(folder, [each.name for each in objects]))
     files = [each for each in objects if each.name not in reasons and not each.name.endswith("/")]
-    before = Record.read(folder)
-    record = Record(owner, {**before.files} if before.owner == owner else {})
+    before, tree = Record.read(folder), tree or Tree()
+    is_mine = before.owner == owner
+    record = Record(owner, {**before.files} if is_mine else {}, {**before.links} if is_mine else {})
     folder.mkdir(parents=True, exist_ok=True)
-    removed = _remove_others(folder, before, {each.name for each in files}) if before.owner != owner else ()
+    removed = () if is_mine else _remove_others(folder, before, {each.name for each in files})
     there = {each.name: each for each in files if _is_there(folder / each.name, each, before)}
     missing = [each for each in files if each.name not in there]
     try:
-        vanished = _bring(client, bucket, folder, missing, record, tell)
+        vanished = _bring(client, bucket, folder, missing, record, tell, tree.times)
+        no_links = dict(_make_links(folder, tree, record))
     finally:
         for name in there:
             record.files[name] = _known(folder / name, there[name])
         record.write(folder)
     gone = [f"{name}: it was removed from the bucket while it was fetched" for name in vanished]
-    left_out = [f"{_shown(name)}: {reason}" for name, reason in reasons.items()] + gone
+    left_out = [f"{_shown(name)}: {reason}" for name, reason in (reasons | no_links).items()] + gone
     return Fetched(len(files) - len(vanished), len(missing) - len(vanished), tuple(left_out), removed)
 
 
@@ -184,12 +213,40 @@ def _remove_others(folder: Path, before: Record, stay: Collection[str]) -> tuple
     """Remove what an earlier fetch from somewhere else has left and nothing replaces."""
     others = [name for name in before.files if name not in stay]
     removed = [name for name in others if before.is_untouched(name, folder / name)]
+    removed += [name for name, to in before.links.items() if _leads_to(folder / name, to)]
     for name in removed:
         (folder / name).unlink()
         for above in PurePosixPath(name).parents:
             if above.name and not any((folder / above).iterdir()):
                 (folder / above).rmdir()
     return tuple(removed)
+
+
+def _make_links(folder: Path, tree: Tree, record: Record) -> Iterator[tuple[str, str]]:
+    """Make the links and the empty folders. Yield each link that is not made, and why."""
+    reasons = dict(_unusable(folder, [*tree.links, *tree.folders]))
+    for name in tree.folders:
+        if name not in reasons:
+            (folder / name).mkdir(parents=True, exist_ok=True)
+    for name, to in tree.links.items():
+        link, inside = folder / name, os.path.normpath(PurePosixPath(name).parent / to)
+        if name in reasons:
+            yield name, reasons[name]
+        elif inside.startswith(("/", "..")) or "\0" in to:
+            yield name, f"it is a link that leads out of the folder, to {_shown(to)}"
+        elif (link.is_symlink() and link.readlink() != Path(to) and name not in record.links) or (
+            link.exists() and not link.is_symlink()
+        ):
+            yield name, "something else of that name is in the folder already"
+        else:
+            link.unlink(missing_ok=True)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(to)
+            record.links[name] = to
+
+
+def _leads_to(link: Path, to: str) -> bool:
+    return link.is_symlink() and link.readlink() == Path(to)
 
 
 def _is_there(target: Path, stored: Stored, before: Record) -> bool:
@@ -213,14 +270,21 @@ def _known(target: Path, stored: Stored) -> Known:
 
 
 def _bring(
-    client: Any, bucket: str, folder: Path, missing: Iterable[Stored], record: Record, tell: Tell
+    client: Any,
+    bucket: str,
+    folder: Path,
+    missing: Iterable[Stored],
+    record: Record,
+    tell: Tell,
+    times: Mapping[str, int],
 ) -> list[str]:
     """Fetch these: small objects side by side, large ones after each other by several connections. Return the names of
     those that are in the bucket no more."""
     stop, vanished = threading.Event(), []
 
     def one(stored: Stored) -> None:
-        if _download(client, bucket, folder / stored.name, stored, _counted(stored, stop, tell)):
+        at = times.get(stored.name, int(stored.modified.timestamp()) * 10**9)
+        if _download(client, bucket, folder / stored.name, stored, at, _counted(stored, stop, tell)):
             record.files[stored.name] = _known(folder / stored.name, stored)
         else:
             vanished.append(stored.name)
@@ -257,14 +321,16 @@ def _counted(stored: Stored, stop: threading.Event, tell: Tell) -> Callable[[int
     return more
 
 
-def _download(client: Any, bucket: str, target: Path, stored: Stored, more: Callable[[int], None]) -> bool:
-    """Write the file whole, with the time of its object. Return False if the object is no more."""
+def _download(
+    client: Any, bucket: str, target: Path, stored: Stored, mtime_ns: int, more: Callable[[int], None]
+) -> bool:
+    """Write the file whole, and of that time. Return False if the object is no more."""
     target.parent.mkdir(parents=True, exist_ok=True)
     half = target.with_name(f"{HALF}{uuid4().hex}")
     config = TransferConfig(use_threads=stored.size >= LARGE, max_concurrency=AT_ONCE)
     try:
         client.download_file(bucket, stored.key, str(half), Callback=more, Config=config)
-        os.utime(half, (stored.modified.timestamp(),) * 2)
+        os.utime(half, ns=(mtime_ns, mtime_ns))
         half.replace(target)
     except ClientError as error:
         if error.response["Error"]["Code"] in MISSING:

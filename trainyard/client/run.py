@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +26,7 @@ from trainyard.client.errors import (
     StillRunning,
     YardError,
 )
-from trainyard.client.fetching import Fetched, Tell
+from trainyard.client.fetching import Fetched, Tell, Tree
 from trainyard.client.runs import logs, records
 from trainyard.client.runs.execution import Execution, State, states_of
 from trainyard.client.runs.logs import Chosen, LogLine
@@ -343,9 +344,24 @@ class Run:
                 wanted = re.compile(re.escape(DOCUMENTS[document]) + "$")
             case _:
                 prefix = f"{part}/"
+        below = {"outputs": "", "everything": "outputs/"}.get(part)
         return self.yard.bucket.fetch(
-            own + prefix, Path(folder), tell, owner=self.id, wanted=lambda name: bool(wanted.match(name))
+            own + prefix,
+            Path(folder),
+            tell,
+            owner=self.id,
+            wanted=lambda name: bool(wanted.match(name)),
+            tree=self._tree(below) if below is not None else None,
         )
+
+    def _tree(self, below: str) -> Tree:
+        """The links, empty folders and times of what its hosts have kept as outputs."""
+        tree, lists = Tree(), f"runs/{self.id}/outputs-of/"
+        for host in self.yard.bucket.folders(lists):
+            said = self.yard.bucket.read(f"{lists}{host}/files.json")
+            with suppress(ValueError):  # a program may have written another
+                tree.add(json.loads(said or b"{}"), below if host == "chief-0" else f"{below}@{host}/")
+        return tree
 
     def _fetch_source(self, folder: Path, tell: Tell) -> Fetched:
         """The archive that the program is, from whichever bucket."""

@@ -13,7 +13,7 @@ from moto import mock_aws
 from trainyard.client import Session, fetching
 from trainyard.client.bucket import Bucket
 from trainyard.client.errors import FileUnreadable
-from trainyard.client.fetching import RECORD, Fetched
+from trainyard.client.fetching import RECORD, Fetched, Tree
 
 NAME = "trainyard-bucket"
 
@@ -185,3 +185,55 @@ def test_a_file_is_no_folder_to_fetch_into(bucket: Bucket, tmp_path: Path) -> No
 def test_a_run_that_has_left_nothing_makes_no_folder(bucket: Bucket, tmp_path: Path) -> None:
     assert get(bucket, tmp_path / "model") == Fetched()
     assert not (tmp_path / "model").exists()
+
+
+# --- links, empty folders and times
+def listed(**more: Any) -> Tree:
+    tree = Tree()
+    tree.add({"files": {}, "links": {}, "folders": [], **more}, "")
+    return tree
+
+
+def test_links_empty_folders_and_times_are_as_they_were(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.put("runs/a/outputs/ckpt/step-30", b"30")
+    tree = listed(
+        files={"ckpt/step-30": [2, 10**18 + 7, 0, "v1"]},
+        links={"ckpt/latest": "step-30", "newest": "ckpt", "gone": "not-there"},
+        folders=["logs/empty"],
+    )
+    for _ in range(2):
+        fetched = bucket.fetch("runs/a/outputs/", tmp_path, owner="a", tree=tree)
+        assert fetched.left_out == ()
+        assert (tmp_path / "ckpt/latest").readlink() == Path("step-30")
+        assert (tmp_path / "newest/step-30").read_bytes() == b"30"
+        assert (tmp_path / "gone").is_symlink()
+        assert list((tmp_path / "logs/empty").iterdir()) == []
+        assert (tmp_path / "ckpt/step-30").stat().st_mtime_ns == 10**18 + 7
+    assert fetched.new == 0
+    bucket.put("runs/b/outputs/x", b"x")
+    bucket.fetch("runs/b/outputs/", tmp_path, owner="b")
+    assert sorted(each.name for each in tmp_path.iterdir() if each.name != ".trainyard") == ["logs", "x"]
+
+
+@pytest.mark.parametrize("to", ["/etc/passwd", "../up", "../../up", "x/../../up", "a\0b"])
+def test_a_link_that_leads_out_of_the_folder_is_not_made(bucket: Bucket, tmp_path: Path, to: str) -> None:
+    bucket.put("runs/a/outputs/x", b"x")
+    fetched = bucket.fetch("runs/a/outputs/", tmp_path, owner="a", tree=listed(links={"link": to}))
+    (sentence,) = fetched.left_out
+    assert "leads out of the folder" in sentence
+    assert not (tmp_path / "link").is_symlink()
+
+
+def test_a_file_of_the_user_is_not_replaced_by_a_link(bucket: Bucket, tmp_path: Path) -> None:
+    (tmp_path / "latest").write_text("mine")
+    bucket.put("runs/a/outputs/x", b"x")
+    fetched = bucket.fetch("runs/a/outputs/", tmp_path, owner="a", tree=listed(links={"latest": "x"}))
+    assert "already" in fetched.left_out[0]
+    assert (tmp_path / "latest").read_text() == "mine"
+
+
+@pytest.mark.parametrize("said", [None, [], {"files": 1}, {"files": {"x": []}, "links": {}, "folders": []}])
+def test_a_list_that_a_program_has_written_itself_adds_nothing(said: Any) -> None:
+    tree = Tree()
+    tree.add(said, "")
+    assert tree == Tree()

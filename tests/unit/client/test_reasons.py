@@ -123,3 +123,4 @@ def test_a_log_is_named_where_one_was_sent_and_not_to_a_user_who_has_read_it() -
     assert sent.advice == ("trainyard logs digits-1", "trainyard resume digits-1")
     assert sent.beyond_logs == ("trainyard resume digits-1",)
     assert why(FAILED, {}, {**failed, "where": {}}).advice == ()
+    assert why(FAILED, {}, {**failed, "where": {"log": "s3://b/l/"}}).advice == ("trainyard logs digits-1",)

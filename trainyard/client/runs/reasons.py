@@ -27,6 +27,8 @@ ADVICE = {
     "AccessDenied": "deploy the yard again; a permission of its roles is missing",
 }
 """By the error's word (trainyard/core/model/errors.py). Words in braces are a command line."""
+LOGS = frozenset({"last_log", "log"})
+"""Where a run and a bake have left their log."""
 RESULTS = ("notebook", "model", "outputs")
 """The parts in which a finished program leaves results, in the order in which users look at them."""
 IN_WORDS = {"refused": "was refused", "stopped": "was stopped"}
@@ -101,7 +103,7 @@ def _ended(
     advice = [advised(error)] if error in ADVICE else []
     logs = ""
     if outcome != "refused":
-        logs = command_line("logs", run) if "last_log" in where or not summary else ""
+        logs = command_line("logs", run) if LOGS & where.keys() or not summary else ""
         advice += [line for line in (results.get("notebook"), logs) if line]
         advice += [command_line("resume", run)] if saved else []
     lines = (f"{run} {IN_WORDS.get(outcome, 'has failed')}:", *text)
