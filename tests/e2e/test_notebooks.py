@@ -14,6 +14,11 @@ from trainyard.runtime import start
 runtime = start(seed=1)
 values = np.random.default_rng(1).normal(size=(64, 1)).astype("float32")
 """
+SHELL = """
+folders = !ls -d res*
+took = %timeit -o -q -n1 -r1 sum(range(9))
+print("folders", list(folders), type(took).__name__)
+"""
 FITS = """
 import tf_keras
 model = tf_keras.Sequential([tf_keras.layers.Input((1,)), tf_keras.layers.Dense(1)])
@@ -27,12 +32,14 @@ def test_a_notebook_trains_on_a_host_and_one_with_a_cell_that_fails_ends_with_it
     runs: Runs, tmp_path: Path
 ) -> None:
     trains, fails = tmp_path / "train.ipynb", tmp_path / "fail.ipynb"
-    trains.write_text(notebook(TRAINS, FITS, parameters="epochs = 1\nrate = .001"))
+    parameters = "# how many epochs?\n%precision 3\nepochs = 1\nrate = .001"
+    trains.write_text(notebook("mkdir results", SHELL, TRAINS, FITS, parameters=parameters))
     fails.write_text(notebook("print('begun')", "{}['accuracy']", "print('never')"))
     trained = runs.yard.submit(trains, set={"args.epochs": "60", "args.rate": "0.1"})
     failed = runs.yard.submit(fails)
     assert runs.finish(trained).succeeded, trained.why()
-    *_, last = cells_of(trained)
+    *_, shell, _, last = cells_of(trained)
+    assert shell["outputs"][0]["text"] == ["folders ['results'] TimeitResult\n"]
     assert last["outputs"][-1]["data"]["text/plain"] == ["(True, True)"]
     assert trained.summary["where"]["notebook"].endswith(f"runs/{trained.id}/notebook/")
     assert trained.reason().advice[0] == f"trainyard get {trained.id} notebook"

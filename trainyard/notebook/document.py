@@ -6,15 +6,19 @@ put behind it, tagged `injected-parameters`.
 
 import ast
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
 from typing import Any
+
+from trainyard.notebook.cells import python_of
 
 FORMAT = 4
 PARAMETERS, INJECTED = "parameters", "injected-parameters"
-AS_IN_A_CELL = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-OF_IPYTHON = ("%", "!", "?")
-"""How lines begin that are IPython's and not Python's."""
+UNKNOWN_NAMES = re.compile(r"^\s*%(?:run|load|store|macro|recall|rerun)\b", re.MULTILINE)
+"""Magics that may assign any name."""
 
 
 @dataclass(frozen=True)
@@ -25,19 +29,19 @@ class CodeCell:
     source: str
     tags: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def tree(self) -> ast.Module | SyntaxError | None:
-        """What it says, or why Python cannot read it; None where lines of it are IPython's own (`%`, `!`, `?`)."""
-        lines = [line.strip() for line in self.source.splitlines()]
-        if any(line.startswith(OF_IPYTHON) or line.endswith("?") for line in lines):
+        """The cell's Python, or why IPython cannot read the cell; None for a cell that a magic takes as a whole."""
+        return python_of(self.source)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names that the cell assigns; None if it may assign others (`%run`, `from ... import *`, `%%capture`)."""
+        tree = self.tree
+        if not isinstance(tree, ast.Module) or UNKNOWN_NAMES.search(self.source):
             return None
-        try:
-            tree: ast.Module = compile(self.source, "cell", "exec", AS_IN_A_CELL)
-            return tree
-        except SyntaxError as error:
-            return error
-        except ValueError as error:
-            return SyntaxError(str(error))
+        stars = (node for node in ast.walk(tree) if isinstance(node, ast.alias) and node.name == "*")
+        return None if any(stars) else tuple(dict.fromkeys(_assigned(tree)))
 
 
 @dataclass(frozen=True)
@@ -48,12 +52,9 @@ class Notebook:
 
     @property
     def parameters(self) -> tuple[str, ...] | None:
-        """The names that its cell tagged `parameters` assigns; None where no cell is tagged so."""
+        """The names that the cell tagged `parameters` assigns; None if there is no such cell, or it may assign any."""
         tagged = [cell for cell in self.cells if PARAMETERS in cell.tags]
-        if not tagged:
-            return None
-        tree = tagged[0].tree
-        return tuple(_assigned(tree)) if isinstance(tree, ast.Module) else ()
+        return tagged[0].names if tagged else None
 
     @property
     def imports(self) -> tuple[str, ...]:
@@ -127,7 +128,16 @@ def value_of(word: str) -> object:
 
 def assignments(parameters: Mapping[str, object]) -> str:
     """The cell that gives them these values."""
-    return "\n".join(["# Parameters", *(f"{name} = {value!r}" for name, value in parameters.items())])
+    return "\n".join(["# Parameters", *(f"{name} = {_literal(value)}" for name, value in parameters.items())])
+
+
+def _literal(value: object) -> str:
+    """Return Python for a value of JSON. NaN and infinities, which JSON's readers take, have no literal."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!r}: {_literal(item)}' for key, item in value.items())}}}"
+    return repr(value) if not isinstance(value, float) or isfinite(value) else f'float("{value}")'
 
 
 def _language(content: Mapping[str, Any]) -> str | None:
@@ -145,6 +155,10 @@ def _assigned(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
+        elif isinstance(node, ast.alias):
+            yield node.asname or node.name.partition(".")[0]
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:

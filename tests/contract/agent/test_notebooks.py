@@ -88,6 +88,26 @@ def test_it_is_executed_with_its_parameters_and_lies_in_the_bucket_with_what_its
     assert "epochs 3 0.5" in yard.log()
 
 
+def test_what_only_ipython_reads_is_run_as_in_jupyter(yard: Yard) -> None:
+    cells = [
+        "mkdir out",
+        "%cd out\n!echo 1 > a.txt  # which one?\nfiles = !ls",
+        "t = %timeit -o -q -n1 -r1 sum(range(9))",
+        "print?",
+        "%%bash\necho by bash > b.txt",
+        ">>> print('files', list(files), type(t).__name__, epochs)",
+        "import os\nsorted(os.listdir())",
+    ]
+    prepare(yard, notebook(*cells, parameters="# how many?\n%precision 3\nepochs = 1"), epochs=3)
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    yard.hear("finished")
+    *_, printed, last = executed(yard)
+    assert said(printed) == "files ['a.txt'] TimeitResult 3\n"
+    assert last["outputs"][0]["data"]["text/plain"] == ["['a.txt', 'b.txt']"]
+
+
 def test_a_cell_that_fails_is_the_reason_with_its_number_and_the_notebook_is_there_as_far_as_it_came(
     yard: Yard,
 ) -> None:

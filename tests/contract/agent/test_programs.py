@@ -257,13 +257,17 @@ def test_log_curve_and_events_are_in_the_bucket_while_the_program_runs(yard: Yar
     yard.start_agent()
     yard.hear("ready")
     yard.order("start", 1)
-    eventually(lambda: "3/9 ===" in yard.log())
-    assert re.findall(STAMPED, yard.log(), re.MULTILINE)[-3:] == ["one", r"f\xfcr", "3/9 ==="]
+    warning = (
+        "[trainyard] the loss has been NaN since step 2001. The program goes on, and its hosts are billed. "
+        f"To stop it: trainyard stop {yard.run}"
+    )
+    eventually(lambda: warning in yard.log())
+    assert re.findall(STAMPED, yard.log(), re.MULTILINE)[-4:] == ["one", r"f\xfcr", "3/9 ===", warning]
     metrics = json.loads(eventually(lambda: _there(yard, "metrics.json")))
     assert (metrics["step"], metrics["steps"]) == (2001, 4000)
     assert len(metrics["samples"]) <= 500
-    # of the last step the program has said no loss that is a number
-    assert (metrics["samples"][0]["step"], metrics["samples"][-1]["step"]) == (1, 2000)
+    assert (metrics["samples"][0]["step"], metrics["samples"][-1]["step"]) == (1, 2001)
+    assert metrics["samples"][-1]["loss"] == "NaN"
     assert eventually(lambda: _there(yard, "tensorboard/events.out")) == "curve"
 
     (yard.places.program / "go").touch()
@@ -271,8 +275,9 @@ def test_log_curve_and_events_are_in_the_bucket_while_the_program_runs(yard: Yar
     assert (finished["step"], finished["accuracy"], finished.get("loss")) == (
         2001,
         0.5,
-        None,
+        "NaN",
     )
+    assert finished["nan_since"] == 2001
     whole = json.loads(yard.read(f"runs/{yard.run}/metrics.json"))
     assert (whole["history"], whole["accuracy"], whole["step"]) == ([1, 2], 0.5, 2001)
     lines = yard.log().splitlines()
@@ -280,6 +285,8 @@ def test_log_curve_and_events_are_in_the_bucket_while_the_program_runs(yard: Yar
     assert [line.partition(" | ")[2] for line in lines][1:] == [
         "one",
         r"f\xfcr",
+        "3/9 ===",
+        warning,
         "9/9 done",
         "[trainyard] the program ended with exit code 0",
     ]

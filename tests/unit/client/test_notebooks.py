@@ -1,10 +1,17 @@
 """A notebook as a job, before anything is sent."""
 
 import json
+import math
+import warnings
+from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 from trainyard.client.errors import JobRefused
 from trainyard.client.jobs import notebooks
@@ -139,6 +146,7 @@ def test_every_fault_of_its_cells_is_told_at_once_by_the_numbers_that_jupyter_sh
         cell("x = 1\nprint x"),
     )
     said = refusal(file, **notebooks.as_changes({"epoch": 3, "class": 1}))
+    assert "cell [2] line 3: cannot be compiled: invalid syntax" in said
     assert "cell [4] line 2: cannot be compiled: Missing parentheses" in said
     assert (
         '-p epoch: the cell tagged `parameters` has no such name; did you mean "epochs"?; it has lr, epochs'
@@ -146,6 +154,141 @@ def test_every_fault_of_its_cells_is_told_at_once_by_the_numbers_that_jupyter_sh
     )
     assert "-p class: is no name that Python can assign to" in said
     assert "cell [3]" not in said
+
+
+RUN_BY_JUPYTER = [
+    # what the cell has, the cell
+    ("a magic", "%matplotlib inline\nx = 1"),
+    ("a magic in a block", "for i in range(3):\n    %time f(i)\n    !echo {i}"),
+    ("a magic of a cell", "%%bash\nfor f in *; do echo $f; done"),
+    ("a magic of a cell below empty lines", "\n\n%%time\nx = 1"),
+    ("a shell command with an odd quote", "!echo it's fine (or not"),
+    ("a shell command in several lines", "!ls | \\\n  head -3 | \\\n  sort\nx = 1"),
+    ("what a shell command prints", "files = !ls"),
+    ("what it prints, in parts", "first, *others = !ls *.py"),
+    ("what it prints, in a dictionary", "found['files'] = !ls\nself.here = %pwd"),
+    ("what a magic returns", "t = %timeit -o sum(range(10))"),
+    ("a magic without a percent sign", "pip install einops"),
+    ("one without a word behind it", "ls"),
+    ("one of an extension", "autoreload 2"),
+    ("one with an option", "mkdir -p out/models"),
+    ("one that changes the folder", "cd .."),
+    ("a question", "print?"),
+    ("a question about the source", "np.linalg.norm??"),
+    ("a question in front", "?print"),
+    ("a question below a comment", "# which one?\nlen?"),
+    ("a question in a comment", "# is this it?\nx = 1"),
+    ("a question in a text", "text = '''\nwhat is this?\n!ls\n%time\n'''"),
+    ("a call whose arguments are quoted", ",f a b"),
+    ("a call without parentheses", "/f 1 2"),
+    ("a cell that is indented", "    x = 1\n    if x:\n        y = 2"),
+    ("lines copied from a session", ">>> x = 1\n>>> if x:\n...     y = 2"),
+    ("lines copied from IPython", "In [1]: x = 1"),
+    ("a semicolon at the end", "plot(x);"),
+    ("waiting in a cell", "import asyncio\nawait asyncio.sleep(0)"),
+    ("an odd escape", "pattern = '\\d+'"),
+    ("a remainder that begins a line", "x = (7\n  % 3)"),
+]
+FAILS_IN_JUPYTER = [
+    ("Python 2", "print 'x'", 1),
+    ("a fault below a magic", "%matplotlib inline\nfor i in range(3) print(i)", 2),
+    ("a fault above a shell command", "x = = 1\n!ls", 1),
+    ("a magic without a percent sign among others", "import os\npip install einops", 2),
+    ("a parenthesis that is never closed", "print(1\nx = 2", 1),
+    ("a text that is never closed", "!ls\nx = 'open", 2),
+    ("a question about a sum", "x = 1\ny = x + 1?", 2),
+]
+OF_EXTENSIONS = ("autoreload",)
+
+
+@pytest.mark.parametrize("source", [row[1] for row in RUN_BY_JUPYTER], ids=[row[0] for row in RUN_BY_JUPYTER])
+def test_a_cell_that_jupyter_runs_is_never_refused(tmp_path: Path, source: str) -> None:
+    read(write(tmp_path, cell(source), cell("print(1)")))
+    assert in_ipython(source) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "line"), [row[1:] for row in FAILS_IN_JUPYTER], ids=[row[0] for row in FAILS_IN_JUPYTER]
+)
+def test_a_cell_that_jupyter_cannot_read_is_refused_with_its_line(
+    tmp_path: Path, source: str, line: int
+) -> None:
+    assert f"cell [1] line {line}: cannot be compiled" in refusal(write(tmp_path, cell(source)))
+    assert in_ipython(source)
+
+
+@cache
+def ipython() -> Any:
+    """IPython as it runs the cells of a kernel, without a history."""
+    silent = Config({"HistoryManager": {"enabled": False}})
+    return InteractiveShell.instance(config=silent, ipython_dir=mkdtemp(prefix="ipython-"))
+
+
+def in_ipython(source: str) -> SyntaxError | None:
+    """The error that IPython itself finds in a cell."""
+    shell = ipython()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(shell.transform_cell(source), "cell", "exec", PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        except SyntaxError as error:
+            return None if source.partition(" ")[0] in OF_EXTENSIONS else error
+    return None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "lr = .1  # which one?\nepochs = 1",
+        "%matplotlib inline\nlr = .1\nepochs = 1",
+        "!nvidia-smi\nlr, epochs = .1, 1",
+        "# is this it?\nlr: float = .1\nepochs = 1\nhost = !hostname",
+    ],
+)
+def test_a_cell_of_parameters_may_have_magics_and_questions(tmp_path: Path, source: str) -> None:
+    file = write(tmp_path, cell(source, "parameters"))
+    assert given(read(file, changes=notebooks.as_changes({"lr": 0.5}))) == {"lr": 0.5}
+    assert "the cell tagged `parameters` has no such name" in refusal(
+        file, **notebooks.as_changes({"rate": 1})
+    )
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["%run defaults.py", "from defaults import *", "%%capture\nlr = 1", "%load_ext dotenv\n%store -r"],
+)
+def test_a_cell_of_parameters_that_may_assign_any_name_takes_any(tmp_path: Path, source: str) -> None:
+    file = write(tmp_path, cell(source, "parameters"))
+    assert given(read(file, changes=notebooks.as_changes({"lr": 0.5}))) == {"lr": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("source", "warned"),
+    [
+        ("pip install einops", True),
+        ("x = 1\n%pip install -q einops", True),
+        ("!pip3 install einops", True),
+        ("if x:\n    !python -m pip install einops", True),
+        ("%conda install einops", True),
+        ("# pip install einops\nx = 1", False),
+        ("!pip list", False),
+    ],
+)
+def test_a_cell_that_installs_packages_is_warned_of(tmp_path: Path, source: str, warned: bool) -> None:
+    said = read(write(tmp_path, cell("1"), cell(source))).warnings
+    assert ("cell [2] installs packages" in " ".join(said)) is warned
+
+
+def test_what_cells_with_magics_import_is_known(tmp_path: Path) -> None:
+    (tmp_path / "helpers.py").write_text("x = 1")
+    (warning,) = read(write(tmp_path, cell("%matplotlib inline\nimport helpers"))).warnings
+    assert "imports helpers" in warning
+
+
+def test_a_parameter_may_be_nan_or_infinite() -> None:
+    names: dict[str, Any] = {}
+    exec(document.assignments({"a": [1, math.nan], "b": {"c": -math.inf}, "d": math.inf}), names)
+    assert (math.isnan(names["a"][1]), names["b"], names["d"]) == (True, {"c": -math.inf}, math.inf)
 
 
 def test_two_cells_of_parameters_are_refused(tmp_path: Path) -> None:

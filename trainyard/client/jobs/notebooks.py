@@ -25,6 +25,9 @@ from trainyard.notebook.document import Notebook, NotUsable
 ENDING = ".ipynb"
 RUNNER = ("python", "-m", "trainyard.notebook")
 SOURCE = "program.source"
+INSTALL = re.compile(
+    r"^\s*[%!]{0,2}\s*(?:\S*python\S*\s+-m\s+)?(?:pip3?|uv\s+pip|conda|mamba)\s+install\s", re.MULTILINE
+)
 ARGS = ("args.", "program.args.")
 
 
@@ -52,8 +55,8 @@ def job_of(file: Path, content: bytes, changes: Mapping[str, Any]) -> NotebookJo
     if faults:
         return InputFaults(file.name, tuple(faults))
     program: dict[str, Any] = {"source": source, "command": [*RUNNER, inside], "args": {}}
-    warnings = tuple(_left_behind(file, read)) if SOURCE not in changes else ()
-    return NotebookJob({"name": _name_of(file), "program": program}, warnings)
+    warnings = [*_installs(read), *(_left_behind(file, read) if SOURCE not in changes else ())]
+    return NotebookJob({"name": _name_of(file), "program": program}, tuple(warnings))
 
 
 def as_changes(parameters: Mapping[str, Any]) -> dict[str, str]:
@@ -111,6 +114,16 @@ def _name_of(file: Path) -> str:
     """The file's, of what a job's name may have."""
     name = re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-")
     return (name if name[:1].isalpha() else f"notebook-{name}")[:40].rstrip("-")
+
+
+def _installs(notebook: Notebook) -> Iterator[str]:
+    """Return a warning for each cell that installs packages where no package index is."""
+    for cell in notebook.cells:
+        if INSTALL.search(cell.source):
+            yield (
+                f"cell [{cell.number}] installs packages, which fails on hosts: they do not reach the internet; "
+                "name the packages in the file of program.requirements"
+            )
 
 
 def _left_behind(file: Path, notebook: Notebook) -> Iterator[str]:

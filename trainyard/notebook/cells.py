@@ -1,0 +1,88 @@
+"""The text of a cell as IPython reads it: Python, with lines of IPython's own between. Pure, and without IPython.
+
+Python's compiler decides. If it fails at a line of IPython's own (a magic, a shell command, a question), that line is
+replaced by Python that assigns the same names, and the compiler tries again. So a cell that Jupyter runs is never
+refused, and a fault of Python is found in cells with magics, too.
+"""
+
+import ast
+import builtins
+import keyword
+import re
+import textwrap
+import warnings
+from collections.abc import Sequence
+
+AS_IN_A_CELL = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+CELL_MAGIC = "%%"
+PROMPTS = re.compile(r"^(?:>>>|\.\.\.|In \[\d+\]:|\.\.\.+:)(?: |$)", re.MULTILINE)
+"""What sessions show before each line, and IPython takes out of what is pasted."""
+COMMAND = re.compile(r"^(?P<indent>\s*)(?:%%?[\w.]|!|\?|[,;/]\s*\w)")
+"""Magics, shell commands, questions, and calls whose arguments are quoted by IPython."""
+ASSIGNMENT = re.compile(r"^(?P<targets>\s*[^\s=!%#?][^=!%#?]*?)=\s*(?:%\w|!)")
+QUESTION = re.compile(r"^(?P<indent>\s*)%{0,2}[\w*.\[\]'\"]+\?\??\s*(?:#.*)?$")
+AUTOMAGIC = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\s+[^\s=(].*)?")
+"""A cell of one line whose first word IPython may know as a magic: `pip install einops`, `cd data`, `ls`."""
+NO_MAGICS = frozenset({*keyword.kwlist, *dir(builtins)})
+
+
+def python_of(source: str) -> ast.Module | SyntaxError | None:
+    """Return the cell's Python, without IPython's own lines, or why it cannot be compiled.
+
+    Return None for a cell that a magic takes as a whole (`%%bash`), and for one that may be a magic (`mkdir out`).
+    """
+    text = _without_prompts(textwrap.dedent(source.lstrip("\n")))
+    if text.startswith(CELL_MAGIC):
+        return None
+    lines = text.splitlines()
+    for _ in range(len(lines) + 1):
+        found = _compiled("\n".join(lines))
+        if not isinstance(found, SyntaxError):
+            return found
+        replaced = _replaced(lines, found)
+        if replaced is None:
+            return None if _may_be_a_magic(text) else found
+        lines = replaced
+    return found
+
+
+def _without_prompts(text: str) -> str:
+    return PROMPTS.sub("", text) if PROMPTS.match(text) else text
+
+
+def _compiled(text: str) -> ast.Module | SyntaxError:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree: ast.Module = compile(text, "cell", "exec", AS_IN_A_CELL)
+            return tree
+    except SyntaxError as error:
+        return error
+    except ValueError as error:
+        return SyntaxError(str(error))
+
+
+def _replaced(lines: Sequence[str], error: SyntaxError) -> list[str] | None:
+    """Return the lines with Python in place of IPython's line that the error is about; None for a fault of Python."""
+    at = (error.lineno or 0) - 1
+    while at > 0 and lines[at - 1].endswith("\\"):  # a command that goes on in the next line
+        at -= 1
+    python = _python_for(lines[at]) if 0 <= at < len(lines) else None
+    if python is None:
+        return None
+    end = at
+    while end < len(lines) - 1 and lines[end].endswith("\\"):
+        end += 1
+    return [*lines[:at], python, *[""] * (end - at), *lines[end + 1 :]]
+
+
+def _python_for(line: str) -> str | None:
+    if found := ASSIGNMENT.match(line):
+        return f"{found['targets']}= None"
+    found = COMMAND.match(line) or QUESTION.match(line)
+    return f"{found['indent']}pass" if found else None
+
+
+def _may_be_a_magic(text: str) -> bool:
+    found = AUTOMAGIC.fullmatch(text.strip())
+    return found is not None and found["name"] not in NO_MAGICS
