@@ -53,6 +53,29 @@ def test_a_run_says_what_it_does_where_and_for_how_much(cloud: canned.Cloud) -> 
     assert "Resume" not in shown
 
 
+def test_a_loss_that_became_nan_is_nan_among_runs_and_on_the_runs_page(cloud: canned.Cloud) -> None:
+    progress = cloud.stories[TRAINING].row["progress"]
+    progress |= {"loss": "NaN", "nan_since": Decimal(320)}
+    cloud.stories[TRAINING].files["metrics.json"] = json.dumps(
+        {"samples": [{"step": 310, "loss": 0.5}, {"step": 320, "loss": "NaN"}]}
+    ).encode()
+    assert '<td class="n" data-name="loss">NaN</td>' in owner(cloud).get("/").text
+    text = owner(cloud).get(f"/runs/{TRAINING}").text
+    assert '<span class="chip is-failed">loss NaN since step 320</span>' in text
+    assert "Its loss has been NaN since step 320." in said(text)
+
+
+def test_numbers_that_a_program_does_not_report_are_not_shown(cloud: canned.Cloud) -> None:
+    story = cloud.stories[TRAINING]
+    story.row["progress"] = {"step": Decimal(4000), "loss": None, "epoch": None, "steps_per_second": None}
+    del story.files["metrics.json"]
+    assert '<td class="n" data-name="loss"></td>' in owner(cloud).get("/").text
+    shown = said(owner(cloud).get(f"/runs/{TRAINING}").text)
+    assert "step 4,000" in shown
+    assert "loss 0" not in shown
+    assert "steps/s" not in shown
+
+
 def test_a_run_that_waits_says_why_and_until_when(cloud: canned.Cloud) -> None:
     shown = said(owner(cloud).get(f"/runs/{WAITING}").text)
     assert "4 pools refused (3 no room, 1 quota); it asks again at" in shown

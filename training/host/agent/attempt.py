@@ -254,7 +254,8 @@ class Attempt:
             self._places.results.mkdir(exist_ok=True)
             keras_home.link(self._places)
         if self._assignment.is_chief:
-            self._metrics.begin(up_to=restored.checkpoint.step)
+            counted = bool(restored.checkpoint.folder)  # its number is no step of the program's
+            self._metrics.begin(up_to=math.inf if counted else restored.checkpoint.step, begins=counted)
         what = f"restore the checkpoint of step {restored.checkpoint.step}" if asked else "a fresh start"
         if restored.instead:
             self._log.note(restored.instead)

@@ -25,18 +25,23 @@ class Curve:
     samples: list[dict[str, Any]] = field(default_factory=list)
     _newest: dict[str, Any] | None = None
     _distance: int = 1
+    _begins: bool = False
 
     @staticmethod
-    def after(samples: list[dict[str, Any]]) -> "Curve":
-        """Go on with what an earlier attempt or agent sampled."""
+    def after(samples: list[dict[str, Any]], *, begins: bool = False) -> "Curve":
+        """Go on with what an earlier attempt or agent sampled. `begins`: the first step of this attempt is unknown, and
+        replaces the samples from there on."""
         distance = 1
         if len(samples) >= MOST_SAMPLES // 2:
             distance = max(1, (samples[-1]["step"] - samples[0]["step"]) // (len(samples) - 1))
-        return Curve(list(samples), samples[-1] if samples else None, distance)
+        return Curve(list(samples), samples[-1] if samples else None, distance, begins)
 
     def add(self, facts: dict[str, Any], at: datetime) -> None:
         """What has no step, no number, or a step that was passed already has no place on the curve."""
         step = facts.get("step")
+        if step is not None and self._begins:
+            self.samples = [sample for sample in self.samples if sample["step"] < step]
+            self._newest, self._begins = self.samples[-1] if self.samples else None, False
         if step is None or (self._newest and step <= self._newest["step"]) or not facts.keys() & set(NUMBERS):
             return
         self._newest = {"at": stamp(at)} | {key: facts.get(key) for key in SAMPLED}
@@ -67,8 +72,8 @@ class Metrics:
     _own: dict[str, Any] = field(default_factory=dict)
     _sent: bytes = b""
 
-    def begin(self, *, up_to: float = math.inf) -> None:
-        """Go on with the samples that the bucket has, up to this step."""
+    def begin(self, *, up_to: float = math.inf, begins: bool = False) -> None:
+        """Go on with the samples that the bucket has, up to this step. `begins`: see Curve.after."""
         document = as_object(self.bucket.read_if_there(self.key)) or {}
         samples = document.get("samples")
         known = [
@@ -76,7 +81,7 @@ class Metrics:
             for sample in (samples if isinstance(samples, list) else [])
             if isinstance(sample, dict) and isinstance(sample.get("step"), int) and sample["step"] <= up_to
         ]
-        self.curve = Curve.after(known)
+        self.curve = Curve.after(known, begins=begins)
 
     def add(self, facts: dict[str, Any], at: datetime) -> None:
         self.facts = self.facts | facts

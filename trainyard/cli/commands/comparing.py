@@ -104,8 +104,10 @@ def _show(found: Comparison) -> None:
 
 
 def _value(value: Any) -> str:
+    from trainyard.core.values import floats
+
     if value is None:
         return "-"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return floats.shown(value, ".4g")
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -51,6 +51,14 @@ def test_an_attempt_that_resumes_goes_on_with_the_curve() -> None:
     assert whole == sorted(set(whole))
 
 
+@pytest.mark.parametrize(("first", "kept"), [(1, []), (31, list(range(1, 31))), (60, list(range(1, 51)))])
+def test_an_attempt_whose_first_step_is_unknown_replaces_the_samples_from_there_on(
+    first: int, kept: list[int]
+) -> None:
+    curve = Curve.after(drawn(50).to_json(), begins=True)
+    assert steps(drawn(70, before=curve, first=first)) == [*kept, *range(first, 71)]
+
+
 def test_a_step_that_was_passed_already_is_not_drawn_again() -> None:
     curve = drawn(10)
     curve.add({"step": 4, "loss": 9.0}, NOON)
