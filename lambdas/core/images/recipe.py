@@ -247,15 +247,17 @@ def is_ami(value: str) -> bool:
     return re.fullmatch(AMI, value) is not None
 
 
-def hash_of(recipe: Recipe, *, software: str, base: str) -> str:
-    """16 hexadecimal digits that change whenever the image would come out otherwise; `base` is the AMI's id."""
-    facts = wire.to_json(replace(recipe, base=base)) | {"software": software}
+def hash_of(recipe: Recipe, *, software: str, base: str, base_made: str) -> str:
+    """Return 16 hexadecimal digits that change whenever the image would come out otherwise. `base` is the AMI's id,
+    `base_made` when it was made: the local cloud's base image changes with the packages that it carries."""
+    facts = wire.to_json(replace(recipe, base=base)) | {"software": software, "base_made": base_made}
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def admitted(recipe: Recipe, *, software: str, base: str) -> dict[str, Any]:
+def admitted(recipe: Recipe, *, software: str, base: str, base_made: str) -> dict[str, Any]:
     """recipe.json: every key with its default, the AMI in place of the base's name, and what the hash is made of."""
     document: dict[str, Any] = wire.to_json(replace(recipe, base=base))
     release = release_of(recipe)
     document |= {"release": wire.to_json(release) if release != tensorflow_releases.USUAL else None}
-    return document | {"software": software, "hash": hash_of(recipe, software=software, base=base)}
+    digits = hash_of(recipe, software=software, base=base, base_made=base_made)
+    return document | {"software": software, "hash": digits}

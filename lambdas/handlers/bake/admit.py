@@ -94,7 +94,7 @@ def _recipe(
         return admitting.refused(InputFaults(source, (base,)))
     if fault := bake.disk_fault(found.root_gib, base):
         return admitting.refused(InputFaults(source, (fault,)))
-    admitted = recipe.admitted(found, software=yard.software_hash, base=base.id)
+    admitted = recipe.admitted(found, software=yard.software_hash, base=base.id, base_made=base.created)
     same = None if wanted.force else _unchanged(yard, found, str(admitted["hash"]))
     too_dear = same or admission.over_budget(yard.table_name, yard.monthly_dollars)
     return too_dear or AdmittedRecipe(admitted)

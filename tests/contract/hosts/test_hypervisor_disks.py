@@ -103,8 +103,17 @@ def test_hosts_have_what_their_base_image_carries_and_install_from_nothing_else(
                 "global.find-links='/opt/wheels'",
                 "global.no-index='true'",
             ]
+        before = made(hosts)
+        assert made(hosts) == before
+        (wheels / "jupyterlab.whl").write_text("another wheel")
+        assert made(hosts) > before, "a bake from it makes another image"
     finally:
         cloud.down()
+
+
+def made(hosts: Hosts) -> str:
+    """When EC2 says that the base image was made."""
+    return str(hosts.ec2.describe_images(ImageIds=[BASE_IMAGE])["Images"][0]["CreationDate"])
 
 
 @pytest.mark.parametrize("image_is_made_while", ["running", "stopped"])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ministack.core.responses import get_region, new_uuid, request_scope
@@ -88,6 +89,7 @@ class ImageActions(Actions):
 
     def describe_images(self) -> ActionResult:
         self.error_on_dryrun()
+        note_wheels(self.ec2.facts.images)
         ids, store = self._get_param("ImageIds", []), self.ec2_backend
         for image_id in ids:
             if image_id not in store.amis:
@@ -316,6 +318,17 @@ def seed(images: dict[str, BaseImage]) -> None:
         )
         _size(image, facts.root_gib)
         store.amis[image_id] = image
+
+
+def note_wheels(images: dict[str, BaseImage]) -> None:
+    """A base image was made when the wheels that it carries changed last (`make jupyter` adds some). On AWS another
+    image would be published then; a bake from it is not the one before."""
+    store = backend()
+    for image_id, facts in images.items():
+        wheels = Path(facts.wheels) if facts.wheels else None
+        if wheels and wheels.is_dir() and image_id in store.amis:
+            changed = datetime.fromtimestamp(wheels.stat().st_mtime, UTC)
+            store.amis[image_id].creation_date = changed.replace(tzinfo=None)
 
 
 def publish_parameters(images: dict[str, BaseImage]) -> None:

@@ -129,20 +129,28 @@ def test_an_input_that_means_nothing_is_refused(given: Any, said: str) -> None:
     assert said in found.reason
 
 
+NOON = "2026-11-28T12:00:00.000Z"
+
+
 def test_the_hash_changes_with_recipe_software_and_base_and_with_nothing_else() -> None:
     plain = Recipe(name="gpu", base="/aws/service/x")
-    first = recipe.hash_of(plain, software="s", base="ami-1")
-    assert first == recipe.hash_of(Recipe(name="gpu"), software="s", base="ami-1"), (
+    first = recipe.hash_of(plain, software="s", base="ami-1", base_made=NOON)
+    assert first == recipe.hash_of(Recipe(name="gpu"), software="s", base="ami-1", base_made=NOON), (
         "the AMI counts, not its name"
     )
-    assert first != recipe.hash_of(plain, software="t", base="ami-1")
-    assert first != recipe.hash_of(plain, software="s", base="ami-2")
-    assert first != recipe.hash_of(Recipe(name="gpu", commands=("true",)), software="s", base="ami-1")
+    assert first != recipe.hash_of(plain, software="t", base="ami-1", base_made=NOON)
+    assert first != recipe.hash_of(plain, software="s", base="ami-2", base_made=NOON)
+    assert first != recipe.hash_of(
+        Recipe(name="gpu", commands=("true",)), software="s", base="ami-1", base_made=NOON
+    )
+    assert first != recipe.hash_of(plain, software="s", base="ami-1", base_made="2026-11-28T12:00:01.000Z"), (
+        "the base image carries something else now"
+    )
     assert len(first) == 16
 
 
 def test_recipe_json_has_every_key_the_ami_and_the_hash() -> None:
-    found = recipe.admitted(Recipe(name="gpu"), software="s", base="ami-1")
+    found = recipe.admitted(Recipe(name="gpu"), software="s", base="ami-1", base_made=NOON)
     assert set(found) == {*keys(Recipe), "release", "software", "hash"}
     assert found["base"] == "ami-1"
     assert found["builder"]["market"] == "spot_then_on_demand"
