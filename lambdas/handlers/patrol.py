@@ -12,7 +12,7 @@ from lambdas import settings
 from lambdas.aws import messages, pricing
 from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.ec2 import instances
-from lambdas.core.capacity import prices
+from lambdas.core.capacity import cost, prices
 from lambdas.core.capacity.prices import PriceList, Prices
 from lambdas.core.patrol import budget, guard, report, verdict
 from lambdas.core.patrol.budget import Billed, Money
@@ -28,6 +28,7 @@ from lambdas.steps.patrol.act import Acted, act
 from lambdas.steps.patrol.observe import Observation, observe, price_of
 from trainyard.core.model.yard import policy
 from trainyard.core.model.yard.metrics import Metric
+from trainyard.core.model.yard.storage import Storage
 from trainyard.core.values import wire
 
 SUMMARY_HOUR = 0
@@ -174,6 +175,11 @@ def _kind_of(warning: str) -> str:
     return "".join(letter for letter in warning if not letter.isdigit())[:200]
 
 
+def _hourly(price: float, disk_gib: int | None, regions: Prices) -> float:
+    """Return what a host costs an hour with its disk, as on the bill of its run."""
+    return price + cost.disk(disk_gib or 0, regions.gib_month(Storage.DISK))
+
+
 def _count(
     book: Logbook,
     yard: PatrolSettings,
@@ -184,7 +190,9 @@ def _count(
 ) -> Money:
     """The month's money goes on, and whoever watches it hears of half, four fifths and all of the budget."""
     billed = [
-        Billed(host.launched, None, host.price, host.volume_charge, host.made)
+        Billed(
+            host.launched, None, _hourly(host.price, host.disk_gib, regions), host.volume_charge, host.made
+        )
         for host in seen.hosts.values()
         if host.state in ("pending", "running")
     ]
@@ -193,7 +201,7 @@ def _count(
         Billed(
             host.launched,
             host.changed,
-            price_of(host, regions),
+            _hourly(price_of(host, regions), host.disk_gib, regions),
             host.volume_charge,
             host.attached or host.launched,
         )

@@ -4,11 +4,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from trainyard.core.model.instance_types import Market
-from trainyard.core.model.yard.storage import GIB_MONTH, HOURS_A_MONTH, Storage
+from trainyard.core.model.yard.billing import billed_hours, disk_hour, host_dollars
+from trainyard.core.model.yard.storage import GIB_MONTH, Storage
 from trainyard.core.values.lazy import dataclass
-
-LEAST_SECONDS = 60.0
-"""EC2 bills Linux by the second, and never less than a minute."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,12 +49,12 @@ def bill(hosts: Iterable[BilledHost], *, now: datetime) -> Bill:
     hours_by_market: dict[str, float] = {}
     for host, hours in billed:
         market = host.market.value
-        dollars_by_market[market] = dollars_by_market.get(market, 0.0) + _dollars(host, hours, host.price)
+        dollars_by_market[market] = dollars_by_market.get(market, 0.0) + _dollars(host, now, host.price)
         hours_by_market[market] = hours_by_market.get(market, 0.0) + hours
     dollars = sum(dollars_by_market.values())
     known = all(host.on_demand_price is not None for host, _ in billed)
     on_demand = (
-        sum(_dollars(host, hours, host.on_demand_price or 0.0) for host, hours in billed) if known else None
+        sum(_dollars(host, now, host.on_demand_price or 0.0) for host, hours in billed) if known else None
     )
     return Bill(
         dollars=_cents(dollars),
@@ -70,18 +68,17 @@ def bill(hosts: Iterable[BilledHost], *, now: datetime) -> Bill:
 
 def hours_of(host: BilledHost, *, now: datetime) -> float:
     """Billed hours of one host."""
-    seconds = ((host.ended or now) - host.launched).total_seconds()
-    return max(seconds, LEAST_SECONDS) / 3600
+    return billed_hours(_seconds(host, now))
 
 
 def dollars_of(host: BilledHost, *, now: datetime) -> float:
     """What one host cost."""
-    return _cents(_dollars(host, hours_of(host, now=now), host.price))
+    return _cents(_dollars(host, now, host.price))
 
 
 def disk(gib: int, gib_month: float) -> float:
     """Dollars an hour of a disk of that size, which is billed by the second too."""
-    return gib * gib_month / HOURS_A_MONTH
+    return disk_hour(gib, gib_month)
 
 
 def deadline(
@@ -99,8 +96,18 @@ def deadline(
     return min(by_hours, now + timedelta(hours=hours_left))
 
 
-def _dollars(host: BilledHost, hours: float, price: float) -> float:
-    return hours * (price + disk(host.disk_gib, host.gib_month)) + host.volume_charge
+def _dollars(host: BilledHost, now: datetime, price: float) -> float:
+    return host_dollars(
+        _seconds(host, now),
+        price,
+        disk_gib=host.disk_gib,
+        gib_month=host.gib_month,
+        volume_charge=host.volume_charge,
+    )
+
+
+def _seconds(host: BilledHost, now: datetime) -> float:
+    return ((host.ended or now) - host.launched).total_seconds()
 
 
 def _cents(value: float) -> float:

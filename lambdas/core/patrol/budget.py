@@ -1,20 +1,26 @@
-"""The money of the whole yard: what its hosts have cost this month, and what that means for new runs. Pure."""
+"""The money of the whole yard: what its hosts have cost this month, and what that means for new runs. Pure.
+
+A host costs here what it costs on the bill of its run (lambdas/core/capacity/cost.py): its instance and its disk by the
+second, at least a minute from each start, and once the rate that its disk was fetched at.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from trainyard.core.model.yard.billing import LEAST_SECONDS
 from trainyard.core.values.lazy import dataclass
 
 WARN_AT = (50, 80, 100)
 """Percent of the monthly budget."""
 SHOWN = timedelta(minutes=2)
-"""A host that is so old, EC2 shows; the hour after its end it does so too. Then what it costs once is counted."""
+"""EC2 shows a host of this age, and for an hour after its end. What a host costs once is counted at this age."""
+LEAST = timedelta(seconds=LEAST_SECONDS)
 
 
 @dataclass(frozen=True)
 class Billed:
-    """One host's time. `ended` is None while EC2 bills it; `price` is dollars an hour. `volume_charge` is dollars once,
-    for a disk that was made at `made`."""
+    """One host's time. `ended` is None while EC2 bills it; `price` is dollars an hour, of the instance with its disk.
+    `volume_charge` is dollars once, for a disk that was made at `made`."""
 
     launched: datetime
     ended: datetime | None
@@ -25,7 +31,7 @@ class Billed:
 
 @dataclass(frozen=True)
 class Money:
-    """`dollars` of instance hours, and of disks' initialization, in `month` (2026-11, UTC), counted until `at`."""
+    """`dollars` of hosts with their disks in `month` (2026-11, UTC), counted until `at`."""
 
     month: str
     dollars: float
@@ -72,5 +78,11 @@ def month_of(now: datetime) -> str:
 
 def _cost(host: Billed, since: datetime, now: datetime) -> float:
     seconds = (min(host.ended or now, now) - max(host.launched, since)).total_seconds()
+    rest = _rest_of_minute(host) if since < host.launched + SHOWN <= now else 0.0
     once = host.volume_charge if host.made and since < host.made + SHOWN <= now else 0.0
-    return max(0.0, seconds) / 3600 * host.price + once
+    return (max(0.0, seconds) + rest) / 3600 * host.price + once
+
+
+def _rest_of_minute(host: Billed) -> float:
+    """Return the seconds that EC2 bills after the end of a host which ran for less than a minute."""
+    return max(0.0, (LEAST - (host.ended - host.launched)).total_seconds()) if host.ended else 0.0

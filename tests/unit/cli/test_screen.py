@@ -5,6 +5,7 @@ import json
 import math
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 from rich.console import Console
@@ -186,3 +187,15 @@ def test_a_terminal_wraps_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> 
     said = Text.from_ansi(told.getvalue()).plain
     assert [word for word in reason.split() if word not in said] == []
     assert max(map(len, said.splitlines())) <= 60
+
+
+def test_a_run_that_has_ended_shows_the_amount_of_its_bill_and_no_other() -> None:
+    ended = replace(STATUS.execution, status="SUCCEEDED", stopped=STATUS.at)
+    status = replace(
+        STATUS, execution=ended, row={"dollars": Decimal("0.00351"), "saved_dollars": Decimal("0.002")}
+    )
+    assert status.cost == "$0.0035 in all"
+    assert (status.dollars, status.saved_dollars) == (0.00351, 0.002)
+    assert "so far" not in str(report.as_json(status))
+    assert report.as_json(status)["dollars"] == 0.00351
+    assert replace(STATUS, row={}).cost.endswith(" so far")

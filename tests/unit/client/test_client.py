@@ -12,11 +12,13 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
+from lambdas.core.capacity.cost import BilledHost, bill
 from tests.unit.client.facts import HOST, MACHINE, NOON, yard_of
 from trainyard.client import Run, Session, Yard
 from trainyard.client.errors import Denied, FileUnreadable, NoCredentials, RunNotStarted, StillRunning
 from trainyard.client.jobs.source import content_of
 from trainyard.client.runs.records import further, losses_in, progress_in, timeline_in
+from trainyard.core.model.instance_types import Market
 
 EXECUTION = "arn:aws:states:us-east-1:123456789012:execution:trainyard-train:digits-1"
 
@@ -171,7 +173,27 @@ def test_a_host_costs_until_it_ended() -> None:
     now = NOON + timedelta(seconds=100)
     ended = replace(HOST, ended=NOON + timedelta(seconds=50))
     assert round(HOST.dollars(now), 4) == 0.01
-    assert round(ended.dollars(now), 4) == 0.005
+    assert round(ended.dollars(now), 4) == 0.006, "EC2 bills a minute at least"
+
+
+def test_a_host_costs_what_the_bill_of_its_run_says() -> None:
+    """A minute at least, its disk, and what its volume cost once."""
+    host = replace(HOST, disk_gib=100, gib_month=0.08, volume_charge=0.0012)
+    for seconds in (1, 59, 61, 7200):
+        end = HOST.launched + timedelta(seconds=seconds)
+        billed = BilledHost(
+            instance=host.instance,
+            type=host.type,
+            zone=host.zone,
+            market=Market.SPOT,
+            price=host.price,
+            disk_gib=100,
+            gib_month=0.08,
+            volume_charge=0.0012,
+            launched=host.launched,
+            ended=end,
+        )
+        assert bill([billed], now=end).dollars == pytest.approx(host.dollars(end), abs=1e-5)
 
 
 def test_hosts_stand_in_the_order_of_their_roles() -> None:

@@ -594,6 +594,7 @@ def interrupted(now: datetime) -> Story:
             attempt=2,
             ended=stamp(at(5400)),
             dollars=Decimal("0.71"),
+            saved_dollars=Decimal("0.66"),
             pool=OTHER,
             market="spot",
             gang=1,

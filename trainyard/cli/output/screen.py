@@ -18,7 +18,7 @@ from trainyard.cli.output.curve import drawn
 from trainyard.cli.output.terminal import Column, console, say
 from trainyard.client import Event, Host, Progress, Run, RunStatus
 from trainyard.client.runs.logs import LogLine
-from trainyard.core.values.quantities import dollars, span
+from trainyard.core.values.quantities import span
 from trainyard.core.values.text import printable
 
 QUESTIONS = ("Is ", "Did ", "Has ", "Was ", "Are ")
@@ -123,9 +123,9 @@ def _print_look(before: RunStatus | None, status: RunStatus, lines: Sequence[Log
 
 
 def _standing(status: RunStatus) -> str:
-    far = f"${status.dollars:.4f} so far"
+    far = status.cost
     if status.progress:
-        far = progress_line(status.progress, status.dollars).removeprefix(PROGRESS).strip()
+        far = progress_line(status.progress, status.cost).removeprefix(PROGRESS).strip()
     return escape(f"{status.state}  {far}  (Ctrl-C leaves the run alone)")
 
 
@@ -146,7 +146,7 @@ def timed_news(before: RunStatus | None, status: RunStatus) -> list[tuple[dateti
     seen = {host.instance: host for host in before.hosts} if before else {}
     lines += [(status.at, line) for host in status.hosts for line in host_news(seen.get(host.instance), host)]
     if status.progress and (before is None or status.progress != before.progress):
-        lines.append((status.at, progress_line(status.progress, status.dollars)))
+        lines.append((status.at, progress_line(status.progress, status.cost)))
     return sorted(lines, key=lambda line: line[0])
 
 
@@ -171,9 +171,9 @@ def host_news(before: Host | None, host: Host) -> Iterator[str]:
         yield f"host      {host.instance}  {host.state}"
 
 
-def progress_line(progress: Progress, dollars: float) -> str:
+def progress_line(progress: Progress, cost: str) -> str:
     """How far the program is."""
-    return "  ".join((PROGRESS, f"step {progress.reached()}", *progress.numbers(), f"${dollars:.4f} so far"))
+    return "  ".join((PROGRESS, f"step {progress.reached()}", *progress.numbers(), cost))
 
 
 # --- the whole run at once
@@ -195,16 +195,14 @@ def plain(status: RunStatus) -> list[str]:
     """Return how a run stands, in lines of any length."""
     spent = "  ".join(f"{name} {span(seconds)}" for name, seconds in report.spans(status))
     lines = [f"run       {status.execution.name}", f"state     {_stands(status)}", f"time      {spent}"]
-    return [*lines, progress_line(status.progress, status.dollars)] if status.progress else lines
+    return [*lines, progress_line(status.progress, status.cost)] if status.progress else lines
 
 
 def panel(status: RunStatus) -> RenderableType:
     """Everything about the run on one screen."""
     parts: list[RenderableType] = [_head(status), _hosts(status)]
     if status.progress:
-        parts.append(
-            Text(progress_line(status.progress, status.dollars).removeprefix(PROGRESS).strip(), "cyan")
-        )
+        parts.append(Text(progress_line(status.progress, status.cost).removeprefix(PROGRESS).strip(), "cyan"))
     if curve := drawn(status.losses, room=console.width - FRAME):
         parts.append(Text(curve, "cyan", no_wrap=True))
     parts.append(_lines(status))
@@ -224,7 +222,7 @@ def _stands(status: RunStatus) -> str:
     size = (
         f" on {status.attempts[-1].hosts} hosts" if len({each.hosts for each in status.attempts}) > 1 else ""
     )
-    return f"{status.state}  attempt {status.attempt}{size}  {dollars(status.dollars)} so far"
+    return f"{status.state}  attempt {status.attempt}{size}  {status.cost}"
 
 
 def bar(parts: Sequence[tuple[str, float]], room: int) -> Text:

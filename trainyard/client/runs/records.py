@@ -10,6 +10,7 @@ from typing import Any
 
 from trainyard.client.runs import html
 from trainyard.client.runs.execution import Execution, State
+from trainyard.core.model.yard.billing import billed_hours, host_dollars
 from trainyard.core.values import floats
 from trainyard.core.values.quantities import dollars
 
@@ -36,6 +37,9 @@ class Host:
     launched: datetime
     ended: datetime | None
     state: str
+    disk_gib: int = 0
+    gib_month: float = 0.0
+    volume_charge: float = 0.0
 
     @property
     def rank(self) -> tuple[int, int, str, str]:
@@ -44,16 +48,22 @@ class Host:
         return self.attempt, ROLES.index(role), index.zfill(4), self.instance
 
     def dollars(self, now: datetime) -> float:
-        """What it has cost until now."""
-        return self.price * self.hours(now)
+        """Return what it has cost until now, as the bill of its run counts it."""
+        return host_dollars(
+            self.seconds(now),
+            self.price,
+            disk_gib=self.disk_gib,
+            gib_month=self.gib_month,
+            volume_charge=self.volume_charge,
+        )
 
     def saved(self, now: datetime) -> float:
-        """What it would have cost more on demand until now; 0 where that price is not known."""
-        return max(self.on_demand_price - self.price, 0.0) * self.hours(now)
+        """Return what it would have cost more on demand until now; 0 if that price is not known."""
+        return max(self.on_demand_price - self.price, 0.0) * billed_hours(self.seconds(now))
 
-    def hours(self, now: datetime) -> float:
-        """How long it has been there until now."""
-        return elapsed(self.launched, self.ended or now).total_seconds() / 3600
+    def seconds(self, now: datetime) -> float:
+        """Return how long it has been there until now."""
+        return elapsed(self.launched, self.ended or now).total_seconds()
 
 
 @dataclass(frozen=True)
@@ -176,8 +186,21 @@ class RunStatus:
 
     @property
     def dollars(self) -> float:
-        """What the hosts have cost until now."""
-        return sum(host.dollars(self.at) for host in self.hosts)
+        """Return what the run has cost until now; once it has ended, the amount of its bill."""
+        billed = self.row.get("dollars")
+        return sum(host.dollars(self.at) for host in self.hosts) if billed is None else float(billed)
+
+    @property
+    def saved_dollars(self) -> float:
+        """Return what the run would have cost more on demand until now; once it has ended, by its bill."""
+        if self.row.get("dollars") is None:
+            return sum(host.saved(self.at) for host in self.hosts)
+        return float(self.row.get("saved_dollars") or 0)
+
+    @property
+    def cost(self) -> str:
+        """Return the cost in words: `$0.0012 so far`, `$0.0565 in all`."""
+        return f"{dollars(self.dollars)} {'in all' if self.execution.is_over else 'so far'}"
 
     @property
     def has_saved(self) -> bool:
@@ -240,6 +263,9 @@ def hosts_in(rows: Rows, roles: Mapping[str, str], states: Mapping[str, str]) ->
             launched=datetime.fromisoformat(row["launched"]),
             ended=datetime.fromisoformat(row["ended"]) if row.get("ended") else None,
             state=states.get(instance, "gone"),
+            disk_gib=int(row.get("disk_gib") or 0),
+            gib_month=float(row.get("gib_month") or 0),
+            volume_charge=float(row.get("volume_charge") or 0),
         )
 
 

@@ -46,12 +46,8 @@ class Picture:
 
     @property
     def money(self) -> tuple[float, float]:
-        """Dollars until now, and what spot has saved of them; of its summary once there is one."""
-        cost = self.summary.get("cost") or {}
-        if cost:
-            return float(cost["dollars"]), float(cost.get("saved_dollars") or 0)
-        status = self.status
-        return status.dollars, sum(host.saved(status.at) for host in status.hosts)
+        """Return the dollars until now, and what spot has saved of them."""
+        return self.status.dollars, self.status.saved_dollars
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from lambdas.core.capacity import cost
+from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.patrol import budget
 from lambdas.core.patrol.budget import Billed, Money
 from tests.unit.core.facts import NOON, after
+from trainyard.core.model.instance_types import Market
 from trainyard.core.model.yard import policy
 from trainyard.core.model.yard.policy import IdleSpot, Policy
 from trainyard.core.values.validation import InputFaults
@@ -109,6 +112,58 @@ def test_the_count_begins_with_nothing_and_goes_on_by_the_second() -> None:
 def test_an_hour_without_patrol_is_counted_by_the_next() -> None:
     money = Money("2026-11", 5.0, NOON)
     assert budget.counted(money, [Billed(after(-60), None, 3.0)], after(7200)).dollars == 11.0
+
+
+def test_a_host_that_ran_for_seconds_is_billed_for_a_minute_once() -> None:
+    """Whether patrol saw it alive, or only after its end."""
+    seen, unseen = Billed(NOON, after(20), 3600.0), Billed(after(70), after(90), 3600.0)
+    money = Money("2026-11", 0.0, after(-10))
+    looks: tuple[tuple[int, list[Billed]], ...] = (
+        (10, [Billed(NOON, None, 3600.0)]),
+        (60, [seen]),
+        (120, [seen, unseen]),
+        (180, [seen, unseen]),
+        (240, [seen, unseen]),
+        (3600, []),
+    )
+    for passed, hosts in looks:
+        money = budget.counted(money, hosts, after(passed))
+    assert money.dollars == pytest.approx(120.0)
+
+
+def test_the_month_counts_what_runs_are_billed() -> None:
+    """Hosts of every length, seen by a patrol each minute: the sum is that of the runs' bills, to the cent."""
+    lengths = (3, 19, 59, 60, 61, 150, 1234, 7200)
+    hosts = [
+        BilledHost(
+            instance=f"i-{length}",
+            type="g6.xlarge",
+            zone="a",
+            market=Market.SPOT,
+            price=0.37,
+            disk_gib=100,
+            volume_charge=0.0012,
+            launched=after(11 * number),
+            ended=after(11 * number + length),
+        )
+        for number, length in enumerate(lengths)
+    ]
+    money = Money("2026-11", 0.0, after(-1))
+    for passed in range(0, 7800, 60):
+        now = after(passed)
+        shown = [
+            Billed(
+                host.launched,
+                host.ended if host.ended and host.ended <= now else None,
+                host.price + cost.disk(host.disk_gib, host.gib_month),
+                host.volume_charge,
+                host.launched,
+            )
+            for host in hosts
+            if host.launched <= now
+        ]
+        money = budget.counted(money, shown, now)
+    assert money.dollars == pytest.approx(cost.bill(hosts, now=after(7800)).dollars, abs=1e-4)
 
 
 def test_what_a_disk_costs_once_is_counted_once() -> None:
