@@ -140,7 +140,7 @@ def test_money_is_by_day_user_and_job(cloud: canned.Cloud) -> None:
     shown = said(owner(cloud).get("/money").text)
     assert "All hosts of this month $123.45" in shown
     assert "Left of the month's budget $876.55 of $1,000.00" in shown
-    assert "Spot saved $0.0380" in shown
+    assert "Spot saved $0.6980" in shown
     assert "By user" in shown
     assert "By job" in shown
     assert owner(cloud).get("/money", params={"month": "2026-02"}).status_code == 200

@@ -48,7 +48,9 @@ def doctor(
         terminal.hint(f"Asked AWS for {vcpus}.")
         seen = look(session, needs)
     try:
-        seen = Preflight((*seen.rows, *checkup.look(options.find())))
+        of_yard = checkup.look(options.find())
+        subjects = {row.subject for row in of_yard}
+        seen = Preflight((*(row for row in seen.rows if row.subject not in subjects), *of_yard))
     except YardNotFound:
         pass
     if options.is_json:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from trainyard.client.inventory.hosts import hosts
+from trainyard.core.values.quantities import dollars
 
 if TYPE_CHECKING:
     from trainyard.client.yard import Yard
@@ -29,6 +30,8 @@ class Overview:
     per_hour: float
     month: str
     dollars: float
+    monthly_dollars: float | None
+    """What hosts may cost in a month before new runs are refused; None without a budget."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -40,7 +43,8 @@ class Overview:
         yield "image", f"{self.image} (before: {self.previous_image})"
         yield "runs", ", ".join(self.runs) or "none"
         yield "hosts", f"{self.hosts}, ${self.per_hour:.2f} an hour"
-        yield "money", f"${self.dollars:.2f} in {self.month}" if self.month else "nothing counted yet"
+        counted = self.dollars if self.month == this_month() else 0.0
+        yield "budget", Budget(counted, self.monthly_dollars).in_words
 
 
 def money_row(yard: Yard) -> dict[str, Any]:
@@ -58,6 +62,13 @@ class Budget:
     monthly: float | None
 
     @property
+    def in_words(self) -> str:
+        """Return what was spent, of what: `$3.20 of $1000 in 2026-11`."""
+        if self.monthly is None:
+            return f"{dollars(self.counted)} in {this_month()}, no budget"
+        return f"{dollars(self.counted)} of {dollars(self.monthly)} in {this_month()}"
+
+    @property
     def left(self) -> float | None:
         """What is left of it, not below 0."""
         return None if self.monthly is None else max(0.0, self.monthly - self.counted)
@@ -66,8 +77,13 @@ class Budget:
 def budget_of(yard: Yard) -> Budget:
     """Of this month."""
     row = money_row(yard)
-    counted = float(row["dollars"]) if row.get("month") == f"{datetime.now(UTC):%Y-%m}" else 0.0
+    counted = float(row["dollars"]) if row.get("month") == this_month() else 0.0
     return Budget(counted, yard.monthly_dollars or None)
+
+
+def this_month() -> str:
+    """Return the month in UTC, as patrol writes it."""
+    return f"{datetime.now(UTC):%Y-%m}"
 
 
 def of(yard: Yard) -> Overview:
@@ -90,4 +106,5 @@ def of(yard: Yard) -> Overview:
         per_hour=sum(host.price or 0.0 for host in living),
         month=str(money.get("month", "")),
         dollars=float(money.get("dollars", 0)),
+        monthly_dollars=yard.monthly_dollars or None,
     )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from trainyard.client.errors import Denied
-from trainyard.client.inventory import images
-from trainyard.client.inventory.overview import money_row
-from trainyard.client.upkeep.preflight import Row, Verdict
+from trainyard.client.inventory import images, overview
+from trainyard.client.inventory.overview import Budget
+from trainyard.client.upkeep.preflight import BUDGET, Row, Verdict
 from trainyard.command_line import command_line
 
 if TYPE_CHECKING:
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 OLD_DAYS = 60
 """An image of this age lacks two months of updates of its system."""
+NEW_YARD = timedelta(minutes=15)
+"""So long after its deployment nothing can be said of metrics that are missing: patrol is called once a minute, and its
+alarm looks at five minutes."""
+FAILED_RUNS = "ExecutionsFailed"
+"""The metric of alarms that ring for any run that failed or was refused."""
 CLOCK_SECONDS = 60
 """AWS refuses what was signed five minutes ago or later; logs and ages are wrong sooner."""
 
@@ -28,7 +33,7 @@ def look(yard: Yard) -> list[Row]:
         ("yard", _yard),
         ("image", _image),
         ("alarms", _alarms),
-        ("money", _money),
+        (BUDGET, _budget),
         ("clock", _clock),
     )
     rows = []
@@ -61,20 +66,49 @@ def _alarms(yard: Yard) -> Row:
     client = yard.session.client("cloudwatch")
     pages = client.get_paginator("describe_alarms").paginate(AlarmNamePrefix=f"{yard.name.lower()}-")
     alarms = [alarm for page in pages for alarm in page["MetricAlarms"]]
+    return judge_alarms(alarms, datetime.now(UTC))
+
+
+def judge_alarms(alarms: list[dict[str, Any]], now: datetime) -> Row:
+    """Judge the yard by its alarms: not by runs that failed, which are their users' matter, nor by an alarm that rings
+    because the yard is so new that what it watches has not been measured yet."""
     loud = [alarm for alarm in alarms if alarm["StateValue"] == "ALARM"]
-    if not loud:
-        return Row("alarms", f"{len(alarms)}, all quiet", "quiet", Verdict.READY)
-    names = ", ".join(alarm["AlarmName"] for alarm in loud)
-    why = f"{loud[0]['AlarmName']}: {loud[0].get('AlarmDescription') or loud[0].get('StateReason', '')}"
-    return Row("alarms", names, "quiet", Verdict.SHORT, why)
+    failed = [alarm for alarm in loud if alarm.get("MetricName") == FAILED_RUNS]
+    awaited = [alarm for alarm in loud if alarm not in failed and _is_awaited(alarm, now)]
+    if wrong := [alarm for alarm in loud if alarm not in failed and alarm not in awaited]:
+        names = ", ".join(alarm["AlarmName"] for alarm in wrong)
+        why = (
+            f"{wrong[0]['AlarmName']}: {wrong[0].get('AlarmDescription') or wrong[0].get('StateReason', '')}"
+        )
+        return Row("alarms", names, "quiet", Verdict.SHORT, why)
+    quiet = f"{len(alarms)}, all quiet" if not loud else f"{len(alarms)}, none about the yard itself"
+    notes = [f"{alarm['AlarmName']} waits for the first measurement of a new yard" for alarm in awaited]
+    notes += [f"{alarm['AlarmName']}: runs of users failed; see {command_line('ls')}" for alarm in failed]
+    return Row("alarms", quiet, "quiet", Verdict.READY, "; ".join(notes))
 
 
-def _money(yard: Yard) -> Row:
-    money = money_row(yard)
-    found = (
-        f"${float(money['dollars']):.2f} in {money['month']}" if money else "patrol has counted nothing yet"
+def _is_awaited(alarm: dict[str, Any], now: datetime) -> bool:
+    """Return True for an alarm that missing data sets off, so soon after it was made that none can be there."""
+    made: datetime = alarm["AlarmConfigurationUpdatedTimestamp"]
+    return alarm.get("TreatMissingData") == "breaching" and now - made < NEW_YARD
+
+
+def _budget(yard: Yard) -> Row:
+    """What the deployed yard may spend in a month, and has spent, whatever the settings of a clone are."""
+    return judge_budget(overview.budget_of(yard))
+
+
+def judge_budget(budget: Budget) -> Row:
+    found, needed = budget.in_words, "a bound that is not used up"
+    raise_it = command_line("yard", "deploy", "-c")
+    if budget.monthly is None:
+        return Row(BUDGET, found, needed, Verdict.READY, f"to set one: {raise_it} monthly_dollars=500")
+    if budget.left:
+        return Row(BUDGET, found, needed, Verdict.READY)
+    more = f"{raise_it} monthly_dollars={2 * budget.monthly:g}"
+    return Row(
+        BUDGET, found, needed, Verdict.SHORT, f"{more}; until then, or the next month, new runs are refused"
     )
-    return Row("money", found, "what hosts cost this month", Verdict.READY)
 
 
 def _clock(yard: Yard) -> Row:

@@ -17,6 +17,8 @@ AWS_KEY = "alias/aws/ebs"
 AWS_IMAGES = "/aws/service/"
 """Parameters of images that AWS publishes: their pip, uv and apt-get ask the public indexes."""
 BOOTSTRAP = "CDKToolkit"
+BUDGET = "budget"
+"""The subject of the row about the month's money."""
 ANYWHERE = frozenset({"0.0.0.0/0", "::/0"})
 SERVICES = ("spot.amazonaws.com", "ec2fleet.amazonaws.com")
 """EC2 acts through roles of these, which AWS makes at the first use by somebody who may."""
@@ -114,7 +116,7 @@ def look(session: Session, needs: Needs) -> Preflight:
         ("region", lambda: [_region(session)]),
         ("instance types", lambda: [_offered(session, needs.types)]),
         ("quotas", lambda: list(_quotas(session, needs.quotas))),
-        ("service-linked roles", lambda: list(_service_linked_roles(session))),
+        ("service-linked roles", lambda: [_service_linked_roles(session)]),
         ("CDK bootstrap", lambda: [_bootstrap(session)]),
         ("KMS key", lambda: list(_key(session, needs.key))),
         ("EBS encryption", lambda: [encryption(session, needs.key)]),
@@ -122,7 +124,7 @@ def look(session: Session, needs: Needs) -> Preflight:
         ("way out of the hosts", lambda: [_way_out(session, needs.network)]),
         ("way to S3", lambda: [_way_to_s3(session, needs.network)]),
         ("data buckets", lambda: [_data_bucket(session, each) for each in needs.data_buckets]),
-        ("budget", lambda: [_budget(needs.monthly_dollars)]),
+        (BUDGET, lambda: [_budget(needs.monthly_dollars)]),
         ("notices", lambda: [_notices(needs.notify)]),
     )
     rows: list[Row] = []
@@ -240,11 +242,17 @@ def _requested(session: Session, code: str) -> str:
     return f"; {newest['DesiredValue']:g} asked for on {newest['Created']:%Y-%m-%d}, {newest['Status']}"
 
 
-def _service_linked_roles(session: Session) -> Iterator[Row]:
+def _service_linked_roles(session: Session) -> Row:
+    found, missing = [], []
     for service in SERVICES:
         roles = session.client("iam").list_roles(PathPrefix=f"/aws-service-role/{service}/")["Roles"]
-        found, step = (str(roles[0]["RoleName"]), "") if roles else ("none", "the deployment makes it")
-        yield Row("service-linked role", found, f"that of {service}", Verdict.READY, step)
+        if roles:
+            found.append(str(roles[0]["RoleName"]))
+        else:
+            missing.append(service)
+    step = f"the deployment makes those of {' and '.join(missing)}" if missing else ""
+    needed = f"those of {' and '.join(SERVICES)}"
+    return Row("service-linked roles", ", ".join(found) or "none", needed, Verdict.READY, step)
 
 
 def _bootstrap(session: Session) -> Row:
@@ -405,7 +413,7 @@ def _notices(address: str) -> Row:
 
 def _budget(dollars: float) -> Row:
     if dollars:
-        return Row("budget", f"${dollars:g} a month", "a bound", Verdict.READY)
+        return Row(BUDGET, f"${dollars:g} a month", "a bound", Verdict.READY)
     return Row(
-        "budget", "none", "a bound, if you want one", Verdict.READY, "deploy with -c monthly_dollars=500"
+        BUDGET, "none", "a bound, if you want one", Verdict.READY, "deploy with -c monthly_dollars=500"
     )

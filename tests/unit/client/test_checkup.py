@@ -1,0 +1,86 @@
+"""doctor of a yard that is there: quiet about what is no fault of the yard, and with a command for all else."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from trainyard.client.inventory import overview
+from trainyard.client.inventory.overview import Budget, Overview
+from trainyard.client.upkeep.checkup import judge_alarms, judge_budget
+from trainyard.client.upkeep.preflight import Verdict
+
+NOW = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
+
+
+def alarm(name: str, metric: str = "FunctionFailures", **more: Any) -> dict[str, Any]:
+    """An alarm that rings, of a yard that was deployed a week ago."""
+    return {
+        "AlarmName": f"trainyard-{name}",
+        "MetricName": metric,
+        "StateValue": "ALARM",
+        "TreatMissingData": "notBreaching",
+        "AlarmConfigurationUpdatedTimestamp": NOW - timedelta(days=7),
+        "AlarmDescription": f"what to do about {name}",
+        **more,
+    }
+
+
+NEW = {"TreatMissingData": "breaching", "AlarmConfigurationUpdatedTimestamp": NOW - timedelta(minutes=2)}
+ABSENT = alarm("patrol-absent", "Invocations", TreatMissingData="breaching")
+
+
+@pytest.mark.parametrize(
+    ("alarms", "verdict", "says"),
+    [
+        ([], Verdict.READY, ""),
+        ([alarm("function-failed", StateValue="OK")], Verdict.READY, ""),
+        ([alarm("patrol-absent", "Invocations", **NEW)], Verdict.READY, "a new yard"),
+        ([ABSENT], Verdict.SHORT, "what to do about patrol-absent"),
+        ([alarm("train-failed", "ExecutionsFailed")], Verdict.READY, "trainyard ls"),
+        ([alarm("bake-failed", "ExecutionsFailed"), ABSENT], Verdict.SHORT, "patrol-absent"),
+        ([alarm("function-failed")], Verdict.SHORT, "what to do about function-failed"),
+    ],
+)
+def test_alarms_that_are_no_fault_of_the_yard_leave_it_ready(
+    alarms: list[dict[str, Any]], verdict: Verdict, says: str
+) -> None:
+    row = judge_alarms(alarms, NOW)
+    assert row.verdict is verdict
+    assert says in row.next_step
+
+
+@pytest.mark.parametrize(
+    ("budget", "verdict", "found", "says"),
+    [
+        (Budget(3.2, 1000.0), Verdict.READY, "$3.20 of $1,000.00 in", ""),
+        (Budget(3.2, None), Verdict.READY, "$3.20 in", "trainyard yard deploy -c monthly_dollars=500"),
+        (Budget(1.5, 1.0), Verdict.SHORT, "$1.50 of $1.00 in", "trainyard yard deploy -c monthly_dollars=2;"),
+    ],
+)
+def test_the_budget_is_that_of_the_deployed_yard(
+    budget: Budget, verdict: Verdict, found: str, says: str
+) -> None:
+    row = judge_budget(budget)
+    assert row.verdict is verdict
+    assert row.found.startswith(found)
+    assert says in row.next_step
+
+
+def test_the_status_of_a_yard_shows_its_budget() -> None:
+    seen = Overview(
+        yard="Trainyard",
+        account="123456789012",
+        region="us-east-1",
+        version="1",
+        bucket="b",
+        image="none",
+        previous_image="none",
+        runs=(),
+        hosts=0,
+        per_hour=0.0,
+        month=overview.this_month(),
+        dollars=12.5,
+        monthly_dollars=100.0,
+    )
+    assert dict(seen.lines())["budget"] == f"$12.50 of $100.00 in {overview.this_month()}"
