@@ -64,10 +64,12 @@ class FileUnreadable(YardError):
     def of(cls, error: OSError) -> Self:
         """Return the system's own words for it."""
         name = error.filename2 or error.filename
-        file = os.fsdecode(name) if isinstance(name, str | bytes | os.PathLike) else "the output"
+        file = f"{os.fsdecode(name)}: " if isinstance(name, str | bytes | os.PathLike) else ""
         return cls(
-            f"{file}: {error.strerror or error}",
-            "the command needs this file, and has stopped",
+            f"{file}{error.strerror or error}",
+            "the command needs this file, and has stopped"
+            if name
+            else "what the command writes is not whole",
             ENOUGH_ROOM
             if error.errno in NO_ROOM
             else "name another file or folder, or change its permissions",

@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -168,13 +169,15 @@ def fetch(
     removed = () if is_mine else _remove_others(folder, before, {each.name for each in files})
     there = {each.name: each for each in files if _is_there(folder / each.name, each, before)}
     missing = [each for each in files if each.name not in there]
+    record.files |= {name: _known(folder / name, there[name]) for name in there}
     try:
         vanished = _bring(client, bucket, folder, missing, record, tell, tree.times)
         no_links = dict(_make_links(folder, tree, record))
-    finally:
-        for name in there:
-            record.files[name] = _known(folder / name, there[name])
-        record.write(folder)
+    except BaseException:
+        with suppress(OSError):  # the disk may be full: without a record, content is compared
+            record.write(folder)
+        raise
+    record.write(folder)
     gone = [f"{name}: it was removed from the bucket while it was fetched" for name in vanished]
     left_out = [f"{_shown(name)}: {reason}" for name, reason in (reasons | no_links).items()] + gone
     return Fetched(len(files) - len(vanished), len(missing) - len(vanished), tuple(left_out), removed)
@@ -336,6 +339,10 @@ def _download(
         if error.response["Error"]["Code"] in MISSING:
             return False
         raise
+    except OSError as error:
+        if error.filename and HALF not in str(error.filename):
+            raise
+        raise OSError(error.errno, error.strerror, str(target)) from error  # not the name of the half file
     finally:
         half.unlink(missing_ok=True)
     return True

@@ -1,10 +1,12 @@
 """Files that cannot be read or written: one line and a usage exit code, in every command that uses files."""
 
 import errno
+import inspect
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,23 @@ def test_a_job_file_that_cannot_be_read_is_one_line(file: str, said: str) -> Non
     assert "trainyard check" not in step
 
 
+def parameters(group: typer.Typer = app) -> Iterator[inspect.Parameter]:
+    """Yield the parameters of every command."""
+    for each in group.registered_commands:
+        assert each.callback
+        yield from inspect.signature(each.callback).parameters.values()
+    for inner in group.registered_groups:
+        assert inner.typer_instance
+        yield from parameters(inner.typer_instance)
+
+
+def test_no_command_lets_typer_look_at_files() -> None:
+    """It says of an unreadable file how the command is used, in four lines, and does not say why."""
+    of_files = [each for each in parameters() if "Path" in str(each.annotation)]
+    assert of_files
+    assert [each.name for each in of_files if each.annotation.__metadata__[0].readable] == []
+
+
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("target", ["text", "text/inner", "loop.yaml/x"])
 def test_init_into_what_is_no_folder_is_one_line(target: str) -> None:
@@ -118,4 +137,4 @@ def test_output_that_does_not_fit_its_disk_is_one_line(folder: Path) -> None:
         )  # fmt: skip
     assert done.returncode == Code.USAGE
     said = json.loads(done.stderr)
-    assert said["what"] == "the output: No space left on device"
+    assert said["what"] == "No space left on device"

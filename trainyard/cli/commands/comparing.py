@@ -50,7 +50,9 @@ def diff(options: Options, runs: Runs) -> None:
 def tb(
     options: Options,
     runs: Runs,
-    folder: Annotated[Path, typer.Option(help="Where the events are kept in step.")] = Path("tb"),
+    folder: Annotated[Path, typer.Option(help="Where the events are kept in step.", readable=False)] = Path(
+        "tb"
+    ),
     port: Annotated[int, typer.Option(help="Of TensorBoard on 127.0.0.1.", min=1, max=65535)] = 6006,
 ) -> None:
     """Show runs in TensorBoard, on this computer.

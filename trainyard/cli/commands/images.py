@@ -40,7 +40,9 @@ def register(app: typer.Typer) -> None:
 
 def bake(
     options: Options,
-    recipe: Annotated[Path | None, typer.Argument(help="A recipe; without one the yard's own.")] = None,
+    recipe: Annotated[
+        Path | None, typer.Argument(readable=False, help="A recipe; without one the yard's own.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Though nothing has changed.")] = False,
     detach: Detach = False,
 ) -> None:

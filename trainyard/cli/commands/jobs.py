@@ -16,7 +16,9 @@ from trainyard.command_line import command_line
 if TYPE_CHECKING:
     from trainyard.client.jobs.source import LocalJob
 
-File = Annotated[Path, typer.Argument(metavar="JOB", help="The job file, or a notebook (.ipynb).")]
+File = Annotated[
+    Path, typer.Argument(metavar="JOB", readable=False, help="The job file, or a notebook (.ipynb).")
+]
 Changes = Annotated[
     list[str] | None,
     typer.Option(
@@ -31,7 +33,9 @@ Parameters = Annotated[
 ]
 Source = Annotated[
     Path | None,
-    typer.Option("--source", metavar="FOLDER", help="What goes along with a notebook that lies in it."),
+    typer.Option(
+        "--source", metavar="FOLDER", readable=False, help="What goes along with a notebook that lies in it."
+    ),
 ]
 Types = Annotated[
     list[str] | None,
@@ -72,7 +76,7 @@ def register(app: typer.Typer) -> None:
 
 def init(
     options: Options,
-    folder: Annotated[Path, typer.Argument(help="Where to put them.")] = Path(),
+    folder: Annotated[Path, typer.Argument(help="Where to put them.", readable=False)] = Path(),
     example: Annotated[Example, typer.Option(help="What it trains.")] = Example.LINE,
 ) -> None:
     """Begin a job: write a job file, a program and data."""

@@ -12,7 +12,8 @@ from trainyard.cli.options import Options
 from trainyard.command_line import command_line
 
 State = Annotated[
-    Path | None, typer.Option("--state", help="Its folder; .localcloud of the clone without it.")
+    Path | None,
+    typer.Option("--state", readable=False, help="Its folder; .localcloud of the clone without it."),
 ]
 
 PORT = 4566
@@ -20,7 +21,8 @@ Words = Annotated[
     list[str], typer.Argument(metavar="FAULT...", help="interrupt, refuse, throttle, kill, ...")
 ]
 Job = Annotated[
-    Path | None, typer.Argument(metavar="JOB", help="A job file; without one digits on two hosts.")
+    Path | None,
+    typer.Argument(metavar="JOB", readable=False, help="A job file; without one digits on two hosts."),
 ]
 
 
@@ -54,7 +56,7 @@ def up(
         ),
     ] = None,
     facts: Annotated[
-        Path | None, typer.Option(help="YAML over its facts: prices, capacity, latencies.")
+        Path | None, typer.Option(readable=False, help="YAML over its facts: prices, capacity, latencies.")
     ] = None,
 ) -> None:
     """Start it in the background."""

@@ -131,7 +131,9 @@ def get(
     ] = Part.MODEL,
     folder: Annotated[
         Path | None,
-        typer.Argument(help="Folder to fetch into. Default: a folder of the run's id, and PART in it."),
+        typer.Argument(
+            readable=False, help="Folder to fetch into. Default: a folder of the run's id, and PART in it."
+        ),
     ] = None,
 ) -> None:
     """Fetch the model of a run, or another part of what it left.
