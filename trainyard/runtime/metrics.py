@@ -14,6 +14,8 @@ from trainyard.runtime.environment import Environment
 from trainyard.runtime.plan import Plan, Resumed, Step
 
 EVERY_SECONDS = 1.0
+SHARE_OF_TIME = 1 / 20
+"""A short run reports more often, so that its curve has more than two points: after this share of its time so far."""
 
 
 @dataclass(slots=True)
@@ -42,7 +44,8 @@ class History:
 
 
 class Reporter:
-    """Says the first step after a start at once, then once a second, and the last; `plan.each_step` hears of all.
+    """Report the first step after a start, then a step each second (in the first 20 s more often), and the last step.
+    `plan.each_step` is called for every step.
 
     Every worker has a progress file and a log; TensorBoard and `each_step` are the chief's.
     """
@@ -65,6 +68,7 @@ class Reporter:
         self._steps = steps
         self._per_epoch = per_epoch
         self._resumed = resumed
+        self._began: float | None = None
         self._said_at = 0.0
         self._said_step: int | None = None
 
@@ -80,7 +84,10 @@ class Reporter:
     def report(self, step: int, scalars: Mapping[str, float]) -> None:
         """Whatever is known of a step, by name."""
         now = time.monotonic()
-        if now - self._said_at < EVERY_SECONDS and step != self._steps:
+        if self._began is None:
+            self._began = now
+        pause = min(EVERY_SECONDS, SHARE_OF_TIME * (now - self._began))
+        if self._said_step is not None and now - self._said_at < pause and step != self._steps:
             return
         if self._said_step is not None:
             pace = (step - self._said_step) / (now - self._said_at)

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp
 
 from trainyard.client import Yard, YardError
 from trainyard.client.errors import RunNotFound
+from trainyard.core.values.text import printable
 from trainyard.ui import deeds, downloads, live
 from trainyard.ui.desk import Desk
 from trainyard.ui.guard import Guard
@@ -35,6 +36,8 @@ from trainyard.ui.words import Words
 FIRST_LOOK = 3.0
 """Seconds that a page waits for AWS before it is shown without; what is asked for comes then by itself."""
 PLACES = ("/", "/hosts", "/money", "/images", "/runs/{run}")
+MOST_SHOWN = 200
+"""Characters of an address that a page shows."""
 MOST_TYPED = 2**16
 """Bytes of a form."""
 
@@ -54,8 +57,10 @@ class Server:
             seen = await asyncio.wait_for(looked(page, self.desk), FIRST_LOOK)
         except TimeoutError:
             seen = {"troubles": []}
-        unknown = any(isinstance(trouble, RunNotFound) for trouble in seen["troubles"])
-        return HTMLResponse(self.words.page(page, seen, request.url.path), 404 if unknown else 200)
+        for trouble in seen["troubles"]:
+            if isinstance(trouble, RunNotFound):
+                return HTMLResponse(self.words.refusal(trouble), 404)
+        return HTMLResponse(self.words.page(page, seen, request.url.path))
 
     async def events(self, request: Request) -> Response:
         last, have = request.headers.get("last-event-id", ""), request.query_params.get("have", "")
@@ -71,6 +76,17 @@ class Server:
         headers = {"Content-Disposition": f'attachment; filename="{found.name}"'}
         headers |= {"Content-Length": str(found.size)} if found.size is not None else {}
         return StreamingResponse(found.pieces, headers=headers, media_type="application/octet-stream")
+
+    async def missing(self, request: Request, error: Exception) -> Response:
+        """Answer for an address that the page does not have."""
+        path = printable(request.url.path, MOST_SHOWN)
+        detail = error.detail if isinstance(error, HTTPException) and error.detail != "Not Found" else ""
+        said = YardError(
+            f"there is no page {path}{f': {detail}' if detail else ''}",
+            "the address may be mistyped, or of another version of the page",
+            "open Runs, Hosts, Money or Images above",
+        )
+        return HTMLResponse(self.words.refusal(said), 404)
 
     # -------------------------------------------------------------------------------------------------------- to do
     async def asked(self, request: Request) -> Response:
@@ -141,7 +157,8 @@ def app(
         yield
         desk.close()
 
-    return Guard(Starlette(routes=routes, lifespan=lifespan), token, port, set(once))
+    starlette = Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: server.missing})
+    return Guard(starlette, token, port, set(once))
 
 
 def page_of(request: Request) -> Page:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -22,6 +23,12 @@ from trainyard.ui.pages.runs import standing
 
 SECTIONS = {"runs": "/", "hosts": "/hosts", "money": "/money", "images": "/images"}
 """What the page's head leads to."""
+
+FAILED_ATTEMPT = re.compile(
+    r"^Attempt \d+ (?:failed|ended)[^:]*: \w+(?:, [^:(]*)?(?: \(exit code \d+\))?: "
+    r"(?:the program ended with exit code \d+: )?"
+)
+"""Begins the reason of a run whose last attempt failed (lambdas/core/run/recovery.py)."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ class Words:
         )
         made.filters |= {
             "dollars": dollars, "span": span, "sized": sized, "stamp": stamp, "clock": clock, "standing": standing,
-            "measured": measured,
+            "measured": measured, "failure": failure,
         }  # fmt: skip
         made.globals |= {
             "yard": self.yard, "place": self.place, "sections": SECTIONS, "version": trainyard.__version__,
@@ -90,6 +97,12 @@ def digest(text: str) -> str:
 def harmless(value: Any) -> Any:
     """Whatever a template writes: text, which others may have written, without what nobody can see."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def failure(reason: str) -> str:
+    """Return the part of a reason that names what went wrong, without its attempt and its error class."""
+    line = reason.split("\n")[0]
+    return FAILED_ATTEMPT.sub("", line) or line
 
 
 def measured(value: float) -> str:

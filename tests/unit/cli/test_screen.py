@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tests.unit.client.facts import HOST, NOON
 from trainyard.cli.output import report, screen, terminal
-from trainyard.cli.output.curve import drawn, passed_once
+from trainyard.cli.output.curve import drawn, overlaid, passed_once
 from trainyard.cli.output.report import own_words, spans
 from trainyard.cli.output.screen import news
 from trainyard.client import Event, Execution, LogLine, Progress, RunStatus, State
@@ -199,3 +199,11 @@ def test_a_run_that_has_ended_shows_the_amount_of_its_bill_and_no_other() -> Non
     assert "so far" not in str(report.as_json(status))
     assert report.as_json(status)["dollars"] == 0.00351
     assert replace(STATUS, row={}).cost.endswith(" so far")
+
+
+def test_no_curve_hides_another() -> None:
+    """Both runs have the same losses."""
+    losses = [(step, 10.0 - step) for step in range(1, 9)]
+    drawing = overlaid({"one": losses, "two": losses}, room=80).rpartition("\n")[0]
+    assert drawing.count("a") > 10
+    assert drawing.count("b") > 10

@@ -15,6 +15,7 @@ from tests.unit.ui import canned
 from tests.unit.ui.canned import FAILED, INTERRUPTED, REFUSED, TRAINING, WAITING
 from tests.unit.ui.site import owner, post
 from trainyard.client.errors import Denied, NoAnswer, NoCredentials
+from trainyard.ui.words import failure
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -94,7 +95,7 @@ def test_a_run_that_was_interrupted_shows_both_attempts(cloud: canned.Cloud) -> 
     shown = said(owner(cloud).get(f"/runs/{INTERRUPTED}").text)
     assert "interrupted · g6.xlarge in us-east-1a, spot" in shown
     assert "finished · g5.xlarge in us-east-1b, spot" in shown
-    assert "Cost in all $0.7100" in shown
+    assert "Total cost $0.7100" in shown
     assert "48% of $1.37 on demand" in shown
 
 
@@ -327,3 +328,31 @@ def test_a_folder_comes_as_one_archive(cloud: canned.Cloud) -> None:
 @pytest.mark.parametrize("name", ["model", "words", "..%2fother", "credentials", "order.json"])
 def test_what_is_not_there_or_nobodys_business_is_not_found(cloud: canned.Cloud, name: str) -> None:
     assert owner(cloud).get(f"/runs/{TRAINING}/left/{name}").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/nope", "/runs/none-12345678"])
+def test_an_address_without_a_page_is_answered_at_once(cloud: canned.Cloud, path: str) -> None:
+    answer = owner(cloud).get(path)
+    assert answer.status_code == 404
+    assert "Asking AWS" not in answer.text
+    assert "Next:" in said(answer.text)
+
+
+def test_the_cell_of_a_failed_run_names_the_exception() -> None:
+    reason = "Attempt 2 failed at step 8: ProgramFailed, the program failed (exit code 1): the program ended with exit "
+    assert failure(f"{reason}code 1: KeyError: 'x'.\nThe last lines") == "KeyError: 'x'."
+    assert failure("program.modul: there is no such key") == "program.modul: there is no such key"
+
+
+def test_a_run_that_would_outlast_its_cap_says_so(cloud: canned.Cloud) -> None:
+    story = cloud.stories[TRAINING]
+    story.row["progress"] |= {"step": 1, "steps": 6000, "steps_per_second": Decimal("0.04")}
+    story.row["job"] = {"limits": {"hours": 1}}
+    shown = said(owner(cloud).get(f"/runs/{TRAINING}").text)
+    assert "1d17h to go, but the limit of 1h comes first" in shown
+
+
+def test_bakes_are_listed_on_the_page_of_images(cloud: canned.Cloud) -> None:
+    cloud.stories[FAILED].row["kind"] = "bake"
+    assert FAILED not in owner(cloud).get("/").text
+    assert FAILED in owner(cloud).get("/images").text

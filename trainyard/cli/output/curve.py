@@ -25,15 +25,19 @@ def drawn(samples: Sequence[Loss], *, room: int, height: int = HEIGHT) -> str:
 
 
 def overlaid(runs: Mapping[str, Sequence[Loss]], *, room: int, height: int = HEIGHT) -> str:
-    """The curves of several runs over each other, each by a letter of its own; empty where none has two."""
+    """Draw the curves of several runs in one figure, each with a letter of its own. The letters take turns along the
+    steps, so that no curve hides another. Return an empty text if no curve has two points."""
     curves = {run: curve for run, samples in runs.items() if len(curve := passed_once(samples)) > 1}
     if not curves:
         return ""
     figure = _figure([*curves.values()], room, height)
-    for letter, curve in zip(LETTERS, curves.values(), strict=False):
-        first, last = curve[0][0], curve[-1][0]
-        steps = [first + (last - first) * place / figure.width for place in range(figure.width + 1)]
-        figure.scatter(steps, [between(curve, step) for step in steps], marker=letter)
+    begin, end = min(curve[0][0] for curve in curves.values()), max(curve[-1][0] for curve in curves.values())
+    grid = [begin + (end - begin) * (place + 0.5) / figure.width for place in range(figure.width)]
+    for turn, (letter, curve) in enumerate(zip(LETTERS, curves.values(), strict=False)):
+        steps = [step for step in grid[turn :: len(curves)] if curve[0][0] <= step <= curve[-1][0]]
+        figure.scatter(
+            steps or [curve[0][0]], [between(curve, step) for step in steps or [curve[0][0]]], marker=letter
+        )
     names = "  ".join(f"{letter}: {run}" for letter, run in zip(LETTERS, curves, strict=False))
     return f"{_lines(figure)}\n{names}"
 

@@ -34,7 +34,8 @@ class Images(Page):
 
 
 def _bakes(yard: Yard) -> tuple[ListedRun, ...]:
-    return yard.list(kind="bake", limit=MOST_BAKES)
+    found = (*yard.list(kind="bake", limit=MOST_BAKES), *yard.list(kind="snapshot", limit=MOST_BAKES))
+    return tuple(sorted(found, key=lambda run: run.created, reverse=True)[:MOST_BAKES])
 
 
 def tree_of(images: Sequence[Image]) -> tuple[Branch, ...]:

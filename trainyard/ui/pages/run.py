@@ -14,6 +14,7 @@ from trainyard.client.inventory.hosts import YardHost
 from trainyard.client.runs.reasons import REFUSED, Reason, reason_for
 from trainyard.client.runs.records import Asked, Loss
 from trainyard.command_line import command_line
+from trainyard.core.values.quantities import span
 from trainyard.core.values.text import printable
 from trainyard.ui import timeline
 from trainyard.ui.desk import FRESH, Desk
@@ -43,6 +44,20 @@ class Picture:
     @property
     def is_over(self) -> bool:
         return self.status.execution.is_over
+
+    @property
+    def remaining(self) -> str:
+        """Return how long the program still needs at its pace, or that the run reaches its cap first."""
+        progress, now = self.status.progress, self.status.at
+        if self.is_over or not progress or not progress.steps_per_second or progress.step >= progress.steps:
+            return ""
+        seconds = (progress.steps - progress.step) / progress.steps_per_second
+        hours = ((self.status.row.get("job") or {}).get("limits") or {}).get("hours")
+        if hours is not None:
+            left = float(hours) * 3600 - (now - self.status.execution.started).total_seconds()
+            if seconds > left:
+                return f"{span(seconds)} to go, but the limit of {span(float(hours) * 3600)} comes first"
+        return f"{span(seconds)} to go"
 
     @property
     def money(self) -> tuple[float, float]:

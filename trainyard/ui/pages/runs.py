@@ -1,4 +1,5 @@
-"""All runs of this month and the last."""
+"""The training runs of this month and the last. Bakes and snapshots are on the page of images, dev hosts on that of
+hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ class Runs(Page):
 
 
 def _newest(yard: Yard) -> tuple[ListedRun, ...]:
-    return yard.list(limit=MOST)
+    return yard.list(kind="train", limit=MOST)
 
 
 def standing(run: ListedRun) -> str:
