@@ -48,11 +48,17 @@ class Row:
     @property
     def shown(self) -> str:
         """The row as a line: a drawing of blanks, by which a bar is wiped, does not count."""
-        return self.text if self.text.strip() else self.drawn
+        return self.text if self.text.strip() or not self.drawn else self.drawn
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of a row that has ended. A line of the agent's own replaces no drawing."""
+        is_own = self.text.startswith(AGENTS_OWN) and self.drawn
+        return [self.drawn, self.text] if is_own else [self.shown]
 
     def again(self) -> "Row":
         """Begin a new drawing of the row."""
-        return replace(self, text="", drawn=self.shown)
+        return replace(self, text="", drawn=self.text if self.text.strip() else self.drawn)
 
     def redraw(self, text: str) -> "Row":
         """Write behind the row's end, and draw it again after each carriage return."""
@@ -114,7 +120,7 @@ class Splitter:
             if row is EMPTY and "\r" not in piece:
                 lines.append(limited(piece))
             else:
-                lines.append(limited(row.redraw(piece).shown))
+                lines += map(limited, row.redraw(piece).lines)
                 row = EMPTY
         self._rows, self._height = [row.redraw(rest) if rest else row], 0
         return lines

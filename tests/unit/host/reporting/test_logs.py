@@ -1,3 +1,4 @@
+import random
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -257,3 +258,27 @@ def test_the_agents_own_lines_stand_alone(tmp_path: Path) -> None:
         log.write("half a li")
     logs.note(raw, "the program ended")
     assert raw.read_text() == "[trainyard] a fresh start\nhalf a li\n[trainyard] the program ended\n"
+
+
+PIECES = [
+    b"\n", b"\r", b"\x08", b"\x1b[A", b"\x1b[2A", b"\x1b[B", b"\x1b[K", b"\x1b[2K", b"\x1b[3D", b"\x1b[1G",
+    b"\x1b]0;t\x07",
+    b"\x1b]8;;u\x1b\\", b"\x1b", b"\x1b[", b"\xc3", b"\xbc", b"\xe7\x95\x8c", b"abc", b" ", b"[trainyard] note\n",
+    b"\x1b[9999999999999999999A", b"\x9b", b"\xc2\x9b1m", b"step 3 loss 0.5",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lines_follow_from_the_bytes_alone_however_they_are_cut(seed: int) -> None:
+    """On this an agent that was restarted relies."""
+    chance = random.Random(seed)
+    for _ in range(50):
+        text = b"".join(chance.choices(PIECES, k=chance.randint(1, 60)))
+        whole, cut = Splitter(), Splitter()
+        lines, at = [], 0
+        while at < len(text):
+            size = chance.randint(1, 9)
+            lines += cut.take(text[at : at + size])
+            at += size
+        assert whole.take(text) == lines, text
+        assert whole.finish() == cut.finish(), text
