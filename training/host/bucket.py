@@ -13,6 +13,11 @@ from training.host.errors import AccessDenied, HostTrouble, Missing
 
 DENIED = {"AccessDenied", "403", "AllAccessDisabled"}
 ABSENT = {"NoSuchKey", "404", "NoSuchBucket", "NoSuchVersion"}
+REFUSALS = {
+    "KeyTooLongError", "InvalidArgument", "InvalidRequest", "EntityTooLarge", "InvalidURI", "MalformedXML",
+    "MethodNotAllowed", "BadDigest", "InvalidDigest",
+}  # fmt: skip
+"""Error codes by which S3 says that the request itself is wrong: to repeat it soon changes nothing."""
 NOT_MODIFIED = "304"
 NOT_AUTHORIZED = re.compile(r"is not authorized to perform: ([a-z0-9-]+:\w+) on resource: (\S+)")
 DELETE_AT_ONCE = 1000
@@ -172,7 +177,7 @@ class Bucket:
             return Missing(
                 f"{self.uri(key)} does not exist; upload it, or correct the job file, and start again"
             )
-        return HostTrouble(f"{action} on {self.uri(key)} failed: {message}")
+        return HostTrouble(f"{action} on {self.uri(key)} failed: {message}", passes=code not in REFUSALS)
 
     def _explain(self, error: BaseException, action: str, key: str) -> NoReturn:
         code = error.response["Error"]["Code"] if isinstance(error, ClientError) else ""

@@ -10,14 +10,16 @@ HostTrouble            something on this host keeps the attempt from going on
 
 
 class HostTrouble(Exception):  # noqa: N818 - the word fits the tree, its children are no Error either
-    """What happened, what it means, what to do: one sentence for people. `final`: a retry cannot help."""
+    """What happened, what it means, what to do: one sentence for people. `final`: a retry cannot help; `passes`: one on
+    this host may help soon."""
 
     kind = "host"
 
-    def __init__(self, reason: str, *, final: bool = False) -> None:
+    def __init__(self, reason: str, *, final: bool = False, passes: bool = True) -> None:
         super().__init__(reason)
         self.reason = reason
         self.final = final
+        self.passes = passes and not final
 
 
 class AccessDenied(HostTrouble):

@@ -16,7 +16,7 @@ MOST_TAIL = 8_000
 MOST_REASON = 4_000
 """Characters. Step Functions takes a cause of 32,768."""
 MOST_RESTART_SECONDS = 300
-LOST_WITH_NAME = ("Interrupted", "HostLost", "StartFailed", "HostsNotReady", "ProgramHangs")
+LOST_WITH_NAME = ("Interrupted", "HostLost", "StartFailed", "UploadFailed", "HostsNotReady", "ProgramHangs")
 """Troubles that name their hosts: the others may stay."""
 RESTART_SECONDS = {"Interrupted": 0, "HostLost": 5, "Resized": 0}
 """Seconds before the second attempt, doubled each time; 10 for every other trouble. A first loss is chance, and the
@@ -31,6 +31,7 @@ WHAT_HAPPENED = {
     "Interrupted": "the hosts left it before its end",
     "HostLost": "a host is gone",
     "StartFailed": "a host could not start the program",
+    "UploadFailed": "a host could not upload what the program left",
     "HostsNotReady": "a host was not ready in time",
     "CapacityRefused": "EC2 had no room",
     "ProgramHangs": "the program was ended because it hung",
@@ -160,6 +161,11 @@ def _hopeless(trouble: Trouble) -> str | None:
         return USED_UP
     if known and not known.retry_can_help:
         return _advice(known.blame)
+    if trouble.final and known is errors.UploadFailed:
+        return (
+            "A finished training is not repeated for its upload. Mend what the reason names; a run that is resumed "
+            "starts at its last checkpoint, and repeats only what came after that."
+        )
     if trouble.final:
         return "Another attempt would end the same way; mend what the reason names, then start the job again."
     if trouble.is_passing or trouble.error in NOBODY_KNOWS:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import assert_never
 
 from training.host.account import Account
+from training.host.agent.insistence import Insistence
 from training.host.bucket import Bucket
 from training.host.checkpoints.evaluator import CheckpointDownload
 from training.host.checkpoints.upload import CheckpointUpload
 from training.host.cluster import Assignment, Cluster, Role
-from training.host.disk import Disk
 from training.host.errors import HostTrouble
 from training.host.keys import LeftOut
 from training.host.periodic import Repeat
@@ -25,11 +25,18 @@ SELDOM_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
+class Lacking:
+    """What of a program's work could not be uploaded, and why."""
+
+    what: str
+    trouble: HostTrouble
+
+
+@dataclass(frozen=True, slots=True)
 class Uploads:
     """In the order in which they finish: when a host goes away its checkpoint comes first."""
 
     repeats: tuple[Repeat, ...]
-    disk: Disk
 
     def start(self) -> None:
         for repeat in self.repeats:
@@ -40,19 +47,17 @@ class Uploads:
         """What keeps one of them from ever doing its work."""
         return next((repeat.trouble for repeat in self.repeats if repeat.trouble), None)
 
-    def finish(self, *names: str) -> HostTrouble | None:
-        """Let those named (all when none is) end with a last time; the first trouble that any of them had."""
-        troubles = [self._finish(repeat) for repeat in self.repeats if not names or repeat.name in names]
-        return next(filter(None, troubles), None)
-
-    def _finish(self, repeat: Repeat) -> HostTrouble | None:
-        try:
-            repeat.finish()
-        except HostTrouble as trouble:
-            return trouble
-        except OSError as error:
-            return self.disk.trouble(error)
-        return None
+    def finish(
+        self, *names: str, insistence: Insistence, most_seconds: float | None = None
+    ) -> Lacking | None:
+        """Let those named end with a last time; the first that did not succeed."""
+        lacking = [
+            Lacking(repeat.name, trouble)
+            for repeat in self.repeats
+            if repeat.name in names
+            and (trouble := insistence.bring(repeat.name, repeat.finish, most_seconds=most_seconds))
+        ]
+        return next(iter(lacking), None)
 
 
 def uploads_of(
@@ -62,7 +67,6 @@ def uploads_of(
     account: Account,
     bucket: Bucket,
     places: Places,
-    disk: Disk,
     log: ProgramLog,
     metrics: Metrics,
     checkpoints: CheckpointUpload,
@@ -99,4 +103,4 @@ def uploads_of(
             pass
         case _:
             assert_never(assignment.role)
-    return Uploads(tuple(repeats), disk)
+    return Uploads(tuple(repeats))

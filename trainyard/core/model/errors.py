@@ -32,6 +32,7 @@
     └── Infrastructure        a host or a service failed                        new attempt
         ├── StillStopping       a host is on its way down
         ├── StartFailed         a host could not start the program
+        ├── UploadFailed        a host could not upload what the program left
         ├── HostLost            a host is gone without warning
         ├── NotRegistered       Systems Manager does not know a host (yet)
         ├── HostsNotReady       a host did not get ready in time
@@ -200,6 +201,10 @@ class Infrastructure(TrainyardError):
 
 class StartFailed(Infrastructure):
     """A host could not start the program: fetch, disk, environment or command trouble."""
+
+
+class UploadFailed(Infrastructure):
+    """A host could not upload what the program has left. A training that has finished is not repeated for it."""
 
 
 class HostLost(Infrastructure):

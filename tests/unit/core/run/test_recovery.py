@@ -43,6 +43,7 @@ AGAIN = [
         10,
         KeptHosts.SURVIVORS,
     ),
+    ("so is one that cannot upload", Trouble(error="UploadFailed", lost=ONE), 1, 10, KeptHosts.SURVIVORS),
     (
         "who is not ready in time is replaced",
         Trouble(error="HostsNotReady", lost=ONE),
@@ -101,6 +102,7 @@ STOP = [
     ("no offer is left", Trouble(error="NoOffer"), 1, 3, 99, "NoOffer", "Nothing is left to try"),
     ("a quota is full", Trouble(error="QuotaExceeded"), 1, 3, 99, "QuotaExceeded", "Nothing is left to try"),
     ("the limits are used up", Trouble(error="LimitReached"), 1, 3, 99, "LimitReached", "raise them to go on"),
+    ("a finished training without its model", Trouble(error="UploadFailed", final=True), 1, 3, 99, "UploadFailed", "not repeated"),
     ("a host says it is final", Trouble(error="StartFailed", final=True), 1, 3, 99, "StartFailed", "end the same way"),
     ("the limit of restarts", Trouble(error="HostLost", lost=ONE), 4, 3, 99, "HostLost", "limits.restarts is 3"),
     ("a program that hangs every time", Trouble(error="ProgramHangs", all_well=True), 4, 3, 99, "ProgramHangs", "limits.restarts is 3"),

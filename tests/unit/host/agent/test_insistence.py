@@ -1,0 +1,185 @@
+"""The last uploads of a program outlast an outage of S3, and never cost a training that has finished."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from training.host.agent.attempt import with_what_lacks
+from training.host.agent.insistence import Insistence, why_it_has_to_end
+from training.host.agent.uploads import Lacking
+from training.host.bucket import Bucket
+from training.host.errors import AccessDenied, HostTrouble
+from training.host.program.ending import Failed, Finished, Stopped
+
+SLOW_DOWN = HostTrouble("s3:PutObject on s3://b/model/x failed: SlowDown")
+DENIED = AccessDenied("s3:PutObject", "s3://b/model/x", role="role of runs")
+
+
+@dataclass
+class Host:
+    """A host whose S3 is away until `back_at` seconds, and that must end at `ends_at`."""
+
+    back_at: float
+    ends_at: float = 3600.0
+    now: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    def upload(self) -> None:
+        self.now += 18.0  # what botocore tries by itself
+        if self.now < self.back_at:
+            raise SLOW_DOWN
+
+    def insistence(self) -> Insistence:
+        return Insistence(
+            lambda: "the lease is over" if self.now >= self.ends_at else None,
+            self.notes.append,
+            lambda error: HostTrouble(f"disk: {error}", passes=False),
+            clock=lambda: self.now,
+            sleep=self.sleep,
+        )
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize("outage", [0.0, 90.0, 20 * 60.0])
+def test_an_outage_costs_time_and_nothing_else(outage: float) -> None:
+    host = Host(back_at=outage)
+    assert host.insistence().bring("model", host.upload) is None
+    assert outage <= host.now < outage + 60
+    assert abs(len(host.notes) - outage / 60) <= outage / 240 + 1, "a line a minute"
+
+
+def test_it_ends_with_the_lease() -> None:
+    host = Host(back_at=1e9)
+    assert host.insistence().bring("model", host.upload) is SLOW_DOWN
+    assert host.now < 3700
+
+
+def test_what_a_run_can_do_without_is_tried_for_ten_minutes() -> None:
+    host = Host(back_at=1e9)
+    assert host.insistence().bring("log", host.upload, most_seconds=600) is SLOW_DOWN
+    assert host.now < 660
+
+
+def raising(error: Exception) -> Callable[[], None]:
+    def upload() -> None:
+        raise error
+
+    return upload
+
+
+@pytest.mark.parametrize(
+    ("sentence", "error", "said"),
+    [
+        ("a missing permission", DENIED, "access denied"),
+        ("a disk that cannot be read", PermissionError(13, "Permission denied"), "disk: "),
+        (
+            "a fault of ours",
+            UnicodeEncodeError("utf-8", "x", 0, 1, "surrogates"),
+            "the host agent itself failed",
+        ),
+    ],
+)
+def test_what_does_not_pass_is_tried_once(sentence: str, error: Exception, said: str) -> None:
+    host = Host(back_at=0)
+    trouble = host.insistence().bring("model", raising(error))
+    assert trouble is not None, sentence
+    assert said in trouble.reason
+    assert host.now == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "passes"),
+    [
+        ("SlowDown", True),
+        ("InternalError", True),
+        ("", True),
+        ("ExpiredToken", True),
+        ("KeyTooLongError", False),
+    ],
+)
+def test_which_answers_of_s3_pass(code: str, passes: bool) -> None:
+    assert Bucket(None, "b").trouble(code, "s3:PutObject", "k", code).passes is passes
+
+
+NOW = datetime(2026, 11, 28, tzinfo=UTC)
+ENDS = [
+    # sentence, what differs, why it has to end
+    ("nothing asks for an end", {}, None),
+    ("the machine goes down", {"going_down": True}, "this host goes down"),
+    ("AWS takes it in a minute", {"notice_at": NOW + timedelta(minutes=1)}, None),
+    ("in five seconds", {"notice_at": NOW + timedelta(seconds=5)}, "AWS takes this host back"),
+    ("somebody has just stopped the run", {"asked_at": NOW}, None),
+    ("two minutes ago", {"asked_at": NOW - timedelta(minutes=2)}, "the run was asked to end"),
+    ("the hours are used up", {"until": NOW}, "the run's hours or dollars are used up"),
+]
+
+
+@pytest.mark.parametrize(("given", "why"), [row[1:] for row in ENDS], ids=[str(row[0]) for row in ENDS])
+def test_when_a_host_may_not_wait_for_s3(given: dict[str, object], why: str | None) -> None:
+    usual = {"notice_at": None, "going_down": False, "asked_at": None, "until": NOW + timedelta(hours=1)}
+    assert why_it_has_to_end(**(usual | given), now=NOW) == why  # type: ignore[arg-type]
+
+
+MODEL, LOG = Lacking("model", SLOW_DOWN), Lacking("log", SLOW_DOWN)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "ended", "lacking", "extras", "answer"),
+    [
+        ("all is there", Finished(), None, None, Finished()),
+        (
+            "without its model a training has failed, and is not repeated",
+            Finished(),
+            MODEL,
+            LOG,
+            Failed(
+                "host",
+                f"the program finished, but its model could not be uploaded: {SLOW_DOWN.reason}",
+                0,
+                True,
+            ),
+        ),
+        (
+            "without its log it has finished",
+            Finished(("x",)),
+            None,
+            LOG,
+            Finished(("x", f"its log could not be uploaded whole: {SLOW_DOWN.reason}")),
+        ),
+        (
+            "a missing permission ends the run",
+            Finished(),
+            None,
+            Lacking("log", DENIED),
+            Failed(
+                "host", f"the program finished, but its log could not be uploaded: {DENIED.reason}", 0, True
+            ),
+        ),
+        (
+            "one that left is started again",
+            Stopped("asked"),
+            MODEL,
+            None,
+            Failed("host", SLOW_DOWN.reason, 0),
+        ),
+        (
+            "nothing hides the program's own error",
+            Failed("program", "no", 1),
+            MODEL,
+            LOG,
+            Failed("program", "no", 1),
+        ),
+    ],
+)
+def test_an_end_with_what_could_not_be_uploaded(
+    sentence: str,
+    ended: Finished | Stopped | Failed,
+    lacking: Lacking | None,
+    extras: Lacking | None,
+    answer: Finished | Stopped | Failed,
+) -> None:
+    assert with_what_lacks(ended, 0, lacking, extras) == answer, sentence
