@@ -239,6 +239,10 @@ def test_the_runtime_leaves_with_the_code_that_the_agent_takes_for_a_restart() -
     assert runtime_constant("processes/leaving", "RESTART") == ending.RESTART
 
 
+def test_the_alarm_of_a_cluster_that_forms_is_known_by_the_runtimes_line() -> None:
+    assert runtime_constant("processes/forming", "FORMING") == ending.FORMING
+
+
 def test_hosts_know_every_result_that_a_job_may_expect() -> None:
     assert set(ending.LEAVE_IT_IN) == set(Result)
 

@@ -9,6 +9,27 @@ from pathlib import Path, PurePosixPath
 
 from training.host.errors import HostTrouble, ProgramFault
 
+PASSING_ERRORS = frozenset(
+    {
+        errno.ENOSPC,
+        errno.EINTR,
+        errno.EAGAIN,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.ENETUNREACH,
+        errno.EPIPE,
+    }
+    | {
+        errno.EHOSTUNREACH,
+        errno.ECONNRESET,
+        errno.ECONNREFUSED,
+        errno.ECONNABORTED,
+        errno.ETIMEDOUT,
+        errno.ENETDOWN,
+    }
+)
+"""Errors of the operating system that may be over soon."""
 RESERVE_BYTES = 16 * 1024 * 1024
 FULL_BELOW = 8 * 1024 * 1024
 EVENT_FILE = ".tfevents."
@@ -22,6 +43,8 @@ class Room:
     path: Path
     free: int
     total: int
+    has_inodes: bool = True
+    """More files can be made there."""
 
     @property
     def is_full(self) -> bool:
@@ -34,6 +57,33 @@ class Room:
             f"the disk of this host is full ({self.free / 1e6:.0f} MB of {self.total / 1e9:.1f} GB are free at "
             f"{self.path}): give the launch template a larger volume, keep fewer checkpoints or write less"
         )
+
+    @property
+    def advice_on_error(self) -> str:
+        """What had no room when a program got ENOSPC there, as it is now, and what to do."""
+        state = f"{self.free / 1e6:.0f} MB of {self.total / 1e9:.1f} GB are free now at {self.path}"
+        if self.path.is_relative_to(SHARED_MEMORY):
+            return (
+                f"this host's shared memory had no room ({state}): use fewer or smaller worker processes of data "
+                "loaders, or a type with more memory"
+            )
+        if not self.has_inodes:
+            return f"the file system at {self.path} has no room for more files (no inodes are left): write fewer files"
+        if self.is_full:
+            return self.advice
+        return f"the file system at {self.path} had no room ({state}): write less at once, or elsewhere on the disk"
+
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel's own place, in which nothing is made here
+
+
+def room_at(path: Path) -> Room:
+    """The room on the file system that holds the path or would hold it, by the place where that is mounted."""
+    folder = next(each for each in (path, *path.parents) if each.exists())
+    mount = next(each for each in (folder, *folder.parents) if os.path.ismount(each))
+    usage = os.statvfs(mount)
+    free, total = usage.f_bavail * usage.f_frsize, usage.f_blocks * usage.f_frsize
+    return Room(mount, free, total, has_inodes=usage.f_files == 0 or usage.f_favail > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +118,9 @@ class Disk:
         """What an error of the operating system means. A full disk would be as full the next time."""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return HostTrouble(f"{self.room().advice} ({error})", final=True)
-        return HostTrouble(f"this host's disk or network is in trouble: {error}")
+        return HostTrouble(
+            f"this host's disk or network is in trouble: {error}", passes=error.errno in PASSING_ERRORS
+        )
 
 
 def readable_files(folder: Path) -> Iterator[Path]:

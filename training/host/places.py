@@ -247,6 +247,10 @@ class Places:
     def exit_code(self, number: int) -> Path:
         return self.attempt(number) / "exit"
 
+    def exits(self, number: int) -> Path:
+        """How the program's Python processes ended: startup/sitecustomize.py appends to it."""
+        return self.progress(number).with_name("exits.jsonl")
+
     def progress(self, number: int) -> Path:
         """JSON lines in which the program says how far it is. Beside them its processes write down what they tell each
         other."""

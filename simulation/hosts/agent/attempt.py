@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from simulation.hosts.agent import checkpoints
 from simulation.hosts.agent.watchdog import Watchdog
 from simulation.hosts.flow import Flow, Nap, Steps
-from simulation.hosts.gang import Phase, Program
+from simulation.hosts.gang import KILLED, Phase, Program
 from simulation.hosts.machine import Machine
 from simulation.world.world import BEGINNING
 from training.host.agent.attempt import EVALUATION_SECONDS, WORKERS_LOOK_SECONDS, Outcome
@@ -35,6 +35,7 @@ from training.host.orders import Order
 from training.host.program import ending, silence
 from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.program.silence import Effort, Silence
+from training.host.program.tracebacks import AGENTS_OWN
 from training.host.reporting import signals
 from training.host.reporting.chunks import chunk_key
 from training.host.reporting.metrics import Metrics
@@ -247,7 +248,7 @@ class Attempt:
 
     def _until_next_look(self, parting: Parting | None) -> float:
         now = self._machine.now()
-        if parting and not parting.asked:
+        if parting and parting.asked_at is None:
             return HOLD_LOOK_SECONDS
         if parting:
             return max(LOOK_SECONDS, (parting.leaving.kill_at - now).total_seconds())
@@ -393,18 +394,22 @@ class Attempt:
         program, leaving = self.program, parting.leaving if parting else None
         assert program is not None, "who has ended was started"
         self._say_in_log(f"the program ended with exit code {code}")
-        self._peers.say_ended(code, self._machine.now())
         self._listen(program)
         tail = "".join(f"{line}\n" for line in [*self._log, *program.tail])
         end = End(
             code=code,
             tail=tail,
             asked=leaving.why if leaving else None,
+            hears=bool(parting and parting.asked_at and parting.heard),
+            at_end=self._is_at_its_end(program, code),
             killed=bool(parting and parting.killed),
+            with_keeper=code == KILLED and not (parting and parting.killed),
             gang=len(self.cluster.assignments),
             serves=self.cluster.serves(self.assignment),
             room=self._room(),
+            strict=bool((self.cluster.job.get("program") or {}).get("strict")),
         )
+        self._peers.say_ended(ending.RESTART if end.left_early else code, self._machine.now())
         if code == 0 and not leaving:
             yield from self._wait_for_workers()
         trouble = yield from self._finish_upload()
@@ -432,6 +437,12 @@ class Attempt:
         if isinstance(ended, Failed) and ending.waits_for_the_chief(ended, is_chief=self.assignment.is_chief):
             yield ending.CHIEF_FIRST_SECONDS
         self.outcome = self._outcome(ended, results, tail)
+
+    def _is_at_its_end(self, program: Program, code: int) -> bool:
+        """The program writes metrics.json at its end."""
+        if "steps" in self._reports.known:
+            return self._reports.is_at_its_end
+        return code == 0 and self.assignment.is_chief and program.gang.work.lacks != "metrics"
 
     def _wait_for_workers(self) -> Steps:
         others, still = self.cluster.trains_beside(self.assignment), StillTraining(self._seconds())
@@ -474,8 +485,10 @@ class Attempt:
                 facts = {**results, "step": self._step(results.get("step")), **self._reports.restored}
                 said = self._signal("finished", **facts)
                 return Outcome(ended, said if self.assignment.is_chief else None)
-            case Stopped(why):
+            case Stopped(why, said):
                 facts = {**self._reports.all, "step": self._step(), "why": why}
+                if said:
+                    facts["reason"] = said
                 return Outcome(ended, self._signal("stopped", **facts))
             case Failed():
                 last, restored = ending.last_lines(tail.encode()), self._reports.restored
@@ -518,7 +531,7 @@ class Attempt:
         return Room(Path("/var/lib/trainyard"), free, DISK_BYTES)
 
     def _say_in_log(self, *lines: str) -> None:
-        self._log += [f"{ending.AGENTS_OWN}{line}" for line in lines]
+        self._log += [f"{AGENTS_OWN}{line}" for line in lines]
 
     def _send_log(self) -> None:
         program = self.program

@@ -596,7 +596,7 @@ SLOW = [
 def test_a_slow_program_does_not_hang(given: dict[str, Any]) -> None:
     yard, _ = training(program=args(**given))
     (finished,) = yard.until("finished")
-    assert not yard.said("stopped")
+    assert {event["why"] for event in yard.said("stopped")} <= {"limit"}, "of a worker at the cap"
     assert finished["time"] - yard.said("started")[0]["time"] > timedelta(minutes=48)
 
 

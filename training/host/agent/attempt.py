@@ -2,12 +2,14 @@
 
 import math
 import os
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
@@ -19,9 +21,10 @@ from training.host.agent.deadlines.notice import (
     leave_since_it_hangs,
     order_to_leave,
 )
+from training.host.agent.insistence import EXTRAS_SECONDS, Insistence, why_it_has_to_end
 from training.host.agent.life import Life, Peers, StillTraining, has_ended, has_gpus
 from training.host.agent.parting import Parting
-from training.host.agent.uploads import Uploads, uploads_of
+from training.host.agent.uploads import Lacking, Uploads, uploads_of
 from training.host.agent.watchdog import Watchdog
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
@@ -31,14 +34,15 @@ from training.host.checkpoints.upload import CheckpointUpload, LastCheckpoint
 from training.host.cluster import Assignment, Cluster, Role
 from training.host.data import keras_home
 from training.host.data.fetch import fetch_shares
-from training.host.disk import Disk, fresh, readable_files
+from training.host.disk import SHARED_MEMORY, Disk, Room, fresh, readable_files, room_at
 from training.host.errors import HostTrouble
 from training.host.keys import LeftOut
 from training.host.metadata import Identity
 from training.host.periodic import Repeat
 from training.host.places import Places
-from training.host.program import ending, environment, secrets, silence, torchrun
+from training.host.program import ending, environment, exits, secrets, silence, torchrun, tracebacks
 from training.host.program.ending import End, Failed, Finished, Stopped
+from training.host.program.exits import Exit
 from training.host.program.process import Program, killed_for_memory
 from training.host.program.silence import Silence
 from training.host.reporting import results, signals
@@ -53,6 +57,8 @@ from training.host.reporting.signals import Signal
 from trainyard.core.values import floats
 
 TICK_SECONDS = 0.2
+LOOKS_FOR_BACKGROUND = 10
+GOING_DOWN_SECONDS = 2.0
 WORKERS_LOOK_SECONDS = 2.0
 EVALUATION_SECONDS = 60.0
 """How long a chief that has finished waits for an evaluator that does not end by itself."""
@@ -67,6 +73,33 @@ class Outcome:
 
     ending: Finished | Stopped | Failed
     signal: Signal | None
+
+
+def with_what_lacks(
+    ended: Finished | Stopped | Failed, code: int, lacking: Lacking | None, extras: Lacking | None
+) -> Finished | Stopped | Failed:
+    """Return the end with what could not be uploaded. Nothing must hide what the program itself said. A training that
+    has finished is not repeated for an upload: without its results it has failed for good, without its log or curves it
+    has finished."""
+    if isinstance(ended, Failed):
+        return ended
+    if isinstance(ended, Stopped):
+        trouble = lacking or extras
+        return (
+            Failed(trouble.trouble.kind, trouble.trouble.reason, code, trouble.trouble.final)
+            if trouble
+            else ended
+        )
+    if lacking or (extras and extras.trouble.final):
+        what = lacking or extras
+        assert what is not None, "one of them is there"
+        reason = f"the program finished, but its {what.what} could not be uploaded: {what.trouble.reason}"
+        return Failed(what.trouble.kind, reason, code, final=True)
+    if extras:
+        return Finished(
+            (*ended.but, f"its {extras.what} could not be uploaded whole: {extras.trouble.reason}")
+        )
+    return ended
 
 
 class Attempt:
@@ -179,7 +212,6 @@ class Attempt:
             account=self._account,
             bucket=self._bucket,
             places=self._places,
-            disk=self._disk,
             log=self._log,
             metrics=self._metrics,
             checkpoints=self._checkpoints,
@@ -189,7 +221,9 @@ class Attempt:
         uploads.start()
         killed_before = killed_for_memory()
         parting: Parting | None = None
+        itself: int | None = None
         while (code := program.exit_code()) is None:
+            itself = itself or program.itself()
             self._listen()
             self._report()
             if parting is None and (leaving := self._reason_to_leave(uploads) or self._hang(program)):
@@ -197,11 +231,41 @@ class Attempt:
             if parting:
                 parting.turn(datetime.now(UTC))
             time.sleep(TICK_SECONDS)
+        background = self._left_running(program) if code == 0 else ()
         program.kill()  # whatever it left behind in its group, and anywhere else
         self._account.end_all()
         with self._heartbeat():
             starved = killed_before is None or killed_for_memory() != killed_before
-            return self._conclude(code, parting, uploads, starved=starved)
+            end = End(
+                code=code,
+                tail="",
+                with_keeper=program.was_killed_whole(),
+                starved=starved,
+                exited=self._exited(program, itself),
+                background=background,
+            )
+            return self._conclude(end, parting or self._parting_of_the_machine(program, code), uploads)
+
+    def _left_running(self, program: Program) -> tuple[str, ...]:
+        """What the program leaves running when it ends. Its helpers end within moments, once they see that."""
+        for _ in range(LOOKS_FOR_BACKGROUND):
+            if not program.left_running(self._account):
+                return ()
+            time.sleep(TICK_SECONDS)
+        return program.left_running(self._account)
+
+    def _exited(self, program: Program, itself: int | None) -> Exit | None:
+        with self._account.acting():
+            noted = exits.read(self._places.exits(self._cluster.attempt))
+        return exits.of_program(noted, keeper=program.pid, pid=itself)
+
+    def _parting_of_the_machine(self, program: Program, code: int) -> Parting | None:
+        """A machine that goes down sends SIGTERM to all processes at once, so that the program may end before the agent
+        has seen why. None unless that comes out within moments."""
+        if code != 128 + signal.SIGTERM or not self._watchdog.going_down.wait(GOING_DOWN_SECONDS):
+            return None
+        leaving = self._order_to_leave()
+        return replace(self._parting(program, leaving), asked_at=datetime.now(UTC)) if leaving else None
 
     def _parting(self, program: Program, leaving: Leaving) -> Parting:
         return Parting(
@@ -291,29 +355,41 @@ class Attempt:
             now=datetime.now(UTC),
         )
 
-    def _conclude(self, code: int, parting: Parting | None, uploads: Uploads, *, starved: bool) -> Outcome:
-        leaving = parting.leaving if parting else None
+    def _conclude(self, end: End, parting: Parting | None, uploads: Uploads) -> Outcome:
+        leaving, code = parting.leaving if parting else None, end.code
         room = self._disk.room()
         if room.is_full:
             self._disk.release()
         self._log.note(f"the program ended with exit code {code}")
-        self._peers.say_ended(code, datetime.now(UTC))
         self._listen()
         code, tail = torchrun.seen_through(code, self._log.tail)
-        end = End(
+        end = replace(
+            end,
             code=code,
             tail=ending.up_to_its_cell(tail),
             asked=leaving.why if leaving else None,
+            hears=bool(parting and parting.asked_at and parting.heard),
+            at_end=self._is_at_its_end(parting.asked_at if parting else None),
             killed=bool(parting and parting.killed),
             gang=len(self._cluster.assignments),
             serves=self._cluster.serves(self._assignment),
             room=room,
-            starved=starved,
+            exited=self._hidden(end.exited),
+            strict=bool(self._cluster.job["program"].get("strict")),
         )
+        end = replace(end, lacked=self._place_without_room(end))
+        self._peers.say_ended(ending.RESTART if end.left_early else code, datetime.now(UTC))
         if code == 0 and not leaving:
             self._wait_for_workers()
         self._checkpoints.ends_well = end.is_whole
-        trouble = uploads.finish("checkpoints", "events")
+        insistence = self._insistence(leaving)
+        has_failed = isinstance(ending.decide(end), Failed)
+        lacking = uploads.finish(
+            "checkpoints",
+            "events",
+            insistence=insistence,
+            most_seconds=EXTRAS_SECONDS if has_failed else None,
+        )
         self._listen()  # also to what these have noted and seen
         ended = ending.decide(replace(end, missing=self._missing() if self._assignment.is_chief else ()))
         if isinstance(ended, Failed | Stopped) and not leaving and self._chief_has_finished():
@@ -322,30 +398,31 @@ class Attempt:
             ended = Finished()
         results: dict[str, Any] = {}
         left: dict[str, str] = {}
-        try:
-            if isinstance(ended, Finished) and self._assignment.is_chief:
-                left = self._left_behind()
-                results = self._bring_results()
-                self._wait_for_evaluator()
-        except HostTrouble as problem:
-            trouble = trouble or problem
-        trouble = trouble or uploads.finish("tensorboard", "notebook")
+        if isinstance(ended, Finished) and self._assignment.is_chief:
+            left = self._left_behind()
+            lacking = lacking or self._bring_results(insistence, results)
+            self._wait_for_evaluator()
+        extras = uploads.finish("tensorboard", "notebook", insistence=insistence, most_seconds=EXTRAS_SECONDS)
         self._listen()  # also to what these have left out
-        trouble = trouble or uploads.finish("log", "metrics")
+        last = uploads.finish("log", "metrics", insistence=insistence, most_seconds=EXTRAS_SECONDS)
+        extras = extras or last
         if leaving and leaving.trouble and isinstance(ended, Stopped):
-            trouble = leaving.trouble
-        if trouble and not isinstance(ended, Failed):  # nothing must hide what the program itself said
-            ended = Failed(trouble.kind, trouble.reason, code, trouble.final)
+            lacking = Lacking("work", leaving.trouble)
+        ended = with_what_lacks(ended, code, lacking, extras)
         match ended:
-            case Finished():
+            case Finished(but):
                 step = self._step(results.get("step"))
                 nan = self._progress.not_finite if not_finite(results.get("loss")) is not None else {}
                 facts = {**results, "step": step, **nan, **left, **self._progress.restored}
+                if but:
+                    facts["but"] = list(but)
                 return Outcome(
                     ended, self._signal("finished", **facts) if self._assignment.is_chief else None
                 )
-            case Stopped(why):
+            case Stopped(why, words):
                 facts = {**self._progress.all, "step": self._step(), "why": why}
+                if words:
+                    facts["reason"] = words
                 return Outcome(ended, self._signal("stopped", **facts))
             case Failed():
                 if ending.waits_for_the_chief(ended, is_chief=self._assignment.is_chief):
@@ -353,6 +430,33 @@ class Attempt:
                 tail = ending.last_lines(end.tail.encode())
                 said = signals.failed(self._cluster.attempt, ended, tail, restored=self._progress.restored)
                 return Outcome(ended, said)
+
+    def _is_at_its_end(self, asked_at: datetime | None) -> bool:
+        """Return True if the program has come to its last step, or, if its steps are unknown, has written metrics.json
+        since it was asked to leave."""
+        if "steps" in self._progress.known:
+            return self._progress.is_at_its_end
+        with self._account.acting():
+            try:
+                written = self._places.metrics.stat().st_mtime
+            except OSError:
+                return False
+        return asked_at is not None and written >= asked_at.timestamp()
+
+    def _hidden(self, exited: Exit | None) -> Exit | None:
+        """The exit without the values of secrets."""
+        return exited and replace(
+            exited, exception=exited.exception and self._log.without_secrets(exited.exception)
+        )
+
+    def _place_without_room(self, end: End) -> Room | None:
+        """The room on the file system of which the program's error says that it had none."""
+        named = tracebacks.place_without_room(end.shown)
+        if named:
+            return room_at(Path(named))
+        if named == "" and not (end.room and end.room.is_full) and room_at(SHARED_MEMORY).is_full:
+            return room_at(SHARED_MEMORY)  # a semaphore's error names no path
+        return None
 
     def _wait_for_workers(self) -> None:
         """The end of the chief's program ends the attempt: those that train on by themselves are waited for, as long as
@@ -504,17 +608,52 @@ class Attempt:
         self._listen()
         return {"left": said}
 
-    def _bring_results(self) -> dict[str, Any]:
-        """Model and metrics.json into the bucket; how far the program came, as metrics.json says it where it does."""
-        with self._account.acting():
-            left_out = LeftOut(self._log.note, "${model}")
-            prefix = f"runs/{self._cluster.run}/model/"
-            FolderUpload(self._bucket, self._places.model, prefix, left_out).send(last=True)
-            document = self._metrics.conclude(self._places.metrics)
-        if document is None and self._places.metrics.is_file():
-            self._log.note("metrics.json holds no JSON object and is left out")
+    def _bring_results(self, insistence: Insistence, results: dict[str, Any]) -> Lacking | None:
+        """Model and metrics.json into the bucket, and into `results` how far the program came, as metrics.json says it
+        where it does; what could not be uploaded."""
+        left_out = LeftOut(self._log.note, "${model}")
+        model = FolderUpload(self._bucket, self._places.model, f"runs/{self._cluster.run}/model/", left_out)
+
+        def send_model() -> None:
+            with self._account.acting():
+                model.send(last=True)
+
+        def send_metrics() -> None:
+            with self._account.acting():
+                document = self._metrics.conclude(self._places.metrics)
+            if document is None and self._places.metrics.is_file():
+                self._log.note("metrics.json holds no JSON object and is left out")
+                self._listen()
+            results.update(facts_in(document) if document else self._progress.known)
+
+        for what, send in (("model", send_model), ("metrics.json", send_metrics)):
+            if trouble := insistence.bring(what, send):
+                return Lacking(what, trouble)
+        return None
+
+    def _insistence(self, leaving: Leaving | None) -> Insistence:
+        """How long the host tries to upload what the program has left."""
+        asked_at = datetime.now(UTC) if leaving and leaving.why == "asked" else None
+
+        def has_to_end() -> str | None:
+            nonlocal asked_at
+            now, order = datetime.now(UTC), self._order_to_leave()
+            if order and order.why == "asked":
+                asked_at = asked_at or now
+            notice = self._watchdog.notice
+            return why_it_has_to_end(
+                notice_at=notice.at if notice else None,
+                going_down=self._watchdog.going_down.is_set(),
+                asked_at=asked_at,
+                until=min(self._cluster.deadline, self._watchdog.lease.until),
+                now=now,
+            )
+
+        def note(text: str) -> None:
+            self._log.note(text)
             self._listen()
-        return facts_in(document) if document else self._progress.known
+
+        return Insistence(has_to_end, note, self._disk.trouble)
 
     def _step(self, written: int | None = None) -> int | None:
         """The last step this host knows of: what is saved, where that tells, what was reported, or `written` by the

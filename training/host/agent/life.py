@@ -15,9 +15,9 @@ from training.host.cluster import Assignment, Cluster
 from training.host.disk import written_below
 from training.host.errors import HostTrouble
 from training.host.places import Places
-from training.host.program.ending import AGENTS_OWN
 from training.host.program.process import Program
 from training.host.program.silence import WORKING_GPU_PERCENT, Effort, NewLines
+from training.host.program.tracebacks import AGENTS_OWN
 from training.host.reporting import gpus
 from training.host.reporting.progress import Progress
 from training.host.reporting.signals import Sender, stamp

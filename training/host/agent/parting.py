@@ -33,7 +33,10 @@ class Parting:
     saved: Callable[[], object]
     chief_has_left: Callable[[], bool]
     note: Callable[[str], None]
-    asked: bool = False
+    asked_at: datetime | None = None
+    """When SIGTERM was sent."""
+    heard: bool = False
+    """The program had a handler for SIGTERM when it was sent."""
     killed: bool = False
     _hears: bool = field(init=False)
     _saved_before: object = field(init=False)
@@ -46,13 +49,14 @@ class Parting:
 
     def turn(self, now: datetime) -> None:
         """To be called again and again until the program has ended."""
-        if not self.asked:
+        if self.asked_at is None:
             if self._is_held(now):
                 self._say_that_it_is_held()
             else:
                 self.note(f"{ending.ASKING}: {self.leaving.in_words}")
+                self.heard = self.program.hears()
                 self.program.ask_to_leave()
-                self.asked = True
+                self.asked_at = now
         elif not self.killed and now >= self.leaving.kill_at:
             self.note("the program did not leave in time and is killed")
             self.program.kill()

@@ -5,7 +5,10 @@ import signal
 from dataclasses import dataclass
 
 from training.host.disk import Room
+from training.host.program import tracebacks
 from training.host.program.advice import advice_on
+from training.host.program.exits import Exit
+from training.host.program.tracebacks import AGENTS_OWN, Shown, last_line, last_shown
 
 RESTART = 75
 """EX_TEMPFAIL: restart me, I have checkpointed or a peer is gone."""
@@ -15,6 +18,8 @@ KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 LEFT = (0, RESTART, PREEMPTED, 128 + signal.SIGTERM)
 """How a program ends that does as it is told, whatever it says meanwhile."""
 PREEMPTION_NEWS = re.compile(r"PreemptionCheckpointHandler|received termination notice")
+FORMING = "[trainyard.runtime] the cluster is forming"
+"""A line of the runtime (trainyard/runtime/processes/forming.py), whose alarm ends a process that lost a peer."""
 
 TAIL_BYTES = 4096
 """What of a log goes into a signal."""
@@ -39,18 +44,6 @@ ABORTS = re.compile(
 )
 """What JAX's client and PyTorch's watchdog of NCCL say before they end their process (SIGABRT) because another one is
 gone, or has not answered for ten minutes."""
-LAST_EXCEPTION = re.compile(
-    r"^(?:\[rank\d+\]: ?)?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Iteration)\b.*)$", re.MULTILINE
-)
-NAMES_NODE = re.compile(r"^[ \t]*\[\[\{\{node ", re.MULTILINE)
-"""TensorFlow names the operation that failed, after what it has to say of it."""
-PLACE = re.compile(r"File \"|Detected at node|node |Stack trace|\d+ (successful|root|derived) |<stack traces")
-"""Lines between an exception and its reason."""
-ROOT_ERROR = re.compile(r"^\(\d+\) [A-Z_]+: +")
-SAYS_NOTHING = re.compile(r"(Graph execution error|Exception encountered when calling .*)[:.]*\s*$|:\s*$")
-"""How an exception's line ends that tells no reason: it stands below."""
-AGENTS_OWN = "[trainyard] "
-"""How the agent's own lines in the program's log begin."""
 ASKING = "asking the program to leave"
 """The agent's line in the log after which all that the program says is its answer."""
 CELL = re.compile(r"^(cell \[\d+\] of .+) ended with exit code \d+$", re.MULTILINE)
@@ -59,7 +52,22 @@ INTERRUPTS = re.compile(
     r"[\w.]*(Interrupt|Interrupted\w*|Exit|Terminat\w+)\b|.*\b(SIGTERM|signal:? 15)\b", re.IGNORECASE
 )
 """The exceptions by which programs leave when they are told to."""
-REASON_CHARACTERS = 400
+NO_SPACE = "No space left on device"
+MOST_AFTER = 20
+"""Lines of the program's own that may follow an exception as it ends; after more, the exception had been handled."""
+MOST_AFTER_IN_DOUBT = 3
+"""Lines behind an exception that was handled, for it to be named beside the last line."""
+SHELLS_LAST = re.compile(
+    r"\S*(sh|program\.shell): (line )?\d+: .*(not found|No such file|Permission denied|cannot execute|Killed|Aborted"
+    r"|Segmentation fault|Bus error)|\S*python[\d.]*: (can't open file|No module named|Error while finding)"
+    r"|[\w./-]+: error: "
+)
+"""A shell's, Python's or a command line parser's last line about a command that failed."""
+KILLED_CHILD = re.compile(
+    r"killed by signal: Killed|terminated abruptly|BrokenProcessPool|SIGKILL|exitcode:? -9|signal 9\b",
+    re.IGNORECASE,
+)
+"""How exceptions tell that a process of the program was killed: torch's data loader, concurrent.futures, joblib."""
 CHIEF_FIRST_SECONDS = 5.0
 """How long another host than the chief's waits with a failure of its program that nobody knows advice about: the first
 word ends the attempt, and where all failed the chief's is to be heard."""
@@ -72,16 +80,19 @@ LEAVE_IT_IN = {
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    pass
+    """`but`: what speaks against it, a sentence each, though the exit code is 0."""
+
+    but: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
     """`why`: interrupted (this host is going away), asked (told to), limit (the run's hours or dollars are used up),
-    peer (another host left or failed), killed (somebody else than this agent ended the program with a signal) or hangs
-    (the program showed no sign of life)."""
+    peer (another host left or failed), killed (the power was cut, or something else than this agent ended the program
+    with a signal; `said` is what is known of it) or hangs (the program showed no sign of life)."""
 
     why: str
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,24 +107,39 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """The facts of one end: the program's own, also where torchrun stands between (torchrun.py).
-
-    `asked`: interrupted, asked, limit or hangs, if this host told the program to leave; `killed`: it had to be killed
-    for it; `tail`: the program's last lines; `gang`: how many hosts the attempt has; `serves`: this one only serves the
-    chief;
-    `missing`: results that the job expects and the program has not left; `room`: on the host's disk; `starved`: the
-    kernel killed for want of memory meanwhile, or does not say.
-    """
+    """The facts of one end: the program's own, also where torchrun stands between (torchrun.py)."""
 
     code: int
     tail: str
+    """The program's last lines."""
     asked: str | None = None
+    """interrupted, asked, limit or hangs, if this host told the program to leave."""
+    hears: bool = True
+    """SIGTERM reached a handler: a program without one would have ended by it. False too if it was not sent."""
+    at_end: bool = False
+    """The program had come to its last step, or written the last of its results."""
     killed: bool = False
+    """The agent had to kill it."""
+    with_keeper: bool = False
+    """The shell that watches the program was killed too: all processes were, or the host was without power."""
     gang: int = 1
+    """How many hosts the attempt has."""
     serves: bool = False
+    """This host only serves the chief."""
     missing: tuple[str, ...] = ()
+    """Results that the job expects and the program has not left."""
     room: Room | None = None
+    """On the disk of the program's home."""
+    lacked: Room | None = None
+    """On the file system of which the program's error says that it had no room."""
     starved: bool = False
+    """The kernel killed for want of memory meanwhile, or does not say."""
+    exited: Exit | None = None
+    """How the program's Python process says that it ended."""
+    background: tuple[str, ...] = ()
+    """Processes that still ran, by their command lines."""
+    strict: bool = False
+    """The job wants what speaks against an end with 0 to be a failure."""
 
     @property
     def is_short(self) -> bool:
@@ -122,9 +148,17 @@ class End:
         return full or (self.code == 128 + signal.SIGKILL and self.starved)
 
     @property
+    def left_early(self) -> bool:
+        """Return True for an exit code of 0 that is the answer to SIGTERM: the program saved, and is not at its end."""
+        return self.code == 0 and bool(self.asked) and self.hears and not self.at_end
+
+    @property
     def from_outside(self) -> bool:
-        """Whether somebody on the host ended the program, through no fault of its own."""
-        return self.code in KILLED and not self.starved and not self.is_short
+        """Return True if something else than the program ended it: it took the watching shell along, or several hosts
+        train, where a signal may be another host's doing."""
+        if self.code not in KILLED or self.is_short:
+            return False
+        return self.with_keeper or (self.gang > 1 and self.code == 128 + signal.SIGTERM)
 
     @property
     def lost_a_peer(self) -> bool:
@@ -133,13 +167,25 @@ class End:
             return False
         if self.code == 128 + signal.SIGABRT and ABORTS.search(self.tail):
             return True
-        below = NCCL_LOST_CONNECTION.search(since_last_exception(self.tail))
-        return bool(below or PEER_ERRORS.search(last_exception(self.tail)))
+        if self.code == 128 + signal.SIGALRM and FORMING in self.tail:
+            return True
+        block = self.shown.block if self.shown else self.tail
+        return bool(NCCL_LOST_CONNECTION.search(block) or PEER_ERRORS.search(self.exception))
+
+    @property
+    def shown(self) -> Shown | None:
+        """The exception that may have ended it."""
+        return ended_by(self)
+
+    @property
+    def exception(self) -> str:
+        """Its line; empty when there is none."""
+        return self.shown.exception if self.shown else ""
 
     @property
     def answer(self) -> str:
         """The exception that it showed once it was asked to leave; empty when there is none."""
-        return last_exception(self.tail.rpartition(f"{AGENTS_OWN}{ASKING}")[2])
+        return tracebacks.last_exception(self.tail.rpartition(f"{AGENTS_OWN}{ASKING}")[2])
 
     @property
     def left_as_told(self) -> bool:
@@ -160,22 +206,69 @@ def waits_for_the_chief(ended: Failed, *, is_chief: bool) -> bool:
 
 
 def decide(end: End) -> Finished | Stopped | Failed:
-    if end.code == 0 and not end.missing:
-        return Finished()
+    if end.code == 0 and not end.missing and not end.left_early:
+        return _finished(end)
     if end.asked and (end.serves or end.killed or end.code in LEFT or end.left_as_told):
         return Stopped(end.asked)
     if end.code == 0:
         return Failed("program", nothing_left(end.missing), 0)
-    if end.code in (RESTART, 128 + signal.SIGALRM):  # the alarm: a peer vanished while the cluster formed
+    if end.code == RESTART:
         return Stopped("peer")
     if end.from_outside:
-        return Stopped("killed")
+        return Stopped("killed", why(end))
     if end.lost_a_peer:
         return Stopped(end.asked or "peer")
     if end.gang > 1 and end.code == PREEMPTED and PREEMPTION_NEWS.search(end.tail):
         return Stopped("peer")
-    advised = advice_on(since_last_exception(end.tail)) is not None
-    return Failed("program", why(end), end.code, advised=advised)
+    return Failed("program", why(end), end.code, advised=_advice(end) is not None)
+
+
+def _finished(end: End) -> Finished | Failed:
+    but = doubts(end)
+    if but and end.strict:
+        return Failed("program", f"the program ended with 0, but {'; '.join(but)} (program.strict)", 0)
+    return Finished(but)
+
+
+def doubts(end: End) -> tuple[str, ...]:
+    """Return what speaks against an end with 0, each as the end of `succeeded, but ...`."""
+    found = []
+    shown, caught = end.shown, end.exited is not None and end.exited.exception is None
+    if shown and shown.is_last and caught:
+        found.append(f"its last lines are an exception that the program itself caught ({shown.exception})")
+    elif shown and shown.is_last:
+        found.append(
+            f"its last lines are an uncaught exception ({shown.exception}), whose exit code was hidden: run the lines "
+            "by program.shell, which ends with the first command that fails, also inside a pipe"
+        )
+    elif SHELLS_LAST.match(last_line(end.tail)):
+        found.append(
+            f"its last line is an error ({last_line(end.tail)}), whose exit code was hidden: run the lines by "
+            "program.shell, which ends with the first command that fails, also inside a pipe"
+        )
+    if end.background:
+        count = len(end.background)
+        still = (
+            "1 process of it still ran and was"
+            if count == 1
+            else f"{count} processes of it still ran and were"
+        )
+        found.append(
+            f"{still} killed ({end.background[0]}): run the program in the foreground, without & and nohup"
+        )
+    return tuple(found)
+
+
+def ended_by(end: End) -> Shown | None:
+    """Return the exception that may have ended the program: the one that its Python process noted, else the last that
+    its output shows, unless so much follows that it had been handled."""
+    if end.exited and end.exited.exception:
+        return tracebacks.as_printed(end.exited.exception)
+    shown = last_shown(end.tail)
+    if shown is None or end.code > 128:  # libraries in C++ print a stack before they abort
+        return shown
+    most_after = 0 if end.exited and not _cell(end.tail) else MOST_AFTER
+    return shown if len(shown.after) <= most_after else None
 
 
 def up_to_its_cell(tail: str) -> str:
@@ -192,16 +285,26 @@ def nothing_left(missing: tuple[str, ...]) -> str:
 
 
 def why(end: End) -> str:
-    """One sentence: the exception if the program showed one, else what the exit code says; then what to do."""
-    exception = last_exception(end.tail)
-    if "No space left on device" in exception or (end.room and end.room.is_full):
-        full = end.room.advice if end.room else "the host's disk is full"
-        return f"{full}; {ended(end.code, exception, '')}"
-    if end.code == 128 + signal.SIGKILL:
+    """Say in one sentence why the program ended: the exception if one ended it, else what the exit code says; then what
+    to do."""
+    if end.lacked:
+        return f"{end.lacked.advice_on_error}; {ended(end)}"
+    if end.room and end.room.is_full:
+        return f"{end.room.advice}; {ended(end)}"
+    if end.code == 128 + signal.SIGKILL and end.starved:
         return "the program was killed (SIGKILL) when the host had no memory left: use a larger type or a smaller batch"
-    reason = ended(end.code, in_cell(end.tail, exception), last_line(end.tail))
-    advice = advice_on(since_last_exception(end.tail))
-    return f"{reason}; {advice}" if advice else reason
+    advice = _advice(end)
+    return f"{ended(end)}; {advice}" if advice else ended(end)
+
+
+def _advice(end: End) -> str | None:
+    """What to do about the exception that has certainly ended the program."""
+    shown = end.shown
+    if shown is None or not shown.is_last or NO_SPACE in shown.exception:
+        return None
+    if end.starved and KILLED_CHILD.search(shown.block):
+        return "the kernel killed that process when the host had no memory left: use a larger type or a smaller batch"
+    return advice_on(shown.block)
 
 
 def in_cell(tail: str, exception: str) -> str:
@@ -215,47 +318,32 @@ def _cell(tail: str) -> re.Match[str] | None:
     return next(reversed(list(CELL.finditer(tail))), None)
 
 
-def ended(code: int, exception: str, line: str) -> str:
-    if code > 128 and code - 128 in {number.value for number in signal.Signals}:
-        by = f"the program was ended by {signal.Signals(code - 128).name}"
-        return f"{by} after: {exception}" if exception else by
-    if exception:
-        return f"the program ended with exit code {code}: {exception}"
+def ended(end: End) -> str:
+    """Say what the exit code and the last lines show."""
+    exception = in_cell(end.tail, end.exception)
+    line = last_line(end.tail)
     shown = f"; its last line: {line}" if line else ""
-    return f"the program ended with exit code {code} and showed no exception{shown}"
+    if end.code > 128 and end.code - 128 in {number.value for number in signal.Signals}:
+        by = f"the program was ended by {signal.Signals(end.code - 128).name}{_sender(end)}"
+        return f"{by} after: {exception}" if exception else f"{by}{shown}"
+    if exception:
+        return f"the program ended with exit code {end.code}: {exception}"
+    before = last_shown(end.tail)
+    if before and len(before.after) <= MOST_AFTER_IN_DOUBT:
+        shown += f" (before it, the program showed {before.exception})"
+    return f"the program ended with exit code {end.code} and showed no exception{shown}"
 
 
-def last_exception(tail: str) -> str:
-    """The last line that names an exception, shortened, with the reason from below where it tells none itself; empty
-    when there is none."""
-    found = list(LAST_EXCEPTION.finditer(tail))
-    if not found:
+def _sender(end: End) -> str:
+    """Who may have sent the signal that ended the program."""
+    number = end.code - 128
+    if number == signal.SIGALRM:
+        return ", which is an alarm that it had set itself"
+    if number not in (signal.SIGKILL, signal.SIGTERM):
         return ""
-    line = found[-1][1].strip()
-    below = said_below(tail[found[-1].end() :]) if SAYS_NOTHING.search(line) else ""
-    return (f"{line.rstrip(':. ')}: {below}" if below else line)[:REASON_CHARACTERS]
-
-
-def said_below(text: str) -> str:
-    """What TensorFlow says of an operation that failed: the lines before that which names its node, else the first line
-    that is no place in a file."""
-    node = NAMES_NODE.search(text)
-    lines = [line.strip() for line in text[: node.start() if node else None].splitlines()]
-    told = [line for line in lines if line and not PLACE.match(line) and not line.startswith(AGENTS_OWN)]
-    return ROOT_ERROR.sub("", told[-1] if node else told[0]) if told else ""
-
-
-def since_last_exception(tail: str) -> str:
-    """From the line that names it on: TensorFlow says the cause below. Everything when there is none."""
-    found = list(LAST_EXCEPTION.finditer(tail))
-    return tail[found[-1].start() :] if found else tail
-
-
-def last_line(tail: str) -> str:
-    """The program's last words where it named no exception: what a SystemExit or a command line parser says."""
-    lines = (line.strip() for line in reversed(tail.splitlines()))
-    own = (line for line in lines if line and not line.startswith(AGENTS_OWN))
-    return next(own, "")[:REASON_CHARACTERS]
+    if end.with_keeper:
+        return " together with all its processes, by something else than this host's agent"
+    return ", which neither this host's agent sent nor the kernel for want of memory: it did so itself, or a person"
 
 
 def last_lines(text: bytes, most: int = TAIL_BYTES) -> str:

@@ -11,6 +11,7 @@ from training.host.metadata import NO_FILES
 from training.host.places import Places
 from training.host.program.fetch import search_path
 from training.host.program.packages import commands_path, python_for
+from training.host.program.process import SHELLS_NAME
 
 FORM_SECONDS = 100
 """How long a cluster may take to form: hosts are ready before the start, only imports lie between. With what follows
@@ -101,7 +102,7 @@ def command_line(cluster: Cluster, assignment: Assignment, places: Places) -> li
     line = arguments(program.get("args", {}), known)
     if program.get("shell"):
         lines = fill_shell(program["shell"], known)
-        return [*SHELL, f"{WHEN_ASKED_TO_LEAVE}{lines}", "program.shell", *line]
+        return [*SHELL, f"{WHEN_ASKED_TO_LEAVE}{lines}", SHELLS_NAME, *line]
     if program.get("command"):
         return [*(fill(str(word), known) for word in program["command"]), *line]
     return [str(python_for(places)), "-m", program["module"], *line]

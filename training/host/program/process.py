@@ -24,7 +24,7 @@ from training.host.orders import write_whole
 KEEPER = """
 exec 3<&0 </dev/null
 "$@" <&3 3<&- & program=$!
-exec 3<&-
+exec 3<&- 2>/dev/null
 trap 'kill -TERM $program 2>/dev/null' TERM
 wait $program; code=$?
 while kill -0 $program 2>/dev/null; do wait $program; code=$?; done
@@ -34,6 +34,13 @@ exit $code
 
 
 KERNEL_COUNTERS = Path("/proc/vmstat")
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
+SHELLS = ("sh", "bash", "dash")
+SHELLS_NAME = "program.shell"
+"""The name under which bash runs the lines of program.shell (environment.py)."""
+HELPERS = re.compile(r"resource_tracker|forkserver|compile_worker|wandb|tensorboard")
+"""Processes that libraries leave behind, which train nothing."""
+MOST_COMMAND_CHARACTERS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,11 @@ class Program:
             return self.keeper.returncode  # the disk was too full to write it down
         return 128 + signal.SIGKILL  # the keeper itself was killed
 
+    def was_killed_whole(self) -> bool:
+        """Return True if the keeper was killed too, or lost with the power of its machine: it has not written down how
+        the program ended."""
+        return not self.exit_file.exists() and not (self.keeper and self.keeper.returncode >= 0)
+
     def is_alive(self) -> bool:
         alive = _birth(self.pid) == self.born
         if self.keeper and not alive:
@@ -93,6 +105,41 @@ class Program:
         """The program's own process; None where its keeper is alone, who still writes down how it ended."""
         mine = (each for each in processes.find().values() if each.parent == self.pid)
         return next((each.pid for each in mine if each.state != processes.ZOMBIE), None)
+
+    def _workers(self) -> list[int]:
+        """The processes that do the program's work: its own, or, if that is a shell without a trap for SIGTERM, those
+        that the shell runs."""
+        found = processes.find()
+        waiting = [pid] if (pid := self.itself()) else []
+        workers = []
+        while waiting:
+            pid = waiting.pop()
+            below = [
+                each.pid for each in found.values() if each.parent == pid and each.state != processes.ZOMBIE
+            ]
+            is_shell = (
+                pid in found and found[pid].name in SHELLS and (not _hears(pid) or _runs_our_lines(pid))
+            )
+            if is_shell and below:
+                waiting += below
+            else:
+                workers.append(pid)
+        return workers
+
+    def left_running(self, account: Account) -> tuple[str, ...]:
+        """Return the command lines of what the program has started and that still runs, the busiest first."""
+        mine = [
+            each
+            for each in processes.find().values()
+            if each.state != processes.ZOMBIE
+            and each.pid != self.pid
+            and (
+                self.pid in (each.group, each.session)
+                or (account.is_another and _owner(each.pid) == account.uid)
+            )
+        ]
+        lines = (_command_line(each.pid) for each in sorted(mine, key=lambda each: -each.ticks))
+        return tuple(line[:MOST_COMMAND_CHARACTERS] for line in lines if line and not HELPERS.search(line))
 
     def runs(self) -> bool:
         return self.itself() is not None
@@ -109,21 +156,26 @@ class Program:
         )
 
     def hears(self) -> bool:
-        """Whether SIGTERM does something else than end it: it has a handler, or ignores it."""
-        pid = self.itself()
-        try:
-            status = Path(f"/proc/{pid}/status").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        masks = re.findall(r"^Sig(?:Ign|Cgt):\s*([0-9a-f]+)$", status, re.MULTILINE)
-        return any(int(mask, 16) >> (signal.SIGTERM - 1) & 1 for mask in masks)
+        """Whether SIGTERM does something else than end it: it has a handler, or ignores it. Of a shell, those
+        that it runs."""
+        workers = self._workers()
+        return not workers or any(map(_hears, workers))
 
     def ask_to_leave(self) -> None:
-        """SIGTERM to the program alone: what it started itself is its own to end. One that was frozen must be able
-        to hear it."""
-        if self.is_alive():
+        """Send SIGTERM to the program alone: what it started itself is its own to end. A shell passes nothing on, so
+        what it runs gets the signal, and the shell only if that ends it all the same. A program that was frozen must be
+        able to take the signal."""
+        if not self.is_alive():
+            return
+        itself = self.itself()
+        below = [pid for pid in self._workers() if pid != itself]
+        hearing = [pid for pid in below if _hears(pid)]
+        is_ours = itself is not None and _runs_our_lines(itself)
+        for pid in hearing or (below if is_ours else ()):
+            _signal(pid)
+        if is_ours or not hearing:
             os.kill(self.pid, signal.SIGTERM)
-            self.thaw()
+        self.thaw()
 
     def freeze(self) -> None:
         """Stop the program and everything it started where they are."""
@@ -169,10 +221,63 @@ def _birth(pid: int) -> int | None:
     return None if found is None or found.state == processes.ZOMBIE else found.born
 
 
-def killed_for_memory() -> int | None:
-    """How many processes the kernel has killed for want of memory since it started; None where it does not say."""
+def _signal(pid: int) -> None:
     try:
-        found = re.search(r"^oom_kill (\d+)$", KERNEL_COUNTERS.read_text(), re.MULTILINE)
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        pass  # it has just ended by itself
+
+
+def _hears(pid: int) -> bool:
+    """Return True if the process has a handler for SIGTERM or ignores it, and if it has just ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    masks = re.findall(r"^Sig(?:Ign|Cgt):\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return any(int(mask, 16) >> (signal.SIGTERM - 1) & 1 for mask in masks)
+
+
+def _runs_our_lines(pid: int) -> bool:
+    """Return True for the bash that runs program.shell, whose trap ends it after the command that runs."""
+    return SHELLS_NAME.encode() in _arguments(pid)
+
+
+def _arguments(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]
+    except OSError:
+        return []
+
+
+def _command_line(pid: int) -> str:
+    return b" ".join(_arguments(pid)).decode(errors="replace").strip()
+
+
+def _owner(pid: int) -> int | None:
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid
     except OSError:
         return None
-    return int(found[1]) if found else None
+
+
+def killed_for_memory() -> int | None:
+    """How many processes the kernel has killed for want of memory: of this agent's control group, else of the machine
+    since it started; None where it does not say."""
+    for counters in (_control_group() / "memory.events", KERNEL_COUNTERS):
+        try:
+            found = re.search(r"^oom_kill (\d+)$", counters.read_text(), re.MULTILINE)
+        except OSError:
+            continue
+        if found:
+            return int(found[1])
+    return None
+
+
+def _control_group() -> Path:
+    """The folder of the control group (version 2) that this agent and its program are in."""
+    try:
+        found = re.search(r"^0::/(.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    return CONTROL_GROUPS / (found[1] if found else "")

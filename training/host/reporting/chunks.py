@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 
 from training.host.bucket import Bucket
-from training.host.program.ending import AGENTS_OWN
+from training.host.program.tracebacks import AGENTS_OWN
 from training.host.reporting.logs import StampedLog
 
 CHUNK_BYTES = 4 * 1024 * 1024

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from training.host.program.ending import AGENTS_OWN
+from training.host.program.tracebacks import AGENTS_OWN
 from training.host.reporting.lines import Splitter
 from training.host.reporting.signals import stamp
 

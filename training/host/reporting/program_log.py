@@ -73,6 +73,10 @@ class ProgramLog:
     def size(self) -> int:
         return logs.size_of(self.path)
 
+    def without_secrets(self, text: str) -> str:
+        """Return the text as the log shows it."""
+        return self._hide(text)
+
     @property
     def tail(self) -> str:
         """The last lines as plain text."""

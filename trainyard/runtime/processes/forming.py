@@ -15,6 +15,8 @@ from trainyard.runtime.processes.place import Place, Strategy
 
 LOOK_SECONDS = 0.2
 HANDSHAKE_SECONDS = 60.0
+FORMING = "[trainyard.runtime] the cluster is forming"
+"""The host agent knows by this line that SIGALRM was this module's (training/host/program/ending.py)."""
 
 
 def make_strategy(kind: Strategy, place: Place, *, devices: int, form_seconds: float) -> Any:
@@ -101,6 +103,7 @@ def _forming(place: Place, seconds: float) -> Iterator[None]:
     with _listening(place.address, len(place.others())):
         absent = wait_for(place.others(), seconds)
     leave_without(absent, place, seconds)
+    print(FORMING, flush=True)
     before = signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, max(seconds, HANDSHAKE_SECONDS))
     try:

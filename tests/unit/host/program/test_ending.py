@@ -4,16 +4,17 @@ import pytest
 
 from training.host.disk import Room
 from training.host.program.ending import (
+    FORMING,
     End,
     Failed,
     Finished,
     Stopped,
     decide,
-    last_exception,
     last_lines,
     up_to_its_cell,
     why,
 )
+from training.host.program.tracebacks import last_exception
 
 TRACEBACK = """step 3
 Traceback (most recent call last):
@@ -35,11 +36,35 @@ NAMED_SIGNAL = f"{ASKED}Traceback (most recent call last):\n  File x\nRuntimeErr
 PREEMPTION = "INFO:tensorflow:Member worker/1 has received termination notice.\n"
 
 
+ALL = " together with all its processes, by something else than this host's agent"
+OWN = (
+    ", which neither this host's agent sent nor the kernel for want of memory: it did so itself, or a person"
+)
+
+
 @pytest.mark.parametrize(
     ("sentence", "end", "answer"),
     [
         ("0 is finished", End(code=0, tail=""), Finished()),
-        ("finished although it was asked to leave", End(code=0, tail="", asked="asked"), Finished()),
+        ("0 before SIGTERM was sent", End(code=0, tail="", asked="asked", hears=False), Finished()),
+        (
+            "0 after SIGTERM: it saved and left",
+            End(code=0, tail=ASKED, asked="interrupted"),
+            Stopped("interrupted"),
+        ),
+        ("also when a person stops the run", End(code=0, tail=ASKED, asked="asked"), Stopped("asked")),
+        ("and at its cap", End(code=0, tail=ASKED, asked="limit"), Stopped("limit")),
+        ("and one that hung", End(code=0, tail=ASKED, asked="hangs"), Stopped("hangs")),
+        (
+            "but for one at its last step",
+            End(code=0, tail=ASKED, asked="interrupted", at_end=True),
+            Finished(),
+        ),
+        (
+            "at its last step without its results",
+            End(code=0, tail=ASKED, asked="interrupted", at_end=True, missing=("model",)),
+            Stopped("interrupted"),
+        ),
         ("75 by itself: a peer left", End(code=75, tail=""), Stopped("peer")),
         ("75 after the notice", End(code=75, tail="", asked="interrupted"), Stopped("interrupted")),
         ("75 after the order", End(code=75, tail="", asked="asked"), Stopped("asked")),
@@ -98,9 +123,21 @@ PREEMPTION = "INFO:tensorflow:Member worker/1 has received termination notice.\n
             Stopped("hangs"),
         ),
         ("one that woke when it was asked to", End(code=75, tail=ASKED, asked="hangs"), Stopped("hangs")),
-        ("somebody killed it", End(code=137, tail=""), Stopped("killed")),
-        ("somebody ended it", End(code=143, tail="step 7\n", gang=2), Stopped("killed")),
-        ("a ps was killed before its time", End(code=137, tail="", serves=True, gang=3), Stopped("killed")),
+        (
+            "all its processes were killed, or the power was cut",
+            End(code=137, tail="", with_keeper=True),
+            Stopped("killed", f"the program was ended by SIGKILL{ALL}"),
+        ),
+        (
+            "somebody ended one of several",
+            End(code=143, tail="step 7\n", gang=2),
+            Stopped("killed", f"the program was ended by SIGTERM{OWN}; its last line: step 7"),
+        ),
+        (
+            "a ps was killed before its time",
+            End(code=137, tail="", serves=True, gang=3, with_keeper=True),
+            Stopped("killed", f"the program was ended by SIGKILL{ALL}"),
+        ),
         ("TensorFlow's own handler saved", End(code=42, tail="", asked="asked"), Stopped("asked")),
         ("and so did its peers", End(code=42, tail=PREEMPTION, gang=2), Stopped("peer")),
         ("a program that is not elastic saw its peer go", End(code=1, tail=PEER, gang=2), Stopped("peer")),
@@ -110,7 +147,11 @@ PREEMPTION = "INFO:tensorflow:Member worker/1 has received termination notice.\n
             Stopped("asked"),
         ),
         ("a frozen peer is unhealthy", End(code=1, tail=UNHEALTHY, gang=2), Stopped("peer")),
-        ("a peer vanished while the cluster formed", End(code=142, tail="", gang=2), Stopped("peer")),
+        (
+            "a peer vanished while the cluster formed",
+            End(code=142, tail=f"{FORMING}\n", gang=2),
+            Stopped("peer"),
+        ),
         (
             "a ps may end as it likes with its run",
             End(code=134, tail="", serves=True, asked="asked"),
@@ -143,6 +184,15 @@ def test_the_programs_own_error_is_the_reason() -> None:
         ("the kernel killed it for want of memory", End(code=137, tail="", starved=True, gang=2)),
         ("it was killed on a full disk", End(code=137, tail="", room=FULL)),
         ("it crashed", End(code=139, tail="")),
+        ("it killed itself", End(code=137, tail="step 7\n")),
+        ("also on several hosts", End(code=137, tail="step 7\n", gang=2)),
+        ("it ended itself by SIGTERM", End(code=143, tail="step 7\n")),
+        ("its own alarm", End(code=142, tail="step 7\n")),
+        (
+            "also on several hosts, where the cluster had formed without it",
+            End(code=142, tail="step 7\n", gang=2),
+        ),
+        ("a metric that is called like an exception", End(code=1, tail="MeanAbsoluteError: 0.31\n")),
     ],
 )
 def test_an_end_that_is_the_programs_own(sentence: str, end: End) -> None:
@@ -178,10 +228,13 @@ def test_an_end_without_what_the_job_expects_is_a_failure() -> None:
 @pytest.mark.parametrize(
     ("code", "said", "words"),
     [
-        (137, "", "memory"),
         (139, TRACEBACK, "SIGSEGV"),
         (3, "bye", "exit code 3 and showed no exception; its last line: bye"),
-        (1, "OSError: [Errno 28] No space left on device: '/x'", "disk is full"),
+        (137, "step 7\nstep 8\n", "SIGKILL, which neither this host's agent sent nor the kernel"),
+        (137, "step 7\nstep 8\n", "; its last line: step 8"),
+        (143, "step 8\n", "SIGTERM, which neither this host's agent sent"),
+        (142, "step 8\n", "SIGALRM, which is an alarm that it had set itself; its last line: step 8"),
+        (134, "terminate called\n  what():  boom\n", "SIGABRT; its last line: what():  boom"),
         (
             2,
             "usage: ...\ndigits.py: error: unrecognized arguments: --epoch\n[trainyard] ended\n",

@@ -13,8 +13,10 @@ from training.host.disk import inside
 from training.host.errors import ProgramFault
 from training.host.periodic import Repeat
 from training.host.places import Places
+from training.host.program import process
+from training.host.program.environment import SHELL, WHEN_ASKED_TO_LEAVE
 from training.host.program.fetch import find_module, refuse_our_name
-from training.host.program.process import Program
+from training.host.program.process import SHELLS_NAME, Program
 
 
 def start(tmp_path: Path, code: str) -> Program:
@@ -217,3 +219,96 @@ def test_what_is_repeated_is_done_a_last_time() -> None:
     repeat.start()
     repeat.finish()
     assert done == [True]
+
+
+SAVES = """
+import signal, sys, time
+def leave(*_):
+    print("saved", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, leave)
+print("listening", flush=True)
+time.sleep(30)
+"""
+
+
+def start_shell(tmp_path: Path, *command: str) -> Program:
+    (tmp_path / "saves.py").write_text(SAVES)
+    return Program.start(
+        command,
+        account=account.own(),
+        folder=tmp_path,
+        env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        log=tmp_path / "log",
+        exit_file=tmp_path / "attempt" / "exit",
+    )
+
+
+def command_of(lines: str) -> tuple[str, ...]:
+    """What runs program.shell with these lines."""
+    return (*SHELL, f"{WHEN_ASKED_TO_LEAVE}{lines}", SHELLS_NAME)
+
+
+SHELLS: list[tuple[str, tuple[str, ...], int]] = [
+    # sentence, the command, the code after SIGTERM
+    ("a pipe of sh", ("sh", "-c", "python saves.py | tee copy"), 0),
+    ("the last command of bash", ("bash", "-c", "cd . && python saves.py"), 0),
+    ("a shell in a shell", ("sh", "-c", "sh -c 'python saves.py; true'; true"), 0),
+    ("program.shell with a line that is left", command_of("python saves.py | tee copy\ntouch next"), 75),
+    ("program.shell whose command has no handler", command_of("echo listening\nsleep 30\ntouch next"), 143),
+]
+
+
+@pytest.mark.parametrize(("command", "code"), [row[1:] for row in SHELLS], ids=[row[0] for row in SHELLS])
+def test_what_a_shell_runs_is_asked_to_leave(command: tuple[str, ...], code: int, tmp_path: Path) -> None:
+    program = start_shell(tmp_path, *command)
+    wait_until(lambda: "listening" in (tmp_path / "log").read_text())
+    assert program.hears() is ("saves.py" in " ".join(command))
+    program.ask_to_leave()
+    assert code_of(program) == code
+    assert ("saved" in (tmp_path / "log").read_text()) is ("saves.py" in " ".join(command))
+    assert not (tmp_path / "next").exists()
+
+
+def test_a_shell_with_a_trap_of_its_own_is_asked_alone(tmp_path: Path) -> None:
+    lines = "trap 'kill -TERM $job; wait $job; exit 5' TERM; python saves.py & job=$!; wait $job"
+    program = start_shell(tmp_path, "bash", "-c", lines)
+    wait_until(lambda: "listening" in (tmp_path / "log").read_text())
+    program.ask_to_leave()
+    assert code_of(program) == 5
+    assert (tmp_path / "log").read_text().count("saved") == 1
+
+
+def test_what_still_runs_behind_a_program_is_named(tmp_path: Path) -> None:
+    program = start_shell(tmp_path, "sh", "-c", "nohup python saves.py & sleep 0.5")
+    assert code_of(program) == 0
+    (line,) = program.left_running(account.own())
+    assert line.endswith("python saves.py")
+    program.kill()
+    wait_until(lambda: not program.left_running(account.own()))
+
+
+def test_nothing_runs_behind_a_program_that_waits_for_its_own(tmp_path: Path) -> None:
+    program = start_shell(tmp_path, "sh", "-c", "sleep 0.1 & wait")
+    assert code_of(program) == 0
+    assert program.left_running(account.own()) == ()
+
+
+def test_a_kill_of_the_program_alone_is_told_from_one_of_all_its_processes(tmp_path: Path) -> None:
+    program = start(tmp_path, "import os; os.kill(os.getpid(), 9)")
+    assert (code_of(program), program.was_killed_whole()) == (137, False)
+    program = start(tmp_path, "import time; time.sleep(30)")
+    os.killpg(program.pid, signal.SIGKILL)
+    assert (code_of(program), program.was_killed_whole()) == (137, True)
+
+
+def test_the_kernels_kills_are_counted_for_the_agents_control_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_control_group", lambda: tmp_path)
+    monkeypatch.setattr(process, "KERNEL_COUNTERS", tmp_path / "vmstat")
+    assert process.killed_for_memory() is None
+    (tmp_path / "vmstat").write_text("nr_free 1\noom_kill 7\n")
+    assert process.killed_for_memory() == 7
+    (tmp_path / "memory.events").write_text("low 0\noom 1\noom_kill 2\noom_group_kill 0\n")
+    assert process.killed_for_memory() == 2

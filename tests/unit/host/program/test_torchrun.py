@@ -96,7 +96,6 @@ def ended(code: int, tail: str, asked: str | None = None, *, gang: int = 2) -> E
     ("sentence", "end", "why"),
     [
         ("its process wants to be started again", ended(1, failed("", "75")), "peer"),
-        ("its process was killed from outside", ended(1, failed("", "-9")), "killed"),
         ("a peer closed gloo's connection", ended(1, failed(GLOO, "1")), "peer"),
         ("the host of the store is gone", ended(1, NO_STORE), "peer"),
         ("a peer closed NCCL's connection", ended(134, NCCL_GONE), "peer"),

@@ -1,5 +1,6 @@
 """What a program's Python does before the program: import TensorFlow without looking for garbage meanwhile, which takes
-a fifth of that time; and let the chief of parameter servers save on its own disk.
+a fifth of that time; let the chief of parameter servers save on its own disk; and note, when it ends, whether an
+exception ended it, which its output does not show with certainty.
 
 TensorFlow writes each variable where it lies: on the disk of a parameter server, which nobody reads, so that
 `CheckpointManager`, `BackupAndRestore` and `ModelCheckpoint` fail as every tutorial has them. TensorFlow's own word for
@@ -8,6 +9,7 @@ another place is `experimental_io_device`; here it has the default that such a p
 Python imports this module by its name from PYTHONPATH. What the machine has under the same name is run, too.
 """
 
+import atexit
 import functools
 import gc
 import importlib.machinery
@@ -90,6 +92,36 @@ def run_the_machines_own() -> None:
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
+def note_exit(file: Path) -> None:
+    """Append how this process ends: the exception that nothing caught, as Python prints it, or none. Python keeps it in
+    `sys` before it prints it, whatever hook the program has for that; a SystemExit is none."""
+    import json
+
+    uncaught = getattr(sys, "last_value", None)
+    shown = in_a_line(uncaught) if uncaught else None
+    noted = {"pid": os.getpid(), "parent": os.getppid(), "exception": shown and shown[-MOST_NOTED:]}
+    try:
+        if not file.exists() or file.stat().st_size < MOST_EXITS_BYTES:
+            with file.open("a") as exits:
+                exits.write(f"{json.dumps(noted)}\n")
+    except OSError:  # a full disk, or a program that has removed the folder: then the output is all there is
+        return
+
+
+def in_a_line(error: BaseException) -> str:
+    """Return the exception as Python prints it without its traceback; of a group, with all that it holds."""
+    import traceback
+
+    shown = "".join(traceback.format_exception_only(type(error), error)).strip()
+    inside = [in_a_line(each) for each in getattr(error, "exceptions", ()) if isinstance(each, BaseException)]
+    return f"{shown}: {'; '.join(inside)}" if inside else shown
+
+
+MOST_NOTED = 4000
+MOST_EXITS_BYTES = 1024**2
+"""A program may start any number of Python processes, and each appends a line."""
+if "TRAINYARD_PROGRESS" in os.environ:
+    atexit.register(note_exit, Path(os.environ["TRAINYARD_PROGRESS"]).with_name("exits.jsonl"))
 CHANGED = {"tensorflow": without_collector}
 """By module how it is imported."""
 if os.environ.get("TRAINYARD_STRATEGY") == "parameter_server":
