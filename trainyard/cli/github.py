@@ -138,6 +138,10 @@ class GitHub:
         """An annotation."""
         print(f"::error title={_escaped(title, ':,')}::{_escaped(text)}", flush=True)
 
+    def warn(self, title: str, text: str) -> None:
+        """Annotate the job with a warning."""
+        print(f"::warning title={_escaped(title, ':,')}::{_escaped(text)}", flush=True)
+
     def conclude(self) -> None:
         """The summary of the job: what was put."""
         with self.summary.open("a") as file:
@@ -195,6 +199,8 @@ def _ended(run: Run, asked: Asked, hub: GitHub) -> Code:
     if reason.kind != "succeeded":
         hub.error(f"{run.id} {reason.kind}", "\n".join([text, *(f"Next: {each}" for each in reason.advice)]))
         return Code.REFUSED if reason.kind == "refused" else Code.RUN_FAILED
+    if reason.doubt:
+        hub.warn(f"{run.id} {reason.label}", text)
     if asked.model:
         print(f"The model: {run.model(asked.model)}")
     return Code.DONE

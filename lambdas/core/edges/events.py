@@ -140,11 +140,14 @@ class FromHost:
     final: bool | None = None
     advised: bool | None = None
     left: str | None = None
+    but: tuple[str, ...] = ()
     until: datetime | None = None
 
 
 MOST_CHARACTERS = {"reason": 4_096, "tail": 8_192}
 OF_ANY_TEXT = 512
+MOST_DOUBTS = 8
+"""Sentences in `but`."""
 LARGEST = 1e15
 """Of any count or measure."""
 RESUMED = ("step", "global_batch_size", "epoch", "batch", "verified")
@@ -177,7 +180,8 @@ def _fit(detail: Mapping[str, Any]) -> dict[str, Any]:
     resumed = detail.get("resumed")
     if resumed:
         resumed = {name: resumed[name] for name in RESUMED if _is_fact(resumed.get(name))}
-    return {**detail, **texts, "resumed": resumed}
+    but = [printable(each, OF_ANY_TEXT) for each in (detail.get("but") or ())[:MOST_DOUBTS]]
+    return {**detail, **texts, "resumed": resumed, "but": but}
 
 
 def _is_fact(value: object) -> bool:

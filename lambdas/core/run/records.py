@@ -324,6 +324,8 @@ class AttemptRow:
     capped: datetime | None = None
     asked_more: datetime | None = None
     growing: datetime | None = None
+    but: tuple[str, ...] = ()
+    """What speaks against its success, a sentence each, though its program ended with 0."""
 
     @property
     def reached(self) -> int | None:
@@ -368,6 +370,7 @@ class AttemptUpdate(TypedDict, total=False):
     capped: datetime
     asked_more: datetime
     growing: datetime
+    but: tuple[str, ...]
 
 
 def ended_badly(trouble: Trouble, now: datetime) -> AttemptUpdate:
@@ -673,6 +676,9 @@ def at_its_limit(records: Records, attempt: int) -> bool:
     )
 
 
+KILLED_ON = "the program was killed on"
+
+
 def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
     """What to tell Recover when a gang has left: the hosts that go, or that none does, and the step reached.
 
@@ -703,7 +709,11 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
         sizes = f"to go on with {len(records.taken(attempt + 1))} hosts in place of {len(members)}"
         reason = f"the gang has saved and left, {sizes}; {_saved_before_it_left(records, attempt)}"
     elif killed:
-        reason = f"the program was killed on {killed}, and the others left to be started again; all hosts are there"
+        others = ", and the others left to be started again" if len(members) > 1 else ", to be started again"
+        reason = f"{KILLED_ON} {killed}{others}; all hosts are there"
+        final = _killed_at_the_same_place(records, attempt)
+        if final:
+            reason = f"{reason}. It was killed twice in a row without a step or a checkpoint more in between"
     else:
         reason = "the programs left to be started again; all hosts are there"
     return Trouble(error=error, reason=reason, lost=going, step=step, all_well=well, final=final)
@@ -729,6 +739,17 @@ def _hangs(records: Records, attempt: int, going: Collection[str]) -> str:
 def _hung(records: Records, attempt: int) -> bool:
     row = records.attempts.get(attempt)
     return row is not None and row.error == "ProgramHangs"
+
+
+def _killed_at_the_same_place(records: Records, attempt: int) -> bool:
+    """Return True if the attempt before was killed, too, and this one came no further: the program does it itself."""
+    row, before = records.attempts[attempt], records.attempts.get(attempt - 1)
+    if before is None or not (before.reason or "").startswith(KILLED_ON):
+        return False
+    reached, reached_before = row.reached, before.reached
+    if reached is None and reached_before is None:
+        return row.saved is None or before.saved is not None
+    return (reached or 0) <= (reached_before or 0)
 
 
 def _has_come_anywhere(records: Records) -> bool:

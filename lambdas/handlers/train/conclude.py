@@ -20,6 +20,7 @@ from lambdas.steps import conclusion, left_words
 from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import logger
+from trainyard.core.model.ends import BUT
 from trainyard.core.model.errors import AccessDenied, ProgramFailed
 
 
@@ -30,7 +31,7 @@ def handler(given: ConcludeInput) -> Concluded | NotConcluded:
     if not isinstance(end, RunEnd):
         return end
     objects = s3.keys(end.bucket, f"runs/{end.run}/")
-    end = _resumable(_blamed(end), objects)
+    end = _resumable(_doubted(_blamed(end)), objects)
     metrics = _metrics(end, objects)
     try:
         notice = summary.notice(summary.summarise(end, objects=objects, metrics=metrics))
@@ -54,6 +55,13 @@ def _blamed(end: RunEnd) -> RunEnd:
     if trouble is told or reason is None:
         return end
     return replace(end, conclusion=replace(how, reason=reason))
+
+
+def _doubted(end: RunEnd) -> RunEnd:
+    """The same end with what speaks against it in its reason, where every list reads it."""
+    if not end.but:
+        return end
+    return replace(end, conclusion=replace(end.conclusion, reason=f"{BUT}{'; '.join(end.but)}"))
 
 
 def _failures(end: RunEnd, records: Records, attempt: int) -> list[Failure]:

@@ -192,9 +192,12 @@ def _finished(context: SignalContext, signal: FromHost, now: datetime) -> str:
     reason = f"{reason}; {signal.left}" if signal.left else reason
     if signal.loss is not None and signal.nan_since is not None:
         reason = f"{reason}; its loss has been {signal.loss:.4g} since step {signal.nan_since}"
+    reason = f"{reason}, but {'; '.join(signal.but)}" if signal.but else reason
     entry = _entry(context, signal, "finished", now, reason=reason, step=step)
     if step is not None:
         context.ledger.write(_came(context, signal, now))
+    if signal.but:
+        context.ledger.write(attempt_row(context.run, context.attempt, {"but": signal.but}))
     context.end(entry, now, trouble=None, step=step, resumed=signal.resumed)
     return "finished"
 
@@ -217,7 +220,8 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
     if records is None:
         return _newcomer_lost(context, signal, now) or NO_PART
     why, step = signal.why or "", signal.step
-    entry = _entry(context, signal, "stopped", now, reason=why, step=step)
+    said = f"{why}: {signal.reason}" if signal.reason else why
+    entry = _entry(context, signal, "stopped", now, reason=said, step=step)
     is_new = records.hosts[instance].stopped < context.attempt
     stopped: HostUpdate = {"stopped": context.attempt, "stopped_at": now, "why": why}
     writes = [event_row(context.run, entry)]
@@ -303,7 +307,7 @@ def failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
     records = context.ledger.known(context.run)
     row = records.attempts.get(context.attempt)
     trouble = Trouble(
-        error="ProgramFailed" if by_program else _host_error(reason),
+        error="ProgramFailed" if by_program else _host_error(reason, signal.exit_code),
         reason=reason,
         lost=() if by_program or is_well else (instance,),
         step=row.reached_with(signal.step) if row else signal.step,
@@ -344,9 +348,12 @@ def _unmanaged(denied: str) -> str:
     )
 
 
-def _host_error(reason: str) -> str:
-    """The host says access denied in these words; all else is trouble of the start."""
-    return "AccessDenied" if reason.startswith("access denied") else "StartFailed"
+def _host_error(reason: str, exit_code: int | None) -> str:
+    """Return the error word of a host's trouble. A host says access denied in these words, and the exit code of a
+    program that has ended."""
+    if reason.startswith("access denied") or ": access denied: " in reason:
+        return "AccessDenied"
+    return "StartFailed" if exit_code is None else "UploadFailed"
 
 
 def _entry(

@@ -97,6 +97,30 @@ def test_an_image_that_fails_is_said_beside_training_that_finished(run: Run) -> 
     assert f"Warning: {second}" in text
 
 
+def test_what_speaks_against_a_success_is_said_wherever_people_look(run: Run) -> None:
+    run.finishes()
+    run.put(
+        "attempt#0001", but=["its last lines are an uncaught exception (ValueError: no)", "1 process ran"]
+    )
+    ended = run.ends()
+    reason = (
+        "the program finished, but its last lines are an uncaught exception (ValueError: no); 1 process ran"
+    )
+    assert (ended["outcome"], ended["reason"]) == ("succeeded", reason)
+    assert ended["summary"]["but"] == run.row("attempt#0001")["but"]
+    assert run.row("run")["reason"] == reason
+    assert f"succeeded: {reason}" in run.timeline
+    ((subject, text),) = run.account.notices
+    assert subject == "Trainyard: r succeeded, but ..."
+    assert "  its last lines are an uncaught exception (ValueError: no)\n" in text
+
+
+def test_of_a_run_that_failed_afterwards_nothing_of_that_is_said(run: Run) -> None:
+    run.finishes()
+    run.put("attempt#0001", but=["1 process ran"])
+    assert run.ends(unreleased={"error": "AccessDenied", "cause": "no"})["summary"]["but"] == []
+
+
 def test_what_is_left_of_such_an_image_is_said_too(run: Run) -> None:
     run.finishes()
     ended = run.ends(unimaged=NO_IMAGE, undone={"error": "AccessDenied", "cause": "ec2:DeregisterImage"})

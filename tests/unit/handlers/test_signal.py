@@ -182,6 +182,28 @@ def test_hosts_that_give_a_damaged_checkpoint_up_stay_for_the_next_attempt(run: 
     assert (cause["lost"], cause["all_well"], cause["final"]) == ([], True, False)
 
 
+def test_a_host_that_cannot_upload_what_a_program_has_left_has_started_it(run: Run) -> None:
+    said = "the program finished, but its model could not be uploaded: SlowDown"
+    run.says("i-a", "failed", kind="host", reason=said, exit_code=0, final=True)
+    ((_, _, answer),) = run.account.answered
+    cause = json.loads(answer["cause"])
+    assert (answer["error"], cause["reason"], cause["final"]) == ("UploadFailed", said, True)
+
+
+def test_an_upload_that_a_permission_keeps_from_succeeding_is_denied(run: Run) -> None:
+    said = "the program finished, but its model could not be uploaded: access denied: the role lacks s3:PutObject"
+    run.says("i-a", "failed", kind="host", reason=said, exit_code=0, final=True)
+    assert run.account.answered[0][2]["error"] == "AccessDenied"
+
+
+def test_what_speaks_against_a_finish_is_kept(run: Run) -> None:
+    doubts = ["its last lines are an uncaught exception\x1b", "x" * 600]
+    run.says("i-a", "finished", step=40, but=doubts)
+    kept = run.row("attempt#0002")["but"]
+    assert kept[0].startswith("its last lines are an uncaught exception")
+    assert ("\x1b" in kept[0], len(kept[1]) <= 512) == (False, True)
+
+
 def test_a_host_that_fails_for_itself_is_lost(run: Run) -> None:
     run.says("i-b", "failed", kind="host", reason="the disk is full", final=False)
     assert run.row("host#i-b")["lost"] == "the disk is full"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from training.host.program.ending import AGENTS_OWN
+from training.host.program.tracebacks import AGENTS_OWN
 
 MOST_BYTES = 16 * 1024
 """The longest line, in bytes of UTF-8. The rest of a longer line is left out."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import re2
 
-from training.host.program.ending import AGENTS_OWN
+from training.host.program.tracebacks import AGENTS_OWN
 
 LONGEST = 2000
 """Characters of a line that are read."""

@@ -275,11 +275,13 @@ def row(run: ListedRun, now: datetime) -> tuple[str, ...]:
 
 def state(run: ListedRun) -> str:
     """How it ended, else what it waits for, else the state it is in."""
-    if run.outcome:
-        return run.outcome
+    if run.ending:
+        return run.ending
     return f"waits: {run.waiting.what}" if run.waiting else run.state
 
 
 def style(run: ListedRun) -> str:
     styles = {"succeeded": "green", "failed": "red", "refused": "red", "stopped": "yellow"}
+    if run.but:
+        return "yellow"
     return styles.get(run.outcome or "", "" if run.outcome else "bold")

@@ -33,10 +33,19 @@ def ended(run: Run, status: RunStatus, *, with_last_words: bool = True) -> None:
     """Print what a user wants to know about a run that has ended."""
     if with_last_words:
         _last_words(run)
+    _doubt(run.summary)
     _cost(run.summary)
     _pool(run.summary.get("pool") or {}, (run.yard.row(run.id) or {}).get("pool_dollars"))
     _bucket(run)
     _time(status)
+
+
+def _doubt(summary: dict[str, Any]) -> None:
+    """What speaks against a run that succeeded, before anything else that the summary says."""
+    if doubts := summary.get("but"):
+        say("\n[bold yellow]The run has succeeded, but[/bold yellow]")
+        for doubt in doubts:
+            say(f"  {escape(printable(doubt))}")
 
 
 def outcome(run: Run) -> None:

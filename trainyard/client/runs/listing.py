@@ -13,6 +13,7 @@ from boto3.dynamodb.conditions import Attr, Key
 
 from trainyard.client.runs import html
 from trainyard.client.runs.records import Progress, progress_in
+from trainyard.core.model import ends
 from trainyard.core.values.quantities import dollars
 
 RUN_DIGITS = re.compile(r"[0-9a-f]{8}")
@@ -83,6 +84,16 @@ class ListedRun:
     saved_dollars: float | None
     image: str | None
 
+    @property
+    def ending(self) -> str | None:
+        """How it ended, in words: `succeeded, but ...` if something speaks against its success."""
+        return ends.named(self.outcome, self.reason) if self.outcome else None
+
+    @property
+    def but(self) -> str | None:
+        """What speaks against a run that succeeded; None if nothing does."""
+        return ends.doubt(self.outcome, self.reason)
+
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
         """From the index."""
@@ -140,7 +151,7 @@ class Listing(tuple[ListedRun, ...]):
         rows = (
             (
                 run.id,
-                run.outcome or run.state,
+                run.ending or run.state,
                 run.pool,
                 run.submitter,
                 f"{run.created:%Y-%m-%d %H:%M}",

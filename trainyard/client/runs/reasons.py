@@ -13,6 +13,7 @@ from trainyard.client.runs.execution import Execution
 from trainyard.client.runs.listing import Waiting
 from trainyard.client.runs.records import elapsed, progress_in
 from trainyard.command_line import command_line
+from trainyard.core.model import ends
 
 ADVICE = {
     "NoOffer": "submit again with more hardware.instance_types, or a longer limits.wait_minutes",
@@ -52,6 +53,13 @@ class Reason:
     advice: tuple[str, ...] = ()
     logs: str = ""
     """The line of the advice that prints the whole log; empty where no log was sent."""
+    doubt: str | None = None
+    """What speaks against a run that succeeded."""
+
+    @property
+    def label(self) -> str:
+        """Return the kind as people read it: `succeeded, but ...` if something speaks against it."""
+        return f"{self.kind}, but ..." if self.doubt else self.kind
 
     def without_logs(self) -> Reason:
         """Return the reason for a user who would read nothing new in the log."""
@@ -94,6 +102,11 @@ def _ended(
     where, run = summary.get("where") or {}, execution.name
     results = {part: _get_line(run, part) for part in RESULTS if part in where}
     if execution.status == "SUCCEEDED":
+        doubt = ends.doubt("succeeded", summary.get("reason") or row.get("reason"))
+        if doubt:
+            logs = command_line("logs", run)
+            said = f"{run} has succeeded, but {doubt}."
+            return Reason("succeeded", (said,), (logs, *results.values()), logs, doubt)
         return Reason("succeeded", (f"{run} has succeeded.",), tuple(results.values()))
     told = summary.get("outcome") or row.get("outcome")
     outcome = str(told or ("stopped" if execution.status == "ABORTED" else "failed"))

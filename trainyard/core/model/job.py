@@ -264,6 +264,13 @@ class Program:
         usual="none: TensorBoard's scalars, where the program writes any",
     )
     expect: tuple[Result, ...] = key((), choices(Result), "Results without which an end with 0 is a failure.")
+    strict: bool = key(
+        False,
+        Flag(),
+        "`true`: a program that ends with 0 has failed all the same if its last lines are an uncaught exception, or if "
+        "its processes still run. `false`: such a run has succeeded, and every view of it says `succeeded, but ...` "
+        "([programs.md](programs.md#how-a-program-ends)).",
+    )
 
     @property
     def called(self) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 
 from lambdas.core.capacity.cost import BilledHost, bill, disk, dollars_of
 from lambdas.core.run.conclusion.steps import resumed_at, walk
-from lambdas.core.run.outcome import Conclusion, Ending
+from lambdas.core.run.outcome import Conclusion, Ending, Outcome
 from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
+from trainyard.core.model import ends
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 
@@ -64,6 +65,13 @@ class RunFacts:
         return tuple(dict.fromkeys((*admitted, *self.warnings, *self._unbilled)))
 
     @property
+    def but(self) -> tuple[str, ...]:
+        """What speaks against a run that succeeded, a sentence each."""
+        if self.conclusion.outcome is not Outcome.SUCCEEDED:
+            return ()
+        return next((row.but for row in reversed(self.attempts) if row.ending is Ending.FINISHED), ())
+
+    @property
     def _unbilled(self) -> Iterator[str]:
         """The host of a snapshot is another run's, which has the bill."""
         named = {host for attempt in self.attempts for host in attempt.hosts}
@@ -83,6 +91,7 @@ def head(facts: RunFacts) -> dict[str, Any]:
     return {
         "run": facts.run,
         "outcome": how.outcome.value,
+        "but": list(facts.but),
         "reason": how.reason,
         "error": how.error,
         "created": wire.stamp(created),
@@ -148,11 +157,13 @@ def sizes(ordered: Sequence[AttemptRow]) -> list[dict[str, Any]]:
 
 def notice(summary: Mapping[str, Any]) -> tuple[str, str]:
     """Subject (at most 100 characters of ASCII, as SNS asks) and text of the notification."""
-    subject = f"Trainyard: {summary['run']} {summary['outcome']}".encode("ascii", "replace").decode()[:100]
+    outcome, doubts = ends.named(summary["outcome"], summary["reason"]), summary["but"]
+    subject = f"Trainyard: {summary['run']} {outcome}".encode("ascii", "replace").decode()[:100]
     cost, steps = summary["cost"], summary["steps"]
     on_demand, whose = _money(cost["on_demand_dollars"]), f"; {cost['prices']}" if cost["prices"] else ""
     lines = [
-        f"{summary['run']} {summary['outcome']} after {_span(summary['seconds'])}.",
+        f"{summary['run']} {summary['outcome']} after {_span(summary['seconds'])}{', but:' if doubts else '.'}",
+        *(f"  {doubt}" for doubt in doubts),
         f"Reason: {summary['reason']}",
         *([f"Asked for by: {summary['submitter']}."] if summary["submitter"] else []),
         *(f"Warning: {warning}" for warning in summary["warnings"]),

@@ -249,6 +249,30 @@ def test_the_chief_is_who_has_the_role() -> None:
     assert found.chief(2) is None
 
 
+KILLED_ROW = {"offer": {"pool": "p"}, "hosts": ["i-a"], "launched": AT}
+KILLED_AGAIN = [
+    # sentence, the attempt before, this one, whether the run ends
+    ("the first kill", {"reason": "a host is gone", "reported": 9}, {"reported": 9}, False),
+    ("it came further", {"reason": "the program was killed on i-a", "reported": 9}, {"reported": 12}, False),
+    ("no step more", {"reason": "the program was killed on i-a", "reported": 9}, {"reported": 9}, True),
+    ("no step at all", {"reason": "the program was killed on i-a"}, {}, True),
+    ("its first checkpoint", {"reason": "the program was killed on i-a"}, {"saved": AT}, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "row", "final"), [row[1:] for row in KILLED_AGAIN], ids=[row[0] for row in KILLED_AGAIN]
+)
+def test_a_program_that_is_killed_twice_at_the_same_place_is_not_started_a_third_time(
+    before: dict[str, Any], row: dict[str, Any], final: bool
+) -> None:
+    rows = ({"sk": "attempt#0001", **KILLED_ROW, **before}, {"sk": "attempt#0002", **KILLED_ROW, **row})
+    found = ledger(*rows, hosts={"i-a": host(attempt=2, stopped=2, why="killed")})
+    trouble = records.interruption(found, 2, None)
+    assert "the program was killed on i-a" in trouble.reason
+    assert trouble.final is final
+
+
 STRANDED = [
     # sentence, the host, the intent, whether the attempt has its row, whether the host must go
     ("a part of an attempt that was then refused", {}, {"answer": "refused"}, False, True),
