@@ -137,9 +137,9 @@ class Splitter:
         return limited(self._rows[self._newest].shown)
 
     @property
-    def drawing(self) -> str:
-        """The last whole drawing of that row: `open` may end in the middle of a number."""
-        return limited(self._rows[self._newest].drawn)
+    def drawings(self) -> list[str]:
+        """The last whole drawing of each row that may still change: `open` may end in the middle of a number."""
+        return [limited(row.drawn) for row in self._rows if row.drawn]
 
     def _draw(self, text: str) -> Iterator[str]:
         begin = 0

@@ -24,9 +24,12 @@ def ignore(line: str) -> None:
 
 @dataclass(slots=True)
 class StampedLog:
-    """`who` stands in every line: `<role>-<index> <instance id>`. `hide` takes secrets out of a line. `hear` is called
-    with each line as it was printed, of very many at once with the last ones, and with the last whole drawing of a
-    progress bar; `hear_open` with the line under way whenever it changes, which may end in the middle of a number."""
+    """`who` stands in every line: `<role>-<index> <instance id>`. `hide` takes secrets out of a line.
+
+    `hear` is called with each line as it was printed, of very many at once with the last ones, and with each whole
+    drawing of a progress bar that is there when the log is looked at. `hear_open` is called with the line under way
+    whenever it changes; it may end in the middle of a number.
+    """
 
     raw: Path
     path: Path
@@ -37,6 +40,7 @@ class StampedLog:
     _read: int = 0
     _written: int = -1
     _skip: int = 0
+    _drawings: list[str] = field(default_factory=list)
     _splitter: Splitter = field(default_factory=Splitter)
     _open: str = ""
 
@@ -62,8 +66,10 @@ class StampedLog:
         if self._splitter.open:
             self._open = self._line(self._splitter.open, now)
             self.hear_open(self._splitter.open)
-        if self._splitter.drawing and not self._skip:
-            self.hear(self._splitter.drawing)
+        before, self._drawings = self._drawings, [] if self._skip else self._splitter.drawings
+        for drawing in self._drawings:
+            if drawing not in before:
+                self.hear(drawing)
 
     @property
     def open(self) -> str:

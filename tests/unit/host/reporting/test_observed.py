@@ -62,6 +62,20 @@ def test_every_line_is_heard_once_and_whole_and_the_one_under_way_as_it_changes(
     assert under_way == ["1/9", "2/9"]
 
 
+def test_the_last_drawing_of_a_nested_bar_is_heard_though_it_was_wiped(tmp_path: Path) -> None:
+    heard: list[str] = []
+    log = StampedLog(tmp_path / "raw", tmp_path / "stamped", "chief-0 i-1", hear=heard.append)
+    for text in (
+        "\router 0/2\n\r8/9\x1b[A",
+        "\n\r9/9\x1b[A\n\r   \r\x1b[A\router 1/2",
+        "\router 2/2\n\nend\n",
+    ):
+        with (tmp_path / "raw").open("a") as raw:
+            raw.write(text)
+        log.stamp(NOON)
+    assert heard == ["outer 0/2", "9/9", "outer 2/2", "9/9", "end"]
+
+
 def seen(*reports: dict[str, Any]) -> tuple[Progress, Curve]:
     progress, curve = Progress(Path("/nowhere"), started=0), Curve()
     for report in reports:

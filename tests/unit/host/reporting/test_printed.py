@@ -265,9 +265,9 @@ def test_a_loss_that_became_nan_is_read() -> None:
 def test_a_bar_is_read_by_its_last_whole_drawing() -> None:
     splitter = Splitter()
     splitter.take(f"Epoch 1/2\n\r{keras(1)}".encode())
-    assert splitter.drawing == ""
+    assert splitter.drawings == []
     splitter.take(b"\x08" * 80 + b"\r" + keras(12)[:-2].encode())
-    assert splitter.drawing == keras(1)
+    assert splitter.drawings == [keras(1)]
 
 
 def test_lines_that_say_nothing_cost_nothing() -> None:
