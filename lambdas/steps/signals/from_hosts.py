@@ -190,8 +190,6 @@ def _finished(context: SignalContext, signal: FromHost, now: datetime) -> str:
     step = signal.step
     reason = "the program finished" if step is None else f"the program finished at step {step}"
     reason = f"{reason}; {signal.left}" if signal.left else reason
-    if signal.loss is not None and signal.nan_since is not None:
-        reason = f"{reason}; its loss has been {signal.loss:.4g} since step {signal.nan_since}"
     reason = f"{reason}, but {'; '.join(signal.but)}" if signal.but else reason
     entry = _entry(context, signal, "finished", now, reason=reason, step=step)
     if step is not None:

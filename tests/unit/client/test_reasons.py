@@ -9,6 +9,7 @@ import pytest
 from tests.unit.client.facts import NOON
 from trainyard.client import Execution
 from trainyard.client.runs.reasons import ADVICE, Reason, advised, reason_for
+from trainyard.core.model import ends
 
 RUNNING = Execution("arn:aws:states:us-east-1:1:execution:train:digits-1", "RUNNING", NOON, None, "", "")
 FAILED = replace(RUNNING, status="FAILED", stopped=NOON, error="ProgramFailed", cause="exit code 3")
@@ -42,10 +43,18 @@ def test_a_run_that_only_a_quota_keeps_is_told_to_ask_for_more() -> None:
     assert "doctor --request" in reason.advice[0]
 
 
-@pytest.mark.parametrize("execution", [RUNNING, replace(RUNNING, status="SUCCEEDED", stopped=NOON), FAILED])
+@pytest.mark.parametrize("execution", [RUNNING, FAILED])
 def test_a_loss_that_became_nan_is_among_the_reasons(execution: Execution) -> None:
     row = {"state": "Train", "progress": {"step": 330, "loss": "NaN", "nan_since": 320}}
     assert why(execution, row, {}).lines[-1] == "Its loss has been NaN since step 320."
+
+
+def test_a_run_that_succeeded_with_a_loss_that_became_nan_says_so_once() -> None:
+    row = {"progress": {"step": 330, "loss": "NaN", "nan_since": 320}}
+    reason = f"{ends.BUT}its loss has been NaN since step 320"
+    succeeded = replace(RUNNING, status="SUCCEEDED", stopped=NOON)
+    (line,) = why(succeeded, row, {"outcome": "succeeded", "reason": reason}).lines
+    assert line == "digits-1 has succeeded, but its loss has been NaN since step 320."
 
 
 def test_a_run_that_waits_for_its_place_says_for_what() -> None:

@@ -412,8 +412,13 @@ class Attempt:
         match ended:
             case Finished(but):
                 step = self._step(results.get("step"))
-                nan = self._progress.not_finite if not_finite(results.get("loss")) is not None else {}
-                facts = {**results, "step": step, **nan, **left, **self._progress.restored}
+                facts = {**results, "step": step, **left, **self._progress.restored}
+                if (loss := not_finite(results.get("loss"))) is not None:
+                    facts |= self._progress.not_finite
+                    but = (
+                        *but,
+                        f"its loss has been {floats.text_of(loss)} since step {self._nan_since(step)}",
+                    )
                 if but:
                     facts["but"] = list(but)
                 return Outcome(
@@ -430,6 +435,11 @@ class Attempt:
                 tail = ending.last_lines(end.tail.encode())
                 said = signals.failed(self._cluster.attempt, ended, tail, restored=self._progress.restored)
                 return Outcome(ended, said)
+
+    def _nan_since(self, step: int | None) -> int:
+        """The step since which the loss has been no number, at the latest the last one."""
+        since = self._progress.nan_since
+        return since if since is not None else step or 0
 
     def _is_at_its_end(self, asked_at: datetime | None) -> bool:
         """Return True if the program has come to its last step, or, if its steps are unknown, has written metrics.json

@@ -82,7 +82,7 @@ def reason_for(
     """`row` is the run's own in the ledger, `saved` whether it has a checkpoint to go on from."""
     reason = _reason(execution, row, summary, saved=saved, now=now)
     progress = progress_in(row)
-    warning = progress.warning if progress else ""
+    warning = progress.warning if progress and reason.kind != "succeeded" else ""  # whose doubts have it
     return replace(reason, lines=(*reason.lines, warning)) if warning else reason
 
 

@@ -27,9 +27,6 @@ PLAIN = frozenset({str, int, float, bool, types.NoneType})
 class Measure(float):
     """A number that a program measured. One that is NaN or infinite travels as a text (floats.py)."""
 
-    def __format__(self, spec: str) -> str:
-        return floats.shown(float(self), spec)
-
 
 class Key(NamedTuple):
     """One field of a noun: its name, the key it travels under, its type, whether it must be there."""
