@@ -39,7 +39,7 @@ def test_a_run_is_followed_from_its_submission_to_its_end(runs: Runs, page: Brow
     )
 
     page.open(f"/runs/{run.id}")
-    page.until_text("Train", "#head .chip")
+    page.until_text("running", "#head .chip")
     page.until("a curve that grows", lambda: _points(page) > 2)
     page.until_text("starting at step 0 of 200", "#log")
     for words in ("chief 0", "worker 1", "g6.xlarge", "spot", "running"):
@@ -101,7 +101,7 @@ def test_a_run_that_fails_says_its_last_words(runs: Runs, page: Browser) -> None
 def test_a_run_that_is_interrupted_goes_on_before_ones_eyes(runs: Runs, page: Browser) -> None:
     run = runs.in_mid_training(runs.job("taken-back", program={"args": quick.LONG_AT_FIRST}))
     page.open(f"/runs/{run.id}")
-    page.until_text("Train", "#head .chip")
+    page.until_text("running", "#head .chip")
     runs.cloud.fault("interrupt", runs.host_of(run, "worker"))
     page.until_text("interrupted", "#attempts")
     page.until("a second attempt", lambda: len(page.all("#attempts li")) == 2)

@@ -16,6 +16,7 @@ from training.host.image import pause
 from training.host.image.generalize import DEPTHS, generalize
 from training.host.metadata import NO_FILES, Metadata
 from training.host.places import Places
+from trainyard.core.values.quantities import counted
 
 NO_AGENT = 69  # EX_UNAVAILABLE
 PATIENCE_SECONDS = 10.0
@@ -98,7 +99,7 @@ def _generalize(places: Places, depth: str) -> int:
     except HostTrouble as trouble:
         print(trouble.reason, file=sys.stderr)
         return 1
-    print(f"{instance} is generalized ({depth}): {len(removed)} files and folders removed")
+    print(f"{instance} is generalized ({depth}): {counted(len(removed), 'path')} removed")
     return 0
 
 

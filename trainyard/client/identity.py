@@ -7,8 +7,8 @@ import re
 from trainyard.client.session import Session
 from trainyard.core.model import dev, submitter
 
-ELSEWHERE = "jobs/"
-"""Of whoever IAM knows by no name: the account itself."""
+ROOT = "root"
+"""The account's own credentials, which IAM has no name for. A local cloud gives these."""
 SOURCE = "trainyard.people/"
 """What the source of a person's events begins with (docs/contracts/signals.md)."""
 AN_INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
@@ -16,13 +16,12 @@ AN_INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
 
 def jobs_folder(session: Session) -> str:
     """The only one below which the policy for users lets this caller put job files."""
-    who = known_as(session)
-    return f"{submitter.FOLDER}{who}/" if who else ELSEWHERE
+    return f"{submitter.FOLDER}{known_as(session) or ROOT}/"
 
 
 def event_source(session: Session) -> str:
     """The only one of which the policy for users lets this caller put events."""
-    return f"{SOURCE}{known_as(session) or 'root'}"
+    return f"{SOURCE}{known_as(session) or ROOT}"
 
 
 def known_as(session: Session) -> str | None:

@@ -9,29 +9,10 @@ from math import ceil
 
 from trainyard.client.runs.execution import State
 from trainyard.client.runs.records import Attempt, Event, Host, RunStatus, elapsed
+from trainyard.core.model import states
 from trainyard.core.values.quantities import dollars, span
 
-QUESTIONS = ("Is ", "Did ", "Has ", "Was ", "Are ")
-"""How the states begin that only choose the next one."""
-PHASES = {
-    "Admit": "Plan",
-    "Plan": "Plan",
-    "Wait for a place": "Wait",
-    "Wait for capacity": "Wait",
-    "Launch": "Launch",
-    "AwaitHosts": "Start",
-    "Train": "Train",
-    "Recover": "Recover",
-    "Pause": "Recover",
-    "Retire": "Recover",
-    "Generalize": "Image",
-    "Capture": "Image",
-    "Undo": "Finish",
-    "Release": "Finish",
-    "Conclude": "Finish",
-}
-"""What a person calls a state of `train`; of other workflows and unknown ones their own name."""
-ENDS = ("Succeeded", "Failed")
+WAITING, LAUNCHING = states.WORDS["Wait for capacity"], states.WORDS["Launch"]
 MOST_HOSTS = 12
 MOST_SAVED = 40
 """Checkpoints that are marked on an attempt's bar, its last among them."""
@@ -125,15 +106,16 @@ def line_of(status: RunStatus) -> Line:
     return Line(tuple(lanes), tuple(_axis(scale)), tuple(_sums(stretches)), len(status.hosts) - len(shown))
 
 
-def stretches_of(states: Sequence[State], end: datetime) -> list[Stretch]:
+def stretches_of(entered: Sequence[State], end: datetime) -> list[Stretch]:
     """Phases in their order. A question to EC2 between two waits is part of the wait."""
-    known = [state for state in states if not state.name.startswith(QUESTIONS) and state.name not in ENDS]
+    known = [state for state in entered if states.is_shown(state.name)]
     ends = [state.entered for state in known[1:]] + [end]
     begun = [
-        Stretch(_phase(state.name), state.entered, left) for state, left in zip(known, ends, strict=False)
+        Stretch(states.word_for(state.name), state.entered, left)
+        for state, left in zip(known, ends, strict=False)
     ]
     calm = [
-        replace(each, phase="Wait") if each.phase == "Launch" and _in_a_wait(begun, number) else each
+        replace(each, phase=WAITING) if each.phase == LAUNCHING and _in_a_wait(begun, number) else each
         for number, each in enumerate(begun)
     ]
     joined: list[Stretch] = []
@@ -147,12 +129,8 @@ def stretches_of(states: Sequence[State], end: datetime) -> list[Stretch]:
 
 def _in_a_wait(begun: Sequence[Stretch], number: int) -> bool:
     """Before the last one nobody knows what the answer will be: then it counts as what it was until now."""
-    waited = number > 0 and begun[number - 1].phase == "Wait"
-    return waited and all(each.phase == "Wait" for each in begun[number + 1 : number + 2])
-
-
-def _phase(state: str) -> str:
-    return PHASES.get(state.removesuffix(" overdue"), state)
+    waited = number > 0 and begun[number - 1].phase == WAITING
+    return waited and all(each.phase == WAITING for each in begun[number + 1 : number + 2])
 
 
 def _sums(stretches: Sequence[Stretch]) -> Iterator[tuple[str, str]]:

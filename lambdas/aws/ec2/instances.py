@@ -15,6 +15,7 @@ from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUna
 from trainyard.core.model.gang import Gang
 from trainyard.core.model.instance_types import Market
 from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.quantities import counted
 
 LIVE = ("pending", "running", "stopping", "stopped")
 PAGE = 1000
@@ -165,7 +166,7 @@ def all_done(refused: Mapping[str, Refusal]) -> None:
         problems = "; ".join(f"{host}: {why}" for host, why in list(refused.items())[:3])
         passing = all(why.passing for why in refused.values())
         raise (ServiceUnavailable if passing else Infrastructure)(
-            f"EC2 refuses {len(refused)} hosts: {problems}"
+            f"EC2 refuses {counted(len(refused), 'host')}: {problems}"
         )
 
 

@@ -23,6 +23,7 @@ from trainyard.core.model.instance_types import InstanceType, Market, instance_t
 from trainyard.core.model.job import Hardware, Job, PoolOrder
 from trainyard.core.model.yard.storage import Storage
 from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.quantities import counted
 
 Reason = tuple[str, str]
 """What speaks against a pool: a word for programs, a sentence for people."""
@@ -331,7 +332,7 @@ def _too_expensive(job: Job, facts: PlanFacts, dollars: float) -> Reason | None:
     if cap is None or dollars <= cap:
         return None
     return "too_expensive", (
-        f"{job.gang} hosts cost ${dollars:.3f} an hour there{facts.prices.caveat(types_of(job))}; "
+        f"{counted(job.gang, 'host')} there: ${dollars:.3f} an hour{facts.prices.caveat(types_of(job))}; "
         f"hardware.max_dollars_per_hour is ${cap:g}."
     )
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from trainyard.core.model.job import Job
 from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.quantities import counted
 from trainyard.core.values.validation import Fault
 
 MOST_NAMED = 3
@@ -56,12 +57,16 @@ def faults(job: Job, limits: YardLimits) -> tuple[Fault, ...]:
         found.append(
             Fault(
                 "cluster",
-                f"asks for {job.gang} hosts; this yard lets its runs have {limits.hosts} at once: ask for fewer, or "
-                f"let whoever deploys the yard raise it ({how('most_hosts', job.gang)})",
+                f"asks for {counted(job.gang, 'host')}; this yard lets its runs have {limits.hosts} at once: "
+                f"ask for fewer, or let whoever deploys the yard raise it ({how('most_hosts', job.gang)})",
             )
         )
     if job.pool.keep > limits.pool:
-        allowed = f"lets {limits.pool} hosts wait for other runs at once" if limits.pool else "has no pool"
+        allowed = (
+            f"lets {counted(limits.pool, 'host')} wait for other runs at once"
+            if limits.pool
+            else "has no pool"
+        )
         found.append(
             Fault(
                 "pool.keep",
@@ -85,8 +90,8 @@ def full(mine: Claim, others: Iterable[Claim], limits: YardLimits) -> str | None
         return f"{_these(ahead)}, and the yard has {limits.runs} at once (most_runs)"
     if limits.hosts and hosts + mine.hosts > limits.hosts:
         return (
-            f"{_these(ahead)} with {hosts} hosts; this run needs {mine.hosts}, and the yard has {limits.hosts} at once "
-            "(most_hosts)"
+            f"{_these(ahead)} with {counted(hosts, 'host')}; this run needs {mine.hosts}, and the yard has "
+            f"{limits.hosts} at once (most_hosts)"
         )
     return None
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
 from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.quantities import counted
 
 PATIENCE = timedelta(minutes=20)
 """How long hosts may take from launch to ready: boot (10 minutes for the largest types), data, program."""
@@ -44,7 +45,7 @@ def assess(
         return Failed("HostLost", gone, f"{_of(gone, hosts)} gone before the gang was complete ({problems})")
     missing = tuple(sorted(set(hosts) - set(ready)))
     if not missing:
-        return Complete(f"all {len(hosts)} hosts are ready")
+        return Complete("the host is ready" if len(hosts) == 1 else f"all {len(hosts)} hosts are ready")
     problems = f"{', '.join(missing)} {'has' if len(missing) == 1 else 'have'} not signalled ready"
     if now >= deadline:
         return Failed("HostsNotReady", missing, f"{_of(missing, hosts)} not there in time: {problems}")
@@ -52,4 +53,4 @@ def assess(
 
 
 def _of(some: Collection[str], hosts: Collection[str]) -> str:
-    return f"{len(some)} of {len(hosts)} hosts {'is' if len(some) == 1 else 'are'}"
+    return f"{len(some)} of {counted(len(hosts), 'host')} {'is' if len(some) == 1 else 'are'}"

@@ -20,6 +20,7 @@ from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Job, Role
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.quantities import counted
 
 ASKS_FOR = timedelta(minutes=1)
 """What an ask of EC2 takes at the longest, but for throttles; patrol concludes no run sooner."""
@@ -706,7 +707,7 @@ def interruption(records: Records, attempt: int, step: int | None) -> Trouble:
         reason = f"the gang has left because hosts are going away: {', '.join(going)}; {what}"
     elif row.growing and not killed:
         error, well = "Resized", True
-        sizes = f"to go on with {len(records.taken(attempt + 1))} hosts in place of {len(members)}"
+        sizes = f"to go on with {counted(len(records.taken(attempt + 1)), 'host')} in place of {len(members)}"
         reason = f"the gang has saved and left, {sizes}; {_saved_before_it_left(records, attempt)}"
     elif killed:
         others = ", and the others left to be started again" if len(members) > 1 else ", to be started again"

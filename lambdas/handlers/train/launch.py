@@ -56,6 +56,7 @@ from trainyard.core.model.yard import policy, warm
 from trainyard.core.model.yard.metrics import Metric
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.quantities import counted
 
 Launches = list[tuple[Part, Launched]]
 """The parts of an attempt that EC2 launched."""
@@ -138,7 +139,11 @@ class Asking:
     def nobody(self) -> str:
         """Why nobody is asked."""
         have = len(self.survivors)
-        return f"nobody: {have} hosts are enough" if have < self.job.gang else "nobody: no host is missing"
+        return (
+            f"nobody: {counted(have, 'host')} will do"
+            if have < self.job.gang
+            else "nobody: no host is missing"
+        )
 
     @property
     def sizes(self) -> str:
@@ -520,7 +525,7 @@ def _request(asking: Asking, part: Part, rate: int) -> Launched | Refusals:
 
 def _too_few(part: Part, launched: Launched) -> FleetRefusal:
     """EC2 promised all or nothing; should it ever break that, the part is known, retired, and another pool asked."""
-    reason = f"EC2 launched {len(launched.instances)} of {part.count} hosts; a part of a gang is of no use"
+    reason = f"EC2 launched {len(launched.instances)} of {counted(part.count, 'host')}; a part of a gang is of no use"
     return FleetRefusal(RefusalKind.CAPACITY, "Partial", reason)
 
 

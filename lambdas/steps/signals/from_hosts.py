@@ -56,7 +56,8 @@ def _ready(context: SignalContext, signal: FromHost, now: datetime) -> str:
         ready: HostUpdate = {"ready": attempt, "ready_at": now, "address": signal.address}
         reason = _unmanaged(signal.ssm_denied) if signal.ssm_denied else None
         entry = _entry(context, signal, "ready", now, boot_seconds=signal.boot_seconds, reason=reason)
-        context.ledger.write(host_row(context.run, instance, ready), event_row(context.run, entry))
+        events = [] if _has_finished(records) else [event_row(context.run, entry)]
+        context.ledger.write(host_row(context.run, instance, ready), *events)
         records = context.ledger.known(context.run)
     attempts.gather(context.ledger, records, attempt, now, lost={})
     if joins:
@@ -66,6 +67,12 @@ def _ready(context: SignalContext, signal: FromHost, now: datetime) -> str:
     elif behind := silent_hosts.left_behind(records, attempt):
         _call_back(context, behind, attempt)
     return f"{instance} is ready for attempt {attempt}"
+
+
+def _has_finished(records: Records) -> bool:
+    """Return True if the last attempt ended well: hosts that are ready after it get no other attempt."""
+    last = records.attempts.get(records.run.attempt)
+    return last is not None and last.ending is Ending.FINISHED
 
 
 def _call_back(context: SignalContext, hosts: tuple[str, ...], attempt: int) -> None:

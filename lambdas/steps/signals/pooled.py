@@ -16,6 +16,7 @@ from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.timeline import Source
 from trainyard.core.model.yard import warm
+from trainyard.core.values.quantities import counted
 
 
 def wiped(context: SignalContext, signal: FromHost, now: datetime) -> str:
@@ -55,7 +56,7 @@ def cool(context: SignalContext, by: str, now: datetime) -> str:
     instances.tag(
         {warm.tag_of(context.run, now): sorted(host.instance for host in hosts)} if hosts else {}, warm.TAG
     )
-    return f"{len(hosts)} hosts of {context.run} leave the pool"
+    return f"{counted(len(hosts), 'host')} of {context.run} leave the pool"
 
 
 def _cool(context: SignalContext, host: WarmHost, reason: str, at: datetime) -> str:

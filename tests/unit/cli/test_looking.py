@@ -81,7 +81,7 @@ def test_a_word_that_means_none_says_which_there_are(word: str, runs: list[Liste
 
 def test_a_row_says_step_loss_and_price() -> None:
     assert row(RUN, NOON + timedelta(minutes=5)) == (
-        "digits-1a2b3c4d", "Train", "5/10", "0.5", "g6.xlarge/us-east-1a/spot", "5m", "$0.7200/h", "ada",
+        "digits-1a2b3c4d", "running", "5/10", "0.5", "g6.xlarge/us-east-1a/spot", "5m", "$0.7200/h", "ada",
     )  # fmt: skip
 
 

@@ -33,8 +33,8 @@ STATUS = RunStatus(
 
 def test_the_first_look_tells_everything_in_the_order_of_time() -> None:
     lines = news(None, STATUS)
-    assert [line.split()[1] for line in lines] == ["state", "state", "host", "host"]
-    assert lines[0] == "12:00:00 state     Admit"
+    assert [line.split()[1] for line in lines] == ["state", "host", "host"]
+    assert lines[0] == "12:00:00 state     planning"
     assert "g6.xlarge in us-east-1a, spot, $0.360/h" in lines[-1]
 
 
@@ -76,11 +76,10 @@ def test_a_loss_that_became_nan_is_shown_as_nan_and_json_has_it_as_a_text(
 
 
 def test_states_entered_twice_are_added_up() -> None:
-    states = tuple(
-        State(NOON + timedelta(seconds=at), name) for at, name in ((0, "Launch"), (3, "Wait"), (10, "Launch"))
-    )
+    names = ((0, "Launch"), (3, "Wait for capacity"), (10, "Launch"))
+    states = tuple(State(NOON + timedelta(seconds=at), name) for at, name in names)
     over = replace(EXECUTION, status="SUCCEEDED", stopped=NOON + timedelta(seconds=12))
-    assert spans(replace(STATUS, execution=over, states=states)) == [("Launch", 5.0), ("Wait", 7.0)]
+    assert spans(replace(STATUS, execution=over, states=states)) == [("launching", 5.0), ("waiting", 7.0)]
 
 
 def test_the_curve_falls_from_left_to_right_and_fits_its_room() -> None:
@@ -143,10 +142,10 @@ def test_what_the_program_prints_stands_between_what_happens_to_the_run(
     ]
     assert screen.watch(looks) == (over, True)
     assert capsys.readouterr().out.splitlines()[-5:] == [
-        "12:00:50 state     Train",
+        "12:00:50 state     running",
         "12:01:00 | step 1 loss 0.5",
         "12:01:44 | [bold]done[/bold] " + "x" * 300,
-        "12:01:45 state     Release",
+        "12:01:45 state     finishing",
         "12:01:46 | bye",
     ]
 

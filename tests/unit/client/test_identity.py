@@ -17,7 +17,7 @@ CALLERS = [
         "AROAEXAMPLE:alice@example.com",
         "AROAEXAMPLE:alice@example.com",
     ),
-    ("the account itself", "arn:aws:iam::123456789012:root", "123456789012", submitter.UNKNOWN),
+    ("the account itself", "arn:aws:iam::123456789012:root", "123456789012", "root"),
 ]
 
 

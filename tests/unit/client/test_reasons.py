@@ -116,7 +116,7 @@ def test_a_run_that_is_not_admitted_yet_says_so() -> None:
 
 def test_a_run_that_goes_on_says_where_it_is() -> None:
     row = {"state": "Train", "attempt": 2, "progress": {"step": 40}}
-    assert why(RUNNING, row, {}) == Reason("running", ("digits-1 goes on: Train, attempt 2, at step 40.",))
+    assert why(RUNNING, row, {}) == Reason("running", ("digits-1 is running: attempt 2, at step 40.",))
 
 
 @pytest.mark.parametrize("error", ADVICE)

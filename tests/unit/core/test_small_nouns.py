@@ -84,6 +84,14 @@ def test_the_timeline_is_ordered_and_says_nothing_twice() -> None:
     assert found == timeline.ordered(reversed(entries))
 
 
+def test_events_of_one_moment_stand_in_the_order_of_cause() -> None:
+    words = ["succeeded", "finished", "released", "ready", "started", "launched"]
+    found = timeline.ordered(entry(1, word) for word in words)
+    assert [each.event for each in found] == [
+        "launched", "ready", "started", "finished", "released", "succeeded",
+    ]  # fmt: skip
+
+
 def test_a_timeline_line_has_no_empty_keys() -> None:
     text = timeline.to_jsonl(
         [Entry(at=NOON, source=Source.AWS, event="warned", reason="spot \u2014 2 minutes")]

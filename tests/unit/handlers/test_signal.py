@@ -374,3 +374,15 @@ def test_who_stays_in_an_attempt_that_ended_as_it_was_started_is_called_back(
     run.put("host#i-b", ready=1)
     run.says("i-a", "ready", address="10.0.0.4")
     assert given == told
+
+
+@pytest.mark.parametrize(("ending", "events"), [("finished", []), ("failed", ["ready"])])
+def test_a_host_that_waits_after_the_last_attempt_is_not_said_to_be_ready(
+    ending: str, events: list[str], run: Run
+) -> None:
+    """After a failure there may be another attempt, and the host is ready for it."""
+    run.put("attempt#0002", ending=ending, ended=AT)
+    run.put("host#i-a", ready=2)
+    run.says("i-a", "ready", attempt=3, address="10.0.0.4")
+    found = [row["event"] for (pk, _), row in run.account.table.items() if pk == "timeline#r"]
+    assert found == events

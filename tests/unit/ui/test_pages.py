@@ -43,7 +43,7 @@ def test_runs_say_how_they_stand(cloud: canned.Cloud) -> None:
 
 def test_a_run_says_what_it_does_where_and_for_how_much(cloud: canned.Cloud) -> None:
     shown = said(owner(cloud).get(f"/runs/{TRAINING}").text)
-    assert f"{TRAINING} goes on: Train, attempt 1, at step 4000." in shown
+    assert f"{TRAINING} is running: attempt 1, at step 4000." in shown
     assert "Cost so far $0.28" in shown
     assert "55% of $0.6" in shown
     assert "of at most $5.00" in shown

@@ -35,7 +35,10 @@ def phases(*states: tuple[int, str]) -> list[tuple[str, float]]:
     ("states", "expected"),
     [
         ([], []),
-        ([(0, "Admit"), (1, "Is it admitted"), (2, "Plan"), (5, "Launch")], [("Plan", 5), ("Launch", 95)]),
+        (
+            [(0, "Admit"), (1, "Is it admitted"), (2, "Plan"), (5, "Launch")],
+            [("planning", 5), ("launching", 95)],
+        ),
         (
             [
                 (0, "Launch"),
@@ -45,11 +48,11 @@ def phases(*states: tuple[int, str]) -> list[tuple[str, float]]:
                 (60, "Launch"),
                 (61, "Train"),
             ],
-            [("Launch", 2), ("Wait", 58), ("Launch", 1), ("Train", 39)],
+            [("launching", 2), ("waiting", 58), ("launching", 1), ("running", 39)],
         ),
-        ([(0, "Wait for capacity"), (30, "Launch")], [("Wait", 100)]),
-        ([(0, "Train"), (5, "Train overdue"), (6, "Train")], [("Train", 100)]),
-        ([(0, "Install"), (50, "Succeeded")], [("Install", 100)]),
+        ([(0, "Wait for capacity"), (30, "Launch")], [("waiting", 100)]),
+        ([(0, "Train"), (5, "Train overdue"), (6, "Train")], [("running", 100)]),
+        ([(0, "Install"), (50, "Succeeded")], [("installing", 100)]),
     ],
 )
 def test_states_are_phases_that_a_person_knows(

@@ -1,5 +1,6 @@
 """One program's life on this host: started, watched, asked to leave when it must, its results brought away."""
 
+import logging
 import math
 import os
 import signal
@@ -64,6 +65,8 @@ EVALUATION_SECONDS = 60.0
 """How long a chief that has finished waits for an evaluator that does not end by itself."""
 LINES_AT_ONCE = 20
 """Lines that are read for progress every TICK_SECONDS: 100 lines a second take 2 % of a processor."""
+logger = logging.getLogger(__name__)
+
 RESULTS = ("model", "metrics", "checkpoint")
 
 
@@ -323,8 +326,9 @@ class Attempt:
         what = f"restore the checkpoint of step {restored.checkpoint.step}" if asked else "a fresh start"
         if restored.instead:
             self._log.note(restored.instead)
-        as_whom = "" if self._account.is_another else f"; {NOBODY_ELSE}"
-        self._log.note(f"attempt {self._cluster.attempt} on {self._assignment.instance}: {what}{as_whom}")
+        if not self._account.is_another:
+            logger.info(NOBODY_ELSE)
+        self._log.note(f"attempt {self._cluster.attempt} on {self._assignment.instance}: {what}")
         return restored.instead
 
     def _reason_to_leave(self, uploads: Uploads) -> Leaving | None:

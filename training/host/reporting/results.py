@@ -10,6 +10,7 @@ from training.host.bucket import Bucket
 from training.host.disk import is_readable, readable_files
 from training.host.keys import LeftOut
 from training.host.places import Places
+from trainyard.core.values.quantities import counted
 
 EVERY_SECONDS = 3.0
 MOST_NAMES = 5
@@ -82,6 +83,8 @@ def nothing_carried(behind: Mapping[str, int]) -> str:
     """For a program that finished and left no model, checkpoint or metrics: what it left behind, and what to do."""
     if not behind:
         return f"it left no model, checkpoint or metrics; {WHERE_TO}"
-    names = [f"{name} ({count} files)" if name.endswith("/") else name for name, count in behind.items()]
+    names = [
+        f"{name} ({counted(count, 'file')})" if name.endswith("/") else name for name, count in behind.items()
+    ]
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return f"left in its working folder and not carried: {', '.join(names[:MOST_NAMES])}{more}; {WHERE_TO}"

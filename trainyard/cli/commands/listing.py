@@ -110,7 +110,7 @@ def cost(
     from trainyard.cli.output.terminal import Column
     from trainyard.client.inventory import overview
     from trainyard.client.runs.spending import added
-    from trainyard.core.values.quantities import dollars
+    from trainyard.core.values.quantities import counted, dollars
 
     now = datetime.now(UTC)
     begin = month_of(month, now)
@@ -147,11 +147,12 @@ def cost(
     numbers = (Column("RUNS", 1, right=True), Column("$", right=True), Column("SAVED", 2, right=True))
     terminal.table((Column(by.upper()), *numbers, Column("", 3)), rows)
     total, saved = (sum(getattr(each, word) for each in sums) for word in ("dollars", "saved"))
-    said = f"{dollars(total)} by {len(runs)} runs that began in {begin:%B %Y}; on demand {dollars(total + saved)}"
+    who = f"{counted(len(runs), 'run')} that began in {begin:%B %Y}"
+    said = f"{dollars(total)} by {who}; on demand {dollars(total + saved)}"
     terminal.console.print(said, markup=False)
     if budget and not options.quiet:
-        counted = f"All hosts of this month, those of runs that go on, too: {dollars(budget.counted)}"
-        terminal.note(counted + left_of(budget))
+        known = f"All hosts of this month, those of runs that go on, too: {dollars(budget.counted)}"
+        terminal.note(known + left_of(budget))
 
 
 def left_of(budget: Budget) -> str:
@@ -274,10 +275,8 @@ def row(run: ListedRun, now: datetime) -> tuple[str, ...]:
 
 
 def state(run: ListedRun) -> str:
-    """How it ended, else what it waits for, else the state it is in."""
-    if run.ending:
-        return run.ending
-    return f"waits: {run.waiting.what}" if run.waiting else run.state
+    """Return how the run ended, else what it waits for, else the word for its state."""
+    return f"waits: {run.waiting.what}" if run.waiting and not run.outcome else run.word
 
 
 def style(run: ListedRun) -> str:

@@ -13,7 +13,7 @@ from rich.markup import escape
 from trainyard.cli.output.terminal import beside, hint, quote, say
 from trainyard.client import Execution, Run, RunStatus
 from trainyard.client.runs.records import elapsed
-from trainyard.core.values.quantities import dollars, sized, span
+from trainyard.core.values.quantities import counted, dollars, sized, span
 from trainyard.core.values.text import printable
 
 LAST_WORDS = 8
@@ -65,6 +65,7 @@ def as_json(status: RunStatus) -> dict[str, Any]:
         "at": status.at,
         "status": execution.status,
         "state": status.state,
+        "word": status.word,
         "attempt": status.attempt,
         "started": execution.started,
         "ended": execution.stopped,
@@ -95,13 +96,12 @@ def own_words(log: list[str]) -> list[str]:
 
 def _pool(pool: dict[str, Any], paid: float | None) -> None:
     if taken := pool.get("taken"):
-        say(f"  {len(taken)} of its hosts were warm, kept by another run")
+        say(f"  {counted(len(taken), 'host')} came warm from another run")
     if kept := pool.get("kept"):
         so_far = f", {dollars(float(paid))} of it used" if paid else ""
         most = dollars(pool["most_dollars"])
-        say(
-            f"  {len(kept)} hosts wait for the next run, for {pool['minutes']:g} minutes and {most} at most{so_far}"
-        )
+        until = f"for {pool['minutes']:g} minutes and {most} at most{so_far}"
+        say(f"  {counted(len(kept), 'host')} kept for the next run: {until}")
 
 
 def _cost(summary: dict[str, Any]) -> None:
@@ -133,9 +133,9 @@ def _time(status: RunStatus) -> None:
 
 
 def spans(status: RunStatus) -> list[tuple[str, float]]:
-    """Seconds spent in each state that a person knows by name, in the order they were first entered."""
-    ends: list[datetime] = [at for at, _ in status.states[1:]] + [status.execution.stopped or status.at]
+    """Return the seconds spent in each state by its word, in the order in which they were first entered."""
+    ends: list[datetime] = [at for at, _ in status.words[1:]] + [status.execution.stopped or status.at]
     spent: dict[str, float] = {}
-    for (entered, name), left in zip(status.states, ends, strict=True):
+    for (entered, name), left in zip(status.words, ends, strict=True):
         spent[name] = spent.get(name, 0.0) + elapsed(entered, left).total_seconds()
     return [(name, seconds) for name, seconds in spent.items() if seconds >= 0.05]

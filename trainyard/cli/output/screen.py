@@ -18,11 +18,10 @@ from trainyard.cli.output.curve import drawn
 from trainyard.cli.output.terminal import Column, console, say
 from trainyard.client import Event, Host, Progress, Run, RunStatus
 from trainyard.client.runs.logs import LogLine
-from trainyard.core.values.quantities import span
+from trainyard.core.model import states
+from trainyard.core.values.quantities import counted, span
 from trainyard.core.values.text import printable
 
-QUESTIONS = ("Is ", "Did ", "Has ", "Was ", "Are ")
-"""How the states begin that only choose the next one."""
 PROGRESS = "progress"
 """How lines begin that only say how far the program is."""
 LAST_LINES = 12
@@ -54,12 +53,12 @@ def show_states(run: Run, every: float = 1.0, *, quiet: bool = False) -> None:
     shown = 0
     with console.status("bake ...") as spinner:
         while True:
-            over, states = run.execution.is_over, run.states
-            for state in (each for each in states[shown:] if not each.name.startswith(QUESTIONS)):
-                say(f"  {state.entered:%H:%M:%S} {state.name}")
+            over, words = run.execution.is_over, states.shown_words(run.states, "bake")
+            for at, word in words[shown:]:
+                say(f"  {at:%H:%M:%S} {word}")
             if over:
                 return
-            shown = len(states)
+            shown = len(words)
             newest = [line.partition(" | ")[2] for line in run.log("builder").splitlines()[-1:]]
             spinner.update(escape("".join(newest)[:100]) or "bake ...")
             time.sleep(every)
@@ -126,7 +125,7 @@ def _standing(status: RunStatus) -> str:
     far = status.cost
     if status.progress:
         far = progress_line(status.progress, status.cost).removeprefix(PROGRESS).strip()
-    return escape(f"{status.state}  {far}  (Ctrl-C leaves the run alone)")
+    return escape(f"{status.word}  {far}  (Ctrl-C leaves the run alone)")
 
 
 # --- plain lines
@@ -138,9 +137,8 @@ def news(before: RunStatus | None, status: RunStatus) -> list[str]:
 def timed_news(before: RunStatus | None, status: RunStatus) -> list[tuple[datetime, str]]:
     """Return what happened between two looks, and when, in the order of time."""
     lines: list[tuple[datetime, str]] = []
-    known_states = len(before.states) if before else 0
-    entered = [state for state in status.states[known_states:] if not state.name.startswith(QUESTIONS)]
-    lines += [(at, f"state     {name}") for at, name in entered]
+    known_words = len(before.words) if before else 0
+    lines += [(at, f"state     {word}") for at, word in status.words[known_words:]]
     known = {event.key for event in before.timeline} if before else set()
     lines += [(event.at, event_line(event)) for event in status.timeline if event.key not in known]
     seen = {host.instance: host for host in before.hosts} if before else {}
@@ -211,8 +209,8 @@ def panel(status: RunStatus) -> RenderableType:
 
 def _head(status: RunStatus) -> RenderableType:
     parts = report.spans(status)
-    head = Text(status.state, "bold")
-    head.append(f"{_stands(status).removeprefix(status.state)}\n", "not bold")
+    head = Text(status.word, "bold")
+    head.append(f"{_stands(status).removeprefix(status.word)}\n", "not bold")
     head.append_text(bar(parts, terminal.console.width - FRAME))
     return head
 
@@ -220,9 +218,11 @@ def _head(status: RunStatus) -> RenderableType:
 def _stands(status: RunStatus) -> str:
     """The state, the attempt and the money in one line."""
     size = (
-        f" on {status.attempts[-1].hosts} hosts" if len({each.hosts for each in status.attempts}) > 1 else ""
+        f" on {counted(status.attempts[-1].hosts, 'host')}"
+        if len({each.hosts for each in status.attempts}) > 1
+        else ""
     )
-    return f"{status.state}  attempt {status.attempt}{size}  {status.cost}"
+    return f"{status.word}  attempt {status.attempt}{size}  {status.cost}"
 
 
 def bar(parts: Sequence[tuple[str, float]], room: int) -> Text:

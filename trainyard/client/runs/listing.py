@@ -13,7 +13,7 @@ from boto3.dynamodb.conditions import Attr, Key
 
 from trainyard.client.runs import html
 from trainyard.client.runs.records import Progress, progress_in
-from trainyard.core.model import ends
+from trainyard.core.model import ends, states
 from trainyard.core.values.quantities import dollars
 
 RUN_DIGITS = re.compile(r"[0-9a-f]{8}")
@@ -94,6 +94,11 @@ class ListedRun:
         """What speaks against a run that succeeded; None if nothing does."""
         return ends.doubt(self.outcome, self.reason)
 
+    @property
+    def word(self) -> str:
+        """The word for how the run stands (trainyard/core/model/states.py)."""
+        return self.ending or states.word_for(self.state, self.kind)
+
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
         """From the index."""
@@ -151,7 +156,7 @@ class Listing(tuple[ListedRun, ...]):
         rows = (
             (
                 run.id,
-                run.ending or run.state,
+                run.word,
                 run.pool,
                 run.submitter,
                 f"{run.created:%Y-%m-%d %H:%M}",

@@ -13,7 +13,8 @@ from trainyard.client.runs.execution import Execution
 from trainyard.client.runs.listing import Waiting
 from trainyard.client.runs.records import elapsed, progress_in
 from trainyard.command_line import command_line
-from trainyard.core.model import ends
+from trainyard.core.model import ends, states
+from trainyard.core.values.quantities import counted
 
 ADVICE = {
     "NoOffer": "submit again with more hardware.instance_types, or a longer limits.wait_minutes",
@@ -137,8 +138,8 @@ def _goes_on(execution: Execution, row: Mapping[str, Any]) -> Reason:
         return Reason("running", (f"{execution.name} has begun: the yard checks its job now.",))
     progress = row.get("progress") or {}
     at = f", at step {int(progress['step'])}" if progress.get("step") is not None else ""
-    state = row.get("state") or "Starting"
-    return Reason("running", (f"{execution.name} goes on: {state}, attempt {row.get('attempt') or 1}{at}.",))
+    word = states.word_for(str(row.get("state") or "Starting"), str(row.get("kind") or "train"))
+    return Reason("running", (f"{execution.name} is {word}: attempt {row.get('attempt') or 1}{at}.",))
 
 
 def _waits(execution: Execution, waiting: Waiting, now: datetime) -> Reason:
@@ -148,8 +149,8 @@ def _waits(execution: Execution, waiting: Waiting, now: datetime) -> Reason:
         lines = (f"{execution.name} waits {since} for its place in the yard: {waiting.reason}; {asks}.",)
         return Reason("waiting", lines, (f"{command_line('ls')} lists the runs before it",))
     kinds = Counter({REFUSED.get(kind, kind): count for kind, count in waiting.refused.items()})
-    counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-    pools = f"{kinds.total()} pools refused ({counted})" if kinds else waiting.reason
+    refused = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    pools = f"{counted(kinds.total(), 'pool')} refused ({refused})" if kinds else waiting.reason
     sooner = "more hardware.instance_types, or market: spot_then_on_demand, find room sooner"
     advice = (
         advised("QuotaExceeded") if set(waiting.refused) == {"quota"} else sooner,

@@ -10,6 +10,7 @@ from typing import Any
 
 from trainyard.client.runs import html
 from trainyard.client.runs.execution import Execution, State
+from trainyard.core.model import states, timeline
 from trainyard.core.model.yard.billing import billed_hours, host_dollars
 from trainyard.core.values import floats
 from trainyard.core.values.quantities import dollars
@@ -185,6 +186,23 @@ class RunStatus:
         return self.states[-1].name if self.states else "Starting"
 
     @property
+    def word(self) -> str:
+        """The word for the state, and for how the run ended (trainyard/core/model/states.py)."""
+        if self.execution.is_over and (outcome := self.row.get("outcome")):
+            return str(outcome)
+        return states.word_for(self.state, self.kind)
+
+    @property
+    def words(self) -> list[tuple[datetime, str]]:
+        """The words of the states so far, and when each began to hold."""
+        return states.shown_words(self.states, self.kind)
+
+    @property
+    def kind(self) -> str:
+        """The workflow that the run is of."""
+        return str(self.row.get("kind", "train"))
+
+    @property
     def dollars(self) -> float:
         """Return what the run has cost until now; once it has ended, the amount of its bill."""
         billed = self.row.get("dollars")
@@ -218,7 +236,7 @@ class RunStatus:
         done = self.progress
         rows = (
             ("run", self.execution.name),
-            ("state", self.state),
+            ("state", self.word),
             ("attempt", self.attempt or None),
             ("step", done.reached(" of ") if done else None),
             (
@@ -323,7 +341,7 @@ def asked_in(rows: Rows) -> tuple[Asked, ...]:
 
 
 def timeline_in(rows: Rows) -> tuple[Event, ...]:
-    """The events, oldest first."""
+    """Return the events in their order, oldest first (trainyard/core/model/timeline.py)."""
     events = [
         Event(
             at=datetime.fromisoformat(row["at"]),
@@ -335,7 +353,7 @@ def timeline_in(rows: Rows) -> tuple[Event, ...]:
         )
         for row in rows
     ]
-    return tuple(sorted(events, key=lambda event: event.at))
+    return tuple(sorted(events, key=lambda event: timeline.place(event.at, event.event)))
 
 
 def progress_in(row: Mapping[str, Any]) -> Progress | None:

@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 
 from trainyard.client.errors import HostsRunning, RunsRunning, StackNotDeleted
 from trainyard.client.session import Session
+from trainyard.core.values.quantities import counted
 
 TAG = "trainyard:yard"
 GONE = ("shutting-down", "terminated")
@@ -190,7 +191,7 @@ def remove(session: Session, things: Collection[Leftover]) -> None:
 def _refuse_hosts(session: Session, yard: str) -> None:
     if living := hosts(session, yard):
         raise HostsRunning(
-            f"the yard {yard} has {len(living)} hosts: {', '.join(living)}",
+            f"the yard {yard} has {counted(len(living), 'host')}: {', '.join(living)}",
             "nothing would stop them once patrol is gone",
             f"aws ec2 terminate-instances --region {session.region} --instance-ids {' '.join(living)}",
         )

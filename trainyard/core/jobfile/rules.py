@@ -27,6 +27,7 @@ from trainyard.core.model.job import (
 )
 from trainyard.core.model.job_fields import WORDS
 from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.quantities import counted
 from trainyard.core.values.validation import Fault, any_of, did_you_mean, shown
 
 CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}
@@ -315,7 +316,8 @@ def _check_pool(job: Job, written: Written) -> None:
     if job.pool.keep > main:
         where = "" if not job.cpu_gang else " on hardware.instance_types"
         written.fault(
-            "pool.keep", f"found {job.pool.keep}; the run has {main} hosts{where}: up to {main} are allowed"
+            "pool.keep",
+            f"found {job.pool.keep}; the run has {counted(main, 'host')}{where}: keep {main} at most",
         )
     if job.after.hosts is Hosts.STOP:
         written.fault(

@@ -1,4 +1,6 @@
-"""The timeline: every transition and signal of a run with its time and reason, as rows and as JSON lines."""
+"""The timeline: every transition and signal of a run with its time and reason, as rows and as JSON lines, in one order.
+
+`place` is that order: the page, `show`, timeline.jsonl and `-o json` all use it."""
 
 import hashlib
 import json
@@ -10,6 +12,16 @@ from typing import Any
 
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
+
+CAUSES = (
+    ("planned",), ("resumed",), ("warm",), ("launched", "reached"), ("ready",), ("gang_ready",), ("starting",),
+    ("started",), ("progress",), ("checkpointed",), ("spot warning",), ("stop asked", "stopping", "cap reached"),
+    ("growing",), ("asked to leave",), ("stopped", "failed", "finished", "host lost"),
+    ("interrupted", "resized", "hung", "capped"), ("overdue",), ("imaged", "kept for the next run"), ("left the pool",),
+    ("released", "undone"), ("warning",), ("refused", "succeeded"),
+)  # fmt: skip
+"""Events of the same millisecond in the order in which one leads to the next."""
+RANKS = {event: rank for rank, events in enumerate(CAUSES) for event in events}
 
 
 class Source(StrEnum):
@@ -36,8 +48,14 @@ class Entry:
 
 
 def ordered(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """By time; entries of the same millisecond in a fixed order; each once."""
-    return tuple(by_key for _, by_key in sorted({entry.key: entry for entry in entries}.items()))
+    """Return each entry once, by `place`."""
+    once = {entry.key: entry for entry in entries}
+    return tuple(sorted(once.values(), key=lambda entry: (*place(entry.at, entry.event), entry.key)))
+
+
+def place(at: datetime, event: str) -> tuple[datetime, int]:
+    """Return what an event is sorted by, wherever it is shown: its time, then cause before effect."""
+    return at, RANKS.get(event, RANKS["progress"])
 
 
 def to_jsonl(entries: Iterable[Entry]) -> str:

@@ -1,4 +1,4 @@
-"""Money, spans of time and bytes as people say them."""
+"""Money, counts, spans of time and bytes as people say them."""
 
 
 def dollars(amount: float | None) -> str:
@@ -6,6 +6,11 @@ def dollars(amount: float | None) -> str:
     if amount is None:
         return "unknown"
     return f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 host`, `2 hosts`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def span(seconds: float) -> str:

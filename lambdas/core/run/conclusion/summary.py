@@ -13,6 +13,7 @@ from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
 from trainyard.core.model import ends
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.quantities import counted
 
 LONG_METRICS = ("history", "samples")
 """What of metrics.json a summary leaves out."""
@@ -168,7 +169,7 @@ def notice(summary: Mapping[str, Any]) -> tuple[str, str]:
         *([f"Asked for by: {summary['submitter']}."] if summary["submitter"] else []),
         *(f"Warning: {warning}" for warning in summary["warnings"]),
         *(
-            f"From {size['at']} on {size['hosts']} hosts: {size['reason']}."
+            f"From {size['at']} on {counted(int(size['hosts']), 'host')}: {size['reason']}."
             for size in (summary["sizes"] if len(summary["sizes"]) > 1 else ())
         ),
         f"Attempts: {len(summary['attempts'])}. {_steps_in_words(steps, summary['resume'])}.",

@@ -324,7 +324,7 @@ BAD = [
     ("nmae", changed(nmae="x"), 'unknown key; allowed are name, program, data, cluster, hardware, checkpoints, limits, after, pool, labels, policy; did you mean "name"?'),
     ("1", SMALLEST | {1: 2}, "unknown key"),
     ("pool.keep", changed(pool={"keep": 17}), "found the number 17; a whole number from 0 to 16"),
-    ("pool.keep", changed(pool={"keep": 2}), "found 2; the run has 1 hosts: up to 1 are allowed"),
+    ("pool.keep", changed(pool={"keep": 2}), "found 2; the run has 1 host: keep 1 at most"),
     ("pool.keep", changed(pool={"keep": 3}, cluster=SERVERS), "found 3; the run has 2 hosts on hardware.instance_types"),
     ("pool.minutes", changed(pool={"keep": 1, "minutes": 121}), "found the number 121; a number of minutes from 1 to 120"),
     ("pool.keep", changed(pool={"keep": 1}, after={"image": "on_success"}), "goes with after.image: never only, found on_success"),

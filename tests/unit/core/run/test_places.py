@@ -104,7 +104,7 @@ def test_how_long_it_waits(waited: float, late: bool) -> None:
     ("limits", "said"),
     [
         (YardLimits(), "this yard has no pool: keep fewer"),
-        (YardLimits(pool=1), "this yard lets 1 hosts wait for other runs at once: keep fewer"),
+        (YardLimits(pool=1), "this yard lets 1 host wait for other runs at once: keep fewer"),
         (YardLimits(pool=2), None),
     ],
 )

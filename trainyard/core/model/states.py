@@ -1,0 +1,67 @@
+"""The words in which users read the states of a run. Rows, events and `-o json` keep the states' own names.
+
+docs/contracts/states.md has the table."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+WORDS = {
+    "Starting": "planning",
+    "Admit": "planning",
+    "Plan": "planning",
+    "Dry run": "planning",
+    "Wait for a place": "waiting",
+    "Wait for capacity": "waiting",
+    "Launch": "launching",
+    "AwaitHosts": "starting",
+    "Await": "starting",
+    "Train": "running",
+    "Install": "installing",
+    "Test": "testing",
+    "Recover": "recovering",
+    "Pause": "recovering",
+    "Retire": "recovering",
+    "Stop": "stopping",
+    "Generalize": "imaging",
+    "Capture": "imaging",
+    "Publish": "publishing",
+    "Retire images": "publishing",
+    "Explain": "finishing",
+    "Fate": "finishing",
+    "Undo": "finishing",
+    "Release": "finishing",
+    "Conclude": "finishing",
+    "SUCCEEDED": "succeeded",
+    "FAILED": "failed",
+    "TIMED_OUT": "failed",
+    "ABORTED": "stopped",
+}
+"""By the name of a state of any workflow, or by the status of an execution that has ended."""
+OF_A_SNAPSHOT = {"Pause": "pausing"}
+"""A snapshot pauses its host; other workflows pause before the next attempt."""
+OVERDUE = " overdue"
+"""How the states end that answer for a wait without news."""
+CHOICES = ("Is ", "Did ", "Has ", "Was ", "Are ", "How ")
+"""How the states begin that only choose the next one."""
+ENDS = ("Succeeded", "Failed", "Retired", "Planned only")
+"""The states in which a workflow ends at once."""
+
+
+def is_shown(state: str) -> bool:
+    """Return True for a state in which time passes."""
+    return not state.startswith(CHOICES) and state not in ENDS
+
+
+def word_for(state: str, kind: str = "train") -> str:
+    """Return the word for a state; a state of a newer yard keeps its own name."""
+    known = WORDS | OF_A_SNAPSHOT if kind == "snapshot" else WORDS
+    return known.get(state.removesuffix(OVERDUE), state)
+
+
+def shown_words(entered: Iterable[tuple[datetime, str]], kind: str = "train") -> list[tuple[datetime, str]]:
+    """Return the words of the states that were entered, and when each word began to hold."""
+    words: list[tuple[datetime, str]] = []
+    for at, name in entered:
+        if is_shown(name) and (not words or words[-1][1] != word_for(name, kind)):
+            words.append((at, word_for(name, kind)))
+    return words
