@@ -49,7 +49,7 @@ def test_a_run_is_followed_from_its_submission_to_its_end(runs: Runs, page: Brow
     page.until_text("succeeded", "#head .chip")
     page.until_text("finished at step 200", "#log")
     page.until_text("model/", "#left")
-    assert "Cost in all" in page.text("#figures")
+    assert "Total cost" in page.text("#figures")
     assert "finished" in page.text("#attempts")
     assert page.until("all points", lambda: _points(page)) > 2
 

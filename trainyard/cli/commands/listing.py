@@ -151,8 +151,8 @@ def cost(
     said = f"{dollars(total)} by {who}; on demand {dollars(total + saved)}"
     terminal.console.print(said, markup=False)
     if budget and not options.quiet:
-        known = f"All hosts of this month, those of runs that go on, too: {dollars(budget.counted)}"
-        terminal.note(known + left_of(budget))
+        month_spent = f"All hosts of this month, those of runs that go on, too: {dollars(budget.counted)}"
+        terminal.note(month_spent + left_of(budget))
 
 
 def left_of(budget: Budget) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from trainyard.client.runs import html
 from trainyard.client.runs.execution import Execution, State
-from trainyard.core.model import states, timeline
+from trainyard.core.model import ends, states, timeline
 from trainyard.core.model.yard.billing import billed_hours, host_dollars
 from trainyard.core.values import floats
 from trainyard.core.values.quantities import dollars
@@ -189,7 +189,7 @@ class RunStatus:
     def word(self) -> str:
         """The word for the state, and for how the run ended (trainyard/core/model/states.py)."""
         if self.execution.is_over and (outcome := self.row.get("outcome")):
-            return str(outcome)
+            return ends.named(str(outcome), self.row.get("reason"))
         return states.word_for(self.state, self.kind)
 
     @property
