@@ -22,11 +22,15 @@ parser.add_argument("--steps", type=int)
 parser.add_argument("--lr", type=float)
 arguments = parser.parse_args()
 points = Path(os.environ["TRAINYARD_DATA_POINTS"], "points.csv").read_text().splitlines()
-for step in range(1, arguments.steps + 1):
+saved = Path(os.environ["TRAINYARD_CHECKPOINTS"], "step.txt")
+begin = int(saved.read_text()) if saved.exists() else 0
+for step in range(begin + 1, arguments.steps + 1):
     told = {"step": step, "steps": arguments.steps, "loss": 1 / step, "epoch": 1}
     with open(os.environ["TRAINYARD_PROGRESS"], "a") as progress:
         progress.write(json.dumps(told) + "\\n")
     print(f"step {step} with {len(points)} points and lr {arguments.lr}", flush=True)
+    if step == 10:
+        saved.write_text("10")
     time.sleep(0.1)
 Path(os.environ["TRAINYARD_MODEL"]).mkdir(exist_ok=True)
 Path(os.environ["TRAINYARD_MODEL"], "weights.txt").write_text("1 2 3")
@@ -93,12 +97,14 @@ def test_a_day_with_the_command(shell: Shell) -> None:
     run = first[0]
     assert run.startswith("mine-")
     assert any("succeeded" in line for line in first)
+    assert any("| step 3 with 3 points and lr 0.5" in line for line in first)  # what the program prints
     begun = shell.started(
         "submit", "job.yaml", "-d", "--set", "args.steps=6000", "--set", "args.lr=.1", "-o", "json"
     )
     out, _ = begun.communicate(timeout=PATIENCE)
     other = json.loads(out)
     assert other["sent"] == []
+    assert shell.knows("why", "mine")["run"] == other["run"]  # also before the yard has admitted it
 
     # It is followed while it goes on, by whoever asks for it in whichever way.
     following = shell.started("logs", other["run"], "-f", "--role", "chief")
@@ -120,6 +126,16 @@ def test_a_day_with_the_command(shell: Shell) -> None:
     assert compared["differences"] == {"program.args.steps": [30, 6000], "program.args.lr": [0.5, 0.1]}
     assert (shell.folder / shell.says("get", run).strip() / "weights.txt").read_text() == "1 2 3"
     assert shell.knows("get", run, "logs", "logs")["files"] > 0
+    assert shell.knows("get", run, "metrics", "all")["files"] == 1
+    assert shell.done("logs", run, "--role", "wroker")[0] == 4
+    assert shell.done("logs", run, "--attempt", "4")[0] == 4
+    assert shell.done("tb", run)[0] in (3, 4)  # without TensorBoard, or without events
+
+    # Neither a run that goes on nor one that has finished is resumed.
+    code, _, err = shell.done("resume", other["run"])
+    assert (code, "still running" in err) == (3, True)
+    code, _, err = shell.done("resume", run)
+    assert (code, "has finished at step 30 of 30" in err) == (3, True)
     until(
         lambda: [
             part for part in shell.knows("cost")["parts"] if part["of"] == "mine" and part["dollars"] > 0
@@ -131,6 +147,13 @@ def test_a_day_with_the_command(shell: Shell) -> None:
     # One that is stopped saves first, and another goes on from there.
     assert shell.knows("stop", other["run"])["kind"] == "stopped"
     assert shell.knows("ls", "-n", "1")[0]["outcome"] == "stopped"
+    resumed = shell.says("resume", other["run"], "--set", "args.steps=20", "-d").splitlines()[0]
+    until(lambda: shell.knows("show", resumed)["summary"])
+    code, out, err = shell.done("rerun", resumed, "-d")
+    assert (code, "starts at step 0" in err) == (0, True)
+    again = out.splitlines()[0]
+    until(lambda: shell.knows("show", again)["summary"])
+    assert shell.says("logs", again, "-q").count("step 1 with") == 1
 
     # Errors: a line each, and the exit code that says which sort.
     code, _, err = shell.done("why", "mine-")

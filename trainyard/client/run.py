@@ -275,7 +275,7 @@ class Run:
 
     @property
     def logged_attempts(self) -> list[int]:
-        """The numbers of the attempts that have sent a log, in their order."""
+        """Return the numbers of the attempts that have sent a log, in their order."""
         sent = logs.sent_in(self.yard.bucket, f"runs/{self.id}/")
         return [number for number, hosts in sent.items() if hosts and number != logs.OF_BAKE]
 
@@ -312,7 +312,7 @@ class Run:
         return self._some(run_logs.follow(over, every, tail) if follow else run_logs.read(tail), chosen)
 
     def _some(self, lines: Iterator[LogLine], chosen: Chosen) -> Iterator[LogLine]:
-        """The lines, which are at least one."""
+        """Yield the lines. Raise NothingFound if there is none."""
         line = None
         for line in lines:
             yield line
@@ -355,7 +355,7 @@ class Run:
         )
 
     def _tree(self, below: str) -> Tree:
-        """The links, empty folders and times of what its hosts have kept as outputs."""
+        """Return the links, empty folders and times of what the hosts have kept as outputs."""
         tree, lists = Tree(), f"runs/{self.id}/outputs-of/"
         for host in self.yard.bucket.folders(lists):
             said = self.yard.bucket.read(f"{lists}{host}/files.json")
@@ -364,7 +364,7 @@ class Run:
         return tree
 
     def _fetch_source(self, folder: Path, tell: Tell) -> Fetched:
-        """The archive that the program is, from whichever bucket."""
+        """Fetch the archive of the program from the bucket that has it."""
         uri = (self.json("job.json").get("program") or {}).get("source")
         if not uri:
             return Fetched()

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from trainyard.client import Run
+from tests.unit.client.facts import NOON
+from trainyard.client import Execution, Run
 from trainyard.client.errors import NothingFound
 from trainyard.client.runs import logs
 from trainyard.client.runs.logs import LogLine, RunLogs
@@ -28,6 +29,9 @@ class Objects:
         self.lists += 1
         found = sorted(key for key in self.texts if key.startswith(prefix) and key > after)
         return {key: str(hash(self.texts[key])) for key in found}
+
+    def keys(self, prefix: str) -> dict[str, int]:
+        return {key: len(text) for key, text in self.texts.items() if key.startswith(prefix)}
 
     def folders(self, prefix: str) -> list[str]:
         self.lists += 1
@@ -240,3 +244,28 @@ def test_a_watched_run_has_the_chiefs_lines_of_all_attempts_and_the_line_under_w
     )
     looks = [[str(each) for each in lines] for _, lines in run.watch(every=0)]
     assert looks == [["chief-0 | a", "chief-0 | c"], ["chief-0 | d"]]
+
+
+@pytest.mark.parametrize(
+    ("log", "advice"),
+    [
+        (line(1, "chief-0", "hello") + line(2, "chief-0", "boom"), ()),
+        (line(1, "chief-0", "what came before") + line(2, "chief-0", "boom"), ("trainyard logs digits-1",)),
+        (line(1, "chief-0", "hello") * 2000, ("trainyard logs digits-1",)),
+    ],
+)
+def test_a_log_is_advised_if_the_reason_does_not_have_all_of_it(
+    run_of: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, log: str, advice: tuple[str, ...]
+) -> None:
+    run = run_of({key(1): log})
+    ended = Execution("arn:digits-1", "FAILED", NOON, NOON, "ProgramFailed", "")
+    summary = {
+        "outcome": "failed",
+        "reason": "exit code 1\nThe last lines:\nhello\nboom",
+        "where": {"last_log": "x"},
+    }
+    monkeypatch.setattr(Run, "execution", ended)
+    monkeypatch.setattr(Run, "summary", summary)
+    monkeypatch.setattr(Run, "json", lambda *_: {})
+    monkeypatch.setattr(Yard, "row", lambda *_: {}, raising=False)
+    assert run.reason().advice == advice
