@@ -1,8 +1,10 @@
 """What a terminal or a pipe gets to read."""
 
+import io
 from datetime import UTC, datetime
 
 import pytest
+from rich.console import Console
 
 from trainyard.cli.options import Options, Output
 from trainyard.cli.output import terminal
@@ -44,3 +46,18 @@ def test_in_json_each_line_is_a_document(capsys: pytest.CaptureFixture[str]) -> 
     assert '"text": "[bold]step 1[/]"' in first
     assert '"instance": "i-1"' in first
     assert len(others) == 2
+
+
+def test_many_small_files_and_each_large_one_are_counted_in_a_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = io.StringIO()
+    monkeypatch.setattr(terminal, "beside", Console(file=told, force_terminal=True, width=100))
+    with terminal.transfers(quiet=False) as tell:
+        for number in range(30):
+            tell(f"runs/a/model/{number}", 0, 10)
+            tell(f"runs/a/model/{number}", 10, 10)
+        tell("runs/a/model/large", terminal.LARGE, 2 * terminal.LARGE)
+    said = told.getvalue()
+    assert "30 smaller files" in said
+    assert "large" in said

@@ -238,3 +238,11 @@ def test_a_list_that_a_program_has_written_itself_adds_nothing(said: Any) -> Non
     tree = Tree()
     tree.add(said, "")
     assert tree == Tree()
+
+
+def test_empty_objects_are_empty_files_and_marks_of_folders_are_none(bucket: Bucket, tmp_path: Path) -> None:
+    for name in ("empty", "dir/", "dir/x"):
+        bucket.put(f"runs/a/model/{name}", b"")
+    for new in (2, 0):
+        assert get(bucket, tmp_path) == Fetched(2, new)
+    assert files(tmp_path) == {"empty": b"", "dir/x": b""}

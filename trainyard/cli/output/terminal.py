@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -237,16 +238,26 @@ LARGE = 4 * 2**20
 
 @contextmanager
 def transfers(quiet: bool) -> Iterator[Tell]:
-    """A progress bar of each large file that is on its way, in a terminal; elsewhere a line when one has arrived."""
+    """Show in a terminal how far each large file is, and how many smaller ones have arrived. Elsewhere print a line for
+    each large file that has arrived."""
     if quiet or not beside.is_terminal:
         yield _silent if quiet else _arrived
         return
     columns = (TextColumn("{task.description}"), BarColumn(None), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=beside, transient=True, expand=True) as progress:
         tasks: dict[str, TaskID] = {}
+        small = progress.add_task("", total=None, visible=False)
+        arrived, counting = [0, 0], threading.Lock()
 
         def tell(key: str, done: int, total: int) -> None:
-            if total >= LARGE:
+            if total < LARGE:
+                if done == total:
+                    with counting:
+                        arrived[:] = arrived[0] + 1, arrived[1] + total
+                        count, size = arrived
+                    said = f"{count} smaller file{'s' if count > 1 else ''}"
+                    progress.update(small, description=said, completed=size, visible=True)
+            else:
                 name = key.rpartition("/")[2] or key
                 if key not in tasks:
                     tasks[key] = progress.add_task(escape(name), total=total)
