@@ -59,7 +59,7 @@ def test_a_run_that_waits_says_why_and_can_be_stopped(runs: Runs, page: Browser)
     job = runs.job("waits", hardware={"instance_types": ["g5.xlarge"]}, limits={"wait_minutes": 10})
     run = runs.start(job)
     page.open(f"/runs/{run.id}")
-    page.until_text("waits", "#head .chip")
+    page.until_text("waiting", "#head .chip")
     page.until_text("3 pools refused (3 no room); it asks again at", "#head")
     page.until_text("no room", "#pools")
     for zone in ("us-east-1a", "us-east-1b", "us-east-1c"):

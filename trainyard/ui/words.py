@@ -30,6 +30,11 @@ FAILED_ATTEMPT = re.compile(
 )
 """Begins the reason of a run whose last attempt failed (lambdas/core/run/recovery.py)."""
 
+EXCEPTION = re.compile(
+    r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|Fault|Warning)\b(?::|$)"
+)
+"""Begins the last line of a traceback."""
+
 
 @dataclass(frozen=True)
 class Words:
@@ -100,9 +105,12 @@ def harmless(value: Any) -> Any:
 
 
 def failure(reason: str) -> str:
-    """Return the part of a reason that names what went wrong, without its attempt and its error class."""
-    line = reason.split("\n")[0]
-    return FAILED_ATTEMPT.sub("", line) or line
+    """Return the line of a reason that names what went wrong: the last exception that it quotes, else its first line
+    without the attempt and the error class."""
+    first, *quoted = reason.split("\n")
+    if exceptions := [line for line in quoted if EXCEPTION.match(line)]:
+        return exceptions[-1]
+    return FAILED_ATTEMPT.sub("", first) or first
 
 
 def measured(value: float) -> str:

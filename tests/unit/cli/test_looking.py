@@ -87,7 +87,7 @@ def test_a_row_says_step_loss_and_price() -> None:
 
 def test_a_run_without_hosts_says_what_it_waits_for() -> None:
     waiting = Waiting("capacity", NOON, NOON, 30, NOON + timedelta(hours=1), "no room", {"capacity": 18})
-    assert state(replace(RUN, waiting=waiting)) == "waits: capacity"
+    assert state(replace(RUN, waiting=waiting)) == "waiting for capacity"
     assert state(replace(RUN, waiting=waiting, outcome="failed")) == "failed"
 
 

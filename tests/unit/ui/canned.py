@@ -306,10 +306,11 @@ def wanted_month(condition: Any) -> str:
 
 # --- the stories
 def cloud(runs: int = 0, points: int = 400, now: datetime | None = None) -> Cloud:
-    """The five stories and so many other runs, with a curve of so many points."""
+    """The five stories, two bakes and so many other runs, with a curve of so many points."""
     now = now or datetime.now(UTC)
     stories = [training(now, points), waiting(now), failed(now), interrupted(now), refused(now)]
-    made = Cloud([*stories, *(other(now, number) for number in range(runs))], instances(now))
+    bakes = [bake(now, "succeeded"), bake(now, "failed")]
+    made = Cloud([*stories, *bakes, *(other(now, number) for number in range(runs))], instances(now))
     made.images = list(images(now))
     return made
 
@@ -516,6 +517,19 @@ def waiting(now: datetime) -> Story:
         ],
         states=[(at(0), "Admit"), (at(4), "Plan"), (at(9), "Launch"), *looks],
         files={"job.json": b"{}"},
+    )
+
+
+def bake(now: datetime, outcome: str) -> Story:
+    begun = now - timedelta(days=2)
+    ended: dict[str, Any] = {"outcome": outcome, "ended": stamp(begun + timedelta(minutes=9))}
+    if outcome == "succeeded":
+        ended |= {"image": "ami-0123456789abcdef0"}
+    else:
+        ended |= {"reason": "the test tensorflow-sees-the-gpu failed: no GPU is visible to TensorFlow 2.21.0"}
+    return Story(
+        row=run_row(f"gpu-{outcome}-84914ccd", begun, kind="bake", state="Conclude", **ended),
+        status=outcome.upper(),
     )
 
 
@@ -800,6 +814,6 @@ def images(now: datetime) -> Iterator[dict[str, Any]]:
 if __name__ == "__main__":
     from trainyard.ui.serve import serve
 
-    runs, points, port = (int(word) for word in [*sys.argv[1:], "500", "400", "0"][:3])
+    runs, points, port = (int(word) for word in (*sys.argv[1:4], "500", "400", "0")[:3])
     shown = cloud(runs, points)
     serve(shown.yard, shown.yard(), port, lambda address, _: print(address, flush=True))

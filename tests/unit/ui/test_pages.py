@@ -35,10 +35,27 @@ def test_runs_say_how_they_stand(cloud: canned.Cloud) -> None:
     for run in (TRAINING, WAITING, FAILED, INTERRUPTED, REFUSED):
         assert f'href="/runs/{run}"' in text
     shown = said(text)
-    assert "waits for capacity all pools refused" in shown
+    assert "waiting for capacity all pools refused" in shown
     assert "4,000 / 6,000" in shown
     assert "team=vision" in shown
     assert "linus" in shown
+
+
+@pytest.mark.parametrize(
+    ("reason", "shown"),
+    [
+        ("the program failed:\nTraceback:\nKeyError: 'a'\nDuring handling:\njobs.DataError: no shards",
+         "jobs.DataError: no shards"),
+        ("Attempt 1 failed: ProgramFailed (exit code 2): the program ended with exit code 2: usage: train.py",
+         "usage: train.py"),
+        ("no pool has room", "no pool has room"),
+    ],
+)  # fmt: skip
+def test_the_row_of_a_failed_run_names_what_went_wrong(reason: str, shown: str, cloud: canned.Cloud) -> None:
+    cloud.stories[FAILED].row["reason"] = reason
+    text = html.unescape(owner(cloud).get("/").text)
+    (cell,) = re.findall(rf'id="row-{FAILED}".*?class="why"[^>]*>(.*?)</span>', text, re.DOTALL)
+    assert cell == shown
 
 
 def test_a_run_says_what_it_does_where_and_for_how_much(cloud: canned.Cloud) -> None:

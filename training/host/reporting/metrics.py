@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ SAMPLED = ("step", "loss", "accuracy", "steps_per_second")
 
 @dataclass(slots=True)
 class Curve:
-    """Samples in the order of their steps. When there are too many every second one goes, and the distance that new
-    ones keep doubles; the newest is always there."""
+    """Samples in the order of their steps. A run keeps each of its first 500; when another comes, every second one
+    goes, and the distance that new ones keep doubles. The newest is always there."""
 
     samples: list[dict[str, Any]] = field(default_factory=list)
     _newest: dict[str, Any] | None = None
@@ -33,7 +34,8 @@ class Curve:
         replaces the samples from there on."""
         distance = 1
         if len(samples) >= MOST_SAMPLES // 2:
-            distance = max(1, (samples[-1]["step"] - samples[0]["step"]) // (len(samples) - 1))
+            steps = [sample["step"] for sample in samples]
+            distance = max(1, min(after - before for before, after in pairwise(steps[:-1])))
         return Curve(list(samples), samples[-1] if samples else None, distance, begins)
 
     def add(self, facts: dict[str, Any], at: datetime) -> None:
@@ -45,14 +47,12 @@ class Curve:
         if step is None or (self._newest and step <= self._newest["step"]) or not facts.keys() & set(NUMBERS):
             return
         self._newest = {"at": stamp(at)} | {key: facts.get(key) for key in SAMPLED}
-        if self.samples and step < self.samples[-1]["step"] + self._distance:
-            return
-        self.samples.append(self._newest)
-        if len(self.samples) == MOST_SAMPLES - 1:
+        if len(self.samples) == MOST_SAMPLES:
             self.samples = self.samples[::2]
-            self._distance = max(
-                2 * self._distance, (step - self.samples[0]["step"]) // (len(self.samples) - 1)
-            )
+            steps = self.samples[-1]["step"] - self.samples[0]["step"]
+            self._distance = max(2 * self._distance, steps // (len(self.samples) - 1))
+        if not self.samples or step >= self.samples[-1]["step"] + self._distance:
+            self.samples.append(self._newest)
 
     def to_json(self) -> list[dict[str, Any]]:
         samples = list(self.samples)

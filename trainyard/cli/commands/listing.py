@@ -276,7 +276,7 @@ def row(run: ListedRun, now: datetime) -> tuple[str, ...]:
 
 def state(run: ListedRun) -> str:
     """Return how the run ended, else what it waits for, else the word for its state."""
-    return f"waits: {run.waiting.what}" if run.waiting and not run.outcome else run.word
+    return f"waiting for {run.waiting.noun}" if run.waiting and not run.outcome else run.word
 
 
 def style(run: ListedRun) -> str:

@@ -35,6 +35,11 @@ class Waiting:
     reason: str
     refused: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def noun(self) -> str:
+        """What the run waits for, in the words of users."""
+        return "a slot" if self.what == "place" else self.what
+
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
         """From the attribute `waiting`."""

@@ -152,6 +152,7 @@ const box = $("#curve");
 const points = { steps: [], losses: [] };
 const looks = { log: false, smooth: false };
 const WEIGHT = 0.9;
+const FEW_POINTS = 60; // each of them has a mark; a longer curve is a line
 let plot = null;
 
 function smoothed(values) {
@@ -182,7 +183,7 @@ function draw() {
       axes: [{ ...axis, size: 34 }, { ...axis, size: 58 }],
       series: [
         { label: "step" },
-        { label: "loss", stroke: colour("--accent"), width: looks.smooth ? 0.75 : 1.6, alpha: looks.smooth ? 0.5 : 1, points: { show: points.steps.length === 1 }, value: (_, value) => number(value) },
+        { label: "loss", stroke: colour("--accent"), width: looks.smooth ? 0.75 : 1.6, alpha: looks.smooth ? 0.5 : 1, points: { show: points.steps.length <= FEW_POINTS }, value: (_, value) => number(value) },
         { label: "smooth", show: looks.smooth, stroke: colour("--ink"), width: 1.8, points: { show: false }, value: (_, value) => number(value) },
       ],
       cursor: { drag: { x: true, y: false } },
@@ -201,7 +202,7 @@ function onCurve({ whole, steps, losses }) {
     points.losses.push(...losses);
   }
   box.dataset.points = points.steps.length;
-  if (plot && points.steps.length > 2) plot.setData(curveData());
+  if (plot && points.steps.length > FEW_POINTS + steps.length) plot.setData(curveData());
   else draw();
 }
 

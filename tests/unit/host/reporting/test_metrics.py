@@ -24,6 +24,13 @@ def drawn(last: int, *, before: Curve | None = None, first: int = 1) -> Curve:
     return curve
 
 
+@pytest.mark.parametrize("last", [5, 249, 250, 499, MOST_SAMPLES])
+def test_a_run_of_up_to_500_steps_keeps_each_of_them(last: int) -> None:
+    assert steps(drawn(last)) == list(range(1, last + 1))
+    halfway = Curve.after(drawn(last // 2).to_json())
+    assert steps(drawn(last, before=halfway, first=last // 2 + 1)) == list(range(1, last + 1))
+
+
 def test_a_short_run_has_every_step_in_its_curve() -> None:
     curve = drawn(3)
     assert curve.to_json()[0] == {
@@ -32,7 +39,7 @@ def test_a_short_run_has_every_step_in_its_curve() -> None:
     assert steps(curve) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("last", [MOST_SAMPLES, 10_001, 123_456])
+@pytest.mark.parametrize("last", [MOST_SAMPLES, MOST_SAMPLES + 1, 10_001, 123_456])
 def test_a_long_run_has_few_even_samples_from_its_first_to_its_newest_step(last: int) -> None:
     found = steps(drawn(last))
     assert len(found) <= MOST_SAMPLES
