@@ -173,7 +173,7 @@ def test_hosts_read_every_key_of_a_job_that_is_for_them(section: str, key: str) 
 
 
 def test_every_section_of_a_job_is_for_hosts_or_for_the_control_plane() -> None:
-    known = {*SECTIONS, "name", "hardware", "after", "labels", "policy"}
+    known = {*SECTIONS, "name", "hardware", "after", "labels", "policy", "origin"}
     assert {each.name for each in dataclasses.fields(Job)} == known
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from trainyard.core.jobfile import document, rules
+from trainyard.core.jobfile import document, other_words, rules
 from trainyard.core.model.job import NAME, Job
 from trainyard.core.values.fields import Anything, Flag, Record, Text, key
 from trainyard.core.values.lazy import dataclass
@@ -59,7 +59,7 @@ def parse(text: bytes, *, source: str, bucket: str) -> Job | InputFaults:
 
 def check(job: object, *, source: str, bucket: str) -> Job | InputFaults:
     """The job a mapping says (an inline `{"job": {...}}`), or every fault of it."""
-    found = document.opened(job, Job, source=source, what="a job", bucket=bucket)
+    found = document.opened(job, Job, source=source, what="a job", bucket=bucket, places=other_words.places())
     if isinstance(found, InputFaults):
         return found
     read, section = found

@@ -14,7 +14,7 @@ import yaml
 
 from trainyard.core.values.fields import Record, Value, keys
 from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.validation import BareWord, Fault, InputFaults, Section, any_of, shown
+from trainyard.core.values.validation import NO_PLACES, BareWord, Fault, InputFaults, Section, any_of, shown
 
 MOST_BYTES = 64 * 1024
 """Of a job file, and of a recipe."""
@@ -46,11 +46,17 @@ def parse(text: bytes, *, source: str, what: str) -> object | InputFaults:
 
 
 def opened(
-    document: object, of: type[Value], *, source: str, what: str, bucket: str = ""
+    document: object,
+    of: type[Value],
+    *,
+    source: str,
+    what: str,
+    bucket: str = "",
+    places: Mapping[str, str] = NO_PLACES,
 ) -> tuple[Value, Section] | InputFaults:
     """What the document says as such a record, and its section; not of one that is no mapping at all."""
     if isinstance(document, Mapping):
-        return Record(of).whole(document, bucket=bucket)
+        return Record(of).whole(document, bucket=bucket, places=places)
     found = "it is empty" if document is None else f"it is not a mapping but {shown(document)}"
     return InputFaults(source, (Fault("", f"{found}; {what} has the keys {any_of(tuple(keys(of)))}"),))
 

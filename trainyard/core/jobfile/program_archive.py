@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from trainyard import archives
+from trainyard.core.jobfile import package_lists
 from trainyard.core.jobfile.program_code import at_start, imported, reach
 from trainyard.core.jobfile.program_command import key_of_start, started
 from trainyard.core.jobfile.rules import is_shipped
@@ -36,6 +37,10 @@ class Archive:
 
     def is_folder(self, path: str) -> bool:
         return any(each.startswith(f"{path}/") for each in self.paths)
+
+    def holds(self, path: str) -> bool:
+        """Return True for a file, a folder with files, and the top folder."""
+        return path in ("", ".") or path in self.paths or self.is_folder(path)
 
     def is_there(self, module: str) -> bool:
         """Whether Python finds a module or package of that name in it, as text or compiled."""
@@ -122,6 +127,27 @@ def _requirements_faults(job: Job, archive: Archive) -> Iterator[Fault]:
         ]
         hint = f"; did you mean {near[0]}?" if near else f"{did_you_mean(wanted, sorted(archive.paths))}"
         yield Fault("program.requirements", f"{wanted} is not in {job.program.source}{hint}")
+    elif wanted and (other := package_lists.other_list(wanted)):
+        problem = (
+            f"{wanted} is a list of {other.made_by}, from which pip, which installs on hosts, cannot install; type in "
+            f"the folder of that file: {other.convert}, and write requirements: requirements.txt"
+        )
+        yield Fault("program.requirements", problem)
+    elif wanted:
+        yield from _missing_paths(wanted, archive)
+
+
+def _missing_paths(wanted: str, archive: Archive) -> Iterator[Fault]:
+    """What the list names in the program's folder and is not there. Hosts install from the list's own folder if all
+    that it names is there, else from the top folder."""
+    listed = package_lists.paths_in(archive.texts.get(wanted, b""))
+    own = wanted.rpartition("/")[0]
+    if archive.links or package_lists.base_of(listed, own, archive.holds) is not None:
+        return
+    for path in listed:
+        if not any(archive.holds(package_lists.joined(folder, path)) for folder in (own, "")):
+            where = f"{own}/ nor in the top folder of" if own else "the top folder of"
+            yield Fault("program.requirements", f"{wanted} names {path}, which is not in {where} the program")
 
 
 def _entry_faults(job: Job, archive: Archive) -> Iterator[Fault]:
@@ -172,7 +198,8 @@ def _start_faults(job: Job, archive: Archive) -> Iterator[Fault]:
     """What the program stumbles over before it has decided anything."""
     modules, broken = reach(archive.sources, archive.entry(job.program), at_start)
     for file in broken:
-        yield Fault("program.source", str(file))
+        if not file.needs:
+            yield Fault("program.source", str(file))
     if archive.links or job.program.requirements:
         return
     for module in modules:

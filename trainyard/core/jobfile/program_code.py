@@ -1,9 +1,11 @@
 """The text of a program: what it imports, from the module that is started on, and what its names stand for."""
 
 import ast
+import re
+import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from trainyard.core.values.lazy import dataclass
@@ -13,6 +15,17 @@ MOST_READ = 512 * 1024
 PYTHON_2 = ("Missing parentheses in call to", "multiple exception types must be parenthesized")
 
 
+NEWER_SYNTAX = (
+    ((3, 12), re.compile(r"^\s*type\s+\w+\s*(\[.*\])?\s*=")),
+    ((3, 12), re.compile(r"^\s*(async\s+)?(def|class)\s+\w+\s*\[")),
+    ((3, 12), re.compile(r"\b([fF][rR]?|[rR][fF])['\"]")),
+    ((3, 14), re.compile(r"\b([tT][rR]?|[rR][tT])['\"]")),
+)
+"""What a line looks like that only Pythons from a version on can compile."""
+HOSTS_PYTHON = (3, 12)
+"""Python on hosts of the base image that a yard has by default; another base image may have another."""
+
+
 @dataclass(frozen=True)
 class Broken:
     """A file that Python cannot compile: on that line, for that reason."""
@@ -20,9 +33,17 @@ class Broken:
     path: str
     line: int | None
     reason: str
+    needs: tuple[int, int] | None = None
+    """The Python that can perhaps compile it, which is newer than the one that has tried."""
 
     def __str__(self) -> str:
         where = f"{self.path} line {self.line}" if self.line else self.path
+        if self.needs:
+            return (
+                f"{where} cannot be compiled by Python {_named(sys.version_info)}, which looks at it here "
+                f"({self.reason}), and may be in order for Python {_named(self.needs)} or newer; hosts have Python "
+                f"{_named(HOSTS_PYTHON)} unless their base image has another"
+            )
         python_2 = "; this is Python 2, hosts have Python 3" if self.reason.startswith(PYTHON_2) else ""
         return f"{where} cannot be compiled: {self.reason}{python_2}"
 
@@ -163,11 +184,23 @@ def _parse(path: str, text: bytes) -> ast.Module | Broken | None:
             compile(text, path, "exec", dont_inherit=True)
             return ast.parse(text, path)
     except SyntaxError as error:
-        return Broken(path, error.lineno, error.msg)
+        return Broken(path, error.lineno, error.msg, _needs(text, error.lineno))
     except ValueError as error:
         return Broken(path, None, str(error))
     except (RecursionError, MemoryError):
         return None
+
+
+def _needs(text: bytes, line: int | None) -> tuple[int, int] | None:
+    """Return the Python whose syntax the line may have, if that is newer than this one."""
+    lines = text.decode(errors="replace").splitlines()
+    wrong = lines[line - 1] if line and line <= len(lines) else ""
+    newer = (since for since, pattern in NEWER_SYNTAX if sys.version_info < since and pattern.search(wrong))
+    return next(newer, None)
+
+
+def _named(version: Sequence[int | str]) -> str:
+    return f"{version[0]}.{version[1]}"
 
 
 def _bindings(node: ast.AST, package: str) -> Iterator[tuple[str, str | None]]:

@@ -12,6 +12,13 @@ PYTHON = re.compile(r"python(3(\.\d+)?)?")
 SHELLS = ("sh", "bash", "dash")
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
 """Commands that start a Python script, which stands among their own options."""
+LAUNCHER_MODULES = {
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torchrun",
+    "accelerate.commands.launch": "accelerate",
+    "deepspeed.launcher.runner": "deepspeed",
+}
+"""Modules that are these commands: `python -m torch.distributed.run train.py`."""
 HARMLESS = ("set", "export", "echo", "printf", "date", "ulimit", "nvidia-smi", "mkdir", "pip", "trap")
 """Commands of a shell's lines that neither change the folder nor make the program's files."""
 PREFIXES = ("exec", "time", "nohup")
@@ -56,7 +63,9 @@ def key_of_start(program: Program) -> str:
 
 def launched_by(program: Program) -> str | None:
     """The command that makes ranks of the job's hosts, if it is one of those that are known."""
-    first = str(program.command[0]) if program.command else ""
+    first, *rest = map(str, program.command or ("",))
+    if PYTHON.fullmatch(first) and "-m" in rest:
+        return LAUNCHER_MODULES.get("".join(rest[rest.index("-m") + 1 :][:1]))
     return first if first in LAUNCHERS else None
 
 
@@ -93,7 +102,8 @@ def _interpreted(rest: Sequence[str], *, has_modules: bool) -> Started:
     """Up to the first word that is no option: `python -u train.py`."""
     for index, word in enumerate(rest):
         if has_modules and word == "-m":
-            return _module(rest[index + 1 : index + 2])
+            named = rest[index + 1 : index + 2]
+            return _launched(rest[index + 2 :]) if named and named[0] in LAUNCHER_MODULES else _module(named)
         if not word.startswith("-"):
             return Started(file=_file(word))
         if not has_modules or not re.fullmatch(r"-[bBdEiIOPqsSuvx]+", word):

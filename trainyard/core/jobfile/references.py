@@ -2,13 +2,16 @@
 
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainyard.core.model.job import Job, Sharding
 from trainyard.core.model.names import secret_parameter
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import Fault, shown
+
+if TYPE_CHECKING:
+    from trainyard.core.jobfile.program_archive import Archive
 
 HEAD_BYTES = 32 * 1024**2
 """How much of `program.source` to read: up to this size an archive is looked into, a larger one the host reads."""
@@ -160,13 +163,18 @@ def _program_findings(job: Job, uri: str, source: SourceFacts | None) -> Finding
 
 def program_findings(job: Job, uri: str, content: bytes) -> Findings:
     """What the whole archive shows."""
-    from trainyard.core.jobfile import program_archive, program_warnings
+    from trainyard.core.jobfile import program_archive
 
     archive = program_archive.read(content, also=job.program.requirements)
     if isinstance(archive, program_archive.NotUnpacked):
         return Findings((Fault("program.source", f"{uri} {archive.reason}"),))
-    if archive is None:
-        return Findings()
+    return archive_findings(job, archive) if archive else Findings()
+
+
+def archive_findings(job: Job, archive: "Archive") -> Findings:
+    """Return what the files of an archive show."""
+    from trainyard.core.jobfile import program_archive, program_warnings
+
     faults = program_archive.faults(job, archive)
     return Findings(faults, () if faults else program_warnings.warnings(job, archive))
 

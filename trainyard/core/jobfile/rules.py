@@ -33,6 +33,8 @@ from trainyard.core.values.validation import Fault, any_of, did_you_mean, shown
 CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}
 """With parameter servers."""
 SEVERAL_HOSTS = tuple(strategy for strategy in Strategy if strategy.has_several_hosts)
+OF_SHARDING = "_sharding"
+"""What a host adds to a data entry's variable for its sharding."""
 STARTS = ("module", "command", "shell")
 """Keys of the section program that say what starts, of which a job has one."""
 REPLACED = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
@@ -294,6 +296,13 @@ def _words(entries: list[str]) -> list[str]:
 def _check_data(job: Job, written: Written) -> None:
     strategy = job.cluster.strategy
     for name, entry in job.data.items():
+        if f"{name}{OF_SHARDING}" in job.data:
+            variable = f"TRAINYARD_DATA_{name}{OF_SHARDING}".upper()
+            problem = (
+                f"maps to the variable {variable}, which says how data.{name} is shared out; give data.{name} or "
+                f"data.{name}{OF_SHARDING} another name"
+            )
+            written.fault(f"data.{name}{OF_SHARDING}", problem)
         if entry.sharding is Sharding.FILE and not strategy.has_several_hosts:
             written.fault(
                 f"data.{name}.sharding",

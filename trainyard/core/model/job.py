@@ -49,6 +49,7 @@ MOST_LABELS = 20
 LABEL = r"[A-Za-z0-9 _.:/=+@-]{}"
 LABELLED = "letters, digits, spaces and _ . : / = + @ -"
 """What AWS lets every tag be made of."""
+ADDRESS = r"[^\s\u0000-\u001f]{1,500}"
 MOST_SECRETS = 10
 """What one GetParameters takes, and a session policy has room for."""
 MOST_STEPS = 1_000_000_000
@@ -184,7 +185,8 @@ class Program:
         None,
         Uri(folder="programs", ends=(".tar", ".tar.gz", ".tgz")),
         "A tar archive, up to 1 GiB, unpacked and put on the Python path. Or a folder beside the job file, such as "
-        "`./src`, which `trainyard submit` packs. Or an archive in another bucket that the yard reads "
+        "`./src`, which `trainyard submit` packs ([what goes along](programs.md#what-goes-along)). Or a git "
+        "repository, `git+https://HOST/PATH@REF`, which it clones. Or an archive in another bucket that the yard reads "
         "([below](#other-buckets)).",
     )
     module: str | None = key(
@@ -530,6 +532,38 @@ class Pool:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Origin:
+    """The commit that the program is from; `trainyard submit` fills it in."""
+
+    commit: str | None = key(
+        None,
+        Text(r"[0-9a-f]{40}([0-9a-f]{24})?", "the whole id of a commit"),
+        "The commit that the program is from. `trainyard submit` writes this section if `program.source` is a folder "
+        "in a git work tree, or a repository.",
+    )
+    repository: str | None = key(
+        None,
+        Text(ADDRESS, "an address without spaces"),
+        "The repository, without a user's name and password.",
+    )
+    ref: str | None = key(None, Text(ADDRESS, "a name without spaces"), "The branch or tag.")
+    dirty: bool = key(False, Flag(), "Whether the folder had changes that no commit has.")
+    diff: str | None = key(
+        None,
+        Text(r"programs/[!-~]{1,200}", "a key below programs/"),
+        "Where in the bucket these changes are, as far as git tracks their files: up to 1 MiB of a diff.",
+    )
+
+    @property
+    def described(self) -> str:
+        """The commit in a line: abc1234 (main) of https://..., with changes that are in no commit."""
+        ref = f" ({self.ref})" if self.ref else ""
+        of = f" of {self.repository}" if self.repository else ""
+        changes = ", with changes that are in no commit" if self.dirty else ""
+        return f"{(self.commit or '')[:12]}{ref}{of}{changes}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """A job without faults: s3 URIs are whole (BUCKET resolved), every default filled in."""
 
@@ -572,6 +606,7 @@ class Job:
         "When patrol calls a host of this job idle and what it does then. It matters for hosts that outlive the run "
         "(`after.hosts: stop`).",
     )
+    origin: Origin = key(Origin(), Record(Origin), "Which commit the program is from.")
 
     @property
     def roles(self) -> tuple[Role, ...]:

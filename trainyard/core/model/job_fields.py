@@ -1,7 +1,9 @@
 """What only a job file (and partly a recipe) may hold: instance types, places in the yard's bucket, what a program is
 given, with words that the hosts fill in."""
 
+import json
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,19 +13,27 @@ from trainyard.core.model.instance_types import all_types, catalogue, cpu_types
 from trainyard.core.model.yard import data_buckets
 from trainyard.core.values.fields import Count, Entries, Kind, Several, Text, whole
 from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.text import has_controls
 from trainyard.core.values.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
 
 MOST_TYPES = 10
 MOST_GIB = 16_384
 """Of a gp3 volume."""
 MOST_ARG_CHARACTERS = 1024
+MOST_SHOWN_WORDS = 30
 MOST_SHELL_CHARACTERS = 10_000
 SMALLEST_ARG, LARGEST_ARG = 1e-100, 1e18
 """DynamoDB's numbers have 38 digits and end at 1e126; beyond these a program wants text anyway."""
 PLACEHOLDER = "BUCKET"
 HERE = r"\.{1,2}(?:/.*)?"
 """A path beside the job file: what `trainyard submit` sends along."""
+FROM_GIT = r"git\+(?:https?|ssh|file)://(?!.*@-)\S+"
+"""A program in a git repository: what `trainyard submit` clones and sends along."""
 CONTROL = r"\u0000-\u001f\u007f-\u009f"
+LINES = "\n\t"
+"""Control characters that a text may have: several lines, and columns."""
+TEXT_CONTROL = r"\u0000-\u0008\u000b-\u001f\u007f-\u009f"
+"""The other control characters."""
 
 OURS = ("TF_CONFIG", "PYTHONPATH", "PATH", "HOME")
 OUR_PREFIXES = ("TRAINYARD_", "AWS_", "LD_")
@@ -213,15 +223,23 @@ class Uri(Kind[str]):
         last = "" if self.ends == ("/",) else rf"[^/\\{CONTROL}]*(?:{ends})"
         ours = rf"{PLACEHOLDER}/{self.folder}/(?:{part}/)*{last}"
         other = rf"{data_buckets.BUCKET}/(?:{part}/){'+' if self.ends == ('/',) else '*'}{last}"
-        return {"type": "string", "pattern": whole(rf"s3://(?:{ours}|{other})|{HERE}")}
+        here = f"{HERE}|{FROM_GIT}" if self.is_of_programs else HERE
+        return {"type": "string", "pattern": whole(rf"s3://(?:{ours}|{other})|{here}")}
+
+    @property
+    def is_of_programs(self) -> bool:
+        return self.folder == "programs"
 
     def problem(self, value: object) -> str | None:
-        if is_here(value):
+        if is_here(value) or (self.is_of_programs and is_from_git(value)):
+            where = "is on the computer that submits" if is_here(value) else "is in a git repository"
             return (
-                f"{shown(value)} is on the computer that submits: `trainyard submit` sends it along; in a file that "
-                f"is uploaded by hand {self.words} is allowed"
+                f"{shown(value)} {where}: `trainyard submit` sends it along; in a file that is uploaded by hand "
+                f"{self.words} is allowed"
             )
-        return Text(r"(?s)s3://[^/]+/.*", self.words).problem(value)
+        hint = _as_path(value, self.is_of_programs) if isinstance(value, str) else ""
+        problem = Text(r"(?s)s3://[^/]+/.*", self.words).problem(value)
+        return f"{problem}{hint}" if problem else None
 
     def found(self, section: Section, key: str, default: Any) -> Any:
         uri = super().found(section, key, None)
@@ -256,10 +274,29 @@ def is_here(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(HERE, value) is not None
 
 
+def is_from_git(value: object) -> bool:
+    """Return True for a program in a git repository, as in git+https://HOST/PATH@REF."""
+    return isinstance(value, str) and re.fullmatch(FROM_GIT, value) is not None
+
+
+def _as_path(value: str, is_program: bool) -> str:
+    """Return what was probably meant: a path beside the job file, or a repository."""
+    if "://" not in value and re.fullmatch(r"[^@\s]+@[^:\s]+:\S+", value) and is_program:
+        user, _, path = value.partition(":")
+        return f'; for a git repository write "git+ssh://{user}/{path}"'
+    if value.startswith(("https://", "http://", "ssh://", "file://")):
+        return f'; for a git repository write "git+{value}"' if is_program else ""
+    if "://" in value or not value or isinstance(value, BareWord):
+        return ""
+    if value.startswith(("/", "~")):
+        return "; a folder of this computer is written as seen from the job file, as in ./src or ../src"
+    return f'; for the folder beside the job file write "./{value}"'
+
+
 def _is_plain_key(key: str) -> bool:
     parts = key.removesuffix("/").split("/")
     return (
-        key.isprintable()
+        not has_controls(key)
         and "\\" not in key
         and len(key.encode()) <= 1024
         and not {"", ".", ".."} & set(parts)
@@ -318,6 +355,27 @@ class CommandLine(Several[str | int | float]):
     @property
     def words(self) -> str:
         return f"a list of {self.least} to {self.most} words: {self.each.words}"
+
+    def problem(self, value: object) -> str | None:
+        problem = super().problem(value)
+        return f"{problem}; {_as_words(value)}" if problem and isinstance(value, str) and value else problem
+
+
+def _as_words(text: str) -> str:
+    """Return how a command line is written that stands in one text: as a list, or for a shell where it needs one."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = []
+    if not words or len(words) > MOST_SHOWN_WORDS or re.search(r"[|&;<>$`*\n]", text):
+        return "for lines that a shell reads write `shell: |` and the lines below it, instead of `command`"
+    return f"write [{', '.join(map(_as_yaml, words))}]"
+
+
+def _as_yaml(word: str) -> str:
+    is_plain = re.fullmatch(r"-{0,2}[A-Za-z./_][\w./=-]*", word, re.ASCII)
+    is_word = word.lower() in ("yes", "no", "on", "off", "true", "false", "null")
+    return word if is_plain and not is_word else json.dumps(word, ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -428,7 +486,9 @@ class Variables(Entries[str]):
 def _text_problem(text: str) -> str | None:
     if len(text) > MOST_ARG_CHARACTERS:
         return f"has {len(text)} characters; up to {MOST_ARG_CHARACTERS} are allowed"
-    return None if text.isprintable() else f"found {shown(text)}; text without control characters is allowed"
+    if has_controls(text, LINES):
+        return f"found {shown(text)}; text without control characters is allowed"
+    return None
 
 
 def _ours() -> str:
@@ -438,5 +498,5 @@ def _ours() -> str:
 def _text_schema() -> dict[str, Any]:
     """With no `${` but such as a host may fill in."""
     words = rf"\$\{{(?:{'|'.join(WORDS)}|data\.[a-z][a-z0-9_]*)\}}"
-    text = rf"(?:{words}|\$\$\{{|\$(?!\{{)|[^${CONTROL}])*"
+    text = rf"(?:{words}|\$\$\{{|\$(?!\{{)|[^${TEXT_CONTROL}])*"
     return {"type": "string", "maxLength": MOST_ARG_CHARACTERS, "pattern": whole(text)}

@@ -12,7 +12,15 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
+from trainyard.core.values.validation import (
+    NO_PLACES,
+    BareWord,
+    Section,
+    any_of,
+    bare_word,
+    did_you_mean,
+    shown,
+)
 
 Value = TypeVar("Value")
 Default = TypeVar("Default")
@@ -271,9 +279,11 @@ class Record(Kind[Value]):
     def found(self, section: Section, key: str, default: Any) -> Any:
         return self.take(section.section(key, tuple(keys(self.of))))
 
-    def whole(self, document: object, path: str = "", bucket: str = "") -> tuple[Value, Section]:
+    def whole(
+        self, document: object, path: str = "", bucket: str = "", places: Mapping[str, str] = NO_PLACES
+    ) -> tuple[Value, Section]:
         """What a whole document says, and the section that it is, which has its faults."""
-        section = Section(document, path, tuple(keys(self.of)), [], bucket)
+        section = Section(document, path, tuple(keys(self.of)), [], bucket, places)
         return self.take(section), section
 
     def take(self, section: Section) -> Value:

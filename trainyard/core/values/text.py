@@ -8,6 +8,9 @@ COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 HARMLESS = "\n\t"
 HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 """Unicode's categories of what a terminal obeys, or what turns a line around, or what nobody can see."""
+CONTROLS = {"Cc", "Cs"}
+"""Unicode's categories of characters that no argument, variable or file name needs: control characters, and halves of
+characters, which UTF-8 cannot hold."""
 CUT = " [...]"
 
 
@@ -20,6 +23,14 @@ def printable(text: str, most: int | None = None) -> str:
     if text.isascii() and text.replace("\n", " ").replace("\t", " ").isprintable():
         return text
     return "".join(each if is_harmless(each) else _escaped(each) for each in text)
+
+
+def has_controls(text: str, allowed: str = "") -> bool:
+    """Return True if a control character is in the text other than the `allowed` ones. Text of any script has none:
+    joiners of emoji, spaces of any width and marks that turn the direction are text."""
+    if text.isascii() and text.isprintable():
+        return False
+    return any(unicodedata.category(each) in CONTROLS and each not in allowed for each in text)
 
 
 def is_harmless(character: str) -> bool:

@@ -15,6 +15,7 @@ from trainyard.core.values.text import printable
 
 MOST_SHOWN = 80
 MOST_FAULTS_SHOWN = 40
+NO_PLACES: Mapping[str, str] = {}
 
 
 class BareWord(str):
@@ -57,12 +58,19 @@ class InputFaults:
 
 class Section:
     """One mapping of the document. `known` are the keys it may have; every other key is a fault at once. `faults` are
-    the whole document's, in the order of reading; `bucket` is the yard's, the only one that its URIs may name."""
+    the whole document's, in the order of reading; `bucket` is the yard's, the only one that its URIs may name; `places`
+    says where a key belongs that stands in the wrong section, or that is another tool's."""
 
     def __init__(
-        self, value: object, path: str, known: Sequence[str], faults: list[Fault], bucket: str = ""
+        self,
+        value: object,
+        path: str,
+        known: Sequence[str],
+        faults: list[Fault],
+        bucket: str = "",
+        places: Mapping[str, str] = NO_PLACES,
     ) -> None:
-        self.path, self.faults, self.bucket = path, faults, bucket
+        self.path, self.faults, self.bucket, self.places = path, faults, bucket, places
         self.values: Mapping[str, Any] = {}
         if value is None:
             return
@@ -73,7 +81,12 @@ class Section:
         self.values = {key: item for key, item in value.items() if key in known}
         for key in value:
             if key not in known:
-                self.fault(key, f"unknown key; allowed are {any_of(known)}{did_you_mean(key, known)}")
+                hint = did_you_mean(key, known) or self._elsewhere(key)
+                self.fault(key, f"unknown key; allowed are {any_of(known)}{hint}")
+
+    def _elsewhere(self, key: object) -> str:
+        place = self.places.get(key.lower().replace("-", "_")) if isinstance(key, str) else None
+        return f"; its place in a job file is {place}" if place else ""
 
     def at(self, key: object) -> str:
         name = key if isinstance(key, str) else json.dumps(key, default=str)
@@ -88,7 +101,7 @@ class Section:
 
     def section(self, key: str, known: Sequence[str]) -> "Section":
         """The mapping under this key; an empty one when it is omitted."""
-        return Section(self.values.get(key), self.at(key), known, self.faults, self.bucket)
+        return Section(self.values.get(key), self.at(key), known, self.faults, self.bucket, self.places)
 
     def one_of(self, names: Sequence[str], how: str) -> str:
         """Which of these keys is there; none and several are a fault, and `how` says what to write."""

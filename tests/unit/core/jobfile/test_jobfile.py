@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
+import trainyard
 from tests.unit.core.facts import BUCKET
 from trainyard.core.jobfile import check
 from trainyard.core.jobfile.check import JobSource
@@ -321,7 +323,7 @@ SOURCE = {"source": "s3://BUCKET/programs/x.tar.gz"}
 SERVERS = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
 BAD = [
     # where, what is written, a part of the sentence
-    ("nmae", changed(nmae="x"), 'unknown key; allowed are name, program, data, cluster, hardware, checkpoints, limits, after, pool, labels, policy; did you mean "name"?'),
+    ("nmae", changed(nmae="x"), 'unknown key; allowed are name, program, data, cluster, hardware, checkpoints, limits, after, pool, labels, policy, origin; did you mean "name"?'),
     ("1", SMALLEST | {1: 2}, "unknown key"),
     ("pool.keep", changed(pool={"keep": 17}), "found the number 17; a whole number from 0 to 16"),
     ("pool.keep", changed(pool={"keep": 2}), "found 2; the run has 1 host: keep 1 at most"),
@@ -372,7 +374,27 @@ BAD = [
     ("program.args", changed(program={"args": ["x"] * 101}), "found a list of 101"),
     ("program.command", changed(program=SOURCE | {"command": ["torchrun", "train.py"]}), "stands beside program.module; one of them is allowed"),
     ("program.command", {"name": "x", "program": {"command": []}}, "found a list of 0; a list of 1 to 100 words"),
-    ("program.command", {"name": "x", "program": {"command": "torchrun train.py"}}, "a list of 1 to 100 words"),
+    ("program.command", {"name": "x", "program": {"command": "torchrun train.py"}}, "a list of 1 to 100 words: a text (up to 1024 characters, no control characters) or number is allowed; write [torchrun, train.py]"),
+    ("program.command", {"name": "x", "program": {"command": "python train.py --name 'a b' --lr 0.1"}}, 'write [python, train.py, --name, "a b", --lr, "0.1"]'),
+    ("program.command", {"name": "x", "program": {"command": "cd src\npython train.py\n"}}, "write `shell: |` and the lines below it"),
+    ("program.command", {"name": "x", "program": {"command": "python train.py | tee log"}}, "write `shell: |`"),
+    ("program.command", {"name": "x", "program": {"command": "python 'train.py"}}, "write `shell: |`"),
+    ("env", changed(env={"A": "1"}), "unknown key; allowed are name, program, data, cluster, hardware, checkpoints, limits, after, pool, labels, policy, origin; its place in a job file is program.environment"),
+    ("program.env", changed(program={"env": {"A": "1"}}), "its place in a job file is program.environment"),
+    ("script", changed(script="train.py"), "program.command, as in [python, train.py]"),
+    ("run", changed(run="python train.py"), "program.shell, lines that bash runs"),
+    ("command", changed(command=["python", "train.py"]), "its place in a job file is program.command"),
+    ("Workers", changed(Workers=2), "its place in a job file is cluster.workers"),
+    ("hardware.hours", changed(hardware={"hours": 2}), "its place in a job file is limits.hours"),
+    ("program.data", changed(program={"data": {}}), "its place in a job file is data"),
+    ("program.source", changed(program=SOURCE | {"source": "src"}), 'for the folder beside the job file write "./src"'),
+    ("program.source", changed(program=SOURCE | {"source": "/home/me/src"}), "written as seen from the job file, as in ./src or ../src"),
+    ("program.source", changed(program=SOURCE | {"source": "https://github.com/a/b"}), 'for a git repository write "git+https://github.com/a/b"'),
+    ("program.source", changed(program=SOURCE | {"source": "git@github.com:a/b.git"}), 'write "git+ssh://git@github.com/a/b.git"'),
+    ("program.source", changed(program=SOURCE | {"source": "git+https://github.com/a/b@v1"}), "is in a git repository: `trainyard submit` sends it along"),
+    ("data.train", changed(data={"train": "data/digits"}), 'write "./data/digits"'),
+    ("data.x_sharding", changed(data={"x": "s3://BUCKET/data/x/", "x_sharding": "s3://BUCKET/data/y/"}), "maps to the variable TRAINYARD_DATA_X_SHARDING, which says how data.x is shared out; give data.x or data.x_sharding another name"),
+    ("origin.commit", changed(origin={"commit": "main"}), "is not the whole id of a commit"),
     ("program.command[0]", {"name": "x", "program": {"command": [{"torchrun": 2}]}}, "found a mapping"),
     ("program.command[1]", {"name": "x", "program": {"command": ["sh", "${rang}"]}}, 'did you mean "rank"?'),
     ("program.command", {"name": "x", "program": {"command": ["torchrun", "--nnodes=2", "train.py"]}}, '"train.py" would be a file of program.source'),
@@ -469,7 +491,7 @@ BAD = [
     ("program.environment.N", changed(program={"environment": {"N": 1}}), "found the number 1; text is allowed: write it in quotes"),
     ("program.environment.N", changed(program={"environment": {"N": True}}), "write it in quotes"),
     ("program.environment.N", changed(program={"environment": {"N": None}}), "found nothing"),
-    ("program.environment.N", changed(program={"environment": {"N": "a\nb"}}), "without control characters"),
+    ("program.environment.N", changed(program={"environment": {"N": "a\x07b"}}), "without control characters"),
     ("program.environment.TF_CONFIG", changed(program={"environment": {"TF_CONFIG": "{}"}}), "is not a job's to set"),
     ("program.environment.TRAINYARD_X", changed(program={"environment": {"TRAINYARD_X": "1"}}), "is not a job's to set"),
     ("program.environment.WANDB_API_KEY", changed(program={"environment": {"WANDB_API_KEY": "x"}}), "program.secrets: {WANDB_API_KEY: NAME}"),
@@ -705,3 +727,35 @@ def test_min_and_max_of_workers() -> None:
 
 def test_the_same_least_and_most_is_a_number() -> None:
     assert job_of(changed(cluster={"workers": {"min": 3, "max": 3}})).cluster.workers == 3
+
+
+TEXTS = [
+    "👩‍👩‍👧 an emoji with joiners",
+    "全角　の空白",
+    "a\u00a0no-break\u202fspace",
+    "שלום \u200f עולם",
+    "two\nlines",
+    "a\ttab",
+    "a line\u2028that is one",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_text_of_any_script_may_be_given_to_a_program(text: str) -> None:
+    program = {"module": "training.programs.digits", "args": {"name": text}, "environment": {"NAME": text}}
+    job = check.check({"name": "x", "program": program}, source="jobs/x.yaml", bucket=BUCKET)
+    assert isinstance(job, Job), job.reason
+    line = {"command": ["sh", "-c", text], "args": [text]}
+    assert isinstance(check.check({"name": "x", "program": line}, source="jobs/x.yaml", bucket=BUCKET), Job)
+    schema = json.loads((Path(trainyard.__file__).parent / "job.schema.json").read_text())
+    jsonschema.validate({"name": "x", "program": program}, schema)
+    jsonschema.validate({"name": "x", "program": line}, schema)
+
+
+@pytest.mark.parametrize("text", ["\x00", "a\x07", "\x1b[31m", "\x7f", "\x85", "a\rb", "\ud800"])
+def test_a_control_character_is_refused_in_all_that_a_program_is_given(text: str) -> None:
+    for program in ({"args": {"x": text}}, {"args": [text]}, {"environment": {"X": text}}):
+        given = {"name": "x", "program": {"module": "training.programs.digits"} | program}
+        found = check.check(given, source="jobs/x.yaml", bucket=BUCKET)
+        assert isinstance(found, InputFaults)
+        assert "without control characters" in found.reason

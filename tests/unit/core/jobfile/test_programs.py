@@ -3,6 +3,7 @@
 
 import gzip
 import io
+import sys
 import tarfile
 from typing import Any
 
@@ -293,6 +294,32 @@ def test_keras_3_fit_across_hosts_is_warned_of(text: str, job: dict[str, Any], w
         assert warning.change == ("" if has_own_name else 'program.environment.TF_USE_LEGACY_KERAS="1"')
 
 
+NEWER: list[tuple[str, str, tuple[int, int]]] = [
+    # a line that an older Python cannot compile, and the first that can
+    ("a type", "type X = int", (3, 12)),
+    ("a generic type", "type X[T] = list[T]", (3, 12)),
+    ("a generic function", "def f[T](x: T) -> T: return x", (3, 12)),
+    ("a generic class", "class A[T]: pass", (3, 12)),
+    ("quotes in an f-string", "x = f'{d['a']}'", (3, 12)),
+    ("a template", "x = t'{x}'", (3, 14)),
+]
+
+
+@pytest.mark.parametrize(("line", "since"), [row[1:] for row in NEWER], ids=[row[0] for row in NEWER])
+def test_text_for_a_newer_python_is_never_refused_by_an_older_one(line: str, since: tuple[int, int]) -> None:
+    seen = found({"train.py": f"import os\n{line}\n"})
+    assert seen.faults == ()
+    is_said = any(
+        f"may be in order for Python {since[0]}.{since[1]} or newer" in each for each in seen.warnings
+    )
+    assert is_said is (sys.version_info < since)
+
+
+@pytest.mark.parametrize("line", ["def f(:", "x = (", "type = = 1", "print 1", "class A(: pass"])
+def test_what_no_python_can_compile_is_refused_by_each(line: str) -> None:
+    assert "train.py line 1 cannot be compiled" in faults({"train.py": f"{line}\n"})[0]
+
+
 def test_what_is_longer_than_a_source_is_not_looked_into() -> None:
     assert found({"train.py": "(" + " " * 1024 * 1024}) == Findings()
 
@@ -325,6 +352,9 @@ COMMANDS: list[tuple[list[str | int], str | None, str | None]] = [
     (["torchrun", "train.py"], None, "train.py"),
     (["torchrun", "--nnodes", 2, "--rdzv-endpoint=${master_addr}:${master_port}", "./src/train.py", "--conf", "x.py"], None, "src/train.py"),
     (["torchrun", "-m", "mine.train"], "mine.train", None),
+    (["python", "-m", "torch.distributed.run", "--nnodes=2", "train.py"], None, "train.py"),
+    (["python3", "-u", "-m", "torch.distributed.launch", "-m", "mine.train"], "mine.train", None),
+    (["python", "-m", "accelerate.commands.launch", "src/train.py"], None, "src/train.py"),
     (["accelerate", "launch", "train.py"], None, "train.py"),
     (["python", "-u", "train.py", "other.py"], None, "train.py"),
     (["python3.11", "-m", "mine.train"], "mine.train", None),

@@ -63,6 +63,8 @@ def test_a_shipped_file_names_its_schema_and_keeps_it(path: Path) -> None:
 UNSEEN = {
     # a part of the sentence: why no schema can show the fault
     "is on the computer that submits": "the command sends it along, and writes where it is",
+    "is in a git repository": "the command sends it along, and writes where it is",
+    "maps to the variable": "no schema compares two keys",
     "source-elsewhere": "a schema does not know the yard's bucket",
     "found the number 2.0": "to JSON Schema 2.0 is an integer",
     "found the number nan": "JSON has no such number, and it is above no maximum",

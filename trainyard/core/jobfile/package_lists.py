@@ -1,0 +1,122 @@
+"""Lists of packages: those of other tools, with the line that makes a list for pip of each, and what pip's own name of
+the program's folder. Hosts read this, too.
+"""
+
+import codecs
+import posixpath
+import re
+from collections.abc import Callable
+
+from trainyard.core.values.lazy import dataclass
+
+EDITABLE = "echo '-e .' > requirements.txt"
+
+
+@dataclass(frozen=True)
+class OtherList:
+    """A list of another tool. `made_by`: that tool; `convert`: what to type where the list lies."""
+
+    made_by: str
+    convert: str
+
+
+_CONDA = OtherList("conda", "conda run -n NAME python -m pip list --format=freeze > requirements.txt")
+OTHER_LISTS = {
+    "environment.yml": _CONDA,
+    "environment.yaml": _CONDA,
+    "conda.yml": _CONDA,
+    "conda.yaml": _CONDA,
+    "conda-lock.yml": _CONDA,
+    "pyproject.toml": OtherList("a Python project", EDITABLE),
+    "setup.py": OtherList("a Python project", EDITABLE),
+    "setup.cfg": OtherList("a Python project", EDITABLE),
+    "poetry.lock": OtherList("Poetry", "poetry export -f requirements.txt -o requirements.txt"),
+    "Pipfile": OtherList("Pipenv", "pipenv requirements > requirements.txt"),
+    "Pipfile.lock": OtherList("Pipenv", "pipenv requirements > requirements.txt"),
+    "uv.lock": OtherList("uv", "uv export --no-hashes --output-file requirements.txt"),
+    "pdm.lock": OtherList("PDM", "pdm export -o requirements.txt"),
+    "pixi.toml": OtherList("Pixi", "pixi run python -m pip list --format=freeze > requirements.txt"),
+    "pixi.lock": OtherList("Pixi", "pixi run python -m pip list --format=freeze > requirements.txt"),
+}
+"""By the name of the file."""
+OTHER_ENDINGS = (".yml", ".yaml", ".toml", ".lock", ".json", ".cfg", ".py")
+"""What no list of pip's ends with."""
+ARCHIVES = (".whl", ".tar.gz", ".tgz", ".zip", ".tar.bz2")
+"""What pip installs as a file."""
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+"""Byte order marks, with the encoding of each; those that begin with another come first."""
+
+
+def other_list(path: str) -> OtherList | None:
+    """Return whose list this file is; None for one that pip may read."""
+    name = path.rpartition("/")[2]
+    if name in OTHER_LISTS:
+        return OTHER_LISTS[name]
+    if name.endswith((".yml", ".yaml")):
+        return _CONDA
+    return (
+        OtherList("another tool", "python -m pip freeze > requirements.txt")
+        if name.endswith(OTHER_ENDINGS)
+        else None
+    )
+
+
+def text_of(content: bytes) -> str:
+    """Return the text of a list as pip reads it: by its byte order mark, else as UTF-8."""
+    for mark, encoding in MARKS:
+        if content.startswith(mark):
+            return content.decode(encoding, errors="replace").removeprefix("\ufeff")
+    return content.decode(errors="replace")
+
+
+def paths_in(content: bytes) -> tuple[str, ...]:
+    """Return what a list names of this computer: projects, wheels and folders of them, by paths that are neither
+    absolute nor filled in from the environment."""
+    lines = (line.split(" #")[0].strip() for line in text_of(content).replace("\\\n", " ").splitlines())
+    found = (_path_in(line) for line in lines if line and not line.startswith("#"))
+    return tuple(dict.fromkeys(path for path in found if path))
+
+
+def base_of(paths: tuple[str, ...], own: str, holds: Callable[[str], bool]) -> str | None:
+    """Return the folder that all paths start from: the list's `own`, else the top folder (""), else None. `holds` says
+    whether the program has a path."""
+    for folder in dict.fromkeys((own, "")):
+        if all(holds(joined(folder, path)) for path in paths):
+            return folder
+    return None
+
+
+def joined(folder: str, path: str) -> str:
+    """Return the path from the program's top folder, without `.` and `..`."""
+    whole = posixpath.normpath(posixpath.join(folder, path))
+    return "" if whole == "." else whole
+
+
+def _path_in(line: str) -> str | None:
+    option, value = _option(line)
+    if option in ("-e", "--editable", "-f", "--find-links"):
+        is_folder = option in ("-f", "--find-links")
+        return _local(value, is_folder=is_folder)
+    return None if option else _local(re.split(r"\s+(?:--|;)|;", line)[0].strip(), is_folder=False)
+
+
+def _option(line: str) -> tuple[str, str]:
+    """Return the option and its value; no option for a line that is a requirement."""
+    if not line.startswith("-"):
+        return "", line
+    found = re.match(r"(--[a-z-]+|-[a-zA-Z])[\s=]*(.*)", line)
+    return (found[1], found[2].strip().strip("'\"")) if found else ("-", "")
+
+
+def _local(value: str, *, is_folder: bool) -> str | None:
+    path = re.sub(r"\[[^\]]*\]$", "", value)
+    if "://" in path or path.startswith(("/", "~")) or "${" in path or "@" in path.partition("/")[0]:
+        return None
+    is_path = is_folder or path.startswith(".") or "/" in path or path.endswith(ARCHIVES)
+    return path if is_path and path else None
