@@ -14,8 +14,8 @@ FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") e
 OF_THE_HOST = (errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM)
 """Errors in which no name or size of the archive has a part."""
 LEFT_FREE = 64 * 2**20
-MOST_SECONDS = 2**33
-"""Of the time of a file: the year 2242."""
+FIRST_SECOND, LAST_SECOND = 315_619_200, 4_354_732_800
+"""The times that a zip file can hold, in any time zone: 1980-01-02 to 2107-12-31."""
 
 
 def unpack(archive: Path, folder: Path, *, source: str) -> int:
@@ -56,7 +56,11 @@ def _unpack_all(tar: tarfile.TarFile, folder: Path, source: str) -> int:
         member.mode = (member.mode & 0o755) | (0o700 if member.isdir() else 0o600)
         member.uid, member.gid = owner.st_uid, owner.st_gid
         member.uname = member.gname = ""
-        member.mtime = member.mtime if 0 <= member.mtime < MOST_SECONDS else 0  # also where it is no number
+        # what is no number is in no order with numbers
+        is_storable = FIRST_SECOND <= member.mtime <= LAST_SECOND
+        member.mtime = (
+            member.mtime if is_storable else LAST_SECOND if member.mtime > LAST_SECOND else FIRST_SECOND
+        )
         if not member.isdir():
             (folder / member.name).unlink(missing_ok=True)
         tar.extract(member, folder, set_attrs=not member.issym(), **FILTER)

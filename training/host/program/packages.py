@@ -8,12 +8,13 @@ import os
 import re
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from training.host.account import as_this_thread
 from training.host.disk import inside
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.places import Places
+from trainyard.core.jobfile.package_lists import base_of, paths_in, text_of
 
 INSTALL_SECONDS = 1800
 LOOK_SECONDS = 120
@@ -37,7 +38,8 @@ def install(requirements: str, places: Places) -> str | None:
         raise ProgramFault(
             f"program.requirements names {requirements}, which the program's archive does not hold"
         )
-    known_by = list_of_packages(listed.read_text(errors="replace"))
+    text = listed.read_bytes()
+    known_by = list_of_packages(text_of(text))
     if known_by and (places.spare / known_by).is_dir():
         (places.spare / known_by).rename(places.venv)
         return known_by
@@ -46,13 +48,25 @@ def install(requirements: str, places: Places) -> str | None:
     )
     layer = site_packages(places.venv)
     (layer / "trainyard-image.pth").write_text(f"{site_packages(places.python.parent.parent)}\n")
-    pip = [str(places.venv / "bin/python"), "-m", "pip", "install", "--no-input", "--no-color"]
+    # -P: in the program's folder Python would take a random.py of the program's for its own
+    pip = [str(places.venv / "bin/python"), "-P", "-m", "pip", "install", "--no-input", "--no-color"]
     quiet = ["--disable-pip-version-check", "--quiet"]
     command(
-        [*pip, *quiet, "--requirement", str(listed)], f"installing {requirements}", seconds=INSTALL_SECONDS
+        [*pip, *quiet, "--requirement", str(listed)],
+        f"installing {requirements}",
+        seconds=INSTALL_SECONDS,
+        folder=_base(text, requirements, places),
     )
     bring_commands(places.python.parent, places.venv / "bin")
     return known_by
+
+
+def _base(text: bytes, requirements: str, places: Places) -> Path:
+    """Return the folder that the paths in a list start from, as a user who types `pip install -r` would choose it: the
+    list's own folder, or the program's if all that it names is there."""
+    own = str(PurePosixPath(requirements).parent)
+    base = base_of(paths_in(text), own, lambda path: (places.program / path).exists())
+    return places.program / (own if base is None else base)
 
 
 def list_of_packages(text: str) -> str | None:
@@ -60,7 +74,7 @@ def list_of_packages(text: str) -> str | None:
     path, an address."""
     lines = [line.split(" #")[0].strip() for line in text.replace("\\\n", " ").splitlines()]
     wanted = [HASH.sub("", f" {line}").strip() for line in lines if line and not line.startswith("#")]
-    if not all(NAMED.fullmatch(line) for line in wanted):
+    if not all(NAMED.fullmatch(line) for line in wanted) or paths_in(text.encode()):
         return None
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -95,9 +109,11 @@ def python_for(places: Places) -> Path:
     return own if own.exists() else places.python
 
 
-def command(arguments: Sequence[str], doing: str, *, seconds: float = LOOK_SECONDS) -> str:
-    """What the command printed, as the account that this thread acts as: what pip installs may be code that runs then.
-    Raises ProgramFault with its telling lines when it fails."""
+def command(
+    arguments: Sequence[str], doing: str, *, seconds: float = LOOK_SECONDS, folder: Path | None = None
+) -> str:
+    """What the command printed, run in the folder, as the account that this thread acts as: what pip installs may be
+    code that runs then. Raises ProgramFault with its telling lines when it fails."""
     try:
         done: subprocess.CompletedProcess[str] = subprocess.run(
             arguments,
@@ -106,6 +122,7 @@ def command(arguments: Sequence[str], doing: str, *, seconds: float = LOOK_SECON
             timeout=seconds,
             check=False,
             stdin=subprocess.DEVNULL,
+            cwd=folder,
             **as_this_thread(),
         )
     except subprocess.TimeoutExpired as error:

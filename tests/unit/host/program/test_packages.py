@@ -1,0 +1,91 @@
+"""From where the paths in a list of packages start, and what a list is known by."""
+
+import codecs
+from pathlib import Path
+
+import pytest
+
+from training.host.places import Places
+from training.host.program import packages
+from training.host.program.packages import list_of_packages
+from trainyard.core.jobfile.package_lists import base_of, paths_in, text_of
+
+LIST = """# what we need
+-e .
+-e ../lib[dev]
+./wheels/a.whl ; python_version > "3"
+b-1.whl
+-r other.txt
+--find-links wheels
+numpy==2
+torch>=2 --index-url https://x/simple
+foo @ https://x/y.whl
+git+https://x/y
+./pkg --hash=sha256:00
+/opt/absolute.whl
+${HOME}/x.whl
+"""
+PATHS = (".", "../lib", "./wheels/a.whl", "b-1.whl", "wheels", "./pkg")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        LIST.encode(),
+        LIST.replace("\n", "\r\n").encode(),
+        codecs.BOM_UTF8 + LIST.encode(),
+        codecs.BOM_UTF16_LE + LIST.encode("utf-16-le"),
+        codecs.BOM_UTF16_BE + LIST.replace("\n", "\r\n").encode("utf-16-be"),
+        codecs.BOM_UTF32_LE + LIST.encode("utf-32-le"),
+    ],
+)
+def test_paths_are_found_in_a_list_however_it_is_written(content: bytes) -> None:
+    assert paths_in(content) == PATHS
+    assert text_of(content).startswith("# what")
+
+
+@pytest.mark.parametrize(
+    ("there", "paths", "base"),
+    [
+        ({"needs/wheels/x.whl"}, ("./wheels/x.whl",), "needs"),
+        ({"wheels/x.whl"}, ("./wheels/x.whl",), ""),
+        ({"wheels/x.whl", "needs/wheels/x.whl"}, ("./wheels/x.whl",), "needs"),
+        ({"lib"}, ("../lib",), "needs"),
+        ({"needs/a.whl", "b.whl"}, ("a.whl", "b.whl"), None),
+        (set(), (), "needs"),
+    ],
+)
+def test_paths_start_at_the_list_or_at_the_top(
+    there: set[str], paths: tuple[str, ...], base: str | None
+) -> None:
+    assert base_of(paths, "needs", there.__contains__) == base
+
+
+@pytest.mark.parametrize("line", ["-e .", "./x.whl", "x-1.whl", "lib/mine", "x @ file:///y"])
+def test_a_list_that_brings_files_of_the_program_is_no_other_runs(line: str) -> None:
+    assert list_of_packages(f"numpy==2\n{line}\n") is None
+    assert list_of_packages("numpy==2\n") is not None
+
+
+@pytest.mark.parametrize(("where", "wheel"), [("needs", "needs/x.whl"), ("", "x.whl")])
+def test_pip_runs_in_the_folder_that_the_paths_start_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, wheel: str
+) -> None:
+    places = Places(tmp_path)
+    (places.program / "needs").mkdir(parents=True)
+    (places.program / "needs" / "requirements.txt").write_text("./x.whl\n")
+    (places.program / wheel).write_text("")
+    (places.venv / "lib" / "python3.12" / "site-packages").mkdir(parents=True)
+    (places.root / "opt/trainyard/venv/lib/python3.12/site-packages").mkdir(parents=True)
+    ran: list[tuple[list[str], Path | None]] = []
+
+    def record(arguments: list[str], doing: str, *, seconds: float = 0, folder: Path | None = None) -> str:
+        ran.append((list(arguments), folder))
+        return ""
+
+    monkeypatch.setattr(packages, "command", record)
+    monkeypatch.setattr(packages, "bring_commands", lambda *_: None)
+    packages.install("needs/requirements.txt", places)
+    words, folder = ran[-1]
+    assert folder == places.program / where
+    assert "-P" in words  # a random.py of the program's is none of pip's
