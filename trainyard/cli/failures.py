@@ -45,6 +45,7 @@ CODES = {
     "NoRegion": Code.USAGE,
     "FileUnreadable": Code.USAGE,
     "FileBroken": Code.USAGE,
+    "FileChanged": Code.REFUSED,
     "RunRefused": Code.REFUSED,
     "NotPlanned": Code.REFUSED,
     "JobRefused": Code.REFUSED,

@@ -87,6 +87,10 @@ class FileBroken(FileUnreadable):
         self.faults = faults
 
 
+class FileChanged(YardError):
+    """A file changed while it was sent."""
+
+
 class JobRefused(YardError):
     """The job file has faults; `faults` are all of them."""
 

@@ -13,7 +13,7 @@ from trainyard.client import grants
 from trainyard.client.errors import Denied, NoAnswer, NoCredentials, NoRegion
 from trainyard.command_line import command_line
 
-CONFIG = Config(retries={"mode": "standard", "max_attempts": 4})
+CONFIG = Config(retries={"mode": "standard", "max_attempts": 4}, max_pool_connections=32)
 HASTY = Config(retries={"max_attempts": 0}, connect_timeout=1, read_timeout=2)
 """For who would rather have no answer than wait."""
 NOT_FOUND = (

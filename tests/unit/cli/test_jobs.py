@@ -21,6 +21,7 @@ def test_what_init_writes_has_no_fault(tmp_path: Path, example: Example) -> None
         "ok": True,
         "faults": [],
         "warnings": [],
+        "notes": [],
     }
     assert (tmp_path / ".trainyard" / "job.schema.json").is_file()
 

@@ -50,7 +50,7 @@ def test_a_notebook_is_a_job_whose_program_is_the_notebook_alone(tmp_path: Path)
     assert local.job.name == "train-digits"
     assert local.job.program.command == ("python", "-m", "trainyard.notebook", "Train Digits.ipynb")
     (package,) = local.packages
-    assert [file.name for file in package.files] == ["Train Digits.ipynb"]
+    assert [file.path for file in package.files] == ["Train Digits.ipynb"]
     assert local.warnings == ()
 
 
@@ -87,7 +87,7 @@ def test_a_folder_goes_along_where_it_is_asked_for(tmp_path: Path) -> None:
     file = write(tmp_path / "notebooks", cell("import helpers"))
     local = read(file, changes={notebooks.SOURCE: notebooks.source_of(file, tmp_path)})
     assert local.job.program.command[-1] == "notebooks/Train Digits.ipynb"
-    assert {each.name for each in local.packages[0].files} == {"helpers.py", "Train Digits.ipynb"}
+    assert {Path(each.path).name for each in local.packages[0].files} == {"helpers.py", "Train Digits.ipynb"}
 
 
 def test_a_folder_that_it_does_not_lie_in_is_refused(tmp_path: Path) -> None:

@@ -120,7 +120,8 @@ def check(
         terminal.answer({"job": str(job), "ok": False, "faults": faults, "warnings": []})
         raise typer.Exit(code_of(refused)) from None
     if options.is_json:
-        terminal.answer({"job": str(job), "ok": True, "faults": [], "warnings": [*local.warnings]})
+        found = {"job": str(job), "ok": True, "faults": [], "warnings": [*local.warnings]}
+        terminal.answer(found | {"notes": [*local.notes]})
         return
     for line in seen(local):
         terminal.console.print(line, markup=False)
@@ -170,8 +171,8 @@ def submit(
     if from_run := local.job.checkpoints.resume:
         yard.check_ended(from_run)
     if not options.quiet:
-        for warning in local.warnings:
-            terminal.hint(f"Warning: {warning}")
+        for line in (*goes_along(local), *local.notes, *(f"Warning: {each}" for each in local.warnings)):
+            terminal.hint(line)
     with terminal.transfers(options.quiet) as tell:
         uploaded = yard.upload(local, tell)
     following.begun(options, yard.run(uploaded.run), detach=detach, logs=not no_logs, sent=uploaded.sent)
@@ -234,8 +235,6 @@ def pairs(words: list[str] | None, option: str) -> list[tuple[str, str]]:
 
 def seen(local: LocalJob) -> list[str]:
     """What a job without faults is, in lines."""
-    from trainyard.core.values.quantities import sized
-
     job = local.job
     cluster, hardware = job.cluster, job.hardware
     least = f"{job.at_least.gang} to " if cluster.is_elastic else ""
@@ -246,7 +245,18 @@ def seen(local: LocalJob) -> list[str]:
         f"  {', '.join(hardware.instance_types)}; {hardware.market.replace('_', ' ')}",
         f"  at most ${job.limits.dollars:g} and {job.limits.hours:g} h",
     ]
-    for package in local.packages:
-        what = f"{len(package.files)} file{'s' if len(package.files) > 1 else ''}, {sized(package.size)}"
-        lines.append(f"  goes along: {package.root} ({what})")
+    lines += [f"  {line}" for line in (*goes_along(local, packed=True), *local.notes)]
     return [*lines, *(f"  warning: {warning}" for warning in local.warnings)]
+
+
+def goes_along(local: LocalJob, *, packed: bool = False) -> list[str]:
+    """Return a line for each folder or file that goes along, and one for the commit that the program is from. `packed`:
+    say also how large a program is packed."""
+    from trainyard.core.values.quantities import sized
+
+    lines = []
+    for package in local.packages:
+        size = "" if package.is_folder or not packed else f", {sized(package.packed_size)} packed"
+        lines.append(f"goes along: {package.tree.shown} ({package.described}{size})")
+    origin = local.job.origin
+    return [*lines, *([f"its commit: {origin.described}"] if origin.commit else [])]

@@ -250,18 +250,18 @@ def transfers(quiet: bool) -> Iterator[Tell]:
         arrived, counting = [0, 0], threading.Lock()
 
         def tell(key: str, done: int, total: int) -> None:
-            if total < LARGE:
-                if done == total:
-                    with counting:
-                        arrived[:] = arrived[0] + 1, arrived[1] + total
-                        count, size = arrived
-                    said = f"{count} smaller file{'s' if count > 1 else ''}"
-                    progress.update(small, description=said, completed=size, visible=True)
-            else:
-                name = key.rpartition("/")[2] or key
-                if key not in tasks:
-                    tasks[key] = progress.add_task(escape(name), total=total)
-                progress.update(tasks[key], completed=done)
+            folder, _, count = key.partition(": ")
+            if total >= LARGE or count:
+                name = f"{folder} {count}" if count else key.rpartition("/")[2] or key
+                if folder not in tasks:
+                    tasks[folder] = progress.add_task(escape(name), total=total)
+                progress.update(tasks[folder], completed=done, description=escape(name))
+            elif done == total:
+                with counting:
+                    arrived[:] = arrived[0] + 1, arrived[1] + total
+                    number, size = arrived
+                said = f"{number} smaller file{'s' if number > 1 else ''}"
+                progress.update(small, description=said, completed=size, visible=True)
 
         yield tell
 

@@ -6,81 +6,55 @@ gets a place in the bucket that is named by its content, so that what has not ch
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
-import re
-import tarfile
+import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from trainyard.client.errors import FileBroken, FileUnreadable, JobRefused, KnownToFail
-from trainyard.client.jobs import notebooks
+from trainyard.client.jobs import cautions, git, notebooks, package, tree
+from trainyard.client.jobs.git import Cloned, NotCloned, Origin
+from trainyard.client.jobs.package import ENDS, Package
+from trainyard.client.jobs.tree import Tree
 from trainyard.core.jobfile import check, document
 from trainyard.core.jobfile.program_warnings import KnownFailure
-from trainyard.core.jobfile.references import HEAD_BYTES, left_out_flags, program_findings
+from trainyard.core.jobfile.references import (
+    HEAD_BYTES,
+    Findings,
+    archive_findings,
+    left_out_flags,
+    program_findings,
+)
 from trainyard.core.model.job import Job, Strategy
-from trainyard.core.model.job_fields import PLACEHOLDER, is_here
+from trainyard.core.model.job_fields import PLACEHOLDER, is_from_git, is_here
 from trainyard.core.values.validation import Fault, InputFaults
 
-ARCHIVES = (".tar", ".tar.gz", ".tgz")
-LEFT_OUT = frozenset(
-    "__pycache__ .git .hg .svn .venv venv .ipynb_checkpoints .mypy_cache .pytest_cache .ruff_cache".split()  # noqa: SIM905
-)
-"""Folders that are never part of a program or of data."""
 NEVER_EMPTY = (("program", "command"), ("hardware", "zones"))
 """Lists that an admitted job has in any case, and a file with something in them alone."""
 OF_SECOND_GANGS = (("hardware", "cpu_instance_types"), ("hardware", "cpu_roles"))
 """The same with every strategy but parameter_server, where an empty list says that there is one gang."""
-ENDS = {"programs": ".tar.gz", "data": "/"}
-"""What keys end with, by where they begin."""
 SHORT = {"args": "program.args"}
 """What may be said for a key of the job file where it is changed by name."""
 
 
 @dataclass(frozen=True)
-class Package:
-    """Files of this computer and where they belong: `key` is that of one archive, or ends in `/`."""
-
-    key: str
-    root: Path
-    files: tuple[Path, ...]
-
-    @property
-    def is_folder(self) -> bool:
-        """Whether each file is an object of its own."""
-        return self.key.endswith("/")
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(file.stat().st_size for file in self.files)
-
-    def pack(self, target: IO[bytes]) -> None:
-        """Write the archive: the same files make the same bytes."""
-        if self.root.is_file():
-            target.write(self.root.read_bytes())
-            return
-        with (
-            gzip.GzipFile(fileobj=target, mode="wb", compresslevel=6, mtime=0) as packed,
-            tarfile.open(fileobj=packed, mode="w", dereference=True) as archive,
-        ):
-            for file in self.files:
-                archive.add(file, arcname=file.relative_to(self.root).as_posix(), filter=_anybodys)
-
-
-@dataclass(frozen=True)
 class LocalJob:
-    """A job file without faults: `document` as it goes to the bucket, `job` what it says, `packages` what goes along,
-    `warnings` what of the program will probably fail."""
+    """A job file without faults."""
 
     file: Path
     document: Mapping[str, Any]
+    """The job as it goes to the bucket."""
     job: Job
     packages: tuple[Package, ...]
+    """What goes along with it."""
     warnings: tuple[str, ...]
+    """What of the program will probably fail."""
+    notes: tuple[str, ...] = ()
+    """What stays behind, a line for each reason."""
+    diffs: Mapping[str, bytes] = field(default_factory=dict)
+    """What differs from the commit that the program is from, by its key in the bucket."""
 
     def check_known_failures(self) -> None:
         """Raise KnownToFail if the program is known to fail on the hosts that the job asks for."""
@@ -118,19 +92,39 @@ def _of_notebook(path: Path, changes: Mapping[str, Any], bucket: str | None) -> 
 
 def checked(path: Path, given: object, bucket: str | None) -> LocalJob:
     """The job that a document says. Raises JobRefused."""
-    faults: list[Fault] = []
-    placed, packages = _placed(given, path.parent, faults)
-    job = check.check(placed, source=path.name, bucket=bucket or PLACEHOLDER)
+    placed = _Placed(path.parent)
+    document = placed.place(given)
+    job = check.check(document, source=path.name, bucket=bucket or PLACEHOLDER)
     if isinstance(job, InputFaults):
-        raise refused(path, (*faults, *job.faults))
-    warnings = left_out_flags(job)
-    for package in packages:
-        if not package.is_folder and package.size <= HEAD_BYTES:
-            seen = program_findings(job, str(package.root), _content(package))
-            faults, warnings = [*faults, *seen.faults], (*warnings, *seen.warnings)
-    if faults or not isinstance(placed, Mapping):
+        raise refused(path, (*placed.faults, *job.faults))
+    faults, warnings = placed.faults, left_out_flags(job)
+    for each in placed.packages:
+        seen = _findings(job, each)
+        faults = [*faults, *(_as_here(fault, job, each) for fault in seen.faults)]
+        warnings = (*warnings, *seen.warnings)
+    if faults or not isinstance(document, Mapping):
         raise refused(path, tuple(faults))
-    return LocalJob(path, placed, job, tuple(packages), warnings)
+    for each in placed.packages:
+        warnings = (*warnings, *cautions.warnings(job, each))
+    notes = tuple(note for each in placed.packages for note in cautions.notes(each.tree))
+    return LocalJob(path, document, job, tuple(placed.packages), warnings, notes, placed.diffs)
+
+
+def _as_here(fault: Fault, job: Job, package: Package) -> Fault:
+    """Return the fault with the folder's name instead of its place in the bucket, and why a file stays behind."""
+    problem = fault.problem.replace(str(job.program.source), package.tree.shown)
+    return Fault(fault.path, cautions.explained(problem, package.tree))
+
+
+def _findings(job: Job, package: Package) -> Findings:
+    """Return what a program's files show of it. Raises JobRefused where they change meanwhile."""
+    if package.is_folder:
+        return Findings()
+    if not package.is_made:
+        return archive_findings(job, package.archive(job.program.requirements))
+    if package.size > HEAD_BYTES:
+        return Findings()
+    return program_findings(job, str(package.root), _content(package))
 
 
 def as_file(admitted: Mapping[str, Any]) -> dict[str, Any]:
@@ -199,28 +193,101 @@ def _put(given: object, above: list[str], last: str, value: Any) -> bool:
     return True
 
 
-def _placed(given: object, folder: Path, faults: list[Fault]) -> tuple[object, list[Package]]:
-    """The document with places in the bucket instead of folders of this computer."""
-    packages: list[Package] = []
-    if not isinstance(given, dict):
-        return given, packages
-    for holder, key, path, kind in _here(given):
-        source = (folder / holder[key]).resolve()
-        package = _package(source, kind) if source.exists() else None
-        if package is None or not package.files:
-            problem = "has no file" if package else "is not there"
-            faults.append(Fault(path, f"{holder[key]} (beside the job file) {problem}"))
-        else:
-            packages.append(package)
-        # what is not there has a legal place all the same: all other faults are told, too
-        holder[key] = f"s3://{PLACEHOLDER}/{package.key if package else f'{kind}/missing{ENDS[kind]}'}"
-    return given, packages
+class _Placed:
+    """A document with places in the bucket instead of folders of this computer, and the faults of these folders."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.packages: list[Package] = []
+        self.faults: list[Fault] = []
+        self.diffs: dict[str, bytes] = {}
+
+    def place(self, given: object) -> object:
+        """Return the document; all that it names on this computer has a place in it, also what has faults."""
+        if not isinstance(given, dict):
+            return given
+        for holder, key, path, kind in _here(given):
+            found = self._package(str(holder[key]), path, kind)
+            if kind == "programs":
+                self._note_origin(given, found)
+            if found:
+                self.packages.append(found)
+            # what is not there has a legal place all the same: all other faults are told, too
+            holder[key] = f"s3://{PLACEHOLDER}/{found.key if found else f'{kind}/missing{ENDS[kind]}'}"
+        return given
+
+    def _package(self, said: str, path: str, kind: str) -> Package | None:
+        cloned = git.clone(said) if is_from_git(said) else None
+        if isinstance(cloned, NotCloned):
+            self._fault(path, f"{said} cannot be cloned: {cloned.reason}")
+            return None
+        source = cloned.folder if cloned else self._folder / said
+        shown = said if cloned else os.path.normpath(source)
+        found = _tree(source, shown, kind)
+        if found is None:
+            self._fault(path, f"{said} (beside the job file) is not there")
+            return None
+        problems = [*found.faults]
+        if not problems and found.is_empty:
+            problems = [f"{said} (beside the job file) has no file{_all_left_out(found)}"]
+        if not problems and kind == "programs" and (problem := package.estimate_too_large(found)):
+            problems = [problem]
+        made = None
+        if not problems:
+            name = git.name_of(said) if cloned else source.resolve().name
+            made, changed = package.of(found, kind, name, cloned)
+            problems = [*changed]
+        for problem in problems:
+            self._fault(path, problem)
+        return made
+
+    def _note_origin(self, given: dict[str, Any], found: Package | None) -> None:
+        """Write the commit into the job that its program is from; of another program's commit nothing stays."""
+        given.pop("origin", None)
+        holder = found.holder if found and isinstance(found.holder, Cloned) else None
+        origin = git.origin_of(found.tree.root, holder) if found else None
+        if origin is None:
+            return
+        diff_key = _diff_key(origin)
+        if diff_key:
+            self.diffs[diff_key] = origin.diff
+        given["origin"] = origin.as_document(diff_key)
+
+    def _fault(self, path: str, problem: str) -> None:
+        self.faults.append(Fault(path, problem))
+
+
+def _tree(source: Path, shown: str, kind: str) -> Tree | None:
+    """Return what goes along; None if nothing is there."""
+    try:
+        if source.is_dir():
+            return tree.of_folder(source, shown, is_program=kind == "programs")
+        return tree.of_file(source, shown) if source.exists() else None
+    except PermissionError:
+        return Tree(
+            source,
+            shown,
+            (),
+            faults=(f"{shown} is in a folder that you may not read; look at: namei -l {shown}",),
+        )
+
+
+def _all_left_out(found: Tree) -> str:
+    """Return why a folder that has files has none to send."""
+    reasons = "; ".join(cautions.notes(found))
+    return f" that goes along ({reasons})" if reasons else ""
+
+
+def _diff_key(origin: Origin) -> str | None:
+    if not origin.diff:
+        return None
+    return f"programs/diffs/{origin.commit[:12]}-{hashlib.sha256(origin.diff).hexdigest()[:16]}.diff"
 
 
 def _here(given: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str, str]]:
-    """Each mapping, key, path and kind of what lies on this computer."""
+    """Each mapping, key, path and kind of what lies on this computer, or in a git repository."""
     program, data = given.get("program"), given.get("data")
-    if isinstance(program, dict) and is_here(program.get("source")):
+    if isinstance(program, dict) and (is_here(program.get("source")) or is_from_git(program.get("source"))):
         yield program, "source", "program.source", "programs"
     if not isinstance(data, dict):
         return
@@ -233,44 +300,10 @@ def _here(given: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str, str
 
 def packed(folder: Path) -> bytes:
     """The folder as the archive that a program is."""
-    return _content(Package("", folder, tuple(_files(folder))))
+    made, _ = package.of(tree.of_folder(folder, folder.name, is_program=True), "programs", folder.name)
+    assert made
+    return package.content_of(made)
 
 
-def _package(source: Path, kind: str) -> Package:
-    is_file = source.is_file()
-    archives = [end for end in ARCHIVES if is_file and kind == "programs" and source.name.endswith(end)]
-    files = (source,) if is_file else tuple(_files(source))
-    root = source.parent if is_file and not archives else source
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", source.name.partition(".")[0]).strip("-") or kind
-    return Package(f"{kind}/{name}-{_digest(root, files)[:16]}{[*archives, ENDS[kind]][0]}", root, files)
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    for file in sorted(folder.rglob("*")):
-        inside = file.relative_to(folder).parts
-        if not LEFT_OUT & set(inside) and file.suffix != ".pyc" and file.is_file():
-            yield file
-
-
-def _digest(root: Path, files: tuple[Path, ...]) -> str:
-    """Of names, contents and whether a file may be run."""
-    total = hashlib.sha256()
-    for file in files:
-        name = file.relative_to(root).as_posix() if root.is_dir() else file.name
-        with file.open("rb") as content:
-            own = hashlib.file_digest(content, "sha256").hexdigest()
-        total.update(f"{name}\0{bool(file.stat().st_mode & 0o100)}\0{own}\n".encode())
-    return total.hexdigest()
-
-
-def _anybodys(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    member.mtime = member.uid = member.gid = 0
-    member.uname = member.gname = ""
-    member.mode = 0o755 if member.mode & 0o100 else 0o644
-    return member
-
-
-def _content(package: Package) -> bytes:
-    buffer = io.BytesIO()
-    package.pack(buffer)
-    return buffer.getvalue()
+def _content(found: Package) -> bytes:
+    return package.content_of(found)

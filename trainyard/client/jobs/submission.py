@@ -8,9 +8,13 @@ from dataclasses import dataclass
 
 from trainyard.client.bucket import Bucket, silent
 from trainyard.client.fetching import Tell
-from trainyard.client.jobs.source import LocalJob, Package
+from trainyard.client.jobs import sending
+from trainyard.client.jobs.package import Package, too_large
+from trainyard.client.jobs.source import LocalJob, refused
 from trainyard.core.jobfile import check, document
+from trainyard.core.jobfile.references import MOST_SOURCE_BYTES
 from trainyard.core.model import tokens
+from trainyard.core.values.validation import Fault
 
 IN_MEMORY = 32 * 2**20
 
@@ -27,8 +31,14 @@ class Upload:
 
 
 def send(bucket: Bucket, local: LocalJob, tell: Tell = silent) -> tuple[str, ...]:
-    """Put what lies beside the job file where it is not yet, which starts nothing; answers the keys that were sent."""
-    return tuple(key for package in local.packages for key in _send(bucket, package, tell))
+    """Put what lies beside the job file where it is not yet, which starts nothing; answers the keys that were sent.
+    Raises FileChanged; JobRefused for a program that turns out too large while it is packed."""
+    sent = [key for package in local.packages for key in _send(bucket, package, local, tell)]
+    for key, diff in local.diffs.items():
+        if not bucket.keys(key):
+            bucket.put(key, diff)
+            sent.append(key)
+    return tuple(sent)
 
 
 def submit(
@@ -47,25 +57,24 @@ def begin(bucket: Bucket, key: str, text: bytes, sent: tuple[str, ...] = ()) -> 
     return Upload(key, version, tokens.run_id(name, key=key, version=version), sent)
 
 
-def _send(bucket: Bucket, package: Package, tell: Tell) -> list[str]:
-    """The keys that were sent. What is named by its content is there whole, or not at all."""
+def _send(bucket: Bucket, package: Package, local: LocalJob, tell: Tell) -> list[str]:
+    """Return the keys that were sent. What is named by its content is there whole, or not at all."""
     if package.is_folder:
         return _send_files(bucket, package, tell)
     if bucket.keys(package.key):
         return []
     with tempfile.SpooledTemporaryFile(IN_MEMORY) as archive:
         package.pack(archive)
-        bucket.send(package.key, archive, archive.tell(), tell)
+        size = archive.tell()
+        if size > MOST_SOURCE_BYTES:
+            raise refused(local.file, (Fault("program.source", too_large(package.tree, size)),))
+        bucket.send(package.key, archive, size, tell)
     return [package.key]
 
 
 def _send_files(bucket: Bucket, package: Package, tell: Tell) -> list[str]:
-    """Those that are not there in their size: an upload that was broken off goes on."""
-    there, sent = bucket.keys(package.key), []
-    for file in package.files:
-        key, size = package.key + file.relative_to(package.root).as_posix(), file.stat().st_size
-        if there.get(key) != size:
-            with file.open("rb") as content:
-                bucket.send(key, content, size, tell)
-            sent.append(key)
-    return sent
+    """Send the files that are not there in their size, side by side: an upload that was broken off goes on."""
+    there = bucket.keys(package.key)
+    missing = {key: file for file in package.files if there.get(key := package.key + file.path) != file.size}
+    sending.send(bucket, missing, package.key, tell)
+    return [*missing]

@@ -1,0 +1,201 @@
+"""Git, by its command: clone a source that lies in a repository, and find the commit that a folder is from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit, urlunsplit
+
+SECONDS, CLONE_SECONDS = 60, 1800
+MOST_DIFF = 2**20
+"""Bytes of a diff that is kept."""
+ALONE = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+"""git neither asks for a password nor writes into a repository that is only looked at."""
+
+
+@dataclass(frozen=True)
+class Cloned:
+    """A clone in a folder that goes with this object. `folder` is the part of it that was asked for."""
+
+    folder: Path
+    top: Path
+    ref: str | None
+    repository: str
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, _remove, str(self.top))
+
+
+@dataclass(frozen=True)
+class NotCloned:
+    """Why a repository could not be had, in git's words."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The commit that a source is from. `diff`: what differs from the commit in files that git tracks."""
+
+    commit: str
+    repository: str | None = None
+    ref: str | None = None
+    is_dirty: bool = False
+    diff: bytes = b""
+
+    def as_document(self, diff_key: str | None) -> dict[str, Any]:
+        """Return it as the job's `origin`; `diff_key` is where the diff goes."""
+        said: dict[str, Any] = {"commit": self.commit, "repository": self.repository, "ref": self.ref}
+        said |= {"dirty": self.is_dirty, "diff": diff_key}
+        return {key: value for key, value in said.items() if value is not None}
+
+
+def clone(source: str) -> Cloned | NotCloned:
+    """Clone what `git+SCHEME://HOST/PATH@REF#subdirectory=FOLDER` names: the newest commit of REF alone if the server
+    gives that, else the whole history."""
+    url, ref, below = parts_of(source)
+    top = Path(tempfile.mkdtemp(prefix="trainyard-git-"))
+    cloned = Cloned(top / below if below else top, top, ref, without_secrets(url))
+    problem = _fetch(url, ref, top)
+    if problem:
+        return NotCloned(problem)
+    if not cloned.folder.is_dir() or not cloned.folder.resolve().is_relative_to(top.resolve()):
+        return NotCloned(f"the repository has no folder {below}")
+    _take_times(top)
+    return cloned
+
+
+def parts_of(source: str) -> tuple[str, str | None, str]:
+    """Return address, ref and subdirectory."""
+    found = urlsplit(source.removeprefix("git+"))
+    path, at, ref = found.path.rpartition("@")
+    path, ref = (path, ref) if at else (found.path, "")
+    below = parse_qs(found.fragment).get("subdirectory", [""])[0].strip("/")
+    return urlunsplit((found.scheme, found.netloc, path, found.query, "")), ref or None, below
+
+
+def name_of(source: str) -> str:
+    """Return a name for what is cloned: the subdirectory's, or the repository's."""
+    url, _, below = parts_of(source)
+    return (below or urlsplit(url).path.removesuffix(".git")).rstrip("/").rpartition("/")[2]
+
+
+def origin_of(folder: Path, cloned: Cloned | None = None) -> Origin | None:
+    """Return the commit that this folder is from; None if it is in no work tree, or there is no git command."""
+    commit = _said(folder, "rev-parse", "--verify", "HEAD^{commit}")
+    if commit and cloned:
+        return Origin(commit, cloned.repository, cloned.ref)
+    if commit is None or not _said(folder, "ls-tree", "--name-only", "HEAD", "."):
+        return None  # of a folder that no commit has, as in a home folder that is kept in git
+    changes = _said(folder, "status", "--porcelain", "--untracked-files=normal", "--", ".")
+    remote = _said(folder, "remote", "get-url", "origin")
+    branch = _said(folder, "symbolic-ref", "--short", "HEAD")
+    diff = _output(folder, "diff", "--no-ext-diff", "--no-textconv", "HEAD", "--", ".") if changes else None
+    return Origin(
+        commit,
+        without_secrets(remote) if remote else None,
+        branch,
+        is_dirty=bool(changes),
+        diff=_cut(diff or b""),
+    )
+
+
+def without_secrets(address: str) -> str:
+    """Return the address without a user's name and password."""
+    found = urlsplit(address)
+    if found.scheme not in ("http", "https") or "@" not in found.netloc:
+        return address
+    return urlunsplit(
+        (found.scheme, found.netloc.rpartition("@")[2], found.path, found.query, found.fragment)
+    )
+
+
+def _cut(diff: bytes) -> bytes:
+    return diff if len(diff) <= MOST_DIFF else diff[:MOST_DIFF] + b"\n[cut: the diff is longer]\n"
+
+
+def _fetch(url: str, ref: str | None, top: Path) -> str | None:
+    """Return what git says if it could not be fetched."""
+    allowed = {"GIT_ALLOW_PROTOCOL": "https:http:ssh:file"}
+    shallow = (
+        ("init", "--quiet"),
+        ("remote", "add", "origin", url),
+        ("fetch", "--quiet", "--depth=1", "--no-tags", "origin", ref or "HEAD"),
+        ("checkout", "--quiet", "--detach", "FETCH_HEAD"),
+    )
+    whole = (
+        ("fetch", "--quiet", "--tags", "origin", "+refs/heads/*:refs/remotes/origin/*"),
+        ("checkout", "--quiet", "--detach", f"origin/{ref}"),
+    )
+    said = _each(top, shallow, allowed)
+    if said and ref and _each(top, whole[:1], allowed) is None:
+        # a server gives a commit by its whole id only, and some not even then
+        said = _each(top, whole[1:], allowed) and _each(
+            top, (("checkout", "--quiet", "--detach", ref),), allowed
+        )
+    return said or _each(
+        top, (("submodule", "update", "--quiet", "--init", "--recursive", "--depth=1"),), allowed
+    )
+
+
+def _each(top: Path, commands: tuple[tuple[str, ...], ...], more: Mapping[str, str]) -> str | None:
+    """Run git again and again; return what it says in its first failure."""
+    for words in commands:
+        try:
+            done = _run(top, words, CLONE_SECONDS, more)
+        except FileNotFoundError:
+            return "this computer has no git command; install git"
+        except subprocess.TimeoutExpired:
+            return f"git {words[0]} took longer than {CLONE_SECONDS} s"
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip().splitlines()
+            return " ".join(said[-3:]) or f"git {words[0]} ended with {done.returncode}"
+    return None
+
+
+def _take_times(top: Path) -> None:
+    """Give every file the time of its commit, so that a second clone is the same."""
+    at = _said(top, "log", "-1", "--format=%ct")
+    for folder, below, names in os.walk(top):
+        below[:] = [each for each in below if each != ".git"]
+        for name in names:
+            os.utime(Path(folder, name), (int(at or 0), int(at or 0)), follow_symlinks=False)
+
+
+def _said(folder: Path, *words: str) -> str | None:
+    found = _output(folder, *words)
+    return None if found is None else found.decode(errors="replace").strip()
+
+
+def _output(folder: Path, *words: str) -> bytes | None:
+    """Return what git prints; None if it fails, or is not there."""
+    try:
+        done = _run(folder, words, SECONDS, {})
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return None if done.returncode else done.stdout
+
+
+def _run(
+    folder: Path, words: tuple[str, ...], seconds: float, more: Mapping[str, str]
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        ["git", "-c", "core.fsmonitor=false", *words],
+        cwd=folder,
+        env={**os.environ, **ALONE, **more},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=seconds,
+        check=False,
+    )
+
+
+def _remove(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

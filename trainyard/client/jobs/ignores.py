@@ -1,0 +1,125 @@
+"""Rules that leave files of a folder out: `.gitignore`, `.trainyardignore`, and names that no program needs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+GIT_IGNORE, OWN_IGNORE = ".gitignore", ".trainyardignore"
+MADE_BY_TOOLS = frozenset(
+    """__pycache__ .git .hg .svn .tox .nox .mypy_cache .pytest_cache .ruff_cache .ipynb_checkpoints .hypothesis
+    .terraform .DS_Store .eggs node_modules __MACOSX .direnv .pixi""".split()  # noqa: SIM905 - as a page of strings
+)
+"""Names of files and folders that tools make again whenever they need them."""
+ENVIRONMENTS = {"pyvenv.cfg": "a virtual environment", "conda-meta": "a conda environment"}
+"""What a folder is, by the name of a file or folder in it."""
+GIT_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Ignore:
+    """One file of patterns. Its paths begin where the file lies: `below` is the folder's path in the tree, `above` the
+    way from the file down to the tree's root if it lies above that."""
+
+    spec: GitIgnoreSpec
+    below: str = ""
+    above: str = ""
+
+    def decide(self, path: str) -> bool | None:
+        """Return True if the file leaves this path out, False if it takes the path back in, None if it has no word on
+        it. The path of a folder ends in a slash."""
+        return self.spec.check_file(self.above + path.removeprefix(self.below)).include
+
+    def may_take_back(self, folder: str) -> bool:
+        """Return True if a pattern with `!` may match something below this folder."""
+        below = self.above + folder.removeprefix(self.below)
+        for pattern in self.spec.patterns:
+            text = str(pattern.pattern)
+            if pattern.include is False and text.startswith("!"):
+                literal = text[1:].lstrip("/").split("*")[0].split("?")[0].split("[")[0]
+                if literal.startswith(below) or below.startswith(literal):
+                    return True
+        return False
+
+
+def decision(rules: tuple[Ignore, ...], path: str) -> bool | None:
+    """Return the decision of the rule that is nearest to the path: the last of `rules`, as git decides."""
+    return next((found for rule in reversed(rules) if (found := rule.decide(path)) is not None), None)
+
+
+def read(file: Path, below: str = "", above: str = "") -> Ignore | None:
+    """Return the rules of an ignore file, None if there is none that can be read. A line that git would not understand
+    is skipped, as git does."""
+    try:
+        lines = file.read_bytes().decode(errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    from pathspec import GitIgnoreSpec  # half a folder's time, for folders that have such a file
+
+    sound = [line for line in lines if line.strip() and not line.startswith("#")]
+    try:
+        return Ignore(GitIgnoreSpec.from_lines(sound, backend="simple"), below, above)
+    except ValueError:
+        return Ignore(GitIgnoreSpec.from_lines(filter(_is_pattern, sound), backend="simple"), below, above)
+
+
+def of_parents(root: Path) -> tuple[Ignore, ...]:
+    """Return the rules of the git work tree above `root`, the outermost first; none if they leave `root` itself out,
+    since a folder that a job names is wanted."""
+    top = work_tree(root)
+    if top is None:
+        return ()
+    folders = [top, *reversed([each for each in root.parents if top in each.parents])] if top != root else []
+    found = []
+    for folder in folders:
+        above = f"{root.relative_to(folder).as_posix()}/"
+        rule = read(folder / GIT_IGNORE, above=above)
+        found += [rule] if rule else []
+    return () if decision(tuple(found), "") else tuple(found)
+
+
+def work_tree(folder: Path) -> Path | None:
+    """Return the top folder of the git work tree that this folder is in."""
+    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
+
+
+def tracked(root: Path) -> Iterator[str]:
+    """Yield the paths below `root` that match an ignore pattern and are in git all the same: git keeps them."""
+    try:
+        listed = subprocess.run(
+            [
+                "git",
+                "-c",
+                "core.fsmonitor=false",
+                "ls-files",
+                "-z",
+                "--cached",
+                "--ignored",
+                "--exclude-standard",
+            ],
+            cwd=root,
+            capture_output=True,
+            timeout=GIT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return
+    if listed.returncode == 0:
+        yield from filter(None, os.fsdecode(listed.stdout).split("\0"))
+
+
+def _is_pattern(line: str) -> bool:
+    from pathspec import GitIgnoreSpec
+
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except ValueError:
+        return False
+    return True

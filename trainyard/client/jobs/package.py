@@ -1,0 +1,273 @@
+"""What goes along with a job as objects of the bucket: an archive of a program, or the files of a data folder."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import re
+import tarfile
+import zlib
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from trainyard.client.errors import FileChanged
+from trainyard.client.jobs import tree
+from trainyard.client.jobs.tree import File, Tree
+from trainyard.core.jobfile import program_archive
+from trainyard.core.jobfile.package_lists import OTHER_LISTS
+from trainyard.core.jobfile.program_archive import Archive
+from trainyard.core.jobfile.references import MOST_SOURCE_BYTES
+from trainyard.core.values.quantities import sized
+
+ARCHIVES = (".tar", ".tar.gz", ".tgz")
+ENDS = {"programs": ".tar.gz", "data": "/"}
+"""What keys end with, by where they begin."""
+FIRST_SECOND, LAST_SECOND = 315_619_200, 4_354_732_800
+"""The times that a zip file can hold, in any time zone: 1980-01-02 to 2107-12-31."""
+LEVEL = 6
+PIECE = 2**20
+HEAD, MOST_HEADS = 4096, 16 * 2**20
+"""Bytes at the beginning of a file that are looked into, and of all such beginnings together."""
+MAGIC = (b"#!", b"version https://git-lfs")
+LOOKED_INTO = (".py", ".sh", ".bash", *OTHER_LISTS)
+"""What files begin or end with whose beginnings are looked into."""
+SAMPLE, SAMPLES = 2**18, 4
+"""Bytes of a piece of a large file that is packed for an estimate, and the number of pieces."""
+LARGEST_SHOWN = 3
+SOON_PACKED = 32 * 2**20
+"""Bytes up to which a program is packed only to say how large it is then."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """Files of this computer and where they belong: `key` is the key of one archive, or ends in `/`."""
+
+    key: str
+    tree: Tree
+    heads: Mapping[str, bytes]
+    """The first bytes of scripts, lists and pointers, by the file's path."""
+    holder: object = None
+    """What the files go with: a clone is removed together with the last package that is made of it."""
+
+    @property
+    def root(self) -> Path:
+        """The folder, or the file itself that is an archive already."""
+        return self.tree.files[0].source if self.is_made else self.tree.root
+
+    @property
+    def files(self) -> tuple[File, ...]:
+        return self.tree.files
+
+    @property
+    def is_folder(self) -> bool:
+        """Return True if each file is an object of its own."""
+        return self.key.endswith("/")
+
+    @property
+    def is_made(self) -> bool:
+        """Return True for an archive that the user has made."""
+        return not self.is_folder and len(self.files) == 1 and self.files[0].path.endswith(ARCHIVES)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return self.tree.size
+
+    @property
+    def described(self) -> str:
+        """How many files, how large, and which are the largest."""
+        count = f"{len(self.files):,} file{'s' if len(self.files) != 1 else ''}, {sized(self.size)}"
+        largest = self.tree.largest[:LARGEST_SHOWN]
+        if len(self.files) == 1 or largest[0].size < PIECE:
+            return count
+        return f"{count}; the largest: {_named(largest)}"
+
+    @property
+    def packed_size(self) -> int:
+        """Bytes of the archive; of a large one that is not packed yet about so many."""
+        if self.is_made or self.size > SOON_PACKED:
+            return self.size if self.is_made else sum(map(_estimate, self.files))
+        return len(content_of(self))
+
+    def pack(self, target: IO[bytes]) -> None:
+        """Write the archive. The same files with the same times make the same bytes. Raises FileChanged."""
+        if self.is_made:
+            with unchanged(self.files[0]) as content:
+                while piece := content.read(PIECE):
+                    target.write(piece)
+            return
+        with (
+            gzip.GzipFile(fileobj=target, mode="wb", compresslevel=LEVEL, mtime=0) as packed,
+            tarfile.open(fileobj=packed, mode="w") as archive,
+        ):
+            for folder in self.tree.empty_folders:
+                archive.addfile(_member(folder, tarfile.DIRTYPE, 0o755))
+            for file in self.files:
+                member = _member(file.path, tarfile.REGTYPE, 0o755 if file.is_executable else 0o644)
+                member.size, member.mtime = file.size, _storable(file.nanoseconds)
+                with unchanged(file) as content:
+                    archive.addfile(member, content)
+            for link in self.tree.links:
+                member = _member(link.path, tarfile.SYMTYPE, 0o777)
+                member.linkname = link.target
+                archive.addfile(member)
+
+    def archive(self, also: str | None) -> Archive:
+        """Return what a host finds in the archive, without packing it. `also`: a file that is read beside Python's."""
+        texts: dict[str, bytes] = {}
+        left = program_archive.MOST_TEXTS
+        for file in self.files:
+            is_text = file.path.endswith(".py") or file.path == also
+            if is_text and file.size <= min(program_archive.MOST_TEXT, left):
+                with unchanged(file) as content:
+                    texts[file.path] = content.read()
+                left -= file.size
+        names = {file.path: file.path for file in self.files} | dict(_through_links(self.tree))
+        found = {path: texts[real] for path, real in names.items() if real in texts}
+        return Archive(frozenset(names), found)
+
+
+def of(found: Tree, kind: str, name: str, holder: object = None) -> tuple[Package | None, tuple[str, ...]]:
+    """Return the package of these files, named by what they hold; or None and the faults of files that could not be
+    read."""
+    heads: dict[str, bytes] = {}
+    lines: list[str] = []
+    faults: list[str] = []
+    left = MOST_HEADS
+    for file in found.files:
+        try:
+            with unchanged(file) as content:
+                head, own = _read(content)
+        except FileChanged as error:
+            faults.append(f"{error.what}; {error.next_step}")
+        except OSError as error:
+            shown = tree.shown_path(f"{found.shown}/{file.path}")
+            faults.append(
+                f"{shown} cannot be read ({error.strerror}); look at the disk, or run the command again"
+            )
+        else:
+            lines.append(f"{file.path}\0{file.is_executable}\0{own}\n")
+            if left >= len(head) and (file.path.endswith(LOOKED_INTO) or head.startswith(MAGIC)):
+                heads[file.path] = head
+                left -= len(head)
+    if faults:
+        return None, tuple(faults)
+    if kind == "programs":
+        lines += [f"{link.path}\0{link.target}\n" for link in found.links]
+        lines += [f"{folder}/\n" for folder in found.empty_folders]
+    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
+    made = [each for each in ARCHIVES if kind == "programs" and name.endswith(each)]
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", name.partition(".")[0]).strip("-") or kind
+    return Package(f"{kind}/{stem}-{digest[:16]}{[*made, ENDS[kind]][0]}", found, heads, holder), ()
+
+
+def estimate_too_large(found: Tree) -> str | None:
+    """Return why a program is too large to be sent, before it is read: by its size where it is an archive, else by what
+    a few pieces of its large files are packed to."""
+    if found.size <= MOST_SOURCE_BYTES:
+        return None
+    is_made = len(found.files) == 1 and found.files[0].path.endswith(ARCHIVES)
+    packed = found.size if is_made else sum(_estimate(file) for file in found.files if file.size >= PIECE)
+    return too_large(found, packed) if packed > MOST_SOURCE_BYTES else None
+
+
+def too_large(found: Tree, packed: int) -> str:
+    """Return why a program that is packed to so many bytes cannot be sent."""
+    whole = "" if packed == found.size else f"{sized(found.size)}, "
+    return (
+        f"{found.shown} is too large: it has {whole}{sized(packed)} packed, and up to {sized(MOST_SOURCE_BYTES)} are "
+        f"allowed; the largest: {_named(found.largest[:LARGEST_SHOWN])}. Put data under `data` of the job file, or "
+        f"name what stays behind in {tree.ignore_file(found.shown)}"
+    )
+
+
+@contextmanager
+def unchanged(file: File) -> Iterator[IO[bytes]]:
+    """Open a file that was looked at before. Raises FileChanged if it is another one by now, also afterwards."""
+    try:
+        with file.source.open("rb") as content:
+            _check(file, os.fstat(content.fileno()))
+            yield content
+            _check(file, os.fstat(content.fileno()))
+    except FileNotFoundError as error:
+        raise _changed(file, "vanished") from error
+
+
+def _check(file: File, found: os.stat_result) -> None:
+    if (found.st_size, found.st_mtime_ns) != (file.size, file.nanoseconds):
+        raise _changed(file, "changed")
+
+
+def _changed(file: File, how: str) -> FileChanged:
+    return FileChanged(
+        f"{tree.shown_path(str(file.source))} {how} while it was read",
+        "so it cannot be said what would run, and no run was started",
+        "run the command again once no other program writes there",
+    )
+
+
+def _read(content: IO[bytes]) -> tuple[bytes, str]:
+    """Return the first bytes, and the SHA-256 of all."""
+    head = piece = content.read(HEAD)
+    total = hashlib.sha256()
+    while piece:
+        total.update(piece)
+        piece = content.read(PIECE)
+    return head, total.hexdigest()
+
+
+def _member(path: str, kind: bytes, mode: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(path)
+    member.type, member.mode, member.mtime = kind, mode, FIRST_SECOND
+    return member
+
+
+def _storable(nanoseconds: int) -> int:
+    return min(max(nanoseconds // 10**9, FIRST_SECOND), LAST_SECOND)
+
+
+def _estimate(file: File) -> int:
+    """Return what the file is packed to, by pieces of it."""
+    read = packed = 0
+    with unchanged(file) as content:
+        for number in range(SAMPLES):
+            content.seek(number * file.size // SAMPLES)
+            piece = content.read(SAMPLE)
+            read, packed = read + len(piece), packed + len(zlib.compress(piece, LEVEL))
+    return file.size * packed // read if read else 0
+
+
+def _through_links(found: Tree) -> Iterator[tuple[str, str]]:
+    """Yield each path that a file also has by a link, and the file's own."""
+    paths = sorted(file.path for file in found.files)
+    for link in found.links:
+        target = os.path.normpath(f"{link.path}/../{link.target}")
+        below = "" if target == "." else f"{target}/"
+        if f"{link.path}/".startswith(below):
+            continue  # a link to a folder that it lies in leads to nothing new
+        first, behind = (
+            bisect_left(paths, target),
+            bisect_left(paths, f"{target}0"),
+        )  # 0 comes right behind a slash
+        for path in paths[first:behind]:
+            if path == target:
+                yield link.path, path
+            elif path.startswith(below):
+                yield f"{link.path}/{path.removeprefix(below)}", path
+
+
+def _named(files: tuple[File, ...]) -> str:
+    return ", ".join(f"{tree.shown_path(file.path)} ({sized(file.size)})" for file in files)
+
+
+def content_of(package: Package) -> bytes:
+    """Return the packed archive."""
+    buffer = io.BytesIO()
+    package.pack(buffer)
+    return buffer.getvalue()

@@ -1,0 +1,538 @@
+"""A folder of this computer as it goes along with a job: its files, what stays behind and why, and its faults.
+
+Decide nothing about the content of files; `package.py` reads them. Links that lead inside the folder stay links. A link
+that leads elsewhere stands for what it leads to.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trainyard.archives import DEEPEST, LONGEST_NAME, LONGEST_PART, MOST_BYTES, MOST_MEMBERS
+from trainyard.client.jobs import ignores
+from trainyard.client.jobs.ignores import ENVIRONMENTS, GIT_IGNORE, MADE_BY_TOOLS, OWN_IGNORE, Ignore
+from trainyard.core.values.quantities import sized
+from trainyard.core.values.text import has_controls
+
+SECRETS = (".env",)
+"""Files that hold passwords and keys by custom, with any further ending (`.env.local`)."""
+SECRETS_SHOWN = (".example", ".sample", ".template", ".dist")
+"""Endings of a `.env` that is there to be read."""
+VIRTUAL = ("/proc", "/sys", "/dev/fd")
+"""Folders that the kernel makes up."""
+MOST_COUNTED = 1000
+"""Files of a folder that stays behind whose sizes are added up."""
+
+
+@dataclass(frozen=True)
+class File:
+    """One file: its path in the package, and what a look at it shows."""
+
+    path: str
+    source: Path
+    size: int
+    nanoseconds: int
+    """When it was last modified."""
+    is_executable: bool = False
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link to another path of the same package."""
+
+    path: str
+    target: str
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A file or folder that stays behind. `by`: the ignore file that says so; empty for what never goes along."""
+
+    path: str
+    why: str
+    by: str = ""
+    size: int = 0
+    is_more: bool = False
+    """Its size is larger: not all of its files were counted."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """What goes along of a folder, or of one file. `shown` is the folder's path as a user types it."""
+
+    root: Path
+    shown: str
+    files: tuple[File, ...]
+    links: tuple[Link, ...] = ()
+    empty_folders: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    faults: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.files
+
+    @property
+    def largest(self) -> tuple[File, ...]:
+        """The files by size, the largest first."""
+        return tuple(sorted(self.files, key=lambda file: (-file.size, file.path)))
+
+
+def of_file(source: Path, shown: str, *, name: str | None = None) -> Tree:
+    """Return the tree of one file."""
+    problem = _problem_with_file(source, shown)
+    if problem:
+        return Tree(source.parent, shown, (), faults=(problem,))
+    return Tree(source.parent, shown, (_file(name or source.name, source, source.stat()),))
+
+
+def of_folder(root: Path, shown: str, *, is_program: bool) -> Tree:
+    """Return the tree of a folder. A program's follows `.gitignore`, keeps links and empty folders, and has limits; of
+    data each file is an object of its own, so that links stand for files."""
+    walk = _Walk(root, shown, is_program)
+    try:
+        walk.run()
+    except _TooMuchError:
+        walk.faults.append(
+            f"{shown} has more than {_limit()}; put data under `data` of the job file, or name what stays behind in "
+            f"{shown}/{OWN_IGNORE}"
+        )
+    return walk.tree()
+
+
+def shell_word(path: str) -> str:
+    """Return the path as a word that a shell reads, whatever bytes are in it."""
+    if _is_plain(path):
+        return shlex.quote(path)
+    escaped = "".join(
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in "\\'" else f"\\{byte:03o}"
+        for byte in os.fsencode(path)
+    )
+    return f"$'{escaped}'"
+
+
+def ignore_file(shown: str) -> str:
+    """Return the path of a folder's own ignore file, as a word for a shell."""
+    return shell_word(f"{shown}/{OWN_IGNORE}")
+
+
+def shown_path(path: str) -> str:
+    """Return the path as people can read it: bytes that are no text, and control characters, as escapes."""
+    return "".join(each if _is_plain(each) else ascii(each)[1:-1].replace("\\udc", "\\x") for each in path)
+
+
+def plain_name(name: str) -> str:
+    """Return a name close to this one that every bucket and host can store."""
+    text = os.fsencode(name)
+    decoded = text.decode(errors="replace") if b"\0" in text else _decoded(text)
+    return "".join(each if _is_plain(each) else "_" for each in decoded)
+
+
+@dataclass(frozen=True)
+class _Mount:
+    """A real folder, and the path in the package, with a slash at its end, under which its content goes along."""
+
+    real: str
+    path: str
+
+
+class _TooMuchError(Exception):
+    """A program has more files or bytes than hosts unpack."""
+
+
+@dataclass
+class _Walk:
+    root: Path
+    shown: str
+    is_program: bool
+    files: list[File] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    inner: list[tuple[str, str, Path]] = field(default_factory=list)
+    """Links that lead inside the folder: path, the path that they lead to, and where the link is."""
+    empty: list[str] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    tracked: tuple[str, ...] = ()
+    bytes: int = 0
+
+    def run(self) -> None:
+        rules = ignores.of_parents(self.root) if self.is_program else ()
+        if self.is_program and ignores.work_tree(self.root):
+            self.tracked = tuple(ignores.tracked(self.root))
+        self._folder(self.root, "", rules, (), (_Mount(os.path.realpath(self.root), ""),))
+        self._settle_links()
+
+    def tree(self) -> Tree:
+        return Tree(
+            self.root,
+            self.shown,
+            tuple(sorted(self.files, key=lambda file: file.path.split("/"))),
+            tuple(self.links),
+            tuple(sorted(self.empty)),
+            tuple(self.left_out),
+            tuple(self.faults),
+        )
+
+    def _folder(
+        self,
+        folder: Path,
+        path: str,
+        git: tuple[Ignore, ...],
+        own: tuple[Ignore, ...],
+        above: tuple[_Mount, ...],
+        *,
+        ignored: LeftOut | None = None,
+    ) -> None:
+        """Take a folder in; `path` ends in a slash. Of one that is `ignored` only what a rule takes back goes along."""
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except PermissionError:
+            self._fault(path, "is a folder that you may not read", f"chmod u+rx {shell_word(self._at(path))}")
+            return
+        except OSError as error:
+            self._fault(path, f"cannot be read ({error.strerror})", "run the command again")
+            return
+        names = {entry.name for entry in entries}
+        if self.is_program and GIT_IGNORE in names:
+            git = (*git, *filter(None, [ignores.read(folder / GIT_IGNORE, path)]))
+        if OWN_IGNORE in names:
+            own = (*own, *filter(None, [ignores.read(folder / OWN_IGNORE, path)]))
+        before = len(self.files), len(self.inner), len(self.empty), len(self.faults)
+        for entry in entries:
+            self._entry(entry, path, names, git, own, above, ignored=ignored)
+        after = len(self.files), len(self.inner), len(self.empty), len(self.faults)
+        if before == after and path and not ignored and self.is_program:
+            self.empty.append(path.rstrip("/"))
+
+    def _entry(
+        self,
+        entry: os.DirEntry[str],
+        inside: str,
+        names: set[str],
+        git: tuple[Ignore, ...],
+        own: tuple[Ignore, ...],
+        above: tuple[_Mount, ...],
+        *,
+        ignored: LeftOut | None,
+    ) -> None:
+        path = f"{inside}{entry.name}"
+        try:
+            mode = entry.stat().st_mode
+        except FileNotFoundError:
+            mode = 0
+        except OSError as error:
+            mode = 0
+            if not entry.is_symlink():
+                self._fault(path, f"cannot be read ({error.strerror})", self._leave_out(path))
+                return
+        is_folder = stat.S_ISDIR(mode)
+        asked = f"{path}/" if is_folder else path
+        reason = self._left_out(entry, asked, names, git, own, ignored)
+        if reason and is_folder and self._may_take_back(asked, reason, own):
+            self._deeper(entry, path, git, own, above, ignored=reason)
+        elif reason:
+            if not ignored:
+                self.left_out.append(self._sized(reason, entry))
+        elif entry.is_symlink():
+            self._link(entry, path, mode, git, own, above)
+        elif name_problem := _name_problem(path):
+            self._odd(path, name_problem)
+        elif is_folder:
+            self._deeper(entry, path, git, own, above, ignored=None)
+        else:
+            self._take(entry, path, mode)
+
+    def _deeper(
+        self,
+        entry: os.DirEntry[str],
+        path: str,
+        git: tuple[Ignore, ...],
+        own: tuple[Ignore, ...],
+        above: tuple[_Mount, ...],
+        *,
+        ignored: LeftOut | None,
+    ) -> None:
+        self._folder(Path(entry.path), f"{path}/", git, own, above, ignored=ignored)
+        if ignored:
+            self.left_out.append(self._sized(ignored, entry))
+
+    # --- what stays behind
+    def _left_out(
+        self,
+        entry: os.DirEntry[str],
+        path: str,
+        names: set[str],
+        git: tuple[Ignore, ...],
+        own: tuple[Ignore, ...],
+        ignored: LeftOut | None,
+    ) -> LeftOut | None:
+        """Return why this stays behind, None for what goes along."""
+        chosen = ignores.decision(own, path)
+        if chosen is not None:
+            return LeftOut(path, f"named in {OWN_IGNORE}", OWN_IGNORE) if chosen else None
+        if why := _made_by_tools(entry, path, names):
+            return LeftOut(path, why)
+        if git and path not in self.tracked and ignores.decision(git, path):
+            return LeftOut(path, f"named in {GIT_IGNORE}", GIT_IGNORE)
+        return ignored and (None if path in self.tracked else ignored)
+
+    def _may_take_back(self, folder: str, reason: LeftOut, own: tuple[Ignore, ...]) -> bool:
+        """Return True if something below a folder that stays behind may go along all the same."""
+        if folder in (".git/",) or (not reason.by and folder.count("/") > 1):
+            return False
+        is_tracked = reason.by == GIT_IGNORE and any(each.startswith(folder) for each in self.tracked)
+        return is_tracked or any(rule.may_take_back(folder) for rule in own)
+
+    def _sized(self, reason: LeftOut, entry: os.DirEntry[str]) -> LeftOut:
+        """Return it with its size, as far as its files are counted; only for what a user may miss."""
+        if reason.by != GIT_IGNORE or entry.is_symlink():
+            return reason
+        size, count = 0, 0
+        for each in _files_below(entry):
+            size, count = size + each, count + 1
+            if count >= MOST_COUNTED:
+                return LeftOut(reason.path, reason.why, reason.by, size, is_more=True)
+        return LeftOut(reason.path, reason.why, reason.by, size)
+
+    # --- what goes along
+    def _take(self, entry: os.DirEntry[str], path: str, mode: int) -> None:
+        source = Path(entry.path)
+        problem = _problem_with_mode(mode)
+        if problem:
+            self._fault(path, problem, f"remove it, or {self._leave_out(path)}")
+        elif not os.access(source, os.R_OK):
+            self._fault(
+                path,
+                "is a file that you may not read",
+                f"chmod u+r {shell_word(self._at(path))}, or {self._leave_out(path)}",
+            )
+        else:
+            self._add(path, source)
+
+    def _add(self, path: str, source: Path) -> None:
+        try:
+            found = source.stat()
+        except OSError as error:
+            self._fault(path, f"cannot be read any more ({error.strerror})", "run the command again")
+            return
+        self.files.append(_file(path, source, found))
+        self.bytes += found.st_size
+        if self.is_program and (len(self.files) + len(self.inner) > MOST_MEMBERS or self.bytes > MOST_BYTES):
+            raise _TooMuchError
+
+    def _link(
+        self,
+        entry: os.DirEntry[str],
+        path: str,
+        mode: int,
+        git: tuple[Ignore, ...],
+        own: tuple[Ignore, ...],
+        above: tuple[_Mount, ...],
+    ) -> None:
+        target, here = os.path.realpath(entry.path), os.path.realpath(Path(entry.path).parent)
+        if problem := _name_problem(path):
+            self._odd(path, problem)
+        elif not mode:
+            why = (
+                "a link that leads back to itself"
+                if _is_circular(entry.path)
+                else "a link that leads nowhere"
+            )
+            self.left_out.append(LeftOut(path, why))
+        elif self.is_program and (inside := _inside(target, above)) is not None:
+            self.inner.append((path, inside, Path(entry.path)))
+        elif not stat.S_ISDIR(mode):
+            self._take(entry, path, mode)
+        elif any(_holds(each, target) for each in VIRTUAL) or (
+            target != above[0].real and _holds(target, above[0].real)
+        ):
+            what = f"is a link to {shown_path(target)}, the whole of which cannot go along"
+            self._fault(path, what, f"remove the link, or {self._leave_out(path)}")
+        elif _holds(target, here) or target in [each.real for each in above]:
+            self.left_out.append(LeftOut(path, "a link that leads back to a folder that it lies in"))
+        else:
+            self._follow(entry, path, target, git, own, above)
+
+    def _follow(
+        self,
+        entry: os.DirEntry[str],
+        path: str,
+        target: str,
+        git: tuple[Ignore, ...],
+        own: tuple[Ignore, ...],
+        above: tuple[_Mount, ...],
+    ) -> None:
+        """Take in the folder that a link leads to; a fault names the link if that is more than hosts unpack."""
+        lists: tuple[list[Any], ...] = (self.files, self.inner, self.empty, self.left_out, self.faults)
+        counts, size = [len(each) for each in lists], self.bytes
+        try:
+            self._folder(Path(entry.path), f"{path}/", git, own, (*above, _Mount(target, f"{path}/")))
+        except _TooMuchError:
+            held = f"{len(self.files) - counts[0]:,} files and {sized(self.bytes - size)} were counted"
+            for each, count in zip(lists, counts, strict=True):
+                del each[count:]
+            self.bytes = size
+            self._fault(
+                path,
+                f"is a link to {shown_path(target)}, which is too large for a program ({held}; {_limit()} are allowed)",
+                f"put it under `data` of the job file, or {self._leave_out(path)}",
+            )
+
+    def _settle_links(self) -> None:
+        """Keep the links to what goes along. For a link to a file that stays behind, its content goes along."""
+        there = {file.path for file in self.files} | {link for link, _, _ in self.inner}
+        there |= {folder for path in [*there, *self.empty] for folder in _with_parents(path)}
+        for path, target, source in self.inner:
+            parent = path.rpartition("/")[0] or "."
+            if target in there or target == ".":
+                self.links.append(Link(path, os.path.relpath(target, parent)))
+            elif source.is_dir():
+                self.left_out.append(LeftOut(path, f"a link to {shown_path(target)}, which stays behind"))
+            else:
+                self._add(path, source)
+
+    # --- what is wrong
+    def _fault(self, path: str, problem: str, step: str) -> None:
+        self.faults.append(f"{shown_path(self._at(path))} {problem}; {step}")
+
+    def _odd(self, path: str, problem: str) -> None:
+        at = self._at(path)
+        parent, _, name = at.rpartition("/")
+        better = f"{parent}/{plain_name(name)}"
+        step = "give it a shorter one" if better == at else f"mv {shell_word(at)} {shell_word(better)}"
+        self._fault(path, problem, f"{step}, or {self._leave_out(path)}")
+
+    def _leave_out(self, path: str) -> str:
+        pattern = "".join(each if _is_plain(each) else "?" for each in path)
+        line = shlex.quote("/" + "".join(f"\\{each}" if each in "*[\\" else each for each in pattern))
+        return f"leave it out: echo {line} >> {ignore_file(self.shown)}"
+
+    def _at(self, path: str) -> str:
+        return f"{self.shown}/{path}".rstrip("/")
+
+
+def _inside(target: str, above: tuple[_Mount, ...]) -> str | None:
+    """Return the path in the package of what a link leads to, None if that is in no folder that goes along."""
+    for mount in reversed(above):
+        if _holds(mount.real, target):
+            return os.path.normpath(mount.path + os.path.relpath(target, mount.real))
+    return None
+
+
+def _holds(folder: str, path: str) -> bool:
+    """Return True if the path is this folder or lies in it."""
+    return folder == "/" or f"{path}/".startswith(f"{folder}/")
+
+
+def _with_parents(path: str) -> Iterator[str]:
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
+
+
+def _made_by_tools(entry: os.DirEntry[str], path: str, names: set[str]) -> str:
+    """Return what it is if no program ever needs it; empty otherwise."""
+    if entry.name in MADE_BY_TOOLS:
+        return "made by tools"
+    if entry.name.endswith(".pyc") and f"{entry.name[:-4]}.py" in names:
+        return "made by tools"
+    is_secret = entry.name in SECRETS or entry.name.startswith(tuple(f"{each}." for each in SECRETS))
+    if is_secret and not path.endswith("/") and not entry.name.endswith(SECRETS_SHOWN):
+        return "secrets"
+    if path.endswith("/"):
+        for mark, what in ENVIRONMENTS.items():
+            if Path(entry.path, mark).exists():
+                return what
+    return ""
+
+
+def _files_below(entry: os.DirEntry[str]) -> Iterator[int]:
+    """Yield the size of each file, as far as folders can be read."""
+    if not entry.is_dir(follow_symlinks=False):
+        yield entry.stat(follow_symlinks=False).st_size
+        return
+    for folder, _, names in os.walk(entry.path):
+        for name in names:
+            try:
+                yield Path(folder, name).lstat().st_size
+            except OSError:  # it has vanished meanwhile
+                continue
+
+
+def _file(path: str, source: Path, found: os.stat_result) -> File:
+    return File(path, source, found.st_size, found.st_mtime_ns, bool(found.st_mode & 0o100))
+
+
+def _problem_with_file(source: Path, shown: str) -> str | None:
+    mode = source.stat().st_mode
+    if problem := _problem_with_mode(mode):
+        return f"{shown} {problem}; name a file or a folder"
+    return (
+        None
+        if os.access(source, os.R_OK)
+        else f"{shown} is a file that you may not read; chmod u+r {shell_word(shown)}"
+    )
+
+
+def _problem_with_mode(mode: int) -> str | None:
+    kinds = {
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFIFO: "a pipe",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    kind = kinds.get(stat.S_IFMT(mode))
+    return f"is {kind}, which has no content to send" if kind else None
+
+
+def _name_problem(path: str) -> str | None:
+    """Return why no bucket or host can have a file of this name."""
+    name = path.rpartition("/")[2]
+    if not _is_text(name):
+        return "has a name that is not UTF-8 text, and that neither a bucket nor a host's log can hold"
+    if not _is_plain(name):
+        return "has a control character in its name"
+    if len(os.fsencode(name)) > LONGEST_PART or len(os.fsencode(path)) > LONGEST_NAME:
+        return f"has a name that is too long (up to {LONGEST_PART} bytes, {LONGEST_NAME} with its folders)"
+    return f"is more than {DEEPEST} folders deep" if path.count("/") >= DEEPEST else None
+
+
+def _is_circular(path: str) -> bool:
+    """Return True if following the link leads to the link itself again."""
+    try:
+        Path(path).stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
+
+
+def _is_text(name: str) -> bool:
+    return not any(0xD800 <= ord(each) <= 0xDFFF for each in name)
+
+
+def _is_plain(text: str) -> bool:
+    return not has_controls(text)
+
+
+def _decoded(name: bytes) -> str:
+    """Return the name as UTF-8, or as what it was most probably written in."""
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        return name.decode("latin-1")
+
+
+def _limit() -> str:
+    return f"{MOST_MEMBERS:,} files or {sized(MOST_BYTES)}"
