@@ -15,7 +15,18 @@ from packaging.requirements import Requirement
 import trainyard
 
 ROOT = Path(__file__).parents[3]
-SMALL = {"boto3", "pyyaml", "plotille", "rich", "typer", "jinja2", "starlette", "uvicorn", "websockets"}
+SMALL = {
+    "boto3",
+    "pyyaml",
+    "pathspec",
+    "plotille",
+    "rich",
+    "typer",
+    "jinja2",
+    "starlette",
+    "uvicorn",
+    "websockets",
+}
 """What may come along by itself: the client's, the command's, its page's. No TensorFlow, no CDK, no moto."""
 
 
