@@ -26,11 +26,11 @@ SCHEMA := .venv/lib/python3*/site-packages/aws_cdk/cloud_assembly_schema/__init_
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
-SETUP := .tools/cdk/.ready .tools/awscli/.ready .venv-host/.ready
+SETUP := .venv/.command .tools/cdk/.ready .tools/awscli/.ready .venv-host/.ready
 setup: .venv/.ready ## everything the other targets need (they call it)
 	@$(MAKE) -j3 $(SETUP)
 
-demo: .venv/.ready .tools/cdk/.ready ## a run from nothing to an evaluated model; JOB=path runs another job file, KEEP=1 leaves the cloud up
+demo: .venv/.command .tools/cdk/.ready ## a run from nothing to an evaluated model; JOB=path runs another job file, KEEP=1 leaves the cloud up
 	@$(VENV) -m demo
 
 preflight: .venv/.ready ## what the account lacks for a yard; ARGS=--request asks AWS for the quotas that are too small
@@ -88,8 +88,14 @@ clean: ## stop the local cloud and remove what was built (environments stay: .ve
 	@$(call install,$(VENV),-r locks/requirements-dev.txt)
 	@grep -q 'jsii_type="aws-cdk-lib' $(SCHEMA) || $(UV) pip install --quiet --require-hashes --no-deps \
 		--python $(VENV) --reinstall-package aws-cdk-lib -r locks/requirements-dev.txt
-	@printf '#!%s\nimport sys\nsys.path.insert(0, "%s")\nfrom trainyard.cli.__main__ import main\nmain()\n' \
+	@touch $@
+
+# The command, and the package of that name for any program of this environment, from whichever folder: a link to it alone,
+# since a path to the clone would bring all its other packages. -I: none of the user's own packages (PYTHONPATH) counts.
+.venv/.command: Makefile .venv/.ready
+	@printf '#!%s -I\nimport sys\nsys.path.insert(0, "%s")\nfrom trainyard.cli.__main__ import main\nmain()\n' \
 		"$(CURDIR)/$(VENV)" "$(CURDIR)" >.venv/bin/trainyard && chmod +x .venv/bin/trainyard
+	@for packages in .venv/lib/python3*/site-packages; do ln -sfn "$(CURDIR)/trainyard" "$$packages/trainyard"; done
 	@touch $@
 
 .tools/cdk/.ready: tools/package.json tools/package-lock.json .venv/.ready

@@ -27,7 +27,7 @@ def find() -> Path:
     from trainyard.client.errors import NotHere
 
     here = Path.cwd()
-    for folder in (here, *here.parents, Path(trainyard.__file__).parents[1]):
+    for folder in (here, *here.parents, Path(trainyard.__file__).resolve().parents[1]):
         if all((folder / mark).exists() for mark in MARKS):
             return folder
     raise NotHere(

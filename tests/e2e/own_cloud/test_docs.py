@@ -112,16 +112,18 @@ def set_up(clone: Path) -> None:
     (clone / ".venv" / "bin").mkdir(parents=True)
     for each in (*(ROOT / ".venv").iterdir(), *(ROOT / ".venv" / "bin").iterdir()):
         link = clone / ".venv" / each.relative_to(ROOT / ".venv")
-        if each.name not in ("bin", "trainyard", ".ready"):
+        if each.name not in ("bin", "trainyard", ".ready", ".command"):
             link.symlink_to(each)
     command = clone / ".venv" / "bin" / "trainyard"
     command.write_text(
-        f"#!{clone}/.venv/bin/python\nimport sys\nsys.path.insert(0, {str(clone)!r})\n"
+        f"#!{clone}/.venv/bin/python -I\nimport sys\nsys.path.insert(0, {str(clone)!r})\n"
         "from trainyard.cli.__main__ import main\nmain()\n"
     )
     command.chmod(0o755)
-    (clone / ".venv" / ".ready").touch()
-    for made_from in (*(clone / "locks").iterdir(), *(clone / "tools").iterdir(), clone / ".venv" / ".ready"):
+    made = [clone / ".venv" / name for name in (".ready", ".command")]
+    for each in made:
+        each.touch()
+    for made_from in (*(clone / "locks").iterdir(), *(clone / "tools").iterdir(), clone / "Makefile", *made):
         os.utime(made_from, (0, 0))  # so that make finds it up to date
 
 
