@@ -54,7 +54,8 @@ class PeopleStack(cdk.Stack):
             look(policy, settings, storage.bucket, storage.table)
         self._run(user)
         self._command = Document(self, "command", yard=settings.yard).document_arn
-        use_sessions(dev, self._command)
+        self._shell = Document(self, "shell", yard=settings.yard).document_arn
+        use_sessions(dev, self._command, self._shell)
         sit_at_own_hosts(dev, settings.yard, hold.TAG, key=settings.kms_key)
         self._operate(operator)
         arns = {
@@ -113,7 +114,7 @@ class PeopleStack(cdk.Stack):
         start_hosts(policy, yard, key=self._settings.kms_key)
         mark_hosts(policy, yard, hold.TAG)
         enter_hosts(policy, yard)
-        use_sessions(policy, self._command)
+        use_sessions(policy, self._command, self._shell)
         letters = by_name(self, "sqs", f"{yard}-dead-letters")
         read = ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"]
         permissions.allow(policy, read, [letters])

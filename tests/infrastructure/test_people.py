@@ -151,6 +151,7 @@ def test_a_session_is_on_a_host_of_the_yard_and_by_a_document_that_is_named(yard
         "AWS-StartPortForwardingSession",
         "AWS-StartSSHSession",
         "trainyard-command",
+        "trainyard-shell",
     }
     for each in starts:
         assert bool(each.when) is each.resource.endswith(":instance/*")

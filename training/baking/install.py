@@ -80,6 +80,12 @@ def install_command(builder: Builder) -> None:
     builder.places.command.chmod(0o755)
 
 
+def install_profile(builder: Builder) -> None:
+    """The set-up of login shells: TensorFlow's Python on the path, a prompt, the limits of programs."""
+    ours = builder.places.agent / "training/host/dev/profile.sh"
+    write_whole(builder.places.profile, ours.read_text(), mode=0o644)
+
+
 def install_library(builder: Builder) -> None:
     """The package `trainyard`, for whatever uses the hosts' Python: programs, their own environments, notebooks."""
     move_library(builder.places.agent / LIBRARY, site_packages(builder))
@@ -125,6 +131,7 @@ STEPS: tuple[tuple[str, Callable[[Builder], None]], ...] = (
     ("account of programs", make_account),
     ("boot unit", install_boot_unit),
     ("command trainyard", install_command),
+    ("login shells", install_profile),
     ("package trainyard", install_library),
     ("JupyterLab", install_jupyter),
     ("commands of the recipe", run_commands),

@@ -70,6 +70,11 @@ class Places:
         return self.root / "etc/trainyard/image.env"
 
     @property
+    def profile(self) -> Path:
+        """What every login shell of the host reads."""
+        return self.root / "etc/profile.d/trainyard.sh"
+
+    @property
     def apt(self) -> Path:
         """Where apt-get finds its package sources."""
         return self.root / "etc/apt"

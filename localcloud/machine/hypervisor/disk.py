@@ -150,12 +150,22 @@ class Disks:
 
 
 FOLDERS = (
-    "dev", "etc/apt/apt.conf.d", "etc/apt/preferences.d", "etc/apt/sources.list.d", "etc/systemd/system",
-    "etc/uv", "home", "mnt", "opt/wheels", "proc", "root", "run", "srv", "sys", "tmp", "usr/local/bin",
-    "usr/local/lib", "var/cache", "var/lib/dpkg/info", "var/lib/dpkg/updates", "var/log", "var/tmp",
+    "dev", "etc/apt/apt.conf.d", "etc/apt/preferences.d", "etc/apt/sources.list.d", "etc/profile.d",
+    "etc/systemd/system", "etc/uv", "home", "mnt", "opt/wheels", "proc", "root", "run", "srv", "sys", "tmp",
+    "usr/local/bin", "usr/local/lib", "var/cache", "var/lib/dpkg/info", "var/lib/dpkg/updates", "var/log", "var/tmp",
 )  # fmt: skip
 
+PROFILE = r"""# as on Ubuntu
+if [ "${PS1-}" ] && [ "${BASH-}" ] && [ "$BASH" != "/bin/sh" ]; then
+    PS1='\u@\h:\w\$ '
+fi
+for each in /etc/profile.d/*.sh; do
+    if [ -r "$each" ]; then . "$each"; fi
+done
+unset each
+"""
 FILES = {
+    "etc/profile": PROFILE,
     "etc/passwd": "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     "etc/group": "root:x:0:\nnogroup:x:65534:\n",
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",

@@ -79,21 +79,21 @@ def _own_dev_hosts(yard: str, of: str) -> dict[str, Any]:
     return {"StringEquals": owner, "StringLike": {f"{of}/{dev.TAG}": "?*"}}
 
 
-def use_sessions(role: Holder, command: str) -> None:
-    """Sessions of one's own, where one may begin them: a shell, that may become root, the document `command`, a port.
+def use_sessions(role: Holder, *documents: str) -> None:
+    """Sessions of one's own, where one may begin them: a shell, that may become root, the yard's `documents`, a port.
 
     Whose a session is stands in its tag. Its id begins with a user's name or that of a role's session: a pattern by
     `aws:username` would be another's, too, whose name begins like it, and none of a role's. Whoever opens the channel
     needs its token, which only who has started or resumed the session is given. AWS asks for a document that is named;
     who names none has the first. (Systems Manager user guide, "Additional sample IAM policies for Session Manager".)"""
     ssm = f"arn:{cdk.Aws.PARTITION}:ssm:{cdk.Aws.REGION}"
-    documents = [
+    known = [
         f"{ssm}:{cdk.Aws.ACCOUNT_ID}:document/SSM-SessionManagerRunShell",
         f"{ssm}::document/AWS-StartPortForwardingSession",
         f"{ssm}::document/AWS-StartSSHSession",
-        command,
+        *documents,
     ]
-    allow(role, ["ssm:StartSession"], documents)
+    allow(role, ["ssm:StartSession"], known)
     sessions = [f"{ssm}:{cdk.Aws.ACCOUNT_ID}:session/*"]
     own = {"StringEquals": {"ssm:resourceTag/aws:ssmmessages:session-id": "${aws:userid}"}}
     allow(role, ["ssm:ResumeSession", "ssm:TerminateSession"], sessions, own, because=OWN_SESSIONS)

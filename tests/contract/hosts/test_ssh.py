@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import pty
+import re
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -17,6 +23,7 @@ from tests.contract.conftest import REGION, ROOT, Cloud, Credentials, eventually
 from tests.contract.hosts.conftest import REGISTER, Hosts, wrote
 from tests.contract.hosts.test_sessions import CHANNELS, SERVER, WHO
 from trainyard import __version__
+from trainyard.client import installing
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
 COMMAND = (sys.executable, "-m", "trainyard.cli", "dev")
@@ -34,10 +41,11 @@ def hosts(cloud: Cloud) -> Iterator[Hosts]:
     made = Hosts(cloud, "")
     made.profile = made.make_profile(REGISTER, CHANNELS)
     made.ssm.put_parameter(Name="/trainyard/yard", Type="String", Value=json.dumps(YARD))
-    content = (ROOT / "stacks/documents/command.yaml").read_text()
-    made.ssm.create_document(
-        Name="trainyard-command", Content=content, DocumentType="Session", DocumentFormat="YAML"
-    )
+    for word in ("command", "shell"):
+        content = (ROOT / f"stacks/documents/{word}.yaml").read_text()
+        made.ssm.create_document(
+            Name=f"trainyard-{word}", Content=content, DocumentType="Session", DocumentFormat="YAML"
+        )
     yield made
     made.terminate_all()
 
@@ -95,7 +103,8 @@ def test_a_host_without_an_sshd_is_told_of_before_anything_connects(hosts: Hosts
     refused = said(hosts.cloud, tmp_path, "code", "bare")
     assert refused.returncode != 0
     assert b"bare has no sshd" in refused.stderr
-    assert b"trainyard dev shell bare -- sudo apt-get install -y openssh-server" in refused.stderr
+    assert b"on this computer, " in refused.stderr
+    assert installing.openssh("server").encode() in refused.stderr
     assert not (tmp_path / ".ssh" / "config").exists()
 
 
@@ -149,3 +158,51 @@ def test_ssh_and_scp_reach_a_host_whose_key_is_known(hosts: Hosts, tmp_path: Pat
     )
     assert other.returncode == 255
     assert b"HOST IDENTIFICATION HAS CHANGED" in other.stderr, "another host in its place is not trusted"
+
+
+CONTROL = re.compile(r"\x1b\[\?\d+[hl]|\r")
+PROFILE = "/etc/profile.d/trainyard.sh"
+LOOK = (
+    'printf \'%s|\' here "$PWD" "$HOME" "$(shopt -q login_shell && echo login)" "$(command -v python)" '
+    '"$(ulimit -Sn)"; echo\n'
+)
+
+
+def read_until(terminal: int, wanted: re.Pattern[str]) -> str:
+    """What the terminal shows, without its control sequences, until that is in it."""
+    shown, until = b"", time.monotonic() + 30
+    while not wanted.search(text := CONTROL.sub("", shown.decode(errors="replace"))):
+        ready, _, _ = select.select([terminal], [], [], max(0.0, until - time.monotonic()))
+        assert ready, text
+        shown += os.read(terminal, 1 << 16)
+    return text
+
+
+def test_a_shell_is_a_login_shell_in_the_home_folder_with_the_python_of_programs(
+    hosts: Hosts, cloud: Cloud, tmp_path: Path
+) -> None:
+    host = dev_host(hosts, "login")
+    coded = base64.b64encode((ROOT / "training/host/dev/profile.sh").read_bytes()).decode()
+    hosts.run(
+        host,
+        f"echo {coded} | base64 -d > {PROFILE}",
+        "mkdir -p /opt/trainyard/venv/bin && ln -s /bin/true /opt/trainyard/venv/bin/python",
+    )
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execve(COMMAND[0], [*COMMAND, "shell", "login"], environment(cloud, tmp_path))
+    try:
+        text = read_until(terminal, re.compile(r":~[#$] "))
+        os.write(terminal, LOOK.encode())
+        text += read_until(terminal, re.compile(r"^here\|.*$", re.MULTILINE))
+    finally:
+        os.kill(child, signal.SIGTERM)
+        os.waitpid(child, 0)
+    answer = next(line for line in text.splitlines() if line.startswith("here|"))
+    _, folder, home, kind, python, limit = answer.split("|")[:6]
+    assert folder == home != "/"
+    assert (kind, python) == ("login", "/opt/trainyard/venv/bin/python")
+    hard = int(hosts.run(host, "ulimit -Hn"))
+    assert int(limit) == min(65536, hard)
+    name = hosts.run(host, "hostname")
+    assert re.search(rf"\w[\w-]*@{name}:~[#$] ", text), text

@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlsplit
 
+from trainyard.client import installing
 from trainyard.client.deployment import Deployment
 from trainyard.client.dev.hosts import DevHost
 from trainyard.client.errors import NotHere, SessionRefused
@@ -23,6 +25,8 @@ from trainyard.client.sessions.link import Tell
 from trainyard.command_line import command_line
 
 PORT = 22
+LOCAL = ("127.0.0.1", "localhost")
+"""Where a local cloud's endpoint is."""
 KEY = re.compile(r"^(?:ssh-|ecdsa-|sk-)\S+ [A-Za-z0-9+/=]+", re.MULTILINE)
 WHO = re.compile(r"^account (\S+)$", re.MULTILINE)
 BEGIN, END = "# --- trainyard: dev hosts (trainyard dev code) ---", "# --- trainyard: end ---"
@@ -89,12 +93,18 @@ def introduce(yard: Deployment, host: DevHost, files: Files, proxy: Sequence[str
         raise SessionRefused(
             f"{host.name} has no sshd",
             "there is no key of one in its /etc/ssh; hosts of the local cloud have what this computer has installed",
-            command_line(
-                "dev", "shell", host.name, "--", *["sudo", "apt-get", "install", "-y", "openssh-server"]
-            ),
+            installation(yard, host),
         )
     _write(files.known, "".join([f"# {host.instance}\n", *(f"{files.alias} {key}\n" for key in keys)]))
     _write(files.config, entry(files, who[1], proxy))
+
+
+def installation(yard: Deployment, host: DevHost) -> str:
+    """Return what installs an sshd where the host has its programs from: an image of AWS is an Ubuntu whose account for
+    sessions may use sudo; a host of the local cloud has the programs of this computer."""
+    if urlsplit(yard.session.client("ssm").meta.endpoint_url).hostname in LOCAL:
+        return f"on this computer, {installing.openssh('server')}; then, on a new host, this again"
+    return command_line("dev", "shell", host.name, "--", "sudo", "apt-get", "install", "-y", "openssh-server")
 
 
 def is_known(host: DevHost, files: Files) -> bool:
@@ -168,7 +178,7 @@ def _found(program: str) -> str:
         raise NotHere(
             f"there is no {program} on this computer",
             "OpenSSH's client is needed for this",
-            f"install it (apt-get install openssh-client); without it: {command_line('dev', 'shell', 'NAME')}",
+            f"{installing.openssh('client')}; without it: {command_line('dev', 'shell', 'NAME')}",
         )
     return found
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
 from trainyard.client.sessions import opening
-from trainyard.client.sessions.shell import command_document
+from trainyard.client.sessions.shell import command_document, shell_document
 from trainyard.core.model import dev
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def of(yard: Deployment, host: str | None = None, *, limit: int) -> list[HostSes
     }
     kinds = {
         opening.SHELL: "shell",
+        shell_document(yard): "shell",
         opening.PORT_FORWARDING: "port",
         opening.SSH: "ssh",
         command_document(yard): "command",

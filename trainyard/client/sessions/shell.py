@@ -32,10 +32,15 @@ def command_document(yard: Deployment) -> str:
     return f"{yard.name.lower()}-command"
 
 
+def shell_document(yard: Deployment) -> str:
+    """The yard's document for a login shell in the home folder. Systems Manager's own begins `sh` in `/`."""
+    return f"{yard.name.lower()}-shell"
+
+
 def run(yard: Deployment, host: str, tell: Tell) -> None:
-    """A shell on the host, until it ends or the person leaves it; the terminal is then as it was. Raises HostNotFound,
-    HostNotConnected, Denied, SessionOver."""
-    opened = opening.start(yard, host, opening.SHELL, {}, "trainyard shell")
+    """A login shell on the host, until it ends or the person leaves it; the terminal is then as it was. Raises
+    HostNotFound, HostNotConnected, Denied, SessionOver."""
+    opened = opening.start(yard, host, shell_document(yard), {}, "trainyard shell")
     link = Link(yard.session, opened, tell)
     with Terminal() as terminal:
         asyncio.run(_shell(link, terminal))
