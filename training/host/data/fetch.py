@@ -4,7 +4,7 @@ import logging
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from training.host.bucket import Bucket, Object
@@ -139,7 +139,16 @@ def named_files(entry: DataEntry, files: list[Object], bucket: Bucket) -> dict[s
     key = bucket.of(entry.source)[1]
     if [item.key for item in files] == [key]:
         return {".": files[0]}
-    named = {item.key[len(key) :].lstrip("/") or ".": item for item in files}
+    named: dict[str, Object] = {}
+    for item in files:
+        name = str(PurePosixPath(item.key[len(key) :].lstrip("/") or "."))
+        if name in named:
+            raise HostTrouble(
+                f"data.{entry.name}: {bucket.uri(named[name].key)} and {bucket.uri(item.key)} are two objects, but on "
+                f"a disk both are the file {name}. The program would get only one of them; rename one and start again",
+                final=True,
+            )
+        named[name] = item
     folders = {str(folder) for name in named if name != "." for folder in Path(name).parents}
     for name in named:
         if name in folders:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from training.host.bucket import Object
+from training.host.bucket import Bucket, Object
 from training.host.cluster import Assignment, Cluster, Role, Strategy
-from training.host.data.fetch import DataEntry, make_sure_all_get_some
+from training.host.data.fetch import DataEntry, make_sure_all_get_some, named_files
 from training.host.data.integrity import difference
 from training.host.data.journal import Journal
 from training.host.data.sharding import All, Nothing, Share, due, shares
@@ -240,3 +240,12 @@ PIP = [
 @pytest.mark.parametrize(("said", "told"), [row[1:] for row in PIP], ids=[row[0] for row in PIP])
 def test_what_pip_says_is_told_without_its_noise(said: str, told: list[str]) -> None:
     assert telling_lines(said) == told
+
+
+@pytest.mark.parametrize("other", ["data/x/a//b", "data/x/a/./b", "data/x//a/b"])
+def test_two_objects_that_would_be_one_file_are_both_named(other: str) -> None:
+    files = [item("data/x/a/b"), item("data/x/c"), item(other)]
+    with pytest.raises(HostTrouble) as refused:
+        named_files(DataEntry("train", "s3://bucket/data/x/", "none"), files, Bucket(None, "bucket"))
+    assert refused.value.final
+    assert f"s3://bucket/data/x/a/b and s3://bucket/{other} are two objects" in refused.value.reason
