@@ -134,7 +134,8 @@ def decide(
     grows = trouble.error == errors.Resized.__name__
     if failed > restarts and not grows:
         allowed = f"limits.restarts is {restarts}, so no attempt is left"
-        advice = f"{allowed}. Checkpoints and logs are in the bucket; raise the limit if hosts are at fault."
+        kept = "The logs are in the bucket, and any checkpoint that was saved"
+        advice = f"{allowed}. {kept}; raise the limit if hosts are at fault."
         return stop(error=trouble.error, reason=f"{happened} {advice}{_last_lines(trouble)}")
     some_stay = trouble.all_well or (trouble.lost and trouble.error in LOST_WITH_NAME)
     keep = KeptHosts.SURVIVORS if some_stay else KeptHosts.NONE
@@ -238,7 +239,7 @@ def _what_next(
             assert_never(keep)
     return (
         f"Attempt {attempt + 1} of at most {restarts + 1} follows {when}: {who}; "
-        "it resumes from the last checkpoint in the bucket."
+        "it resumes from the last checkpoint, or from the beginning if none was saved."
     )
 
 

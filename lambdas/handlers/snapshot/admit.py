@@ -116,4 +116,4 @@ def _step(yard: YardSettings, records: Records | None) -> int | None:
         return None
     key = f"runs/{records.run.run}/checkpoints/latest.json"
     checkpoint = gang.checkpoint_of(s3.get_json(yard.bucket_name, key))
-    return checkpoint.step if checkpoint else None
+    return checkpoint.at_step if checkpoint else None

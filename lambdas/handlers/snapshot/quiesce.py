@@ -63,7 +63,7 @@ def _of_run(yard: QuiesceSettings, records: Records, attempt: int) -> Imaging:
         family=job.name,
         parent=parent,
         host_run=run,
-        step=checkpoint.step if checkpoint else None,
+        step=checkpoint.at_step if checkpoint else None,
         versions=parent_tags(images.find(parent)),
     )
 

@@ -28,16 +28,15 @@ def handler(given: WaitInput) -> Nothing:
     cluster = _cluster(records, attempt, yard.bucket_name, now)
     deadline = wire.instant(cluster["deadline"])
     hosts = [assignment["instance"] for assignment in cluster["hosts"]]
-    resumed = cluster["checkpoint"]["step"] if cluster["checkpoint"] else 0
+    checkpoint = gang.checkpoint_of(cluster["checkpoint"])
+    resumed = (checkpoint.at_step or checkpoint.step) if checkpoint else 0
     order = orders.Order("start", run, attempt, tuple(hosts))
     out_of_reach = orders.give(order, bucket=yard.bucket_name, document=yard.start_document)
     if out_of_reach is None:
         _end_unstarted(ledger, run, attempt, now)
         return Nothing()
     where = (
-        f"from the checkpoint of step {resumed}"
-        if resumed
-        else f"from the beginning{_missed(ledger, run, attempt)}"
+        f"from {checkpoint.in_words}" if checkpoint else f"from the beginning{_missed(ledger, run, attempt)}"
     )
     reason = f"{'one host starts' if len(hosts) == 1 else f'{len(hosts)} hosts start'} {where}"
     if out_of_reach:

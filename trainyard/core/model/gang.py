@@ -59,7 +59,15 @@ class Checkpoint:
     """A whole checkpoint in the bucket: the one every host restores, and no other."""
 
     step: int
+    """Orders the checkpoints of a run. It is a step of the program only if the program's runtime is Trainyard's."""
     key: str
+    at_step: int | None = None
+    """The step that the program was at, as far as it has reported one."""
+
+    @property
+    def in_words(self) -> str:
+        """Return what to call it. A step is named only if the program has reported it."""
+        return f"checkpoint {self.step}" if self.at_step is None else f"the checkpoint of step {self.at_step}"
 
 
 def of_role(job: Job, role: Role) -> Gang:
@@ -151,4 +159,7 @@ def cluster_document(
 
 def checkpoint_of(latest: Mapping[str, Any] | None) -> Checkpoint | None:
     """The checkpoint that `checkpoints/latest.json` names; None when there is none yet."""
-    return Checkpoint(int(latest["step"]), str(latest["key"])) if latest else None
+    if not latest:
+        return None
+    at_step = latest.get("at_step")
+    return Checkpoint(int(latest["step"]), str(latest["key"]), None if at_step is None else int(at_step))

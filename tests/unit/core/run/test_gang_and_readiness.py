@@ -64,7 +64,7 @@ def test_cluster_json_is_the_contract() -> None:
         assignments=gang.assignments(
             made, [Member(instance="i-1", address="10.0.1.5"), Member(instance="i-2", address="10.0.1.6")]
         ),
-        checkpoint=Checkpoint(120, "runs/digits-1a2b3c4d/checkpoints/00000120/"),
+        checkpoint=Checkpoint(120, "runs/digits-1a2b3c4d/checkpoints/00000120/", 120),
         deadline=after(3600),
     )
     assert document == {
@@ -76,7 +76,7 @@ def test_cluster_json_is_the_contract() -> None:
             {"instance": "i-1", "role": "chief", "index": 0, "address": "10.0.1.5"},
             {"instance": "i-2", "role": "worker", "index": 1, "address": "10.0.1.6"},
         ],
-        "checkpoint": {"step": 120, "key": "runs/digits-1a2b3c4d/checkpoints/00000120/"},
+        "checkpoint": {"step": 120, "key": "runs/digits-1a2b3c4d/checkpoints/00000120/", "at_step": 120},
         "deadline": "2026-11-20T13:00:00.000Z",
         "job": wire.to_json(made),
     }
@@ -84,7 +84,16 @@ def test_cluster_json_is_the_contract() -> None:
 
 def test_a_fresh_start_has_no_checkpoint() -> None:
     assert gang.checkpoint_of(None) is None
-    assert gang.checkpoint_of({"step": 3, "key": "k", "files": {}, "at": "x"}) == Checkpoint(3, "k")
+    assert gang.checkpoint_of({"step": 3, "key": "k", "at": "x"}) == Checkpoint(3, "k")
+
+
+def test_a_checkpoint_is_called_by_a_step_only_where_the_program_told_one() -> None:
+    """The seventh upload of a program that is at step 35 is no checkpoint of step 7."""
+    latest = {"step": 7, "key": "k", "at_step": 35}
+    found = gang.checkpoint_of(latest)
+    assert found is not None
+    assert found.in_words == "the checkpoint of step 35"
+    assert Checkpoint(7, "k").in_words == "checkpoint 7"
 
 
 @pytest.mark.parametrize(
