@@ -100,18 +100,20 @@ def restored(checkpoints: Path) -> dict[str, Any] | None:
     steps = sorted(int(folder.name) for folder in checkpoints.glob("[0-9]*") if folder.is_dir())
     if not steps:
         return None
-    facts: dict[str, Any] = json.loads((checkpoints / f"{steps[-1]:08d}" / "facts.json").read_text())
+    facts: dict[str, Any] = json.loads(
+        (checkpoints / f"{steps[-1]:08d}" / "trainyard-facts.json").read_text()
+    )
     return facts
 
 
 def save(checkpoints: Path, step: int) -> None:
     """A checkpoint appears whole, by one rename."""
-    target, half = checkpoints / f"{step:08d}", checkpoints / f"half-{step}"
+    target, half = checkpoints / f"{step:08d}", checkpoints / f".trainyard-partial-{step}"
     if target.exists():
         return
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir(parents=True)
-    (half / "facts.json").write_text(json.dumps({"step": step, "loss": loss_at(step), "files": {}}))
+    (half / "trainyard-facts.json").write_text(json.dumps({"step": step, "loss": loss_at(step), "files": {}}))
     half.replace(target)
 
 

@@ -46,7 +46,7 @@ def digits(runs: Runs, name: str) -> dict[str, Any]:
 
 def fingerprint(run: Run) -> str:
     """Of all variables, the optimizer's too, at the last step."""
-    return str(run.json(f"checkpoints/{STEPS:08d}/facts.json")["fingerprint"])
+    return str(run.json(f"checkpoints/{STEPS:08d}/{STEPS:08d}/trainyard-facts.json")["fingerprint"])
 
 
 def it_went_on(run: Run) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -89,7 +89,7 @@ def started(
 
 def fingerprint(folder: Path, step: int) -> str:
     """What a checkpoint says of the values of all its variables."""
-    facts = json.loads((folder / "checkpoints" / f"{step:08d}" / "facts.json").read_text())
+    facts = json.loads((folder / "checkpoints" / f"{step:08d}" / "trainyard-facts.json").read_text())
     return str(facts["fingerprint"])
 
 

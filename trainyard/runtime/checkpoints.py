@@ -20,7 +20,9 @@ from trainyard.runtime.plan import Plan, Resumed, resume
 from trainyard.runtime.processes.cluster import Cluster
 
 VARIABLES = "variables"
-FACTS = "facts.json"
+FACTS = "trainyard-facts.json"
+PARTIAL = ".trainyard-partial-"
+"""How the name of a folder begins in which a checkpoint is put together: the host agent passes it over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class Checkpoints:
             with tempfile.TemporaryDirectory(prefix="trainyard-") as scratch:
                 self._write(Path(scratch))
             return
-        half = self.folder / f"{target.name}.half"
+        half = self.folder / f"{PARTIAL}{target.name}"
         shutil.rmtree(half, ignore_errors=True)
         half.mkdir()
         of_variables = self._write(half)
@@ -145,4 +147,6 @@ def name_of(step: int) -> str:
 
 def steps_in(folder: Path) -> list[int]:
     """The steps of the whole checkpoints, ascending."""
-    return sorted(int(path.name) for path in folder.iterdir() if path.is_dir() and path.name.isdigit())
+    return sorted(
+        int(path.name) for path in folder.iterdir() if path.name.isdigit() and (path / FACTS).is_file()
+    )

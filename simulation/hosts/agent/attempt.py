@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,6 +28,7 @@ from training.host.agent.life import SAY_SECONDS, Peers, StillTraining, has_ende
 from training.host.agent.parting import Parting
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
+from training.host.checkpoints.in_bucket import Manifest
 from training.host.cluster import Assignment, Cluster, Role
 from training.host.disk import FULL_BELOW, Room
 from training.host.errors import HostTrouble
@@ -88,10 +89,12 @@ class Curve(Metrics):
 
 @dataclass(slots=True)
 class Uploaded:
-    """The last checkpoint that is whole in the bucket, or was restored; the newest that lies on the disk."""
+    """The last checkpoint that is whole in the bucket, or was restored; the newest that lies on the disk; the manifests
+    of those in the bucket, by their keys."""
 
     step: int
     saved: int
+    manifests: dict[str, Manifest] = field(default_factory=dict)
     busy: bool = False
     trouble: HostTrouble | None = None
 
@@ -361,13 +364,17 @@ class Attempt:
         run, keep = self.cluster.run, self.cluster.job["checkpoints"]["keep"]
         yield from self._machine.stage("upload")
         yield self._machine.draw(self._machine.delays.upload)
-        manifest = checkpoints.upload(self._bucket, run, step, self._machine.now())
+        version, manifest = checkpoints.upload(self._bucket, run, step, self._machine.now())
         yield from self._machine.stage("catalogue")
-        catalogue = in_bucket.make_newest(self._bucket, run, manifest, keep=keep)
+        catalogue = in_bucket.make_newest(self._bucket, run, version, manifest, keep=keep)
         self._upload.step = step
-        self._agent.say(self._signal("checkpointed", step=manifest.step, key=manifest.key))
+        self._agent.say(self._signal("checkpointed", step=version.step, key=version.key))
         self._agent.note_checkpoint(step)
-        in_bucket.prune(self._bucket, run, catalogue)
+        known = self._upload.manifests
+        known[version.key] = manifest
+        in_bucket.prune(self._bucket, run, catalogue, known, thorough=len(known) == 1)
+        named = {version.key for version in catalogue.all}
+        self._upload.manifests = {key: each for key, each in known.items() if key in named}
         self._machine.disk.checkpoints = set(sorted(self._machine.disk.checkpoints)[-keep:])
 
     def _follow_checkpoints(self) -> Steps:

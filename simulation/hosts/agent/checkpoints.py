@@ -8,10 +8,10 @@ from datetime import datetime
 from simulation.hosts.machine import Disk
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
-from training.host.checkpoints.in_bucket import FACTS, STEP, Manifest
+from training.host.checkpoints.in_bucket import FACTS, STEP, Manifest, Stored, Version
+from training.host.checkpoints.restore import named
 from training.host.cluster import Checkpoint
-from training.host.errors import Damaged, HostTrouble, Missing
-from training.host.reporting.signals import stamp
+from training.host.errors import Damaged, GivenUp, HostTrouble
 
 VARIABLES = "variables.data-00000-of-00001"
 
@@ -20,16 +20,19 @@ def files_of(run: str, step: int) -> dict[str, bytes]:
     """What the program saves at this step."""
     variables = f"{run} {step} ".encode() * 8
     facts = {"step": step, "files": {VARIABLES: hashlib.sha256(variables).hexdigest()}}
-    return {FACTS: json.dumps(facts).encode(), VARIABLES: variables}
+    folder = in_bucket.name_of(step)
+    return {f"{folder}/{FACTS}": json.dumps(facts).encode(), f"{folder}/{VARIABLES}": variables}
 
 
-def upload(bucket: Bucket, run: str, step: int, at: datetime) -> Manifest:
-    """Bring the files there. It is no checkpoint before `in_bucket.make_newest`."""
-    key = f"{in_bucket.prefix_of(run)}{in_bucket.name_of(step)}/"
-    files = files_of(run, step)
-    for name, content in files.items():
+def upload(bucket: Bucket, run: str, step: int, at: datetime) -> tuple[Version, Manifest]:
+    """Bring the files into the bucket. They are no checkpoint before `in_bucket.make_newest`."""
+    key, time = in_bucket.key_of(run, step), int(at.timestamp() * 1e9)
+    stored = {}
+    for name, content in files_of(run, step).items():
         bucket.write(key + name, content)
-    return Manifest(step, key, STEP, {name: len(content) for name, content in files.items()}, stamp(at))
+        stored[name] = Stored(len(content), time, 0o644, key + name)
+    manifest = Manifest(stored, {}, {in_bucket.name_of(step): (time, 0o755)})
+    return in_bucket.new_version(key, step, manifest, kind=STEP, at=at, at_step=step), manifest
 
 
 def fetch_ahead(bucket: Bucket, run: str, disk: Disk) -> None:
@@ -51,16 +54,10 @@ def restore(
     if checkpoint is None:
         disk.checkpoints, disk.restores = set(), set()
         return -1, None
-    known = in_bucket.catalogue_of(bucket, run)
-    manifest = known.named(checkpoint.key) if known else None
-    if manifest is None:
-        raise Missing(
-            f"the checkpoint {bucket.uri(checkpoint.key)} is not one that latest.json names any more; "
-            "start the job anew"
-        )
     try:
-        if manifest.step not in disk.checkpoints:
-            fetch(bucket, manifest, disk)
+        version = named(bucket, run, checkpoint)
+        if version.step not in disk.checkpoints:
+            fetch(bucket, version, disk)
     except Damaged as damaged:
         before = in_bucket.give_up(bucket, run, checkpoint.key)
         if before is None:
@@ -68,39 +65,41 @@ def restore(
                 f"{damaged.reason}; no earlier checkpoint is kept, so this run cannot go on: start the job anew",
                 final=True,
             ) from damaged
-        instead = f"{damaged.reason}; the one before it, of step {before.step}, is restored instead"
+        instead = f"{damaged.reason}; the one before it, {before.called}, is restored instead"
         if not alone:
-            raise HostTrouble(f"{instead}, in the next attempt, by all hosts") from damaged
+            raise GivenUp(f"{instead}, in the next attempt, by all hosts") from damaged
         step, again = restore(bucket, run, Checkpoint(before.step, before.key), disk, alone=True)
         return step, again or instead
-    disk.checkpoints, disk.restores = {manifest.step}, set()
-    return manifest.step, None
+    disk.checkpoints, disk.restores = {version.step}, set()
+    return version.step, None
 
 
-def fetch(bucket: Bucket, manifest: Manifest, disk: Disk) -> None:
-    """A whole copy. What comes damaged is fetched once more, then Damaged."""
-    if manifest.step in disk.restores:
+def fetch(bucket: Bucket, version: Version, disk: Disk) -> None:
+    """Have a whole copy on disk. If the files come damaged they are fetched once more, then Damaged is raised."""
+    if version.step in disk.restores:
         return
-    for _ in range(2):
-        found = {item.key for item in bucket.list(manifest.key)}
-        missing = [name for name in manifest.files if manifest.key + name not in found]
-        wrong = f"{missing[0]} is missing" if missing else _damage(bucket, manifest)
+    wrong: str | None = "its manifest is missing"
+    manifest = in_bucket.manifest_if_there(bucket, version)
+    for _ in range(2 if manifest.files else 0):
+        wrong = _damage(bucket, manifest)
         if wrong is None:
-            disk.restores.add(manifest.step)
+            disk.restores.add(version.step)
             return
-        if missing:
-            break
-    raise Damaged(f"the checkpoint of step {manifest.step}, {bucket.uri(manifest.key)}, is damaged: {wrong}")
+    raise Damaged(f"{version.called}, {bucket.uri(version.key)}, is damaged: {wrong}")
 
 
 def _damage(bucket: Bucket, manifest: Manifest) -> str | None:
-    contents = {name: bucket.read(manifest.key + name) for name in manifest.files}
-    for name, size in manifest.files.items():
-        if len(contents[name]) != size:
-            return f"{name} has {len(contents[name])} bytes instead of {size}"
-    facts = json.loads(contents[FACTS]) if FACTS in contents else {}
-    for name, expected in facts.get("files", {}).items():
-        found = hashlib.sha256(contents.get(name, b"")).hexdigest()
-        if found != expected:
-            return f"{name} has the SHA-256 {found[:16]}... instead of {expected[:16]}..."
+    contents = {name: bucket.read_if_there(stored.key) for name, stored in manifest.files.items()}
+    for name, stored in manifest.files.items():
+        content = contents[name]
+        if content is None:
+            return f"{name} is missing"
+        if len(content) != stored.size:
+            return f"{name} has {len(content)} bytes instead of {stored.size}"
+    for facts in (name for name in contents if name.endswith(f"/{FACTS}")):
+        for name, expected in json.loads(contents[facts] or b"{}").get("files", {}).items():
+            path = f"{facts.removesuffix(FACTS)}{name}"
+            found = hashlib.sha256(contents.get(path) or b"").hexdigest()
+            if found != expected:
+                return f"{path} has the SHA-256 {found[:16]}... instead of {expected[:16]}..."
     return None

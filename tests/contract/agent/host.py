@@ -242,6 +242,13 @@ class Yard:
         found: dict[str, Any] = json.loads(self.read(f"runs/{self.run}/checkpoints/latest.json"))
         return found
 
+    def checkpoint(self, version: dict[str, Any] | None = None) -> dict[str, str]:
+        """The text of each file of a checkpoint, the newest or the given one, as its manifest says."""
+        version = version or self.latest
+        prefix = f"runs/{self.run}/checkpoints/"
+        manifest = json.loads(self.read(f"{version['key'][:-1]}.json"))
+        return {name: self.read(prefix + key) for name, (_, _, _, key) in manifest["files"].items()}
+
     def log(self, attempt: int = 1, name: str = "chief-0") -> str:
         """The program's log in the bucket; empty while there is none."""
         return "".join(map(self.read, self.keys(f"runs/{self.run}/attempts/{attempt}/logs/{name}/")))

@@ -47,10 +47,10 @@ def write(folder, name, text):
 def save(step):
     if (folder / f"{step:08d}").exists():
         return
-    half, variables = folder / f"{step}.half", f"weights of {step}"
+    half, variables = folder / f".trainyard-partial-{step}", f"weights of {step}"
     write(half, "variables.data-00000-of-00001", variables)
     sums = {"variables.data-00000-of-00001": hashlib.sha256(variables.encode()).hexdigest()}
-    write(half, "facts.json", json.dumps({"step": step, "files": sums}))
+    write(half, "trainyard-facts.json", json.dumps({"step": step, "files": sums}))
     half.replace(folder / f"{step:08d}")
 
 

@@ -40,13 +40,16 @@ def put_checkpoints(yard: Yard, *steps: int, damaged: tuple[int, ...] = ()) -> l
     for step in steps:
         weights = f"weights of {step:03d}"
         sums = {"variables": hashlib.sha256(weights.encode()).hexdigest()}
-        files = {"variables": weights, "facts.json": json.dumps({"step": step, "files": sums})}
-        key = f"runs/{yard.run}/checkpoints/{step:08d}/"
+        files = {"variables": weights, "trainyard-facts.json": json.dumps({"step": step, "files": sums})}
+        key, stored = f"runs/{yard.run}/checkpoints/{step:08d}/", {}
         for name, text in files.items():
-            yard.put(key + name, text.replace("weights", "weighty") if step in damaged else text)
-        sizes = {name: len(text) for name, text in files.items()}
+            below = f"{step:08d}/{name}"
+            yard.put(key + below, text.replace("weights", "weighty") if step in damaged else text)
+            stored[below] = [len(text), 1_700_000_000_000_000_000 + step, 0o644, f"{step:08d}/{below}"]
+        document = {"files": stored, "links": {}, "folders": {f"{step:08d}": [1, 0o755]}}
+        yard.put(f"{key[:-1]}.json", json.dumps(document))
         manifests.append(
-            {"step": step, "key": key, "kind": "step", "files": sizes, "at": "2026-11-20T12:00:00.000Z"}
+            {"step": step, "key": key, "kind": "step", "at": "2026-11-20T12:00:00.000Z", "at_step": step}
         )
     latest = manifests[0] | {"before": manifests[1:]}
     yard.put(f"runs/{yard.run}/checkpoints/latest.json", json.dumps(latest))

@@ -29,12 +29,12 @@ print("data", pathlib.Path(told["TRAINYARD_DATA_TRAIN"], "sub/a.txt").read_text(
 
 
 def save(step):
-    half = folder / f"{step}.half"
+    half = folder / f".trainyard-partial-{step}"
     half.mkdir()
     weights = f"weights of {step}"
     (half / "variables").write_text(weights)
     sums = {"variables": hashlib.sha256(weights.encode()).hexdigest()}
-    (half / "facts.json").write_text(json.dumps({"step": step, "files": sums}))
+    (half / "trainyard-facts.json").write_text(json.dumps({"step": step, "files": sums}))
     half.replace(folder / f"{step:08d}")
 
 
@@ -76,7 +76,8 @@ def test_a_host_trains_is_stopped_and_goes_on_from_its_checkpoint(yard: Yard) ->
     stopped = yard.hear("stopped")
     assert (stopped["step"], stopped["why"]) == (7, "asked")
     latest = json.loads(yard.read(f"runs/{yard.run}/checkpoints/latest.json"))
-    assert (latest["step"], latest["kind"], latest["files"]["variables"]) == (7, "step", 12)
+    assert (latest["step"], latest["at_step"], latest["kind"]) == (7, 7, "step")
+    assert yard.read(f"{latest['key']}00000007/variables") == "weights of 7"
     assert yard.hear("ready", attempt=2)
 
     yard.order("start", 2, checkpoint={"step": 7, "key": latest["key"]})
@@ -120,7 +121,7 @@ def test_a_disk_that_another_run_has_used_begins_anew(yard: Yard) -> None:
     old = {
         yard.places.state: '{"run": "other", "instance": "i-0other", "attempt": 3, "phase": "running"}',
         yard.places.orders / "start.json": json.dumps({"word": "start", "run": yard.run, "attempt": 1}),
-        yard.places.checkpoints / "00000099/facts.json": "{}",
+        yard.places.checkpoints / "00000099/trainyard-facts.json": "{}",
         yard.places.program_log(1, "chief", 0): "the other run's line\n",
         yard.places.stamped_log(1, "chief", 0): "2026 chief-0 i-0other | the other run's line\n",
         yard.root / "home/notes": "mine",
@@ -355,14 +356,14 @@ FILLS_THE_DISK = """
 import json, os, pathlib, hashlib
 
 folder = pathlib.Path(os.environ["TRAINYARD_CHECKPOINTS"])
-half = folder / "5.half"
+half = folder / ".trainyard-partial-5"
 half.mkdir()
 (half / "variables").write_text("good")
 sums = {"variables": hashlib.sha256(b"good").hexdigest()}
-(half / "facts.json").write_text(json.dumps({"step": 5, "files": sums}))
+(half / "trainyard-facts.json").write_text(json.dumps({"step": 5, "files": sums}))
 half.replace(folder / "00000005")
 print("saved", flush=True)
-half = folder / "6.half"
+half = folder / ".trainyard-partial-6"
 half.mkdir()
 with (half / "variables").open("wb", buffering=0) as variables:
     while True:

@@ -7,7 +7,7 @@ from tests.contract.agent.host import Yard
 WRITES = r"""
 import os, pathlib
 
-for variable in ("TRAINYARD_MODEL", "TRAINYARD_TENSORBOARD"):
+for variable in ("TRAINYARD_MODEL", "TRAINYARD_CHECKPOINTS", "TRAINYARD_TENSORBOARD"):
     folder = os.fsencode(os.environ[variable])
     deep = folder + b"/" + b"/".join([b"d" * 250] * 4)
     os.makedirs(deep, exist_ok=True)
@@ -18,7 +18,7 @@ for variable in ("TRAINYARD_MODEL", "TRAINYARD_TENSORBOARD"):
 """
 
 
-@pytest.mark.parametrize("folder", ["model", "tensorboard"])
+@pytest.mark.parametrize("folder", ["model", "tensorboard", "checkpoints"])
 def test_a_name_that_no_bucket_can_store_neither_ends_nor_repeats_a_run(yard: Yard, folder: str) -> None:
     yard.prepare(WRITES)
     yard.start_agent()
@@ -27,6 +27,8 @@ def test_a_name_that_no_bucket_can_store_neither_ends_nor_repeats_a_run(yard: Ya
     yard.hear("finished")
     prefix = f"runs/{yard.run}/{folder}/"
     found = {key.removeprefix(prefix) for key in yard.keys(prefix)}
+    if folder == "checkpoints":
+        found = set(yard.checkpoint())
     assert found == {"läuft 'a' \"b\" %2F+&.txt", "d" * 250 + "/x"}
     log = yard.log()
     for name, why in {

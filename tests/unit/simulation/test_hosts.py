@@ -301,7 +301,7 @@ def test_a_run_leaves_what_the_contract_says_in_the_bucket() -> None:
     latest = yard.json("checkpoints/latest.json")
     assert latest["step"] == 20
     assert [before["step"] for before in latest["before"]] == [15, 10]
-    kept = {key.split("/")[3] for key in yard.objects if "/checkpoints/0" in key}
+    kept = {key.split("/")[3].removesuffix(".json") for key in yard.objects if "/checkpoints/0" in key}
     assert kept == {"00000020", "00000015", "00000010"}
     assert yard.json("model/trainyard.json")["step"] == 20
     assert yard.json("metrics.json")["steps"] == 20
@@ -688,7 +688,7 @@ def test_a_damaged_checkpoint_is_given_up_for_the_one_before_it() -> None:
     yard.order("stop", [host], 1)
     yard.until("stopped")
     latest = yard.json("checkpoints/latest.json")
-    yard.objects[f"{latest['key']}variables.data-00000-of-00001"] = b"x"
+    yard.objects[f"{latest['key']}{latest['step']:08d}/variables.data-00000-of-00001"] = b"x"
     yard.machines.machine(host.instance).disk.checkpoints.clear()
     yard.machines.machine(host.instance).disk.restores.clear()
     yard.start([host], attempt=2)

@@ -29,7 +29,7 @@ from training.host.agent.uploads import Lacking, Uploads, uploads_of
 from training.host.agent.watchdog import Watchdog
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
-from training.host.checkpoints.in_bucket import Manifest
+from training.host.checkpoints.in_bucket import Version
 from training.host.checkpoints.restore import restore
 from training.host.checkpoints.upload import CheckpointUpload, LastCheckpoint
 from training.host.cluster import Assignment, Cluster, Role
@@ -46,7 +46,7 @@ from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.program.exits import Exit
 from training.host.program.process import Program, killed_for_memory
 from training.host.program.silence import Silence
-from training.host.reporting import results, signals
+from training.host.reporting import history, results, signals
 from training.host.reporting.events import EventFiles
 from training.host.reporting.metrics import Metrics
 from training.host.reporting.observed import PrintedProgress
@@ -321,15 +321,28 @@ class Attempt:
             self._places.results.mkdir(exist_ok=True)
             keras_home.link(self._places)
         if self._assignment.is_chief:
+            self._restore_history()
             counted = bool(restored.checkpoint.folder)  # its number is no step of the program's
             self._metrics.begin(up_to=math.inf if counted else restored.checkpoint.step, begins=counted)
-        what = f"restore the checkpoint of step {restored.checkpoint.step}" if asked else "a fresh start"
+        what = f"restore {restored.called}" if asked else "a fresh start"
         if restored.instead:
             self._log.note(restored.instead)
         if not self._account.is_another:
             logger.info(NOBODY_ELSE)
         self._log.note(f"attempt {self._cluster.attempt} on {self._assignment.instance}: {what}")
         return restored.instead
+
+    def _restore_history(self) -> None:
+        """A run does without the logs of its earlier attempts if they cannot be fetched."""
+        if self._cluster.attempt == 1:
+            return
+        try:
+            with self._account.acting():
+                history.restore(
+                    self._bucket, f"runs/{self._cluster.run}/tensorboard/", self._places.tensorboard
+                )
+        except (HostTrouble, OSError) as trouble:
+            self._log.note(f"what earlier attempts left in ${{tensorboard}} is not restored: {trouble}")
 
     def _reason_to_leave(self, uploads: Uploads) -> Leaving | None:
         trouble = uploads.trouble
@@ -385,7 +398,7 @@ class Attempt:
         self._peers.say_ended(ending.RESTART if end.left_early else code, datetime.now(UTC))
         if code == 0 and not leaving:
             self._wait_for_workers()
-        self._checkpoints.ends_well = end.is_whole
+        self._checkpoints.ends_well, self._checkpoints.has_finished = end.is_whole, code == 0
         insistence = self._insistence(leaving)
         has_failed = isinstance(ending.decide(end), Failed)
         lacking = uploads.finish(
@@ -599,9 +612,9 @@ class Attempt:
             if self._assignment.is_chief:
                 beat.end()
 
-    def _checkpointed(self, last: LastCheckpoint, manifest: Manifest) -> None:
-        step = manifest.step if last.tells_step else self._progress.step
-        self._say(self._signal("checkpointed", step=step, key=manifest.key))
+    def _checkpointed(self, last: LastCheckpoint, version: Version) -> None:
+        step = version.step if last.tells_step else self._progress.step
+        self._say(self._signal("checkpointed", step=step, key=version.key))
         self._note_checkpoint(last)
 
     def _missing(self) -> tuple[str, ...]:

@@ -8,7 +8,9 @@ from pathlib import Path
 from training.host.account import Account
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket, on_disk
-from training.host.checkpoints.in_bucket import STEP, Manifest, name_of
+from training.host.checkpoints.in_bucket import STEP, Fetched, Version, name_of
+from training.host.checkpoints.placing import add_folders, add_link, remove, set_times
+from training.host.disk import inside
 from training.host.errors import Damaged
 from training.host.places import Places
 
@@ -36,26 +38,32 @@ class CheckpointDownload:
             return
         with self.account.acting():
             try:
-                copy = in_bucket.fetch(self.bucket, known.newest, self.places.restores)
+                fetched = in_bucket.fetch(self.bucket, known.newest, self.places.restores)
             except Damaged as damaged:
                 logger.warning("%s", damaged.reason)
                 return
-            self._put(known.newest, copy)
+            self._put(known.newest, fetched)
             shutil.rmtree(self.places.restores, ignore_errors=True)
         self.have = known.newest.step
 
-    def _put(self, manifest: Manifest, copy: Path) -> None:
-        folder = self.places.checkpoints
-        if manifest.kind == STEP:
-            target = folder / name_of(manifest.step)
-            shutil.rmtree(target, ignore_errors=True)
-            copy.replace(target)
-            on_disk.keep_newest(folder, self.keep)
-            return
-        for name in sorted(manifest.files, key=lambda name: Path(name).name == "checkpoint"):
-            target = folder / name  # the file `checkpoint` comes last: what it names is there by then
+    def _put(self, version: Version, fetched: Fetched) -> None:
+        """Lay the checkpoint over the one before. A folder of the runtime's appears by one rename. Links and the files
+        called `checkpoint` come last: what they name is there by then."""
+        folder, manifest = self.places.checkpoints, fetched.manifest
+        own = name_of(version.step) if version.kind == STEP else ""
+        if own:
+            remove(folder / own)
+            (fetched.folder / own).replace(folder / own)
+        beside = [name for name in manifest.files if not own or not name.startswith(f"{own}/")]
+        for name in self._brought - set(beside) - manifest.links.keys():
+            remove(folder / name)
+        add_folders(manifest, folder)
+        for name in sorted(beside, key=lambda name: Path(name).name == "checkpoint"):
+            target = inside(folder, name)
             target.parent.mkdir(parents=True, exist_ok=True)
-            (copy / name).replace(target)
-        for name in self._brought - manifest.files.keys():
-            (folder / name).unlink(missing_ok=True)
-        self._brought = set(manifest.files)
+            (fetched.folder / name).replace(target)
+        for name in manifest.links:
+            add_link(manifest, name, folder)
+        set_times(manifest, folder)
+        self._brought = {*beside, *manifest.links}
+        on_disk.keep_newest(folder, self.keep)

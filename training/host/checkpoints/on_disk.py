@@ -1,7 +1,7 @@
-"""What a program has saved on this host's disk.
+"""The checkpoints folder on this host's disk: its files, links and folders, and which of them belong together.
 
-The runtime's checkpoints are folders named by their step that appear by one rename. Any other program keeps its folder
-as it likes: TensorFlow's CheckpointManager, Keras callbacks, MonitoredTrainingSession.
+A program may keep any files in any layout. The agent's own names begin with `.trainyard-` or are
+`trainyard-facts.json`: no other program uses these.
 """
 
 import errno
@@ -9,71 +9,192 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
-from training.host.checkpoints.in_bucket import FACTS, name_of
-from training.host.disk import is_readable, readable_files
+from training.host.checkpoints.in_bucket import FACTS, Link, name_of
+from training.host.disk import is_readable
+from training.host.keys import LONGEST_KEY_BYTES
 
-UNFINISHED = re.compile(r"\d+\.\w+|\..*")
-"""Top-level names that are on their way to be a checkpoint of the runtime's, or hidden."""
-HALF = re.compile(r".*_temp(_[0-9a-f]+)?")
-"""Folders in which TensorFlow puts a checkpoint together. What lies there is none yet and, where that failed, never."""
+PARTIAL = ".trainyard-partial-"
+"""How the name of a folder begins in which the runtime puts a checkpoint together."""
+STEP_FOLDER = re.compile(r"[0-9]{8,}")
+TEMPORARY = re.compile(r".*_temp(_[0-9a-f]+)?")
+PART = re.compile(r"part-\d{5}-of-\d{5}\.(index|data-\d{5}-of-\d{5})(\.tempstate\d+)?")
+"""A file in a folder like TEMPORARY: TensorFlow merges these into a checkpoint, and removes the folder."""
 DATA = re.compile(r"(.*)\.data-\d{5}-of-\d{5}")
-"""Of one checkpoint of TensorFlow's, which is there once its `.index` is."""
+"""Data of a TensorFlow checkpoint, which is whole once its `.index` exists."""
 NO_STATE = re.compile(r"events\.out\.tfevents\..*|graph\.pbtxt")
-"""Files that TensorFlow keeps beside checkpoints and from which nothing goes on: TensorBoard's events, the graph."""
-NEWEST_OF_TENSORFLOW = re.compile(r'^model_checkpoint_path: "(.*?)(?:-(\d+))?"$', re.MULTILINE)
+"""Files that TensorFlow keeps beside checkpoints, and that no program resumes from: TensorBoard events, the graph."""
+NEWEST_OF_TENSORFLOW = re.compile(r'model_checkpoint_path: "(.*?)(?:-(\d+))?"$', re.MULTILINE)
+STATE_BYTES = 64 * 1024
+"""The longest beginning of a file called `checkpoint` that is read to find out whether TensorFlow wrote it."""
+COPY_BYTES = 1024 * 1024
 
-Listing = Mapping[str, tuple[int, int]]
-"""Size and time of the last change (nanoseconds) of every file under a folder, by its name in there."""
+
+class FileFacts(NamedTuple):
+    """`mtime` in nanoseconds. `mode` holds the permission bits. `inode` tells a replaced file from the one before."""
+
+    size: int
+    mtime: int
+    mode: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Everything below a folder at one moment, by its path there. `folders` holds mtime (ns) and permission bits.
+
+    A name in both `files` and `links` is a link to a file outside the folder: the file's content is kept as well.
+    `left_out` says why a thing that is neither file, link nor folder, or that cannot be read, is missing.
+    """
+
+    files: dict[str, FileFacts] = field(default_factory=dict)
+    links: dict[str, Link] = field(default_factory=dict)
+    folders: dict[str, tuple[int, int]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def without(self, names: Collection[str]) -> "Listing":
+        """Return the listing without these files and links."""
+        files = {name: facts for name, facts in self.files.items() if name not in names}
+        links = {name: link for name, link in self.links.items() if name not in names}
+        return Listing(files, links, self.folders, self.left_out)
 
 
 def steps_in(folder: Path) -> list[int]:
-    """The steps of the runtime's whole checkpoints in `folder`, ascending."""
+    """Return the steps of the runtime's whole checkpoints in `folder`, ascending."""
     if not folder.is_dir():
         return []
     return sorted(
-        int(path.name) for path in folder.iterdir() if path.name.isdigit() and is_readable(path / FACTS)
+        int(path.name)
+        for path in folder.iterdir()
+        if STEP_FOLDER.fullmatch(path.name) and not path.is_symlink() and is_readable(path / FACTS)
     )
 
 
 def keep_newest(folder: Path, keep: int) -> None:
+    """Remove the runtime's checkpoints in `folder` except the newest `keep`."""
     for step in steps_in(folder)[:-keep]:
         shutil.rmtree(folder / name_of(step), ignore_errors=True)
 
 
 def listing_of(folder: Path) -> Listing:
-    """Everything in a folder that a program keeps in its own way, but for halves of checkpoints."""
-    seen = {}
-    for path in readable_files(folder):
-        name = path.relative_to(folder)
-        if UNFINISHED.fullmatch(name.parts[0]) or any(map(HALF.fullmatch, name.parts[:-1])):
-            continue
+    """Return all that a checkpoint of `folder` consists of: everything except older checkpoints of the runtime and
+    those that it is still writing."""
+    found, inside = Listing(), os.path.realpath(folder)
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
         try:
-            facts = path.stat()
-        except FileNotFoundError:  # it has just been replaced: the next look sees what by
+            entries = os.scandir(folder / below)
+        except (FileNotFoundError, NotADirectoryError):  # the program has just removed or replaced it
             continue
-        seen[name.as_posix()] = (facts.st_size, facts.st_mtime_ns)
-    return {name: facts for name, facts in seen.items() if not _lacks_index(name, seen)}
+        except PermissionError:
+            found.left_out[below] = "the program's account may not read it"
+            continue
+        with entries:
+            for entry in entries:
+                if not below and entry.name.startswith(PARTIAL):
+                    continue
+                name = f"{below}/{entry.name}" if below else entry.name
+                if _add(found, name, entry, inside):
+                    waiting.append(name)
+    return _without_older_steps(found)
 
 
-def _lacks_index(name: str, seen: Collection[str]) -> bool:
+def step_in(listing: Listing) -> int | None:
+    """Return the step of the runtime's checkpoint in the listing; None if there is none. The disk may have a newer one
+    by now."""
+    return max(_steps(listing), default=None)
+
+
+def _steps(listing: Listing) -> list[int]:
+    return [
+        int(name)
+        for name in listing.folders
+        if STEP_FOLDER.fullmatch(name) and f"{name}/{FACTS}" in listing.files
+    ]
+
+
+def _without_older_steps(found: Listing) -> Listing:
+    older = tuple(f"{name_of(step)}/" for step in sorted(_steps(found))[:-1])
+    if not older:
+        return found
+    files = {name: facts for name, facts in found.files.items() if not name.startswith(older)}
+    links = {name: link for name, link in found.links.items() if not name.startswith(older)}
+    folders = {name: facts for name, facts in found.folders.items() if not f"{name}/".startswith(older)}
+    return Listing(files, links, folders, found.left_out)
+
+
+def _add(found: Listing, name: str, entry: "os.DirEntry[str]", inside: str) -> bool:
+    """Add one entry to the listing. Return True for a folder that is to be listed, too."""
+    try:
+        facts = entry.stat(follow_symlinks=False)
+        if stat.S_ISDIR(facts.st_mode):
+            if len(os.fsencode(name)) > LONGEST_KEY_BYTES:
+                found.left_out[name] = f"its path is longer than the {LONGEST_KEY_BYTES} bytes that S3 allows"
+                return False
+            found.folders[name] = (facts.st_mtime_ns, stat.S_IMODE(facts.st_mode))
+            return True
+        if stat.S_ISLNK(facts.st_mode):
+            found.links[name] = Link(os.readlink(entry.path), facts.st_mtime_ns)  # noqa: PTH115 - a Path would tidy the target up
+            _add_content(found, name, entry, inside)
+        elif not stat.S_ISREG(facts.st_mode):
+            found.left_out[name] = "it is a pipe, a socket or a device"
+        elif not facts.st_mode & stat.S_IROTH and not is_readable(Path(entry.path)):
+            found.left_out[name] = "the program's account may not read it"
+        else:
+            found.files[name] = _facts_of(facts)
+    except FileNotFoundError:  # it has just been removed or replaced: the next look shows what by
+        pass
+    return False
+
+
+def _add_content(found: Listing, name: str, entry: "os.DirEntry[str]", inside: str) -> None:
+    """Add the content of a link that leads to a file outside the folder. Such a file is lost with the host."""
+    target = os.path.realpath(entry.path)
+    if os.path.commonpath([target, inside]) == inside:
+        return
+    try:
+        facts = Path(target).stat()
+    except OSError:  # it leads nowhere, in a circle, or where this account may not look
+        return
+    if stat.S_ISREG(facts.st_mode) and is_readable(Path(target)):
+        found.files[name] = _facts_of(facts)
+
+
+def _facts_of(facts: os.stat_result) -> FileFacts:
+    return FileFacts(facts.st_size, facts.st_mtime_ns, stat.S_IMODE(facts.st_mode), facts.st_ino)
+
+
+def halves_in(files: Mapping[str, FileFacts]) -> set[str]:
+    """Return the files that look like parts of a TensorFlow checkpoint that is not whole: parts that are still to be
+    merged, and data without an index."""
+    return {name for name in files if _is_half(name, files)}
+
+
+def _is_half(name: str, files: Mapping[str, FileFacts]) -> bool:
+    *folders, last = name.split("/")
+    if folders and TEMPORARY.fullmatch(folders[-1]) and PART.fullmatch(last):
+        return True
     data = DATA.fullmatch(name)
-    return data is not None and f"{data[1]}.index" not in seen
+    return data is not None and f"{data[1]}.index" not in files
+
+
+def is_no_state(name: str) -> bool:
+    """Return True for a file of TensorFlow's that no program resumes from."""
+    return NO_STATE.fullmatch(name.rpartition("/")[2]) is not None
 
 
 def open_to_write(folder: Path) -> frozenset[str]:
-    """The files in a folder that some process has open and may write into, by their names in there; but for those that
-    TensorFlow writes into all the time and from which nothing goes on."""
+    """Return the files below a folder that some process has open and may write into, by their paths there."""
     inside = folder.resolve()
     processes = (each for each in Path("/proc").iterdir() if each.name.isdigit())
     written = (file for process in processes for file in written_by(process))
-    return frozenset(
-        file.relative_to(inside).as_posix()
-        for file in written
-        if file.is_relative_to(inside) and not NO_STATE.fullmatch(file.name)
-    )
+    return frozenset(file.relative_to(inside).as_posix() for file in written if file.is_relative_to(inside))
 
 
 def written_by(process: Path) -> Iterable[Path]:
@@ -98,74 +219,109 @@ def _may_write(facts: Path) -> bool:
     return flags is not None and int(flags[1], 8) & os.O_ACCMODE != os.O_RDONLY
 
 
-def newest_in(listing: Listing) -> float:
-    """When a file of it was changed last, in seconds since 1970."""
-    return max((changed for _, changed in listing.values()), default=0) / 1e9
-
-
-def fingerprint(listing: Listing) -> str:
-    """Tells one state of a folder from another."""
-    return hashlib.sha256(repr(sorted(listing.items())).encode()).hexdigest()
+def fingerprint(files: Mapping[str, FileFacts]) -> str:
+    """Return a text that differs for each state of these files."""
+    known = sorted((name, facts.size, facts.mtime) for name, facts in files.items())
+    return hashlib.sha256(repr(known).encode()).hexdigest()
 
 
 def holds_something(listing: Listing) -> bool:
-    """Whether there is more than what a session of TensorFlow writes before it saves for the first time."""
-    return any(size for name, (size, _) in listing.items() if not NO_STATE.fullmatch(name.rpartition("/")[2]))
+    """Return True if the folder holds more than a TensorFlow session writes before it saves for the first time."""
+    return any(facts.size and not is_no_state(name) for name, facts in listing.files.items())
 
 
-def size_of(listing: Listing) -> int:
-    """Bytes."""
-    return sum(size for size, _ in listing.values())
+def stage(folder: Path, target: Path, linked: Iterable[str], copied: Mapping[str, int]) -> None:
+    """Put files of `folder` below `target` as they are at this moment.
 
-
-def stage(listing: Listing, folder: Path, target: Path, *, as_copies: bool) -> None:
-    """The folder as it was seen, as links: they cost no room, and files that the program replaces stay. Copies stay
-    even when the program writes into the same files again."""
+    A hard link costs no room, and shows the same file after the program has replaced it by another. `copied` files,
+    of each the first bytes up to a size, also stay the same when the program writes into them. Raises
+    FileNotFoundError for a file that was removed or became shorter meanwhile.
+    """
     shutil.rmtree(target, ignore_errors=True)
-    for name in listing:
-        taken = target / name
+    target.mkdir(parents=True)
+    for name in linked:
+        source, taken = (folder / name).resolve(), target / name
         taken.parent.mkdir(parents=True, exist_ok=True)
-        source = (folder / name).resolve()
-        if as_copies or not _is_linked(source, taken):
+        if not _is_linked(source, taken):
             shutil.copy2(source, taken)
+    for name, size in copied.items():
+        copy_start(folder / name, target / name, size)
+
+
+def copy_start(source: Path, target: Path, size: int) -> None:
+    """Copy the first `size` bytes of a file. Raises FileNotFoundError if it has fewer."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    left = size
+    with source.open("rb") as given, target.open("wb") as copy:
+        while left and (piece := given.read(min(COPY_BYTES, left))):
+            copy.write(piece)
+            left -= len(piece)
+    if left:
+        raise FileNotFoundError(errno.ENOENT, "the file became shorter while it was copied", str(source))
+
+
+def read_end(path: Path, end: int, size: int) -> bytes:
+    """Return up to `size` bytes of a file before the offset `end`; nothing if the file cannot be read."""
+    try:
+        with path.open("rb") as file:
+            begin = max(0, end - size)
+            return os.pread(file.fileno(), end - begin, begin)
+    except OSError:
+        return b""
+
+
+def facts_at(path: Path) -> FileFacts | None:
+    """Return what the file at `path` is now; None if there is none."""
+    try:
+        return _facts_of(path.stat())
+    except OSError:
+        return None
 
 
 def _is_linked(source: Path, taken: Path) -> bool:
-    """No link is made to what is another's (protected_hardlinks in proc(5)) or lies on another disk."""
+    """Return False where no hard link can be made: to the file of another account (protected_hardlinks in proc(5)), to
+    another disk, or to a file that has as many as its file system allows."""
     try:
         taken.hardlink_to(source)
     except OSError as error:
-        if error.errno in (errno.EPERM, errno.EXDEV):
+        if error.errno in (errno.EPERM, errno.EXDEV, errno.EMLINK):
             return False
         raise
     return True
 
 
-def step_of(folder: Path) -> int | None:
-    """The step that TensorFlow's newest `checkpoint` file names; None when there is none."""
-    steps = [int(match[2]) for _, match in _named_by_tensorflow(folder) if match[2]]
+def step_of(folder: Path, listing: Listing) -> int | None:
+    """Return the step that TensorFlow's newest `checkpoint` file names; None if there is none."""
+    steps = [int(match[2]) for _, match in _named_by_tensorflow(folder, listing) if match[2]]
     return steps[-1] if steps else None
 
 
-def missing(folder: Path) -> str | None:
-    """A checkpoint that a `checkpoint` file of TensorFlow's names and whose index does not lie beside that file.
+def missing(folder: Path, listing: Listing) -> str | None:
+    """Return a checkpoint that a `checkpoint` file of TensorFlow names and whose index is not beside that file.
 
-    A sharded saver, the default of MonitoredTrainingSession, writes where the variables are: on the disks of the
-    parameter servers.
+    A sharded saver, the default of MonitoredTrainingSession, writes on the disks of the parameter servers.
     """
-    for state, match in _named_by_tensorflow(folder):
+    for state, match in _named_by_tensorflow(folder, listing):
         name = Path(match[1]).name + (f"-{match[2]}" if match[2] else "")
-        if not (state.parent / f"{name}.index").is_file():
+        if f"{state.rpartition('checkpoint')[0]}{name}.index" not in listing.files:
             return name
     return None
 
 
-def _named_by_tensorflow(folder: Path) -> list[tuple[Path, re.Match[str]]]:
-    """Every `checkpoint` file of TensorFlow's in there, the latest last, and the newest checkpoint that it names."""
-    states = sorted(folder.rglob("checkpoint"), key=lambda path: path.stat().st_mtime_ns)
+def _named_by_tensorflow(folder: Path, listing: Listing) -> list[tuple[str, re.Match[str]]]:
+    """Return every `checkpoint` file of TensorFlow, the latest last, with the newest checkpoint that it names."""
+    states = [name for name in listing.files if name.rpartition("/")[2] == "checkpoint"]
     found = [
-        (path, NEWEST_OF_TENSORFLOW.search(path.read_text(errors="replace")))
-        for path in states
-        if path.is_file()
+        (name, _tensorflow_state(folder / name))
+        for name in sorted(states, key=lambda name: listing.files[name].mtime)
     ]
-    return [(path, match) for path, match in found if match]
+    return [(name, match) for name, match in found if match]
+
+
+def _tensorflow_state(path: Path) -> re.Match[str] | None:
+    """TensorFlow writes this line first. Any program may call any file `checkpoint`, so only its beginning is read."""
+    try:
+        with path.open("rb") as file:
+            return NEWEST_OF_TENSORFLOW.match(file.read(STATE_BYTES).decode())
+    except (OSError, UnicodeDecodeError):
+        return None

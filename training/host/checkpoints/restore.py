@@ -2,12 +2,13 @@
 
 import logging
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket, on_disk
-from training.host.checkpoints.in_bucket import FOLDER, STEP, Manifest, name_of
+from training.host.checkpoints.in_bucket import FOLDER, STEP, Version, name_of
+from training.host.checkpoints.placing import place, remove
 from training.host.checkpoints.upload import LastCheckpoint
 from training.host.cluster import Checkpoint
 from training.host.errors import Damaged, GivenUp, HostTrouble, Missing
@@ -18,9 +19,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What lies on disk now. `instead` says why it is not the checkpoint that cluster.json names."""
+    """What lies on disk now, `called` so in words. `instead` says why it is not the checkpoint that cluster.json
+    names."""
 
     checkpoint: LastCheckpoint
+    called: str = ""
     instead: str | None = None
 
 
@@ -30,12 +33,12 @@ def fetch_ahead(bucket: Bucket, run: str, places: Places) -> None:
     if known is None or (places.checkpoints / name_of(known.newest.step)).is_dir():
         return
     try:
-        copy = in_bucket.fetch(bucket, known.newest, places.restores)
+        fetched = in_bucket.fetch(bucket, known.newest, places.restores)
     except Damaged as damaged:
         logger.warning("%s", damaged.reason)
         return
     for older in places.restores.iterdir():
-        if older != copy:
+        if older != fetched.folder:
             shutil.rmtree(older, ignore_errors=True)
 
 
@@ -53,7 +56,8 @@ def restore(
         shutil.rmtree(places.restores, ignore_errors=True)
         return Restored(LastCheckpoint())
     try:
-        return Restored(_put(bucket, _named(bucket, run, checkpoint), places))
+        version = named(bucket, run, checkpoint)
+        return Restored(_put(bucket, version, places), version.called)
     except Damaged as damaged:
         before = in_bucket.give_up(bucket, run, checkpoint.key)
         if before is None:
@@ -61,54 +65,48 @@ def restore(
                 f"{damaged.reason}; no earlier checkpoint is kept, so this run cannot go on: start the job anew",
                 final=True,
             ) from damaged
-        instead = f"{damaged.reason}; the one before it, of step {before.step}, is restored instead"
+        instead = f"{damaged.reason}; the one before it, {before.called}, is restored instead"
         if not alone:
             raise GivenUp(f"{instead}, in the next attempt, by all hosts") from damaged
         logger.warning("%s", instead)
     again = restore(bucket, run, Checkpoint(before.step, before.key), places, alone=True)
-    return Restored(again.checkpoint, again.instead or instead)
+    return replace(again, instead=again.instead or instead)
 
 
-def _named(bucket: Bucket, run: str, checkpoint: Checkpoint) -> Manifest:
+def named(bucket: Bucket, run: str, checkpoint: Checkpoint) -> Version:
+    """Return the checkpoint of cluster.json as latest.json names it. Raises Damaged if another host has given it up,
+    and Missing if it was never there."""
     known = in_bucket.catalogue_of(bucket, run)
-    manifest = known.named(checkpoint.key) if known else None
-    if manifest is None and known and known.newest.step < checkpoint.step:
+    version = known.named(checkpoint.key) if known else None
+    if version is None and known and known.newest.step == checkpoint.step:
+        return known.newest  # the same checkpoint with longer logs: its host has replaced it meanwhile
+    if version is None and known and known.newest.step < checkpoint.step:
         raise Damaged(
-            f"the checkpoint of step {checkpoint.step}, {bucket.uri(checkpoint.key)}, is damaged: another host has "
-            "found that and given it up"
+            f"the checkpoint {bucket.uri(checkpoint.key)} is damaged: another host has found that and given it up"
         )
-    if manifest is None:
+    if version is None:
         raise Missing(
             f"the checkpoint {bucket.uri(checkpoint.key)} is not one that latest.json names any more; "
             "start the job anew"
         )
-    return manifest
+    return version
 
 
-def _put(bucket: Bucket, manifest: Manifest, places: Places) -> LastCheckpoint:
-    target, copy = places.checkpoints / name_of(manifest.step), places.restores / name_of(manifest.step)
-    if manifest.kind == STEP and target.is_dir() and in_bucket.damage(target, manifest.files) is None:
-        shutil.rmtree(copy, ignore_errors=True)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        target.replace(copy)
-    copy = in_bucket.fetch(bucket, manifest, places.restores)
-    _empty(places.checkpoints)
-    if manifest.kind == FOLDER:
-        for path in copy.iterdir():
-            path.replace(places.checkpoints / path.name)
-        fingerprint = on_disk.fingerprint(on_disk.listing_of(places.checkpoints))
-    else:
-        copy.replace(target)
-        fingerprint = ""
+def _put(bucket: Bucket, version: Version, places: Places) -> LastCheckpoint:
+    """Leave just that checkpoint in the program's folder. What the runtime has saved on this host is not fetched again
+    if it is whole."""
+    folder = places.checkpoints
+    have = folder / name_of(version.step) if version.kind == STEP else None
+    fetched = in_bucket.fetch(bucket, version, places.restores, have=have)
+    _empty(folder)
+    place(fetched, folder)
+    fingerprint = on_disk.fingerprint(on_disk.listing_of(folder).files) if version.kind == FOLDER else ""
     shutil.rmtree(places.restores)
-    return LastCheckpoint(manifest.step, fingerprint)
+    return LastCheckpoint(version.step, fingerprint)
 
 
 def _empty(folder: Path) -> None:
     """The folder stays: a program that still runs might have it open."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink()
+        remove(path)

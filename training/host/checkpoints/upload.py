@@ -1,35 +1,89 @@
-"""The chief's checkpoints on their way from disk to bucket while the program runs."""
+"""The chief's checkpoints on their way from disk to bucket while the program runs.
+
+A checkpoint is the folder at one moment, as a crash at that moment would have left it. Files that have just changed
+keep the agent waiting; logs and files that never lie still do not, and are copied. Only files that changed are sent.
+"""
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 
 from training.host.account import Account
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket, on_disk
-from training.host.checkpoints.in_bucket import FOLDER, STEP, Manifest, name_of
+from training.host.checkpoints.in_bucket import (
+    FOLDER,
+    NOTHING,
+    STEP,
+    Catalogue,
+    Manifest,
+    Stored,
+    Version,
+    name_of,
+)
+from training.host.checkpoints.on_disk import FileFacts, Listing
+from training.host.checkpoints.stillness import Look, Stillness
+from training.host.keys import LeftOut
 from training.host.places import Places
 
 RESTLESS_LOOKS = 4
-LOG_LOOKS = 10
 STILL_SECONDS = 0.25
 COPIED_BYTES = 1 << 28
+LOG_SECONDS = 30.0
+"""How long a checkpoint stays as it is when only logs beside it grow."""
+LOG_BYTES_PER_SECOND = 1 << 20
+"""A large log waits longer: S3 cannot append, so it is sent whole."""
+HALF_SECONDS = 60.0
+"""Parts of a TensorFlow checkpoint that have been still for longer were left behind, or are no such parts."""
+COPY_TRIES = 5
+COPY_PAUSE_SECONDS = 0.05
+PAUSE_PER_LISTING = 10.0
+LONGEST_PAUSE_SECONDS = 10.0
+"""To list a folder of very many files takes long, and is followed by a pause ten times as long."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastCheckpoint:
-    """The last checkpoint that is whole in the bucket, or was restored from it. Where the program keeps its folder in
-    its own way, `folder` is the folder's print."""
+    """The last checkpoint that is whole in the bucket, or was restored from it. If the program keeps its folder in
+    its own way, `folder` is the folder's print. It stays the same while only logs grow."""
 
     step: int = -1
     folder: str = ""
 
     @property
     def tells_step(self) -> bool:
-        """Whether `step` is how far the program was: what others call their checkpoints is mostly a count of these."""
+        """Return True if `step` is how far the program was. Other programs' checkpoints are mostly counted."""
         return self.step >= 0 and not self.folder
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a new checkpoint consists of: all of `listing`, each file taken in one of these ways.
+
+    - `kept`: the bucket has it from an earlier checkpoint.
+    - `linked`: it is still, and is sent as it is.
+    - `logs`: it only grows, and the bytes so far are sent.
+    - `moving`: it may change at any time, and a copy is sent. If no whole copy can be made, the file of the checkpoint
+      before takes its place; if it is `needed`, there is no checkpoint.
+    - any other: it is probably torn, and the file of the checkpoint before takes its place.
+
+    A `revision` replaces the checkpoint of its step.
+    """
+
+    listing: Listing
+    kept: Mapping[str, Stored]
+    linked: frozenset[str]
+    logs: frozenset[str]
+    moving: frozenset[str]
+    needed: frozenset[str]
+    step: int
+    kind: str
+    revision: bool
 
 
 @dataclass(slots=True)
@@ -37,7 +91,7 @@ class CheckpointUpload:
     """`reported` answers the step the program reported last, `uploaded` is called for every checkpoint that is whole.
 
     `note` writes a line into the program's log. `runs` says whether the program runs. `ends_well` turns false when the
-    program was killed: what it was just writing is then no checkpoint.
+    program was killed: what it was just writing is then no checkpoint. `has_finished`: it ended with 0.
     """
 
     bucket: Bucket
@@ -48,18 +102,35 @@ class CheckpointUpload:
     keep: int
     last: LastCheckpoint
     reported: Callable[[], int | None]
-    uploaded: Callable[[LastCheckpoint, Manifest], None]
+    uploaded: Callable[[LastCheckpoint, Version], None]
     note: Callable[[str], None]
     runs: Callable[[], bool] = lambda: True
     ends_well: bool = True
+    has_finished: bool = True
     _noted: bool = False
-    _seen: on_disk.Listing = field(default_factory=dict)
-    _written: on_disk.Listing = field(default_factory=dict)
-    _open: dict[str, int] = field(default_factory=dict)
+    _has_looked: bool = False
+    _newest: Version | None = None
+    _manifests: dict[str, Manifest] = field(default_factory=dict)
+    _sent: dict[str, FileFacts] = field(default_factory=dict)
+    _is_tidy: bool = False
+    _look: Look = field(default_factory=Look)
     _restless: int = 0
+    _taken_at: float = 0.0
+    _next_look: float = 0.0
+    _stillness: Stillness = field(init=False)
+    _left_out: LeftOut = field(init=False)
+
+    def __post_init__(self) -> None:
+        folder = self.places.checkpoints
+        self._stillness = Stillness(
+            lambda name, end, size: on_disk.read_end(folder / name, end, size), STILL_SECONDS
+        )
+        self._left_out = LeftOut(self.note, "${checkpoints}")
 
     def update(self, at_the_end: bool) -> None:
-        """Bring the newest checkpoint away if it is not in the bucket yet."""
+        """Bring the newest checkpoint into the bucket if it is not there yet."""
+        if time.monotonic() < self._next_look and not at_the_end:
+            return
         with self.account.acting():
             brought = self._bring(at_the_end)
         if brought:
@@ -67,73 +138,219 @@ class CheckpointUpload:
             with self.account.acting():
                 on_disk.keep_newest(self.places.checkpoints, self.keep)
 
-    def _bring(self, at_the_end: bool) -> tuple[Manifest, str] | None:
-        """What was brought into the bucket, with the folder's print where the program keeps it in its own way."""
-        steps = on_disk.steps_in(self.places.checkpoints)
-        if not steps:
-            return self._bring_folder(at_the_end)
-        if steps[-1] <= self.last.step:
-            return None
-        source = self.places.checkpoints / name_of(steps[-1])
-        at = datetime.now(UTC)
-        return in_bucket.upload_files(self.bucket, self.run, source, steps[-1], kind=STEP, at=at), ""
+    def _bring(self, at_the_end: bool) -> tuple[Choice, Version, Manifest] | None:
+        """Return what was brought into the bucket and is to become the newest checkpoint."""
+        choice = self._choose(self._see(at_the_end), at_the_end)
+        return self._send(choice) if choice else None
 
-    def _bring_folder(self, at_the_end: bool) -> tuple[Manifest, str] | None:
-        """The whole folder, once it has changed and been still: for two looks in which no file of it was being written,
-        or where it never is, for a moment. Of a program that was killed, as it was in its lifetime."""
-        folder, staging = self.places.checkpoints, self.places.staging
-        seen, before = on_disk.listing_of(folder), self._seen
-        self._seen = seen
-        if not on_disk.holds_something(seen) or on_disk.fingerprint(seen) == self.last.folder:
-            return None
-        if at_the_end:
-            is_whole = is_still = self.ends_well or seen == self._written
-        else:
-            is_whole = self._is_written(seen)
-            is_still = is_whole and seen == before
-        self._restless = 0 if is_still else self._restless + 1
-        if not is_whole or not (is_still or self._has_a_quiet_moment(seen)):
-            return None
-        try:
-            on_disk.stage(seen, folder, staging, as_copies=not is_still)
-        except FileNotFoundError:
-            return None  # the program replaced a file meanwhile: not still after all
-        try:
-            return self._bring_staged(seen)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
+    def _see(self, at_the_end: bool) -> Listing:
+        """Return the folder without what the bucket cannot store, and judge which files are whole."""
+        folder, began = self.places.checkpoints, time.monotonic()
+        seen = on_disk.listing_of(folder)
+        ended = time.monotonic()
+        self._next_look = ended + min(LONGEST_PAUSE_SECONDS, PAUSE_PER_LISTING * (ended - began))
+        self._left_out.report(seen.left_out)
+        prefix = in_bucket.key_of(self.run, self.last.step + 1)
+        seen = seen.without(seen.files.keys() - self._left_out.keep(seen.files, prefix))
+        if self.runs() and not at_the_end:
+            self._look = self._stillness.look(seen.files, on_disk.open_to_write(folder), time.time())
+        return seen
 
-    def _bring_staged(self, seen: on_disk.Listing) -> tuple[Manifest, str] | None:
-        """Unless the program has written to a file meanwhile."""
-        folder, staging = self.places.checkpoints, self.places.staging
-        lacks = on_disk.missing(staging)
+    def _choose(self, seen: Listing, at_the_end: bool) -> Choice | None:
+        """Return what to send now; None if there is nothing new, or nothing whole."""
+        newest = on_disk.step_in(seen)
+        seen = seen.without(self._halves(seen, newest, at_the_end))
+        before, look = self._before(), self._look
+        changed = frozenset(name for name in seen.files if not self._has(before, name, seen.files[name]))
+        torn = self._torn(seen, changed) if at_the_end and not self.ends_well else frozenset()
+        choose = partial(self._choice, seen, changed, torn=torn, alive=not at_the_end)
+        if newest is not None and newest > self.last.step:
+            return choose(step=newest, kind=STEP)
+        is_same = not changed and self._only_logs_grew(seen, before, changed)
+        if is_same and seen.files.keys() == before.files.keys():
+            return None
+        if not (at_the_end or self.runs()):
+            return None
+        if newest is not None or self._only_logs_grew(seen, before, changed):
+            is_due = at_the_end or time.monotonic() >= self._taken_at + _log_seconds(seen, changed)
+            if self._newest is None or not is_due:
+                return None
+            return choose(step=self.last.step, kind=self._newest.kind, revision=True)
+        if not on_disk.holds_something(seen) or torn - look.busy:
+            return None
+        waits = frozenset() if at_the_end else changed & look.fresh
+        self._restless = self._restless + 1 if waits else 0
+        if waits and not self._has_a_quiet_moment(seen, changed, waits):
+            return None
+        lacks = on_disk.missing(self.places.checkpoints, seen)
         if lacks:
             self._note_missing_files(lacks)
             return None
-        if on_disk.listing_of(folder) != seen:
-            return None
-        manifest = in_bucket.upload_files(
-            self.bucket, self.run, staging, self._step(), kind=FOLDER, at=datetime.now(UTC)
+        return choose(step=self._step(seen), kind=FOLDER, needed=waits)
+
+    def _choice(
+        self,
+        seen: Listing,
+        changed: frozenset[str],
+        *,
+        torn: frozenset[str],
+        alive: bool,
+        step: int,
+        kind: str,
+        needed: frozenset[str] = frozenset(),
+        revision: bool = False,
+    ) -> Choice:
+        """Return how each file is taken. While the program is `alive` it may write into files that are not still; the
+        runtime's checkpoint, which appears by one rename, is whole at once."""
+        kept = self._kept(seen, changed)
+        beside = {name for name in seen.files if kind != STEP or not name.startswith(f"{name_of(step)}/")}
+        to_send = frozenset(seen.files.keys() - kept.keys() - (torn & beside))
+        logs = to_send & self._logs(changed) & beside if alive else frozenset()
+        moving = to_send & (self._look.fresh | self._look.busy) & beside - logs if alive else frozenset()
+        return Choice(seen, kept, to_send - logs - moving, logs, moving, needed, step, kind, revision)
+
+    def _logs(self, changed: frozenset[str]) -> frozenset[str]:
+        return self._look.logs | frozenset(filter(on_disk.is_no_state, changed))
+
+    def _halves(self, seen: Listing, newest: int | None, at_the_end: bool) -> set[str]:
+        """Return the files that TensorFlow is probably still putting together. Any program may have such names, so
+        after a while, and when the program has finished, they are files like all others. The runtime's checkpoint is
+        whole at once."""
+        if at_the_end and self.ends_well and self.has_finished:
+            return set()
+        young = time.time() - HALF_SECONDS
+        halves = {name for name in on_disk.halves_in(seen.files) if seen.files[name].mtime / 1e9 > young}
+        return {name for name in halves if newest is None or not name.startswith(f"{name_of(newest)}/")}
+
+    def _torn(self, seen: Listing, changed: frozenset[str]) -> frozenset[str]:
+        """Return the files that a killed program may have left half written: those that were not whole while it ran."""
+        known = self._stillness.files
+        return frozenset(
+            name
+            for name in changed - self._look.logs
+            if name in self._look.unsafe or known.get(name) != seen.files[name]
         )
-        return (manifest, on_disk.fingerprint(seen)) if on_disk.listing_of(staging) == seen else None
 
-    def _is_written(self, seen: on_disk.Listing) -> bool:
-        """Whether no file of it is on its way: a program that waits for a processor in the middle of a file leaves it
-        unchanged, too. One that is open for many looks is a log, which no restart goes on from."""
-        now, being_written = time.time(), on_disk.open_to_write(self.places.checkpoints) & seen.keys()
-        self._open = {name: self._open.get(name, 0) + 1 for name in being_written}
-        if not self.runs() or any(looks <= LOG_LOOKS for looks in self._open.values()):
-            return False
-        if on_disk.newest_in(seen) <= now - STILL_SECONDS:
-            self._written = seen
-        return True
-
-    def _has_a_quiet_moment(self, seen: on_disk.Listing) -> bool:
-        """Whether a folder that is saved into at every look stays as it was `seen` for long enough to copy it."""
-        if self._restless < RESTLESS_LOOKS or on_disk.size_of(seen) > COPIED_BYTES:
+    def _has_a_quiet_moment(self, seen: Listing, changed: frozenset[str], waits: frozenset[str]) -> bool:
+        """Return True if a folder that is saved into at every look stays as it was for long enough to copy it."""
+        size = sum(seen.files[name].size for name in changed)
+        if self._restless < RESTLESS_LOOKS or size > COPIED_BYTES:
             return False
         time.sleep(STILL_SECONDS)
-        return on_disk.listing_of(self.places.checkpoints) == seen
+        folder = self.places.checkpoints
+        if waits & on_disk.open_to_write(folder):
+            return False
+        return all(on_disk.facts_at(folder / name) == seen.files[name] for name in waits)
+
+    def _only_logs_grew(self, seen: Listing, before: Manifest, changed: frozenset[str]) -> bool:
+        """Return True if the folder differs from the newest checkpoint by what was appended to logs, and by no more."""
+        return (
+            bool(before.files)
+            and changed <= self._logs(changed)
+            and seen.files.keys() >= before.files.keys()
+            and seen.folders.keys() == before.folders.keys()
+            and {name: link.target for name, link in seen.links.items()}
+            == {name: link.target for name, link in before.links.items()}
+        )
+
+    def _before(self) -> Manifest:
+        """Return what the newest checkpoint consists of; NOTHING if there is none."""
+        if not self._has_looked and self.last.step >= 0:
+            self._has_looked = True
+            known = in_bucket.catalogue_of(self.bucket, self.run)
+            if known and known.newest.step == self.last.step:
+                self._newest = known.newest
+                self._manifests[known.newest.key] = in_bucket.manifest_if_there(self.bucket, known.newest)
+        return self._manifests[self._newest.key] if self._newest else NOTHING
+
+    def _has(self, before: Manifest, name: str, facts: FileFacts) -> bool:
+        """Return True if the newest checkpoint has the file as it is now."""
+        stored, sent = before.files.get(name), self._sent.get(name)
+        return (
+            stored is not None
+            and (stored.size, stored.mtime) == (facts.size, facts.mtime)
+            and (sent is None or sent.inode == facts.inode)
+        )
+
+    def _kept(self, seen: Listing, changed: frozenset[str]) -> dict[str, Stored]:
+        """Return the files that this run's newest checkpoint has already, also under another name."""
+        before, own = self._before(), in_bucket.prefix_of(self.run)
+        renamed = {
+            (facts.inode, facts.size, facts.mtime): before.files[name]
+            for name, facts in self._sent.items()
+            if self._has(before, name, facts)
+        }
+        kept = {}
+        for name, facts in seen.files.items():
+            stored = (
+                renamed.get((facts.inode, facts.size, facts.mtime)) if name in changed else before.files[name]
+            )
+            if stored and stored.key.startswith(own):
+                kept[name] = stored
+        return kept
+
+    def _send(self, choice: Choice) -> tuple[Choice, Version, Manifest] | None:
+        """Bring the files into the bucket; None if the program has changed one of them meanwhile."""
+        folder, staging = self.places.checkpoints, self.places.staging
+        files = choice.listing.files
+        key = in_bucket.key_of(self.run, choice.step, self._newest)
+        try:
+            on_disk.stage(folder, staging, choice.linked, {name: files[name].size for name in choice.logs})
+            copied = self._copy(choice.moving)
+            if choice.needed - choice.kept.keys() - copied.keys() or not _are(files, choice.linked, folder):
+                return None
+            self._is_tidy = False
+            taken = {name: files[name] for name in choice.linked | choice.logs} | copied
+            sent = in_bucket.upload_files(self.bucket, staging, taken, key)
+            if not _are(files, choice.linked, staging):
+                return None
+        except FileNotFoundError:
+            return None  # the program replaced a file meanwhile: not still after all
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+        manifest = self._manifest(choice, {name: facts for name, facts in taken.items() if name in sent}, key)
+        at_step = choice.step if choice.kind == STEP else self.reported()
+        version = in_bucket.new_version(
+            key, choice.step, manifest, kind=choice.kind, at=datetime.now(UTC), at_step=at_step
+        )
+        return choice, version, manifest
+
+    def _copy(self, names: frozenset[str]) -> dict[str, FileFacts]:
+        """Copy files that change all the time into the staging folder: together, as they were at one moment, or, if
+        there is no such moment, each for itself. Return those of which there is a whole copy."""
+        folder, staging = self.places.checkpoints, self.places.staging
+        whole: dict[str, FileFacts] = {}
+        for _ in range(COPY_TRIES if names else 0):
+            before = {name: facts for name in names if (facts := on_disk.facts_at(folder / name))}
+            for name, facts in before.items():
+                with suppress(
+                    FileNotFoundError
+                ):  # it has just become shorter: then it is not as it was before
+                    on_disk.copy_start(folder / name, staging / name, facts.size)
+            written = on_disk.open_to_write(folder) - self._look.held
+            same = {
+                name: facts
+                for name, facts in before.items()
+                if name not in written and on_disk.facts_at(folder / name) == facts
+            }
+            if same.keys() == names:
+                return same
+            whole = same
+            time.sleep(COPY_PAUSE_SECONDS)
+        return whole
+
+    def _manifest(self, choice: Choice, taken: Mapping[str, FileFacts], key: str) -> Manifest:
+        before, own = self._before(), in_bucket.prefix_of(self.run)
+        files = {}
+        for name, facts in choice.listing.files.items():
+            older = before.files.get(name)
+            if name in choice.kept:
+                files[name] = Stored(facts.size, facts.mtime, facts.mode, choice.kept[name].key)
+            elif name in taken:
+                files[name] = Stored(taken[name].size, taken[name].mtime, taken[name].mode, key + name)
+            elif older and older.key.startswith(own):
+                files[name] = older
+        return Manifest(files, choice.listing.links, choice.listing.folders)
 
     def _note_missing_files(self, name: str) -> None:
         if not self._noted:
@@ -144,14 +361,43 @@ class CheckpointUpload:
             )
             self._noted = True
 
-    def _step(self) -> int:
-        """What the program calls this step, but always more than before: a key in the bucket is used once."""
-        named = on_disk.step_of(self.places.staging)
+    def _step(self, seen: Listing) -> int:
+        """Return a number for the checkpoint: the step that TensorFlow or the program names, and always more than
+        before, because a key in the bucket is used once."""
+        named = on_disk.step_of(self.places.checkpoints, seen)
         step = self.reported() if named is None else named
         return max(step or 0, self.last.step + 1, 1)
 
-    def _conclude(self, manifest: Manifest, fingerprint: str) -> None:
-        catalogue = in_bucket.make_newest(self.bucket, self.run, manifest, keep=self.keep)
-        self.last = LastCheckpoint(manifest.step, fingerprint)
-        self.uploaded(self.last, manifest)
-        in_bucket.prune(self.bucket, self.run, catalogue)
+    def _conclude(self, choice: Choice, version: Version, manifest: Manifest) -> None:
+        catalogue = in_bucket.make_newest(self.bucket, self.run, version, manifest, keep=self.keep)
+        self._newest, self._manifests[version.key] = version, manifest
+        self._sent = {name: facts for name, facts in choice.listing.files.items() if name in manifest.files}
+        self._taken_at = time.monotonic()
+        if not choice.revision:
+            self.last = LastCheckpoint(version.step, self._print(choice))
+            self.uploaded(self.last, version)
+        self._prune(catalogue)
+
+    def _print(self, choice: Choice) -> str:
+        files = choice.listing.files
+        still = {name: facts for name, facts in files.items() if name not in self._look.logs}
+        return "" if choice.kind == STEP else on_disk.fingerprint(still or files)
+
+    def _prune(self, catalogue: Catalogue) -> None:
+        """Delete what no checkpoint needs any more. At first, and after a failed upload, this lists the bucket."""
+        in_bucket.prune(self.bucket, self.run, catalogue, self._manifests, thorough=not self._is_tidy)
+        named = {version.key for version in catalogue.all}
+        self._manifests = {key: manifest for key, manifest in self._manifests.items() if key in named}
+        self._is_tidy = True
+
+
+def _log_seconds(seen: Listing, changed: frozenset[str]) -> float:
+    """Return how long logs that have grown wait before they are sent again."""
+    size = sum(seen.files[name].size for name in changed)
+    return max(LOG_SECONDS, size / LOG_BYTES_PER_SECOND)
+
+
+def _are(files: Mapping[str, FileFacts], names: Iterable[str], folder: Path) -> bool:
+    """Return True if the files below `folder` are as they were seen."""
+    found = {name: on_disk.facts_at(folder / name) for name in names}
+    return all(facts and facts[:2] == files[name][:2] for name, facts in found.items())

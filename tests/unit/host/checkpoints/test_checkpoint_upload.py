@@ -1,22 +1,29 @@
 """What is taken of a folder that a program keeps in its own way: what it has written, and never half a file."""
 
+import io
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from training.host import account
 from training.host.bucket import Bucket
-from training.host.checkpoints import on_disk, upload
+from training.host.checkpoints import on_disk, stillness, upload
 from training.host.checkpoints.upload import CheckpointUpload, LastCheckpoint
+from training.host.errors import HostTrouble
 from training.host.places import Places
 
+PREFIX = "runs/run-1/checkpoints/"
+LATEST = f"{PREFIX}latest.json"
 WRITES_HALF = """
 import sys, time
 with open(sys.argv[1], "w") as file:
@@ -28,27 +35,83 @@ with open(sys.argv[1], "w") as file:
 
 
 class S3:
-    """Objects by key."""
+    """Objects by key, and the keys in the order in which they were written. Every call fails from number `dies_at` on.
+
+    Whenever latest.json is written, everything that it names must be there already, and as long as its manifest says.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
+        self.written: list[str] = []
+        self.calls = 0
+        self.dies_at: int | None = None
 
     def put_object(self, *, Bucket: str, Key: str, Body: bytes) -> None:  # noqa: N803 - AWS's names
-        self.objects[Key] = Body
+        self._write(Key, Body)
 
     def upload_file(self, path: str, _bucket: str, key: str, **_: Any) -> None:
-        self.objects[key] = Path(path).read_bytes()
+        self._write(key, Path(path).read_bytes())
 
     def get_object(self, *, Bucket: str, Key: str) -> Any:  # noqa: N803
-        from botocore.exceptions import ClientError
+        self._call()
+        if Key not in self.objects:
+            raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject")
+        return {"Body": io.BytesIO(self.objects[Key])}
 
-        raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject")
+    def delete_objects(self, *, Bucket: str, Delete: Any) -> Any:  # noqa: N803
+        self._call()
+        for each in Delete["Objects"]:
+            self.objects.pop(each["Key"], None)
+        check_whole(self.objects)
+        return {}
 
     def get_paginator(self, _: str) -> Any:
         return self
 
-    def paginate(self, **_: Any) -> list[Any]:
-        return []
+    def paginate(self, *, Bucket: str, Prefix: str) -> list[Any]:  # noqa: N803
+        self._call()
+        at = datetime.now(UTC)
+        return [
+            {
+                "Contents": [
+                    {"Key": key, "Size": len(body), "ETag": '"e"', "LastModified": at}
+                    for key, body in sorted(self.objects.items())
+                    if key.startswith(Prefix)
+                ]
+            }
+        ]
+
+    def _write(self, key: str, body: bytes) -> None:
+        self._call()
+        self.objects[key] = body
+        self.written.append(key)
+        check_whole(self.objects)
+
+    def _call(self) -> None:
+        self.calls += 1
+        if self.dies_at is not None and self.calls >= self.dies_at:
+            raise ClientError({"Error": {"Code": "SlowDown", "Message": "the host dies"}}, "PutObject")
+
+
+def check_whole(objects: dict[str, bytes]) -> None:
+    """Every checkpoint that latest.json names can be restored."""
+    latest = json.loads(objects.get(LATEST, b"null"))
+    for version in [latest, *latest["before"]] if latest else []:
+        manifest = json.loads(objects[f"{version['key'][:-1]}.json"])
+        for name, (size, _, _, key) in manifest["files"].items():
+            assert len(objects[PREFIX + key]) == size, f"{name} of {version['key']}"
+
+
+def contents(s3: S3, version: dict[str, Any] | None = None) -> dict[str, bytes]:
+    """What a restore would find in the newest checkpoint, or in the given one."""
+    version = version or json.loads(s3.objects[LATEST])
+    manifest = json.loads(s3.objects[f"{version['key'][:-1]}.json"])
+    return {name: s3.objects[PREFIX + key] for name, (_, _, _, key) in manifest["files"].items()}
+
+
+def sent(s3: S3, name: str) -> int:
+    """How often a file was brought into the bucket."""
+    return sum(key.endswith(f"/{name}") for key in s3.written)
 
 
 @pytest.fixture
@@ -58,8 +121,11 @@ def s3() -> S3:
 
 @pytest.fixture
 def way(tmp_path: Path, s3: S3) -> CheckpointUpload:
-    places = Places(tmp_path)
-    places.checkpoints.mkdir(parents=True)
+    return upload_of(Places(tmp_path), s3)
+
+
+def upload_of(places: Places, s3: S3, lines: list[str] | None = None) -> CheckpointUpload:
+    places.checkpoints.mkdir(parents=True, exist_ok=True)
     return CheckpointUpload(
         Bucket(s3, "bucket"),
         "run-1",
@@ -68,9 +134,16 @@ def way(tmp_path: Path, s3: S3) -> CheckpointUpload:
         keep=2,
         last=LastCheckpoint(),
         reported=lambda: None,
-        uploaded=lambda last, manifest: None,
-        note=lambda text: None,
+        uploaded=lambda last, version: None,
+        note=(lines if lines is not None else []).append,
     )
+
+
+def restarted(way: CheckpointUpload) -> CheckpointUpload:
+    """The upload of an agent that was restarted: it remembers the last checkpoint alone."""
+    again = upload_of(way.places, way.bucket._s3)
+    again.last = way.last
+    return again
 
 
 @contextmanager
@@ -87,15 +160,21 @@ def writing(path: Path) -> Iterator["subprocess.Popen[str]"]:
 
 
 def taken(s3: S3) -> list[str]:
-    found = s3.objects.get("runs/run-1/checkpoints/latest.json")
-    return sorted(json.loads(found)["files"]) if found else []
+    return sorted(contents(s3)) if LATEST in s3.objects else []
+
+
+def look(way: CheckpointUpload, times: int = 2) -> None:
+    """Look at the folder as often as that."""
+    for _ in range(times):
+        way._next_look = 0.0
+        way.update(False)
 
 
 def test_what_lies_still_is_taken_at_the_second_look(way: CheckpointUpload, s3: S3) -> None:
     (way.places.checkpoints / "weights.h5").write_text("all")
-    way.update(False)
+    look(way, 1)
     assert taken(s3) == []
-    way.update(False)
+    look(way, 1)
     assert taken(s3) == ["weights.h5"]
 
 
@@ -103,18 +182,18 @@ def test_a_file_that_waits_half_written_is_not_taken_however_still_it_lies(
     way: CheckpointUpload, s3: S3
 ) -> None:
     with writing(way.places.checkpoints / "weights.h5"):
-        for _ in range(upload.LOG_LOOKS):
-            way.update(False)
+        for _ in range(stillness.LOG_LOOKS):
+            look(way, 1)
     assert taken(s3) == []
 
 
 def test_nor_when_the_program_is_killed_in_the_middle_of_it(way: CheckpointUpload, s3: S3) -> None:
     with writing(way.places.checkpoints / "weights.h5") as writer:
-        way.update(False)
+        look(way, 1)
         writer.kill()
         writer.wait()
         way.runs = lambda: False
-        way.update(False)  # the thread's own look, before it is told of the end
+        look(way, 1)  # the thread's own look, before it is told of the end
         way.ends_well = False
         way.update(True)
     assert taken(s3) == []
@@ -123,7 +202,7 @@ def test_nor_when_the_program_is_killed_in_the_middle_of_it(way: CheckpointUploa
 def test_what_a_killed_program_had_written_before_is_taken(way: CheckpointUpload, s3: S3) -> None:
     (way.places.checkpoints / "weights.h5").write_text("all")
     time.sleep(upload.STILL_SECONDS)
-    way.update(False)
+    look(way, 1)
     way.runs, way.ends_well = lambda: False, False
     way.update(True)
     assert taken(s3) == ["weights.h5"]
@@ -137,20 +216,18 @@ def test_of_one_that_ends_well_what_it_wrote_last_is_taken(way: CheckpointUpload
 
 def test_a_log_that_is_open_all_the_time_keeps_nothing_back(way: CheckpointUpload, s3: S3) -> None:
     with writing(way.places.checkpoints / "log.csv"):
-        for _ in range(upload.LOG_LOOKS + 1):
-            way.update(False)
+        for _ in range(stillness.LOG_LOOKS + 1):
+            look(way, 1)
         assert taken(s3) == ["log.csv"]
         (way.places.checkpoints / "weights.h5").write_text("all")
-        way.update(False)
-        way.update(False)
+        look(way)
     assert taken(s3) == ["log.csv", "weights.h5"]
 
 
 def test_events_for_tensorboard_keep_nothing_back_at_all(way: CheckpointUpload, s3: S3) -> None:
     with writing(way.places.checkpoints / "events.out.tfevents.1"):
         (way.places.checkpoints / "weights.h5").write_text("all")
-        way.update(False)
-        way.update(False)
+        look(way)
     assert taken(s3) == ["events.out.tfevents.1", "weights.h5"]
 
 
@@ -173,3 +250,279 @@ def test_a_file_that_is_closed_meanwhile_hides_none_that_is_open(tmp_path: Path)
             (tmp_path / "fdinfo" / number).write_text(f"pos:\t0\nflags:\t{flags}\n")
     assert sorted(on_disk.written_by(tmp_path)) == [Path("/checkpoints/3"), Path("/checkpoints/4")]
     assert list(on_disk.written_by(tmp_path / "ended")) == []
+
+
+def test_a_log_beside_a_checkpoint_neither_keeps_it_back_nor_sends_it_again(
+    way: CheckpointUpload, s3: S3
+) -> None:
+    folder = way.places.checkpoints
+    (folder / "model.pt").write_bytes(b"m" * 5_000_000)
+    for line in range(40):
+        with (folder / "log.csv").open("a") as log:
+            log.write(f"{line},0.5\n")
+        look(way, 1)
+    assert (sent(s3, "model.pt"), sent(s3, "log.csv")) == (1, 1)
+    assert taken(s3) == ["log.csv", "model.pt"]
+    way.update(True)
+    assert (sent(s3, "model.pt"), sent(s3, "log.csv")) == (1, 2)
+    assert contents(s3)["log.csv"] == (folder / "log.csv").read_bytes()
+    assert json.loads(s3.objects[LATEST])["before"] == [], "a longer log is no other checkpoint"
+
+
+def test_a_line_now_and_then_is_a_log_too(way: CheckpointUpload, s3: S3) -> None:
+    folder = way.places.checkpoints
+    (folder / "model.pt").write_text("weights")
+    for line in range(12):
+        with (folder / "log.csv").open("a") as log:
+            log.write(f"{line},0.5\n")
+        look(way, 4)
+    assert sent(s3, "model.pt") == 1
+    assert sent(s3, "log.csv") < 5
+    (folder / "model.pt").write_text("weights of 2")
+    look(way)
+    assert contents(s3)["model.pt"] == b"weights of 2"
+    assert contents(s3)["log.csv"] == (folder / "log.csv").read_bytes()
+
+
+@pytest.mark.parametrize("replaces", [True, False], ids=["replaced", "in place"])
+def test_a_status_file_that_never_lies_still_keeps_no_checkpoint_back(
+    way: CheckpointUpload, s3: S3, replaces: bool
+) -> None:
+    folder = way.places.checkpoints
+    (folder / "model.pt").write_text("weights")
+    for number in range(8):
+        (folder / "half").write_text(f"{number:09d}" * 3)
+        if replaces:
+            (folder / "half").replace(folder / "status.json")
+        else:
+            (folder / "status.json").write_text((folder / "half").read_text())
+            (folder / "half").unlink()
+        look(way, 1)
+    assert taken(s3) == ["model.pt", "status.json"]
+    assert sent(s3, "model.pt") == 1
+
+
+def test_only_files_that_changed_are_sent_and_checkpoints_share_the_others(
+    way: CheckpointUpload, s3: S3
+) -> None:
+    folder = way.places.checkpoints
+    (folder / "vocabulary.txt").write_text("words")
+    for step in range(1, 5):
+        (folder / f"step-{step}.pt").write_text(f"weights of {step}")
+        look(way)
+    assert sent(s3, "vocabulary.txt") == 1
+    assert all(sent(s3, f"step-{step}.pt") == 1 for step in range(1, 5))
+    newest, before = json.loads(s3.objects[LATEST]), json.loads(s3.objects[LATEST])["before"]
+    assert set(contents(s3, newest)) == {"vocabulary.txt", *(f"step-{step}.pt" for step in range(1, 5))}
+    assert [set(contents(s3, each)) for each in before] == [
+        {"vocabulary.txt", *(f"step-{step}.pt" for step in range(1, 4))}
+    ]
+
+
+def test_what_no_checkpoint_needs_is_deleted(way: CheckpointUpload, s3: S3) -> None:
+    folder = way.places.checkpoints
+    for step in range(1, 6):
+        (folder / "model.pt").write_text(f"weights of {step}")
+        look(way)
+    bodies = {key: body for key, body in s3.objects.items() if key.endswith("model.pt")}
+    assert sorted(bodies.values()) == [b"weights of 4", b"weights of 5"]
+    assert len(s3.objects) == 5, "two files, two manifests, latest.json"
+
+
+def test_a_renamed_file_is_not_sent_again(way: CheckpointUpload, s3: S3) -> None:
+    folder = way.places.checkpoints
+    (folder / "new").write_text("weights")
+    look(way)
+    (folder / "new").rename(folder / "best")
+    os.link(folder / "best", folder / "last")
+    look(way)
+    assert contents(s3) == {"best": b"weights", "last": b"weights"}
+    assert sum(body == b"weights" for body in s3.objects.values()) == 1
+
+
+def test_a_replaced_file_of_the_same_size_and_time_is_sent(way: CheckpointUpload, s3: S3) -> None:
+    path = way.places.checkpoints / "model.pt"
+    for text in ("one", "two"):
+        path.with_name("half").write_text(text)
+        os.utime(path.with_name("half"), (1e9, 1e9))
+        path.with_name("half").replace(path)
+        look(way)
+    assert contents(s3) == {"model.pt": b"two"}
+
+
+def test_an_agent_that_was_restarted_sends_nothing_again(way: CheckpointUpload, s3: S3) -> None:
+    (way.places.checkpoints / "model.pt").write_text("weights")
+    look(way)
+    again = restarted(way)
+    look(again, 3)
+    assert sent(s3, "model.pt") == 1
+    (way.places.checkpoints / "other.pt").write_text("more")
+    look(again)
+    assert (sent(s3, "model.pt"), taken(s3)) == (1, ["model.pt", "other.pt"])
+
+
+def test_a_program_that_dies_between_any_two_calls_leaves_whole_checkpoints(tmp_path: Path) -> None:
+    """S3 itself checks what latest.json names, at every write and every deletion."""
+
+    def train(s3: S3) -> None:
+        root = tmp_path / f"{s3.dies_at}"
+        way = upload_of(Places(root), s3)
+        folder = way.places.checkpoints
+        with suppress(HostTrouble):
+            for step in range(1, 5):
+                (folder / "constant").write_text("all the time")
+                os.utime(folder / "constant", (1e9, 1e9))
+                (folder / "model.pt").write_text(f"weights of {step}")
+                look(way)
+        s3.dies_at = None
+        (folder / "model.pt").write_text("weights of the next host")
+        look(restarted(way))
+        assert contents(s3)["model.pt"] == b"weights of the next host"
+
+    whole = S3()
+    train(whole)
+    for call in range(1, whole.calls):
+        s3 = S3()
+        s3.dies_at = call
+        train(s3)
+
+
+def test_steps_that_are_names_are_no_checkpoints_of_the_runtime(way: CheckpointUpload, s3: S3) -> None:
+    folder = way.places.checkpoints
+    for step in (10, 20):
+        (folder / f"{step:07d}.pt").write_text(f"{step}")
+        (folder / f"{step:08d}").mkdir()
+        (folder / f"{step:08d}" / "facts.json").write_text("{}")
+    look(way)
+    assert set(taken(s3)) == {"00000010/facts.json", "0000010.pt", "00000020/facts.json", "0000020.pt"}
+    assert way.last.folder, "its steps are no steps of the runtime"
+
+
+def test_files_beside_the_runtimes_checkpoints_are_kept_too(way: CheckpointUpload, s3: S3) -> None:
+    folder = way.places.checkpoints
+    (folder / "vocabulary.txt").write_text("words")
+    for step in (10, 20, 30):
+        made = folder / f".trainyard-partial-{step:08d}"
+        made.mkdir()
+        (made / "variables").write_text(f"{step}")
+        (made / "variables.data-00000-of-00001").write_text("without an index")
+        (made / "trainyard-facts.json").write_text("{}")
+        look(way, 1)
+        made.rename(folder / f"{step:08d}")
+        look(way, 1)
+        assert way.last == LastCheckpoint(step)
+        assert contents(s3)[f"{step:08d}/variables"] == f"{step}".encode()
+    (folder / "report.txt").write_text("written last")
+    way.update(True)
+    assert taken(s3) == [
+        "00000030/trainyard-facts.json",
+        "00000030/variables",
+        "00000030/variables.data-00000-of-00001",
+        "report.txt",
+        "vocabulary.txt",
+    ]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "00000020",
+        "00000030",
+        "report.txt",
+        "vocabulary.txt",
+    ]
+
+
+def test_halves_of_tensorflow_wait_and_a_users_file_of_that_name_comes_at_the_end(
+    way: CheckpointUpload, s3: S3
+) -> None:
+    folder = way.places.checkpoints
+    (folder / "model.pt").write_text("weights")
+    (folder / "table.data-00000-of-00001").write_text("not TensorFlow's")
+    look(way)
+    assert taken(s3) == ["model.pt"]
+    way.update(True)
+    assert taken(s3) == ["model.pt", "table.data-00000-of-00001"]
+
+
+def test_names_that_no_bucket_can_store_are_left_out_and_named(way: CheckpointUpload, s3: S3) -> None:
+    lines: list[str] = []
+    way = upload_of(way.places, s3, lines)
+    for name in (b"model.pt", b"r\xe9sum\xe9.pt", b"a\x01b"):
+        (way.places.checkpoints / os.fsdecode(name)).write_text("x")
+    look(way, 4)
+    assert taken(s3) == ["model.pt"]
+    assert [line.partition(" is left out")[0] for line in sorted(lines)] == [
+        r"${checkpoints}/a\x01b",
+        r"${checkpoints}/r\xe9sum\xe9.pt",
+    ]
+
+
+def test_a_program_that_writes_a_large_file_for_long_is_not_taken_for_a_log(
+    way: CheckpointUpload, s3: S3
+) -> None:
+    with (way.places.checkpoints / "model.pt").open("wb") as file:
+        for _ in range(stillness.LOG_LOOKS + 5):
+            file.write(b"m" * (stillness.SLOW_BYTES + 1))
+            file.flush()
+            look(way, 1)
+            assert taken(s3) == []
+    look(way)
+    assert taken(s3) == ["model.pt"]
+
+
+def test_a_checkpoint_of_links_alone_changes_with_them(way: CheckpointUpload, s3: S3) -> None:
+    folder = way.places.checkpoints
+    for step in (30, 40):
+        (folder / f"step-{step}").mkdir()
+        (folder / f"step-{step}" / "model.pt").write_text(f"{step}")
+        (folder / "latest").unlink(missing_ok=True)
+        (folder / "latest").symlink_to(f"step-{step}")
+        look(way)
+    version = json.loads(s3.objects[LATEST])
+    manifest = json.loads(s3.objects[f"{version['key'][:-1]}.json"])
+    assert manifest["links"]["latest"][0] == "step-40"
+    (folder / "latest").unlink()
+    (folder / "latest").symlink_to("step-30")
+    look(way)
+    version = json.loads(s3.objects[LATEST])
+    assert json.loads(s3.objects[f"{version['key'][:-1]}.json"])["links"]["latest"][0] == "step-30"
+
+
+def test_a_step_that_appears_while_the_folder_is_listed_is_taken_whole_at_the_next_look(
+    way: CheckpointUpload, s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, listing_of = way.places.checkpoints, on_disk.listing_of
+
+    def save(step: int) -> None:
+        made = folder / f".trainyard-partial-{step:08d}"
+        made.mkdir()
+        (made / "variables").write_text(f"{step}")
+        (made / "trainyard-facts.json").write_text("{}")
+        made.rename(folder / f"{step:08d}")
+
+    def slow(folder: Path) -> on_disk.Listing:
+        found = listing_of(folder)
+        save(20)
+        return found
+
+    save(10)
+    monkeypatch.setattr(on_disk, "listing_of", slow)
+    look(way, 1)
+    assert taken(s3) == ["00000010/trainyard-facts.json", "00000010/variables"]
+    monkeypatch.setattr(on_disk, "listing_of", listing_of)
+    look(way, 1)
+    assert taken(s3) == ["00000020/trainyard-facts.json", "00000020/variables"]
+
+
+def test_the_runtimes_checkpoint_is_whole_although_the_program_is_killed_right_after(
+    way: CheckpointUpload, s3: S3
+) -> None:
+    folder = way.places.checkpoints
+    (folder / "log.txt").write_text("half a li")
+    look(way, 1)
+    made = folder / ".trainyard-partial-00000010"
+    made.mkdir()
+    for name in ("variables", "trainyard-facts.json"):
+        (made / name).write_text("{}")
+    made.rename(folder / "00000010")
+    (folder / "log.txt").write_text("torn")
+    way.runs, way.ends_well, way.has_finished = lambda: False, False, False
+    way.update(True)
+    assert taken(s3) == ["00000010/trainyard-facts.json", "00000010/variables"]

@@ -44,8 +44,8 @@ def key(step: int) -> str:
 
 
 def manifest(step: int) -> dict[str, Any]:
-    at, files = "2026-11-20T12:00:00.000Z", {"facts.json": len(FACTS)}
-    return {"step": step, "key": key(step), "kind": "step", "files": files, "at": at}
+    at = "2026-11-20T12:00:00.000Z"
+    return {"step": step, "key": key(step), "kind": "step", "at": at, "at_step": step}
 
 
 @pytest.fixture
@@ -53,6 +53,11 @@ def s3() -> S3:
     made = S3()
     latest = manifest(30) | {"before": [manifest(20), manifest(10)]}
     made.objects["runs/r/checkpoints/latest.json"] = json.dumps(latest).encode()
+    for step in (30, 20, 10):
+        name = f"{step:08d}/trainyard-facts.json"
+        files = {name: [len(FACTS), 1_000_000_000 * step, 0o644, f"{step:08d}/{name}"]}
+        document = {"files": files, "links": {}, "folders": {f"{step:08d}": [1, 0o755]}}
+        made.objects[f"{key(step)[:-1]}.json"] = json.dumps(document).encode()
     return made
 
 
@@ -61,7 +66,7 @@ def host(folder: Path, *whole: int) -> Places:
     places = Places(folder)
     for step in whole:
         (places.checkpoints / f"{step:08d}").mkdir(parents=True)
-        (places.checkpoints / f"{step:08d}/facts.json").write_text(FACTS)
+        (places.checkpoints / f"{step:08d}/trainyard-facts.json").write_text(FACTS)
     return places
 
 
