@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -103,13 +103,17 @@ class Bucket:
         *,
         owner: str,
         wanted: Callable[[str], bool] = lambda _: True,
+        names: Mapping[str, Collection[str]] | None = None,
         tree: Tree | None = None,
     ) -> Fetched:
         """Bring the objects under the prefix into the folder, if they are not there with the same content. `wanted`
-        chooses them by their name below the prefix; `tree` has the links, folders and times beside them. Files that an
+        chooses them by their name below the prefix; `names`, if given, has those that are wanted, with the files that
+        each becomes; `tree` has the links, folders and times beside them. Files that an
         earlier fetch from another `owner` has left in the folder are removed. Raises FileUnreadable."""
         client = self.session.client("s3")
-        return fetching.fetch(client, self.name, prefix, folder, tell, owner=owner, wanted=wanted, tree=tree)
+        return fetching.fetch(
+            client, self.name, prefix, folder, tell, owner=owner, wanted=wanted, names=names, tree=tree
+        )
 
 
 def _counted(key: str, size: int, tell: Tell) -> Callable[[int], None]:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
@@ -149,14 +149,18 @@ def fetch(
     *,
     owner: str,
     wanted: Callable[[str], bool] = lambda _: True,
+    names: Mapping[str, Collection[str]] | None = None,
     tree: Tree | None = None,
 ) -> Fetched:
     """Bring the objects under the prefix into the folder, if they are not there with the same content. `wanted` chooses
-    them by their name below the prefix; `tree` has the links, folders and times beside them. Files of an earlier fetch
+    them by their name below the prefix; `names`, if given, has those that are wanted, with the files that each becomes;
+    `tree` has the links, folders and times beside them. Files of an earlier fetch
     from another `owner` are removed, unless the user has changed them. Raises FileUnreadable, or what AWS answers;
     files that have arrived stay."""
     pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     listed = [Stored.of(each, prefix) for page in pages for each in page.get("Contents", [])]
+    if names is not None:
+        listed = [replace(each, name=name) for each in listed for name in names.get(each.name, ())]
     if not (objects := [each for each in listed if wanted(each.name)]):
         return Fetched()
     _check_folder(folder)

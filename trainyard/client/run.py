@@ -334,6 +334,8 @@ class Run:
         Raises FileUnreadable."""
         if part == "source":
             return self._fetch_source(Path(folder), tell)
+        if part == "checkpoints":
+            return self._fetch_checkpoint(Path(folder), tell)
         own, prefix, wanted = f"runs/{self.id}/", "", re.compile("")
         match part:
             case "everything":
@@ -353,6 +355,23 @@ class Run:
             wanted=lambda name: bool(wanted.match(name)),
             tree=self._tree(below) if below is not None else None,
         )
+
+    def _fetch_checkpoint(self, folder: Path, tell: Tell) -> Fetched:
+        """Fetch the files of the newest checkpoint under the names that the program gave them."""
+        key = str(self.json("checkpoints/latest.json").get("key") or "").rstrip("/")
+        manifest = self.yard.bucket.json(f"{key}.json") if key else None
+        if not manifest:
+            return Fetched()
+        names: dict[str, list[str]] = {}
+        for name, (*_, below) in manifest["files"].items():
+            names.setdefault(below, []).append(name)
+        tree = Tree()
+        links = {
+            name: target for name, (target, _) in manifest["links"].items() if name not in manifest["files"]
+        }
+        tree.add({**manifest, "links": links}, "")
+        prefix = key.rpartition("/")[0] + "/"
+        return self.yard.bucket.fetch(prefix, folder, tell, owner=self.id, names=names, tree=tree)
 
     def _tree(self, below: str) -> Tree:
         """Return the links, empty folders and times of what the hosts have kept as outputs."""

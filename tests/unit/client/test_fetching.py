@@ -1,8 +1,10 @@
 """What `get` brings from the bucket into a folder: by content, whole, and never mixed with another run's."""
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from trainyard.client import Session, fetching
 from trainyard.client.bucket import Bucket
 from trainyard.client.errors import FileUnreadable
 from trainyard.client.fetching import RECORD, Fetched, Tree
+from trainyard.client.run import Run
 
 NAME = "trainyard-bucket"
 
@@ -246,3 +249,45 @@ def test_empty_objects_are_empty_files_and_marks_of_folders_are_none(bucket: Buc
     for new in (2, 0):
         assert get(bucket, tmp_path) == Fetched(2, new)
     assert files(tmp_path) == {"empty": b"", "dir/x": b""}
+
+
+@dataclass
+class Yard:
+    """As much of a yard as a run needs to fetch."""
+
+    bucket: Bucket
+
+
+def test_checkpoints_are_the_files_of_the_newest_one_under_the_programs_names(
+    bucket: Bucket, tmp_path: Path
+) -> None:
+    """Its files lie below several checkpoints: one that has not changed is stored once."""
+    prefix = "runs/digits-1/checkpoints/"
+    manifest = {
+        "files": {
+            "vocabulary.txt": [5, 1_000_000_000, 0o644, "00000001/vocabulary.txt"],
+            "step-2/model.pt": [3, 2_000_000_000, 0o644, "00000002/step-2/model.pt"],
+            "best.pt": [3, 2_000_000_000, 0o644, "00000002/step-2/model.pt"],
+        },
+        "links": {"latest": ["step-2", 5]},
+        "folders": {"step-2": [1, 0o755], "empty": [1, 0o755]},
+    }
+    bucket.put(f"{prefix}00000001/vocabulary.txt", b"words")
+    bucket.put(f"{prefix}00000001/step-1/model.pt", b"one")
+    bucket.put(f"{prefix}00000002/step-2/model.pt", b"two")
+    bucket.put(f"{prefix}00000002.json", json.dumps(manifest).encode())
+    latest = {"step": 2, "key": f"{prefix}00000002/", "before": []}
+    bucket.put(f"{prefix}latest.json", json.dumps(latest).encode())
+    found = Run(Yard(bucket), "arn:digits-1").fetch("checkpoints", tmp_path)  # type: ignore[arg-type]
+    assert found == Fetched(3, 3)
+    assert (tmp_path / "latest").readlink() == Path("step-2")
+    assert (tmp_path / "empty").is_dir()
+    assert (tmp_path / "vocabulary.txt").stat().st_mtime == 1.0
+    names = ("vocabulary.txt", "step-2/model.pt", "best.pt", "latest/model.pt")
+    assert [(tmp_path / name).read_bytes() for name in names] == [b"words", b"two", b"two", b"two"]
+
+
+def test_a_run_without_a_checkpoint_has_none_to_fetch(bucket: Bucket, tmp_path: Path) -> None:
+    run = Run(Yard(bucket), "arn:digits-1")  # type: ignore[arg-type]
+    assert run.fetch("checkpoints", tmp_path / "new") == Fetched()
+    assert not (tmp_path / "new").exists()
