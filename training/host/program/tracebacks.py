@@ -38,7 +38,8 @@ SAYS_NOTHING = re.compile(r"(Graph execution error|Exception encountered when ca
 NOISE = re.compile(
     r"this program ended with |cell \[\d+\] of .* ended with exit code |wandb: |Exception ignored in|sys:\d+: "
     r"|Set the environment variable HYDRA_FULL_ERROR|"
-    r"\S*resource_tracker|(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: )?[IWE]\d{0,4} |\[W\d"
+    r"\S*resource_tracker|(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: )?[IWEF]\d{0,4} |\[W\d"
+    r"|frame #\d+: |#\d+ |Exception raised from |C\+\+ CapturedTraceback"
     r"|During handling of the above|The above exception was the direct cause"
     r"|For debugging consider passing CUDA_LAUNCH_BLOCKING|Compile with `TORCH_USE"
 )
