@@ -129,6 +129,7 @@ def _entries(seen: Observation, allowed: Passed, acted: Acted, now: datetime) ->
             type=host.type,
             market=host.market.value,
             price=host.price,
+            until=found.until,
             saves=found.saves,
             run=host.run,
             outcome=_outcome(name, allowed, acted),

@@ -17,7 +17,8 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictRow:
-    """A verdict as the ledger has it. `outcome`: done, refused, deferred, or nothing for one that acts on nothing."""
+    """A verdict as the ledger has it. `outcome`: done, refused, deferred, or nothing for one that acts on nothing.
+    `until`: from when on its reason is untrue, if that is known."""
 
     instance: str
     at: datetime
@@ -26,6 +27,7 @@ class VerdictRow:
     type: str
     market: str
     price: float
+    until: datetime | None = None
     saves: float = 0.0
     run: str | None = None
     outcome: str | None = None

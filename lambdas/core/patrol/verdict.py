@@ -56,12 +56,14 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """`since` is when its cause was first seen; `saves` the dollars an hour that acting on it saves."""
+    """`since` is when its cause was first seen; `saves` the dollars an hour that acting on it saves. A reason is read
+    minutes later: it names instants, no spans until now, and `until` is the instant from which it is untrue."""
 
     kind: ClassVar[str]
     reason: str
     cause: Cause | None = None
     since: datetime | None = None
+    until: datetime | None = None
     saves: float = 0.0
 
     @property
@@ -263,18 +265,18 @@ def _judged(facts: Facts, now: datetime) -> Verdict | Ask:
     if facts.state == "stopped":
         return _stopped(facts, now)
     if facts.held and facts.held > now:
-        return Keep(reason=f"somebody holds it until {_at(facts.held)}")
+        return Keep(reason=f"somebody holds it until {_at(facts.held)}", until=facts.held)
     if facts.warm and facts.warm > now:
-        return Keep(reason=f"it waits in the pool until {_at(facts.warm)} for a run that takes it")
+        why = f"it waits in the pool until {_at(facts.warm)} for a run that takes it"
+        return Keep(reason=why, until=facts.warm)
     if _is_orphan(facts):
         return _orphan(facts, now)
     if now - facts.launched < facts.policy.grace:
-        return Keep(
-            reason=f"it started {_span(now - facts.launched)} ago and has {_span(facts.policy.grace)} to boot"
-        )
+        until = facts.launched + facts.policy.grace
+        return Keep(reason=f"it started at {_at(facts.launched)} and boots until {_at(until)}", until=until)
     over = facts.lease and now - _end_of_lease(facts.lease, facts.launched)
     if over and over >= LEASE_MARGIN:
-        why = f"it may not run any longer since {_span(over)} ago, used or not, and has not gone by itself"
+        why = f"it may not run since {_at(now - over)}, used or not, and has not gone by itself"
         return _idle(facts, Cause.LEASE, why, now)
     if facts.session or (facts.forward and not facts.dev):
         return Keep(reason="a session is open on it")
@@ -288,12 +290,12 @@ def _stopped(facts: Facts, now: datetime) -> Verdict:
     kept = facts.policy.archive_after
     if now - since >= kept:
         return Archive(
-            reason=f"it has been stopped for {_span(now - since)}, and after {_span(kept)} a host becomes an image",
+            reason=f"it was stopped at {_at(since)}, and after {_span(kept)} a host becomes an image",
             cause=Cause.STOPPED,
             since=since,
         )
     return Keep(
-        reason=f"it has been stopped for {_span(now - since)} and becomes an image after {_span(kept)}",
+        reason=f"it was stopped at {_at(since)} and becomes an image at {_at(since + kept)}",
         cause=Cause.STOPPED,
         since=since,
     )
@@ -314,10 +316,10 @@ def _end_of_lease(tagged: datetime, launched: datetime) -> datetime:
 def _orphan(facts: Facts, now: datetime) -> Verdict:
     """An execution that goes on would have been named twice in a row."""
     age = now - facts.launched
-    if age < min(ORPHAN_GRACE, facts.policy.grace):
-        return Keep(
-            reason=f"it was launched {_span(age)} ago for {facts.run}, whose execution may be named late"
-        )
+    grace = min(ORPHAN_GRACE, facts.policy.grace)
+    if age < grace:
+        why = f"it was launched at {_at(facts.launched)} for {facts.run}, whose execution may be named late"
+        return Keep(reason=why, until=facts.launched + grace)
     since = _since(facts, Cause.ORPHAN, now)
     why = f"no execution named {facts.run} goes on, and the host was launched for it"
     if facts.warm:
@@ -350,7 +352,8 @@ def _by_metrics(facts: Facts, now: datetime) -> Verdict | Ask:
     usable = max(facts.launched, facts.ready or facts.launched)
     if now - usable < timedelta(minutes=policy.window_minutes):
         return Keep(
-            reason=f"nobody could use it before {_span(now - usable)} ago, and {span} without work make it idle"
+            reason=f"nobody could use it before {_at(usable)}, and {span} without work make it idle",
+            until=usable + timedelta(minutes=policy.window_minutes),
         )
     if window and not window.is_whole:
         lack = "all" if window.is_empty else f"{window.missing}"
@@ -428,14 +431,10 @@ def _unknown(facts: Facts, why: str, now: datetime, *, look: str = "its CloudWat
     lasting = now - since
     stop_after = policy.unknown_stop_minutes
     if stop_after is not None and facts.market.can_stop and lasting >= timedelta(minutes=stop_after):
-        reason = (
-            f"{why}, and whether it works has been unknown for {_span(lasting)}; its policy stops it then"
-        )
+        reason = f"{why}, and whether it works is unknown since {_at(since)}; its policy stops it then"
         return Stop(reason=reason, cause=Cause.UNKNOWN, since=since, saves=facts.price)
     if lasting >= timedelta(minutes=policy.unknown_warn_minutes):
-        reason = (
-            f"{why}, and whether it works has been unknown for {_span(lasting)}: look whether {look} runs"
-        )
+        reason = f"{why}, and whether it works is unknown since {_at(since)}: look whether {look} runs"
         return Warn(reason=reason, cause=Cause.UNKNOWN, since=since)
     return Keep(reason=f"{why}: unknown is not idle", cause=Cause.UNKNOWN, since=since)
 
@@ -469,7 +468,8 @@ def _span(length: timedelta) -> str:
 
 
 def _at(instant: datetime) -> str:
-    return wire.stamp(instant)[:16] + "Z"
+    text = wire.stamp(instant)
+    return text[: 16 if text[17:19] == "00" else 19] + "Z"
 
 
 def _money(dollars: float) -> str:

@@ -20,8 +20,8 @@ def test_a_status_has_its_facts_and_its_curve() -> None:
 def test_a_list_has_a_row_for_each_run() -> None:
     listed = cloud().yard().list()
     shown = listed._repr_html_()
-    assert len(listed) == 5
-    assert shown.count("<tr>") == 6
+    assert len(listed) == 7
+    assert shown.count("<tr>") == 8
     assert f"<td>{FAILED}</td><td>failed</td>" in shown
 
 

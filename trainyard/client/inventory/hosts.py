@@ -24,6 +24,14 @@ MOST_DAYS = 8
 
 
 @dataclass(frozen=True)
+class Judged:
+    """What patrol wrote of a host. From `until` on the reason is untrue; None: it holds as long as the verdict."""
+
+    reason: str
+    until: datetime | None
+
+
+@dataclass(frozen=True)
 class YardHost:
     """One instance. `verdict` is patrol's word for it (docs/patrol.md), `since` when it began to be so, `reason` its
     sentence where the ledger still has it; `held` and `lease` are instants until which it is left alone, or may run;
@@ -47,10 +55,13 @@ class YardHost:
     warm: datetime | None = None
 
     @classmethod
-    def of(cls, described: Mapping[str, Any], reasons: Mapping[str, str]) -> Self:
-        """From DescribeInstances."""
+    def of(cls, described: Mapping[str, Any], judged: Mapping[str, Judged], now: datetime) -> Self:
+        """Return the host as DescribeInstances has it. A host that is gone has no verdict."""
         tags = {tag["Key"]: tag["Value"] for tag in described.get("Tags", [])}
-        word, _, since = tags.get("trainyard:verdict", "").partition(" ")
+        state = described["State"]["Name"]
+        word, _, since = ("" if state in GONE else tags.get("trainyard:verdict", "")).partition(" ")
+        held, warm = _instant(tags.get(HOLD, "")), warm_until(tags)
+        reason = reason_at(now, judged.get(described["InstanceId"]), held, warm) if word else ""
         return cls(
             instance=described["InstanceId"],
             run=tags.get("trainyard:run", ""),
@@ -58,24 +69,24 @@ class YardHost:
             type=described["InstanceType"],
             zone=described["Placement"]["AvailabilityZone"],
             market="spot" if described.get("InstanceLifecycle") == "spot" else "on_demand",
-            state=described["State"]["Name"],
+            state=state,
             address=described.get("PrivateIpAddress", ""),
             launched=described["LaunchTime"],
             price=number(tags.get("trainyard:price")),
             verdict=word,
             since=_instant(since),
-            reason=reasons.get(described["InstanceId"], ""),
-            held=_instant(tags.get(HOLD, "")),
+            reason=reason,
+            held=held,
             lease=_instant(tags.get("trainyard:lease", "")),
-            warm=warm_until(tags),
+            warm=warm,
         )
 
 
 def hosts(yard: Deployment, *, gone: bool = False) -> list[YardHost]:
     """Those that are there, stopped ones too, the newest first; with `gone` those also that EC2 still shows."""
     described = [each for each in yard.instances() if gone or each["State"]["Name"] not in GONE]
-    reasons = _reasons(yard, described)
-    found = [YardHost.of(each, reasons) for each in described]
+    judged, now = _judged(yard, described), datetime.now(UTC)
+    found = [YardHost.of(each, judged, now) for each in described]
     return sorted(found, key=lambda host: host.launched, reverse=True)
 
 
@@ -99,16 +110,31 @@ def cool(yard: Deployment, run: str) -> None:
     people.ask(yard, "cool", run)
 
 
-def _reasons(yard: Deployment, described: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Patrol's last sentence on each instance, of the days on which their verdicts began."""
+def reason_at(now: datetime, judged: Judged | None, held: datetime | None, warm: datetime | None) -> str:
+    """Return the reason of a verdict as it is true now. Patrol writes a verdict down when its word changes, so that a
+    host that is kept may be kept for another reason by now: its tags are newer."""
+    for until, why in ((held, "somebody holds it"), (warm, "it waits in the pool")):
+        if until and until > now:
+            same = judged is not None and judged.until == until
+            return (
+                judged.reason if judged and same else f"{why} until {until.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
+            )
+    return "" if judged is None or (judged.until and judged.until <= now) else judged.reason
+
+
+def _judged(yard: Deployment, described: Iterable[Mapping[str, Any]]) -> dict[str, Judged]:
+    """Return patrol's last sentence on each instance, of the days on which the verdicts began."""
     tags = [tag for each in described for tag in each.get("Tags", []) if tag["Key"] == "trainyard:verdict"]
     days = sorted({tag["Value"].partition(" ")[2][:10] for tag in tags} - {""})[-MOST_DAYS:]
     table = yard.session.resource("dynamodb").Table(yard.table)
-    reasons: dict[str, str] = {}
+    judged: dict[str, Judged] = {}
     for day in days:
         for row in table.query(KeyConditionExpression=Key("pk").eq(f"patrol#{day}"))["Items"]:
-            reasons |= {each["instance"]: str(each["reason"]) for each in row["verdicts"]}
-    return reasons
+            judged |= {
+                each["instance"]: Judged(str(each["reason"]), _instant(each.get("until") or ""))
+                for each in row["verdicts"]
+            }
+    return judged
 
 
 def _instant(text: str) -> datetime | None:

@@ -203,13 +203,13 @@ CASES = [
     Case(
         "a booting host without metrics is kept",
         "keep",
-        "15 min to boot",
+        "it started at 2026-11-20T11:55Z and boots until 2026-11-20T12:10Z",
         {**KEPT, "launched": ago(5), "window": SILENT},
     ),
     Case(
         "a host that was started again boots again",
         "keep",
-        "to boot",
+        "boots until",
         {**KEPT, "launched": ago(2), "window": IDLE, "earlier": Earlier("stop-idle", ago(900))},
     ),
     Case(
@@ -230,13 +230,13 @@ CASES = [
     Case(
         "its window begins when it can be used, however long its launch has taken",
         "keep",
-        "nobody could use it before 25 min ago, and 30 min without work make it idle",
+        "nobody could use it before 2026-11-20T11:35Z, and 30 min without work make it idle",
         {**MINE, "launched": ago(55), "ready": ago(25), "window": IDLE},
     ),
     Case(
         "and when it is started again",
         "keep",
-        "nobody could use it before 25 min ago",
+        "nobody could use it before 2026-11-20T11:35Z",
         {**MINE, "launched": ago(25), "ready": ago(600), "window": IDLE},
     ),
     Case(
@@ -280,7 +280,7 @@ CASES = [
     Case(
         "then it is stopped, be it busy",
         "stop-lease",
-        "it may not run any longer since 16 min ago, used or not",
+        "it may not run since 2026-11-20T11:44Z, used or not",
         {**MINE, "lease": ago(16), "window": window(at=80)},
         saves=PRICE,
     ),
@@ -300,7 +300,7 @@ CASES = [
     Case(
         "and not a quarter of an hour longer",
         "stop-lease",
-        "since 15 min ago, used or not",
+        "it may not run since 2026-11-20T11:45Z, used or not",
         {**MINE, "launched": ago(735), "lease": ago(736), "window": window(at=80)},
         saves=PRICE,
     ),
@@ -390,7 +390,7 @@ CASES = [
     Case(
         "a window longer than the host's life is not over",
         "keep",
-        "nobody could use it before 20 min ago",
+        "nobody could use it before 2026-11-20T11:40Z",
         {**KEPT, "launched": ago(20), "window": window(m0=None, m1=None, m2=None)},
     ),
     # -------------------------------------------------------------------------------------------------- processors
@@ -605,7 +605,7 @@ CASES = [
     Case(
         "which it stays",
         "warn-unknown",
-        "unknown for 3 h",
+        "is unknown since 2026-11-20T09:00Z",
         {**KEPT, "window": SILENT, "earlier": Earlier("warn-unknown", ago(180))},
     ),
     Case(
@@ -675,8 +675,8 @@ CASES = [
     Case(
         "a stopped host is kept",
         "keep-stopped",
-        "stopped for 3 days and becomes an image after 7 days. Stopped it costs $8.00 a month for its disk of 100 GiB, "
-        "archived at most $5.00, terminated nothing, with its disk lost",
+        "it was stopped at 2026-11-17T12:00Z and becomes an image at 2026-11-24T12:00Z. Stopped it costs $8.00 a month "
+        "for its disk of 100 GiB, archived at most $5.00, terminated nothing, with its disk lost",
         stopped(3),
     ),
     Case(
@@ -689,15 +689,15 @@ CASES = [
     Case(
         "where EC2 does not say since when, the first patrol counts",
         "keep-stopped",
-        "stopped for 0 s",
+        "it was stopped at 2026-11-20T12:00Z",
         stopped(9, changed=None),
     ),
     Case(
         "and from then on",
         "archive-stopped",
-        "stopped for 8 days",
+        "it was stopped at 2026-11-12T12:00Z",
         stopped(9, changed=None, earlier=Earlier("keep-stopped", NOON - timedelta(days=8))),
     ),
-    Case("a stopped host is no orphan", "keep-stopped", "stopped for", stopped(1, stays=False)),
+    Case("a stopped host is no orphan", "keep-stopped", "it was stopped at", stopped(1, stays=False)),
     Case("a stopped host of a live run is the run's", "keep", "goes on", stopped(9, live=True)),
 ]
