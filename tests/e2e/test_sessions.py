@@ -109,7 +109,7 @@ def people_on_a_host(runs: Runs, notebook: str) -> None:
         assert window.is_raw
         window.resize(33, 111)
         window.type("id -un; stty size; cat /proc/$$/comm\r")
-        window.until(f"{SITS}\r\n33 111\r\nsh")
+        window.until(f"{SITS}\r\n33 111\r\nbash")
         window.type("sh -c \"echo star''ted; exec sleep 1000\"\r")
         window.until("started")
         window.type("\x03")
