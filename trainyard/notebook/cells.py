@@ -31,8 +31,8 @@ def python_of(source: str) -> ast.Module | SyntaxError | None:
 
     Return None for a cell that a magic takes as a whole (`%%bash`), and for one that may be a magic (`mkdir out`).
     """
-    text = _without_prompts(textwrap.dedent(source.lstrip("\n")))
-    if text.startswith(CELL_MAGIC):
+    text = _without_prompts(textwrap.dedent(source))
+    if text.lstrip().startswith(CELL_MAGIC):
         return None
     lines = text.splitlines()
     for _ in range(len(lines) + 1):
@@ -47,7 +47,7 @@ def python_of(source: str) -> ast.Module | SyntaxError | None:
 
 
 def _without_prompts(text: str) -> str:
-    return PROMPTS.sub("", text) if PROMPTS.match(text) else text
+    return PROMPTS.sub("", text) if PROMPTS.match(text.lstrip("\n")) else text
 
 
 def _compiled(text: str) -> ast.Module | SyntaxError:

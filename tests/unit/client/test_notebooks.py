@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 import warnings
 from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
 from functools import cache
@@ -196,6 +197,7 @@ FAILS_IN_JUPYTER = [
     ("a magic without a percent sign among others", "import os\npip install einops", 2),
     ("a parenthesis that is never closed", "print(1\nx = 2", 1),
     ("a text that is never closed", "!ls\nx = 'open", 2),
+    ("a fault below empty lines", "\n\nx = = 1", 3),
     ("a question about a sum", "x = 1\ny = x + 1?", 2),
 ]
 OF_EXTENSIONS = ("autoreload",)
@@ -277,6 +279,13 @@ def test_a_cell_of_parameters_that_may_assign_any_name_takes_any(tmp_path: Path,
 def test_a_cell_that_installs_packages_is_warned_of(tmp_path: Path, source: str, warned: bool) -> None:
     said = read(write(tmp_path, cell("1"), cell(source))).warnings
     assert ("cell [2] installs packages" in " ".join(said)) is warned
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="this Python compiles it")
+def test_a_cell_for_a_newer_python_is_warned_of_and_not_refused(tmp_path: Path) -> None:
+    (warning,) = read(write(tmp_path, cell("%matplotlib inline\ntype Numbers = list[int]"))).warnings
+    assert "cell [1] line 2 cannot be compiled by Python" in warning
+    assert "Python 3.12 or newer" in warning
 
 
 def test_what_cells_with_magics_import_is_known(tmp_path: Path) -> None:

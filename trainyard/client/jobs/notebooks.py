@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trainyard.core.jobfile.program_code import Broken, needed_python
 from trainyard.core.model.job_fields import is_here
 from trainyard.core.values.validation import Fault, InputFaults, did_you_mean
 from trainyard.notebook import document
-from trainyard.notebook.document import Notebook, NotUsable
+from trainyard.notebook.document import CodeCell, Notebook, NotUsable
 
 ENDING = ".ipynb"
 RUNNER = ("python", "-m", "trainyard.notebook")
@@ -55,7 +56,7 @@ def job_of(file: Path, content: bytes, changes: Mapping[str, Any]) -> NotebookJo
     if faults:
         return InputFaults(file.name, tuple(faults))
     program: dict[str, Any] = {"source": source, "command": [*RUNNER, inside], "args": {}}
-    warnings = [*_installs(read), *(_left_behind(file, read) if SOURCE not in changes else ())]
+    warnings = [*_newer(read), *_installs(read), *(_left_behind(file, read) if SOURCE not in changes else ())]
     return NotebookJob({"name": _name_of(file), "program": program}, tuple(warnings))
 
 
@@ -73,7 +74,7 @@ def source_of(file: Path, folder: Path) -> str:
 def _faults(notebook: Notebook, parameters: Mapping[str, object]) -> Iterator[Fault]:
     """Why it cannot run with these parameters."""
     for cell in notebook.cells:
-        if isinstance(error := cell.tree, SyntaxError):
+        if isinstance(error := cell.tree, SyntaxError) and not _needs(cell, error):
             line = f" line {error.lineno}" if error.lineno else ""
             yield Fault(f"cell [{cell.number}]{line}", f"cannot be compiled: {error.msg}")
     if sum(document.PARAMETERS in cell.tags for cell in notebook.cells) > 1:
@@ -114,6 +115,18 @@ def _name_of(file: Path) -> str:
     """The file's, of what a job's name may have."""
     name = re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-")
     return (name if name[:1].isalpha() else f"notebook-{name}")[:40].rstrip("-")
+
+
+def _needs(cell: CodeCell, error: SyntaxError) -> tuple[int, int] | None:
+    """Return the Python, newer than this one, that can perhaps compile the cell."""
+    return needed_python(cell.source.encode(), error.lineno)
+
+
+def _newer(notebook: Notebook) -> Iterator[str]:
+    """Return a warning for each cell that only a newer Python than this one can compile: hosts have their own."""
+    for cell in notebook.cells:
+        if isinstance(error := cell.tree, SyntaxError) and (needs := _needs(cell, error)):
+            yield str(Broken(f"cell [{cell.number}]", error.lineno, error.msg, needs))
 
 
 def _installs(notebook: Notebook) -> Iterator[str]:

@@ -184,14 +184,14 @@ def _parse(path: str, text: bytes) -> ast.Module | Broken | None:
             compile(text, path, "exec", dont_inherit=True)
             return ast.parse(text, path)
     except SyntaxError as error:
-        return Broken(path, error.lineno, error.msg, _needs(text, error.lineno))
+        return Broken(path, error.lineno, error.msg, needed_python(text, error.lineno))
     except ValueError as error:
         return Broken(path, None, str(error))
     except (RecursionError, MemoryError):
         return None
 
 
-def _needs(text: bytes, line: int | None) -> tuple[int, int] | None:
+def needed_python(text: bytes, line: int | None) -> tuple[int, int] | None:
     """Return the Python whose syntax the line may have, if that is newer than this one."""
     lines = text.decode(errors="replace").splitlines()
     wrong = lines[line - 1] if line and line <= len(lines) else ""
