@@ -1,4 +1,4 @@
-"""The pages on screens of three widths, in Chromium: what a user sees is whole."""
+"""The pages in Chromium: what a user sees is whole on screens of every width, and not older than it seems."""
 
 import subprocess
 import sys
@@ -60,3 +60,9 @@ def test_nothing_is_cut_or_one_letter_wide(path: str, page: Browser) -> None:
         page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         faults[width] = page.driver.execute_script(FAULTS)
     assert faults == {width: [] for width in WIDTHS}
+
+
+def test_a_page_is_loaded_again_after_the_computer_has_slept(page: Browser) -> None:
+    page.open("/")
+    page.driver.execute_script("const now = Date.now; Date.now = () => now() + 600_000")
+    page.until("the page loaded again", lambda: not page.same_page)

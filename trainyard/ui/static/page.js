@@ -307,4 +307,13 @@ $("#dialog").addEventListener("close", (event) => event.target.replaceChildren()
 
 tellTimes();
 showWanted();
-setInterval(tellTimes, 1000);
+// A computer that slept may keep a connection that brings nothing more: the page is loaded again.
+const ASLEEP = 90_000; // milliseconds; a browser calls a tab in the background once a minute
+let ticked = Date.now();
+setInterval(() => {
+  const slept = Date.now() - ticked > ASLEEP;
+  if (slept && $("dialog[open]")) return;
+  if (slept) location.reload();
+  ticked = Date.now();
+  tellTimes();
+}, 1000);
