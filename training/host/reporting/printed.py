@@ -104,7 +104,8 @@ def pattern(text: str) -> Any:
 
 VALUE = pattern(
     r"(?P<what>loss|cost|accuracy|acc)(?:[_/](?:step|epoch|avg|mean|total|train))?"
-    r"(?:\s*\((?:train|training|avg|total)\))?"
+    r"(?:\s*\((?:train|training|avg|total|for (?:one|1|the) batch|(?:epoch|step) \d+)\))?"
+    r"(?: over epoch| (?:at|after|for|of|in) (?:step|epoch|iter|iteration|batch) \d+)?"
     rf"""['"]?\s*(?:[:=]|->|\bis\b)?\s*{WRAPPING}(?P<number>{NUMBER})(?P<unit>%?)(?:[^\w.%/:]|\.\D|\.?$)"""
 )
 WORDS = pattern(r"[a-z]+")
@@ -116,7 +117,8 @@ EPOCH = pattern(
     r"(?P<epoch>\d+(?:\.\d+)?)(?:\s*(?:/|of)\s*(?P<epochs>\d+))?"
 )
 HEADLINE = pattern(
-    r"^\W*(?:train(?:ing)?\s+)?epoch\s*[:#]?\s*\[?(?P<epoch>\d+)\]?(?:\s*(?:/|of)\s*(?P<epochs>\d+))?\W*$"
+    r"^\W*(?:start(?:ing)? (?:of )?|train(?:ing)?\s+)?epoch\s*[:#]?\s*"
+    r"\[?(?P<epoch>\d+)\]?(?:\s*(?:/|of)\s*(?P<epochs>\d+))?\W*$"
 )
 """A line that only says which epoch begins, as Keras and PyTorch's tutorials print it."""
 ASIDE_HEADLINE = pattern(r"^\W*(?:test|validation|eval\w*)(?: [a-z]+){0,3}\s*:?\W*$")

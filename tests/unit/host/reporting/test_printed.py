@@ -88,6 +88,15 @@ TRAINS = [
     ("step 3 loss tensor(0.1234, grad_fn=<MeanBackward0>)", (3, None, None, None, 0.1234, None)),
     ("epoch 1 loss np.float32(0.25)", (None, None, 1, None, 0.25, None)),
     ("step 3: the total loss is 0.5.", (3, None, None, None, 0.5, None)),
+    ("Training loss (for one batch) at step 200: 0.9876", (200, None, None, None, 0.9876, None)),
+    ("Loss after epoch 3: 0.41", (None, None, 3, None, 0.41, None)),
+    ("training loss (epoch 3): 0.5", (None, None, 3, None, 0.5, None)),
+    (
+        "Epoch 1, Loss: 0.12, Accuracy: 96.0, Test Loss: 0.5, Test Accuracy: 90",
+        (None, None, 1, None, 0.12, 96.0),
+    ),
+    ("2026-11-28 12:00:01,123 - INFO - Epoch [1/3] Batch [20/200] Loss: 0.3", (20, 200, 1, 3, 0.3, None)),
+    ("Step #10, epoch #1: loss 0.4", (10, None, 1, None, 0.4, None)),
     ("Round 3 loss -0.5", (3, None, None, None, -0.5, None)),
     ("Epoch 2: loss=inf", (None, None, 2, None, math.inf, None)),
 ]
@@ -208,6 +217,23 @@ def test_steps_that_begin_again_with_an_epoch_are_counted_on() -> None:
     assert steps("Epoch 1/2", "step 1/20 - loss: 1", "step 20/20 - loss: 1", "Epoch 2/2", "step 1/20 - loss: 1") == [
         1, 20, 21,
     ]  # fmt: skip
+
+
+def test_the_loop_of_keras_guide_counts_on_over_its_epochs() -> None:
+    lines = [
+        line
+        for epoch in (0, 1)
+        for line in (
+            f"Start of epoch {epoch}",
+            "Training loss (for one batch) at step 0: 0.9",
+            "Seen so far: 64 samples",
+            "Training loss (for one batch) at step 200: 0.5",
+            "Training acc over epoch: 0.8311",
+            "Validation acc: 0.9",
+        )
+    ]
+    assert [facts["step"] for facts in seen(*lines) if "step" in facts] == [0, 200, 200, 400]
+    assert [facts["accuracy"] for facts in seen(*lines) if "accuracy" in facts] == [0.8311, 0.8311]
 
 
 def test_the_sum_of_an_epoch_does_not_set_the_step_back() -> None:
