@@ -6,12 +6,15 @@ from lambdas.core.images import recipe
 from lambdas.steps import submission
 from lambdas.steps.entry_point import entry_point
 
+ENDINGS = (".yaml", ".yml", ".json")
+"""What job files and recipes end with, in any case; all else in their folders starts nothing."""
+
 
 @entry_point
 def handler(upload: Upload) -> Submitted:
     yard = settings.read(settings.SubmitSettings)
     uploaded = upload.detail.object
-    if uploaded.key == recipe.REPORT:
+    if uploaded.key == recipe.REPORT or not uploaded.key.lower().endswith(ENDINGS):
         return Submitted(run=None, started=False)
     bakes = uploaded.key.startswith("images/")
     machine = yard.bake_state_machine_arn if bakes else yard.train_state_machine_arn

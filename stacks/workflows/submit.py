@@ -9,8 +9,6 @@ from stacks.constructs.events import DeadLetterQueue, rule
 from stacks.constructs.function import FunctionFactory
 from stacks.constructs.workflow import Workflow
 
-ENDINGS = ("yaml", "yml", "json")
-
 
 class Submit(Construct):
     def __init__(
@@ -44,7 +42,8 @@ class Submit(Construct):
                     detail_type=["Object Created"],
                     detail={
                         "bucket": {"name": [factory.bucket.bucket_name]},
-                        "object": {"key": [{"wildcard": f"{folder}/*.{ending}"} for ending in ENDINGS]},
+                        # EventBridge compares letter by letter (UPPER.YAML): the function looks at the ending
+                        "object": {"key": events.Match.prefix(f"{folder}/")},
                     },
                 ),
             )

@@ -75,11 +75,7 @@ def test_a_job_file_starts_a_run_a_recipe_a_bake_and_other_objects_nothing(
     yard: Assembly, name: str, folder: str
 ) -> None:
     (rule,) = [each for each in on_events(yard) if each.name.startswith(name)]
-    assert rule.properties["EventPattern"]["detail"]["object"]["key"] == [
-        {"wildcard": f"{folder}/*.yaml"},
-        {"wildcard": f"{folder}/*.yml"},
-        {"wildcard": f"{folder}/*.json"},
-    ]
+    assert rule.properties["EventPattern"]["detail"]["object"]["key"] == [{"prefix": f"{folder}/"}]
     assert "Submit" in target(rule)
 
 

@@ -155,7 +155,8 @@ class BakeRequest:
     recipe_key: str | None = key(
         None,
         Text(
-            r"images/[^\x00-\x1f]+\.(yaml|yml|json)", "a key under images/ that ends in .yaml, .yml or .json"
+            r"images/[^\x00-\x1f]+\.(?i:yaml|yml|json)",
+            "a key under images/ that ends in .yaml, .yml or .json",
         ),
         "A recipe in the bucket.",
         usual="the yard's own recipe",

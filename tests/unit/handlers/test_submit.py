@@ -14,6 +14,8 @@ from tests.unit.handlers.conftest import Log
     [
         ("jobs/digits.yaml", b"name: digits\n", "train"),
         ("jobs/broken.yaml", b"{", "train"),
+        ("jobs/UPPER.YAML", b"name: digits\n", "train"),
+        ("jobs/by/me/Plan.Json", b'{"name": "digits"}', "train"),
         ("images/gpu.yaml", b"name: gpu\n", "bake"),
     ],
 )
@@ -39,3 +41,18 @@ def test_an_upload_starts_one_execution_and_the_log_names_its_run(
     lines = [line for line in log.lines() if "_aws" not in line]
     assert lines
     assert {line["run"] for line in lines} == {name}
+
+
+@pytest.mark.parametrize("key", ["jobs/notes.txt", "jobs/by/me/", "images/README", "jobs/digits.yaml.bak"])
+def test_what_is_no_job_file_starts_nothing(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    yard = SubmitSettings(
+        yard="trainyard",
+        table_name="ledger",
+        bucket_name="bucket",
+        train_state_machine_arn="train",
+        bake_state_machine_arn="bake",
+    )
+    monkeypatch.setattr(settings, "read", lambda _: yard)
+    with answering(Recorded(hosts={}, objects={key: b""})) as account:
+        answer = submit.handler({"detail": {"object": {"key": key, "etag": "1"}}}, CONTEXT)
+    assert (answer, account.started) == ({"run": None, "started": False}, [])

@@ -13,7 +13,7 @@ from trainyard.core.values.fields import Anything, Flag, Record, Text, key
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import InputFaults
 
-PLANNED = r".+\.plan\.(yaml|yml|json)"
+PLANNED = r".+\.(?i:plan\.(yaml|yml|json))"
 UPLOADED = r"\S{1,1024}"
 
 
@@ -23,7 +23,9 @@ class JobSource:
 
     job_key: str | None = key(
         None,
-        Text(r"jobs/[^\x00-\x1f]+\.(yaml|yml|json)", "a key under jobs/ that ends in .yaml, .yml or .json"),
+        Text(
+            r"jobs/[^\x00-\x1f]+\.(?i:yaml|yml|json)", "a key under jobs/ that ends in .yaml, .yml or .json"
+        ),
         "A job file in the bucket.",
     )
     version_id: str | None = key(None, Text(UPLOADED, "a text"), "The version that was uploaded.")
@@ -69,7 +71,11 @@ def check(job: object, *, source: str, bucket: str) -> Job | InputFaults:
 
 def name_of(text: bytes, *, key: str) -> str:
     """A legal job name for the run id: the one the file says if that is legal, else one made of the key."""
-    found = document.read(text, json_only=key.endswith(".json")) if len(text) <= document.MOST_BYTES else None
+    found = (
+        document.read(text, json_only=key.lower().endswith(".json"))
+        if len(text) <= document.MOST_BYTES
+        else None
+    )
     name = found.get("name") if isinstance(found, Mapping) else None
     if isinstance(name, str) and re.fullmatch(NAME, name):
         return name

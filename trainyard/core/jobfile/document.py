@@ -41,7 +41,7 @@ def parse(text: bytes, *, source: str, what: str) -> object | InputFaults:
     """The document that a file holds. `source` is its key, named in the reason, and `what` it is to be."""
     if len(text) > MOST_BYTES:
         return too_big(len(text), source=source, what=what)
-    found = read(text, json_only=source.endswith(".json"))
+    found = read(text, json_only=source.lower().endswith(".json"))
     return InputFaults(source, (Fault("", found.reason),)) if isinstance(found, NotReadable) else found
 
 

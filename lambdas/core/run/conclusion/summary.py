@@ -115,6 +115,7 @@ def summarise(
         "submitter": row.submitter if row else None,
         "requester": row.requester if row else None,
         "labels": dict(row.labels) if row else {},
+        "origin": wire.to_json(row.job.origin) if row and row.job and row.job.origin.commit else None,
         "warnings": list(facts.all_warnings),
         "restarts": max(0, len(facts.attempts) - 1),
         "attempts": attempts(facts, reached=steps["done"]),

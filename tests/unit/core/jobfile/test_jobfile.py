@@ -639,6 +639,7 @@ def test_what_is_shown_of_a_long_value_is_short() -> None:
 
 INPUTS: list[tuple[object, object]] = [
     ({"job_key": "jobs/x.yaml"}, JobSource(job_key="jobs/x.yaml")),
+    ({"job_key": "jobs/UPPER.YAML"}, JobSource(job_key="jobs/UPPER.YAML")),
     (
         {"job_key": "jobs/a/b.json", "version_id": "v", "etag": "e"},
         JobSource(job_key="jobs/a/b.json", version_id="v", etag="e"),
