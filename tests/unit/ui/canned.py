@@ -814,6 +814,6 @@ def images(now: datetime) -> Iterator[dict[str, Any]]:
 if __name__ == "__main__":
     from trainyard.ui.serve import serve
 
-    runs, points, port = (int(word) for word in (*sys.argv[1:4], "500", "400", "0")[:3])
+    runs, points, port = (int(word) for word in [*sys.argv[1:], *("500", "400", "0")[len(sys.argv) - 1 :]])
     shown = cloud(runs, points)
     serve(shown.yard, shown.yard(), port, lambda address, _: print(address, flush=True))
