@@ -170,10 +170,16 @@ class Program:
         itself = self.itself()
         below = [pid for pid in self._workers() if pid != itself]
         hearing = [pid for pid in below if _hears(pid)]
-        is_ours = itself is not None and _runs_our_lines(itself)
-        for pid in hearing or (below if is_ours else ()):
-            _signal(pid)
-        if is_ours or not hearing:
+        is_ours = _runs_our_lines(itself)
+        if (
+            is_ours
+        ):  # bash first: its trap waits for what it runs, after which it must not begin the next line
+            for pid in (itself, *(hearing or below)):
+                _signal(pid)
+        elif hearing:
+            for pid in hearing:
+                _signal(pid)
+        else:
             os.kill(self.pid, signal.SIGTERM)
         self.thaw()
 
@@ -221,7 +227,9 @@ def _birth(pid: int) -> int | None:
     return None if found is None or found.state == processes.ZOMBIE else found.born
 
 
-def _signal(pid: int) -> None:
+def _signal(pid: int | None) -> None:
+    if pid is None:
+        return
     try:
         os.kill(pid, signal.SIGTERM)
     except ProcessLookupError:
@@ -238,9 +246,9 @@ def _hears(pid: int) -> bool:
     return any(int(mask, 16) >> (signal.SIGTERM - 1) & 1 for mask in masks)
 
 
-def _runs_our_lines(pid: int) -> bool:
+def _runs_our_lines(pid: int | None) -> bool:
     """Return True for the bash that runs program.shell, whose trap ends it after the command that runs."""
-    return SHELLS_NAME.encode() in _arguments(pid)
+    return pid is not None and SHELLS_NAME.encode() in _arguments(pid)
 
 
 def _arguments(pid: int) -> list[bytes]:
