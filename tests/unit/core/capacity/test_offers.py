@@ -125,7 +125,7 @@ EXCLUDED = [
         one_type("on_demand", max_dollars_per_hour=1.5),
         {},
         "too_expensive",
-        ["2 hosts cost $1.610 an hour", "max_dollars_per_hour is $1.5"],
+        ["2 hosts there: $1.610 an hour", "max_dollars_per_hour is $1.5"],
     ),
     (
         "both quota and cap",
@@ -345,7 +345,7 @@ BESIDE = [
      ["No CPU type of hardware.cpu_instance_types is offered in that zone."]),
     ("each CPU type has its own reason", {}, {"offered": frozenset({("g6.xlarge", "us-east-1a"), ("m7i.xlarge", "us-east-1a")}), "quotas": {CPU_SPOT: 0.0}},
      "no_cpu_type", ["c7i.large: EC2 does not offer the type", "m7i.xlarge: 2 x m7i.xlarge need 8 vCPUs"]),
-    ("both gangs are above the cap", {"max_dollars_per_hour": 0.99}, {}, "too_expensive", ["5 hosts cost $1.000 an hour there"]),
+    ("both gangs are above the cap", {"max_dollars_per_hour": 0.99}, {}, "too_expensive", ["5 hosts there: $1.000 an hour"]),
     ("only the cheaper CPU type is below it", {"max_dollars_per_hour": 1.0}, {}, None, ["c7i.large"]),
 ]  # fmt: skip
 
@@ -410,9 +410,9 @@ def test_the_hourly_cap_counts_by_them() -> None:
     assert {offer.type for offer in planned(within, prices=UNREAD).offers} == {"g6.xlarge"}
     answer = refused(within, prices=EUROPE)
     assert {each.code for each in answer.excluded} == {"too_expensive"}
-    assert "2 hosts cost $2.013 an hour there; hardware.max_dollars_per_hour is $1.7." in answer.reason
+    assert "2 hosts there: $2.013 an hour; hardware.max_dollars_per_hour is $1.7." in answer.reason
     unread = refused(on_demand(max_dollars_per_hour=1.5), prices=UNREAD)
-    assert "$1.610 an hour there (prices of us-east-1, 2026-07-20: patrol has not read" in unread.reason
+    assert "$1.610 an hour (prices of us-east-1, 2026-07-20: patrol has not read" in unread.reason
 
 
 def test_what_is_on_spot_costs_what_ec2_says_and_saves_by_its_region() -> None:
