@@ -307,7 +307,15 @@ def test_a_folder_that_may_not_be_read_is_a_fault(src: Path, monkeypatch: pytest
             raise PermissionError(13, "Permission denied")
         return scan(path)
 
+    exists = Path.exists
+
+    def refusing_too(path: Path) -> bool:
+        if path.parent.name == "theirs":
+            raise PermissionError(13, "Permission denied")
+        return exists(path)
+
     monkeypatch.setattr(os, "scandir", refusing)
+    monkeypatch.setattr(Path, "exists", refusing_too)
     (fault,) = program(src).faults
     assert "src/theirs is a folder that you may not read; chmod u+rx src/theirs" in fault
 

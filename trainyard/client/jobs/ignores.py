@@ -87,7 +87,15 @@ def of_parents(root: Path) -> tuple[Ignore, ...]:
 
 def work_tree(folder: Path) -> Path | None:
     """Return the top folder of the git work tree that this folder is in."""
-    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
+    return next((each for each in (folder, *folder.parents) if is_there(each / ".git")), None)
+
+
+def is_there(path: Path) -> bool:
+    """Return True if the path exists, False also in a folder that may not be read."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def tracked(root: Path) -> Iterator[str]:

@@ -453,7 +453,7 @@ def _made_by_tools(entry: os.DirEntry[str], path: str, names: set[str]) -> str:
         return "secrets"
     if path.endswith("/"):
         for mark, what in ENVIRONMENTS.items():
-            if Path(entry.path, mark).exists():
+            if ignores.is_there(Path(entry.path, mark)):
                 return what
     return ""
 
