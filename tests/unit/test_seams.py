@@ -43,6 +43,7 @@ from trainyard.core.model.job import (
     Data,
     Job,
     Limits,
+    Outputs,
     Pool,
     Program,
     Result,
@@ -147,18 +148,18 @@ SECTIONS = {
     "data": Data,
     "cluster": Cluster,
     "checkpoints": Checkpoints,
+    "outputs": Outputs,
     "limits": Limits,
     "pool": Pool,
 }
 """Those that hosts are told of in cluster.json; `hardware`, `after` and `policy` are the control plane's."""
 CONTROL_PLANES = {
     *(("cluster", key) for key in ("strategy", "parameter_servers", "evaluator")),
-    ("checkpoints", "resume"),
     ("pool", "minutes"),
     *(("limits", key) for key in ("hours", "dollars", "restarts")),
 }
 """Keys of these that no host needs: roles and strategy stand in cluster.json itself, the deadline does, too."""
-AS_HOSTS_CALL_IT = {"data": "(entry|fields)"}
+AS_HOSTS_CALL_IT = {"data": "(entry|fields)", "outputs": "asked"}
 
 
 @pytest.mark.parametrize(

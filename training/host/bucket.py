@@ -1,12 +1,13 @@
 """S3 in the host's words. The only file that knows its error codes; the client retries hiccups by itself."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from boto3.exceptions import S3UploadFailedError
+from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
 from training.host.errors import AccessDenied, HostTrouble, Missing
@@ -21,6 +22,8 @@ REFUSALS = {
 NOT_MODIFIED = "304"
 NOT_AUTHORIZED = re.compile(r"is not authorized to perform: ([a-z0-9-]+:\w+) on resource: (\S+)")
 DELETE_AT_ONCE = 1000
+SENDS_AT_ONCE = 4
+"""Connections that send one large file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,42 @@ class Bucket:
             self._explain(_cause(error), "s3:PutObject", key)
         except (ClientError, BotoCoreError) as error:
             self._explain(error, "s3:PutObject", key)
+
+    def put(self, key: str, body: bytes) -> str:
+        """Write the object; return its version, empty in a bucket without versions."""
+        try:
+            return str(self._s3.put_object(Bucket=self.name, Key=key, Body=body).get("VersionId") or "")
+        except (ClientError, BotoCoreError) as error:
+            self._explain(error, "s3:PutObject", key)
+
+    def send(self, path: Path, key: str, check: Callable[[], None]) -> str:
+        """Write the object from a file of any size in bounded memory; return its version, empty in a bucket without
+        versions. `check` is called for every piece: an exception that it raises ends the transfer."""
+        config = TransferConfig(max_concurrency=SENDS_AT_ONCE)
+        try:
+            self._s3.upload_file(str(path), self.name, key, Callback=lambda _: check(), Config=config)
+            found = self._s3.head_object(Bucket=self.name, Key=key)
+        except S3UploadFailedError as error:
+            self._explain(_cause(error), "s3:PutObject", key)
+        except (ClientError, BotoCoreError) as error:
+            self._explain(error, "s3:PutObject", key)
+        return str(found.get("VersionId") or "")
+
+    def copy(self, key: str, to: str) -> None:
+        """Copy an object of any size within the bucket."""
+        try:
+            self._s3.copy({"Bucket": self.name, "Key": key}, self.name, to)
+        except (ClientError, BotoCoreError) as error:
+            self._explain(error, "s3:PutObject", to)
+
+    def download_version(self, key: str, version: str, path: Path) -> None:
+        """Write this version of the object (the newest if it is empty) into a file. Raises OSError if the disk cannot
+        take it."""
+        which = {"VersionId": version} if version else {}
+        try:
+            self._s3.download_file(self.name, key, str(path), ExtraArgs=which)
+        except (ClientError, BotoCoreError) as error:
+            self._explain(error, "s3:GetObjectVersion" if version else "s3:GetObject", key)
 
     def list(self, prefix: str) -> Iterator[Object]:
         """Every object under `prefix`; folder markers are left out."""

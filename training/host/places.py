@@ -150,6 +150,11 @@ class Places:
         return self.work / "noted.json"
 
     @property
+    def sources(self) -> Path:
+        """The agent's list of what lay in the program's folder before the run's first program (outputs/restore.py)."""
+        return self.work / "sources.json"
+
+    @property
     def kept(self) -> Path:
         """What one run leaves to the next: root's alone."""
         return self.root / "var/lib/trainyard-kept"

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
 
+RESUMED = ("checkpoints", "outputs", "outputs-of")
+"""What hosts may read of the run that theirs resumes."""
 LONGEST = 2048
 """Characters that STS takes."""
 NOT_LITERAL = "*?$"
@@ -25,7 +27,8 @@ def session_policy(
     places = {_literal(uri) for uri in uris if uri}
     names = sorted(secret_parameter(yard, secret) for secret in set(job.program.secrets.values()))
     secrets = [f"arn:{partition}:ssm:*:*:parameter{name}" for name in names]
-    earlier = [f"{bucket}/runs/{job.checkpoints.resume}/checkpoints/"] if job.checkpoints.resume else []
+    resumed = f"{bucket}/runs/{job.checkpoints.resume}/"
+    earlier = [f"{resumed}{each}/" for each in RESUMED] if job.checkpoints.resume else []
     while True:
         policy = _policy(
             f"arn:{partition}:s3:::", bucket, f"runs/{run}/", [*earlier, *sorted(places)], secrets
@@ -50,7 +53,7 @@ def _policy(arn: str, ours: str, own: str, places: Sequence[str], secrets: list[
         statements.append(_allow("s3:ListBucket", [f"{arn}{bucket}"], only))
     statements.append(_allow("kms:*", ["*"]))
     if read:
-        statements.append(_allow("s3:GetObject", [f"{arn}{each}" for each in read]))
+        statements.append(_allow("s3:GetObject*", [f"{arn}{each}" for each in read]))
     if secrets:
         statements.append(_allow("ssm:GetParameters", secrets))
     return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))

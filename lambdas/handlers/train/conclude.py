@@ -32,14 +32,14 @@ def handler(given: ConcludeInput) -> Concluded | NotConcluded:
         return end
     objects = s3.keys(end.bucket, f"runs/{end.run}/")
     end = _resumable(_doubted(_blamed(end)), objects)
-    metrics = _metrics(end, objects)
+    metrics, outputs = _metrics(end, objects), _outputs(end, objects)
     try:
-        notice = summary.notice(summary.summarise(end, objects=objects, metrics=metrics))
+        notice = summary.notice(summary.summarise(end, objects=objects, metrics=metrics, outputs=outputs))
         messages.publish(yard.topic_arn, *notice)
     except AccessDenied as denied:
         # The summary must say how the execution ends, so the notice goes first and its failure is the run's.
         end = _resumable(end.spoiled(denied), objects)
-    end.write(summary.summarise(end, objects=objects, metrics=metrics))
+    end.write(summary.summarise(end, objects=objects, metrics=metrics, outputs=outputs))
     return end.answer
 
 
@@ -91,6 +91,22 @@ def _resumable(end: RunEnd, objects: Collection[str]) -> RunEnd:
     if f"runs/{end.run}/checkpoints/latest.json" not in objects:
         return end
     return replace(end, conclusion=outcome.resumable(end.conclusion, end.run))
+
+
+def _outputs(end: RunEnd, objects: Collection[str]) -> list[dict[str, Any]]:
+    """Read what each host reports of the outputs that it has kept. A report that is no document counts as none."""
+    prefix = f"runs/{end.run}/outputs-of/"
+    reports = []
+    for key in objects:
+        if key.startswith(prefix) and key.endswith("/report.json"):
+            try:
+                report = s3.get_json(end.bucket, key)
+            except ValueError as error:
+                logger.warning("the summary goes without %s: %s", key, error)
+                continue
+            if report:
+                reports.append(report)
+    return reports
 
 
 def _metrics(end: RunEnd, objects: Collection[str]) -> dict[str, Any] | None:

@@ -20,6 +20,7 @@ LEFT = tuple(f"runs/*/attempts/*/{each}/{ITSELF}" for each in ("words", "last-wo
 CREDENTIALS = f"credentials/{ITSELF}"
 WRITTEN = (
     *(f"runs/*/{each}" for each in ("checkpoints/", "tensorboard/", "notebook/", "model/", "metrics.json")),
+    *(f"runs/*/{each}" for each in ("outputs/", "outputs-of/")),
     "runs/*/attempts/*/logs/",
 )
 """Where runs write. job.json, order.json, cluster.json, recipe.json, a bake's tests and all that the yard says of a run
@@ -84,7 +85,8 @@ class RunRole(NarrowedRole):
         super().__init__(scope, "RunRole", description=description, taken_by=taken_by)
         permissions.read_objects(self, bucket, "programs/", "data/", "runs/")
         permissions.write_objects(self, bucket, *WRITTEN)
-        permissions.delete_objects(self, bucket, "runs/*/checkpoints/")
+        permissions.read_versions(self, bucket, "runs/*/outputs/")
+        permissions.delete_objects(self, bucket, "runs/*/checkpoints/", "runs/*/outputs/")
         permissions.list_objects(self, bucket, "programs/", "data/", "runs/")
         read_data_buckets(self, *settings.data_buckets)
         only_from(self, s3_vpc, bucket, *settings.data_buckets)

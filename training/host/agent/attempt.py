@@ -39,6 +39,8 @@ from training.host.disk import SHARED_MEMORY, Disk, Room, fresh, readable_files,
 from training.host.errors import HostTrouble
 from training.host.keys import LeftOut
 from training.host.metadata import Identity
+from training.host.outputs.keeper import Outputs
+from training.host.outputs.upload import OutputsUpload
 from training.host.periodic import Repeat
 from training.host.places import Places
 from training.host.program import ending, environment, exits, secrets, silence, torchrun, tracebacks
@@ -163,6 +165,9 @@ class Attempt:
             uploaded=self._checkpointed,
             note=self._log.note,
         )
+        self._outputs = Outputs(
+            cluster, assignment, account=account, places=places, bucket=bucket, note=self._log.note
+        )
 
     def start(self) -> Program:
         """Restore what the attempt restores, clear what an earlier one left, and start the program."""
@@ -208,7 +213,11 @@ class Attempt:
     def watch(self, program: Program) -> Outcome:
         """Wait for the program's end, carrying its work away meanwhile; judge the end and say so."""
         started = self._places.process(self._cluster.attempt).stat().st_mtime
-        events = EventFiles(self._places.tensorboard, since=started)
+        outputs = self._outputs.upload(program.runs)
+        events = (
+            EventFiles(lambda: readable_files(self._places.tensorboard), self._places.tensorboard, started),
+            EventFiles(lambda: outputs.event_files, self._places.program, started),
+        )
         uploads = uploads_of(
             self._cluster,
             self._assignment,
@@ -218,7 +227,8 @@ class Attempt:
             log=self._log,
             metrics=self._metrics,
             checkpoints=self._checkpoints,
-            look=lambda: self._look_at(events),
+            outputs=outputs,
+            look=lambda: self._look_at(*events),
         )
         self._checkpoints.runs = program.runs
         uploads.start()
@@ -247,7 +257,9 @@ class Attempt:
                 exited=self._exited(program, itself),
                 background=background,
             )
-            return self._conclude(end, parting or self._parting_of_the_machine(program, code), uploads)
+            return self._conclude(
+                end, parting or self._parting_of_the_machine(program, code), uploads, outputs
+            )
 
     def _left_running(self, program: Program) -> tuple[str, ...]:
         """What the program leaves running when it ends. Its helpers end within moments, once they see that."""
@@ -320,6 +332,7 @@ class Attempt:
             )
             self._places.results.mkdir(exist_ok=True)
             keras_home.link(self._places)
+        self._outputs.begin()
         if self._assignment.is_chief:
             self._restore_history()
             counted = bool(restored.checkpoint.folder)  # its number is no step of the program's
@@ -372,7 +385,9 @@ class Attempt:
             now=datetime.now(UTC),
         )
 
-    def _conclude(self, end: End, parting: Parting | None, uploads: Uploads) -> Outcome:
+    def _conclude(
+        self, end: End, parting: Parting | None, uploads: Uploads, outputs: OutputsUpload
+    ) -> Outcome:
         leaving, code = parting.leaving if parting else None, end.code
         room = self._disk.room()
         if room.is_full:
@@ -399,6 +414,7 @@ class Attempt:
         if code == 0 and not leaving:
             self._wait_for_workers()
         self._checkpoints.ends_well, self._checkpoints.has_finished = end.is_whole, code == 0
+        outputs.ends_well = end.is_whole
         insistence = self._insistence(leaving)
         has_failed = isinstance(ending.decide(end), Failed)
         lacking = uploads.finish(
@@ -416,16 +432,22 @@ class Attempt:
         results: dict[str, Any] = {}
         left: dict[str, str] = {}
         if isinstance(ended, Finished) and self._assignment.is_chief:
-            left = self._left_behind()
             lacking = lacking or self._bring_results(insistence, results)
             self._wait_for_evaluator()
         extras = uploads.finish("tensorboard", "notebook", insistence=insistence, most_seconds=EXTRAS_SECONDS)
+        self._outputs.hurry(outputs, leaving)
+        outputs_lack = uploads.finish("outputs", insistence=insistence, most_seconds=EXTRAS_SECONDS)
+        if isinstance(ended, Finished) and self._assignment.is_chief:
+            left = self._left_nothing(outputs)
         self._listen()  # also to what these have left out
         last = uploads.finish("log", "metrics", insistence=insistence, most_seconds=EXTRAS_SECONDS)
         extras = extras or last
         if leaving and leaving.trouble and isinstance(ended, Stopped):
             lacking = Lacking("work", leaving.trouble)
         ended = with_what_lacks(ended, code, lacking, extras)
+        if outputs_lack and isinstance(ended, Finished):
+            trouble = outputs_lack.trouble.reason
+            ended = Finished((*ended.but, f"its outputs could not be uploaded whole: {trouble}"))
         match ended:
             case Finished(but):
                 step = self._step(results.get("step"))
@@ -571,15 +593,14 @@ class Attempt:
                 self._seen.put((Source.PRINTED_STEPS if counts_steps else Source.PRINTED_EPOCHS, facts))
         self._heard.clear()
 
-    def _look_at(self, events: EventFiles) -> None:
+    def _look_at(self, *events: EventFiles) -> None:
         """From a thread of its own: TensorBoard's scalars, unless the program or the job's pattern tells more."""
         if self._progress.reports or self._printed:
             return
         with self._account.acting():
-            found = events.look()
-        source = Source.EVENT_STEPS if events.counts_steps else Source.EVENT_EPOCHS
-        for facts in found:
-            self._seen.put((source, facts))
+            found = [(each, facts) for each in events for facts in each.look()]
+        for each, facts in found:
+            self._seen.put((Source.EVENT_STEPS if each.counts_steps else Source.EVENT_EPOCHS, facts))
 
     def _report(self) -> None:
         """As long as this loop turns, whether or not the program does anything: the run's heartbeat is the host's."""
@@ -622,17 +643,16 @@ class Attempt:
         with self._account.acting():
             return results.missing(expected, self._places, has_checkpoint=self._checkpoints.last.step >= 0)
 
-    def _left_behind(self) -> dict[str, str]:
-        """What of a program's work nobody carries, in words, where it has left nothing that is carried."""
-        started = self._places.process(self._cluster.attempt).stat().st_mtime
+    def _left_nothing(self, outputs: OutputsUpload) -> dict[str, str]:
+        """Return a sentence for the signal if the program has left nothing at all."""
         with self._account.acting():
             saved = self._checkpoints.last.step >= 0
             missing = results.missing(RESULTS, self._places, has_checkpoint=saved)
-            if len(missing) < len(RESULTS) or any(readable_files(self._places.notebook)):
-                return {}
-            said = results.nothing_carried(results.left_behind(self._places.program, since=started))
+            found = len(missing) < len(RESULTS) or any(readable_files(self._places.notebook))
+        if found or outputs.index.count:
+            return {}
+        said = results.nothing_left(keeps_outputs=outputs.keeps)
         self._log.note(said)
-        self._listen()
         return {"left": said}
 
     def _bring_results(self, insistence: Insistence, results: dict[str, Any]) -> Lacking | None:

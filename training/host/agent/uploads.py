@@ -14,6 +14,7 @@ from training.host.checkpoints.upload import CheckpointUpload
 from training.host.cluster import Assignment, Cluster, Role
 from training.host.errors import HostTrouble
 from training.host.keys import LeftOut
+from training.host.outputs.upload import OutputsUpload
 from training.host.periodic import Repeat
 from training.host.places import Places
 from training.host.reporting.metrics import Metrics
@@ -70,10 +71,11 @@ def uploads_of(
     log: ProgramLog,
     metrics: Metrics,
     checkpoints: CheckpointUpload,
+    outputs: OutputsUpload,
     look: Callable[[], None],
 ) -> Uploads:
-    """The chief brings everything away, an evaluator its events, every host its log. The chief's also `look`s at the
-    events for what the program does not report, and brings the notebook that is executed."""
+    """The chief brings everything away, an evaluator its events, every host its log and outputs. The chief's also
+    `look`s at the events for what the program does not report, and brings the notebook that is executed."""
     repeats = [Repeat("log", lambda last: log.send(time.monotonic(), last=last), every=OFTEN_SECONDS)]
 
     def folder(name: str, path: Path) -> Repeat:
@@ -103,4 +105,5 @@ def uploads_of(
             pass
         case _:
             assert_never(assignment.role)
+    repeats.append(Repeat("outputs", outputs.update, every=OFTEN_SECONDS))
     return Uploads(tuple(repeats))

@@ -58,6 +58,7 @@ def fetch_program(bucket: Bucket, program: Mapping[str, Any], places: Places) ->
     """Unpack the source, install its requirements, and make sure that module or command can be found. What the list of
     packages is known by (packages.install)."""
     packages = None
+    places.sources.unlink(missing_ok=True)
     fresh(places.program)
     fresh(places.venv)
     places.venv.rmdir()

@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from tensorboard.compat.proto.event_pb2 import Event
 
-from training.host.disk import readable_files
 from training.host.reporting.printed import PLAIN, TRAINING
 
 AT_ONCE_BYTES = 4 * 1024 * 1024
@@ -51,9 +50,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class EventFiles:
-    """All below `folder`, read on where the last look stopped; events from before `since` (epoch seconds) are of an
-    earlier attempt."""
+    """Event files below `folder`, read on where the last look stopped. `listed` returns the files to look at, and
+    others; events from before `since` (epoch seconds) are of an earlier attempt."""
 
+    listed: Callable[[], Iterable[Path]]
     folder: Path
     since: float
     _read: dict[Path, int] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class EventFiles:
     def look(self) -> list[dict[str, Any]]:
         """New facts, those of a step together. A file that is no event file, or cannot be read, is the program's own
         affair."""
-        files = [path for path in sorted(readable_files(self.folder)) if "tfevents" in path.name]
+        files = [path for path in sorted(self.listed()) if "tfevents" in path.name]
         return [facts for path in self._of_training(files) for facts in self._look_at(path)]
 
     def _of_training(self, files: list[Path]) -> list[Path]:

@@ -1,8 +1,6 @@
 """Folders that a program fills: TensorBoard events while it runs, the model at the end."""
 
 import time
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,11 +8,8 @@ from training.host.bucket import Bucket
 from training.host.disk import is_readable, readable_files
 from training.host.keys import LeftOut
 from training.host.places import Places
-from trainyard.core.values.quantities import counted
 
 EVERY_SECONDS = 3.0
-MOST_NAMES = 5
-WHERE_TO = "give it a folder that is carried, as in program.args: {model_dir: ${model}, checkpoint_dir: ${checkpoints}}"
 BYTES_PER_SECOND = 6 * 1024 * 1024
 
 
@@ -68,23 +63,8 @@ def missing(expected: tuple[str, ...], places: Places, *, has_checkpoint: bool) 
     return tuple(word for word in expected if not left[word])
 
 
-def left_behind(folder: Path, *, since: float) -> dict[str, int]:
-    """What a program has written into its working folder, which nobody carries away: how many files of each name at its
-    top. `since` is when it was started, in seconds since 1970; what Python compiles is no result."""
-    found: Counter[str] = Counter()
-    for path in readable_files(folder):
-        name = path.relative_to(folder)
-        if "__pycache__" not in name.parts and path.stat().st_mtime >= since:
-            found[name.parts[0] + "/" * (len(name.parts) > 1)] += 1
-    return dict(sorted(found.items()))
-
-
-def nothing_carried(behind: Mapping[str, int]) -> str:
-    """For a program that finished and left no model, checkpoint or metrics: what it left behind, and what to do."""
-    if not behind:
-        return f"it left no model, checkpoint or metrics; {WHERE_TO}"
-    names = [
-        f"{name} ({counted(count, 'file')})" if name.endswith("/") else name for name, count in behind.items()
-    ]
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"left in its working folder and not carried: {', '.join(names[:MOST_NAMES])}{more}; {WHERE_TO}"
+def nothing_left(*, keeps_outputs: bool) -> str:
+    """Return a sentence for a program that finished and left nothing."""
+    if keeps_outputs:
+        return "it left no model, checkpoint, metrics or outputs: it wrote no file into its working folder"
+    return "it left no model, checkpoint or metrics, and its outputs are not kept (outputs: {keep: false})"

@@ -466,6 +466,30 @@ class Checkpoints:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Outputs:
+    """What becomes of the files that a program writes into its working folder."""
+
+    keep: bool = key(
+        True,
+        Flag(),
+        "Keep every file that a program creates or changes in its working folder: in the bucket, under `outputs/` of "
+        "the run, while the program runs and at its end ([below](#outputs)).",
+    )
+    max_gib: float = key(
+        100.0,
+        Number(most=5_000, unit="GiB"),
+        "Keep at most this much of each host. What is left out is listed in the run's log, the largest files first.",
+    )
+    restore: bool | None = key(
+        None,
+        Flag(),
+        "`true`: after an interruption, the new attempt finds its outputs in the working folder again, and so does a "
+        "run that resumes this one. `false`: it never does.",
+        usual="`true` for a run that has no checkpoint in `${checkpoints}`",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Limits:
     """Where a run stops."""
 
@@ -587,6 +611,9 @@ class Job:
     cluster: Cluster = key(Cluster(), Record(Cluster), "Who trains together, and how.")
     hardware: Hardware = key(Hardware(), Record(Hardware), "What the hosts are.")
     checkpoints: Checkpoints = key(Checkpoints(), Record(Checkpoints), "How often to save, and what to keep.")
+    outputs: Outputs = key(
+        Outputs(), Record(Outputs), "What becomes of the files in a program's working folder."
+    )
     limits: Limits = key(Limits(), Record(Limits), "Where the run stops.")
     after: After = key(After(), Record(After), "What becomes of the hosts.")
     pool: Pool = key(Pool(), Record(Pool), "Which hosts stay on for the next run.")

@@ -13,7 +13,8 @@ from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
 from trainyard.core.model import ends
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.quantities import counted
+from trainyard.core.values.quantities import counted, sized
+from trainyard.core.values.text import printable
 
 LONG_METRICS = ("history", "samples")
 """What of metrics.json a summary leaves out."""
@@ -21,8 +22,15 @@ OF_AN_ATTEMPT = (
     "attempt", "pool", "hosts", "launched", "gang_ready", "started", "ended", "ending", "reason",
 )  # fmt: skip
 """The rest of the ledger's row the summary says under `resume`."""
+MOST_LEFT_OUT = 100
+"""Files of a run that are not kept and that a summary names."""
+MOST_IN_NOTICE = 5
+"""As many of them a notification names."""
+LONGEST_PATH = 1_100
+LARGEST = 2**63
 PLACES = {
     "model": "model/",
+    "outputs": "outputs/",
     "metrics": "metrics.json",
     "checkpoints": "checkpoints/",
     "tensorboard": "tensorboard/",
@@ -103,10 +111,14 @@ def head(facts: RunFacts) -> dict[str, Any]:
 
 
 def summarise(
-    facts: RunFacts, *, objects: Collection[str], metrics: Mapping[str, Any] | None = None
+    facts: RunFacts,
+    *,
+    objects: Collection[str],
+    metrics: Mapping[str, Any] | None = None,
+    outputs: Iterable[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """The content of summary.json. Its keys are part of docs/contracts/bucket.md. `objects` are the keys that the run
-    left in the bucket; `metrics` is metrics.json."""
+    left in the bucket; `metrics` is metrics.json, `outputs` are the hosts' reports of what they have kept."""
     row, hosts, metrics = facts.row, sorted(facts.hosts, key=lambda host: host.launched), metrics or {}
     steps = _steps(facts, metrics)
     return head(facts) | {
@@ -122,6 +134,7 @@ def summarise(
         "sizes": sizes(facts.attempts),
         "steps": steps,
         "metrics": {key: value for key, value in metrics.items() if key not in LONG_METRICS},
+        "outputs": outputs_of(outputs),
         "resume": resume(facts.attempts),
         "cost": _cost(facts, hosts),
         "pool": _pool(facts, hosts),
@@ -144,6 +157,33 @@ def resume(ordered: Sequence[AttemptRow]) -> dict[str, Any]:
         "verified": False if False in verified else True if verified and None not in verified else None,
         "restores": [dict(attempt.resumed) for attempt in restarts if attempt.resumed],
     }
+
+
+def outputs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return how many files of the program's working folders are kept, their bytes, and what is left out: the largest
+    first. Programs may write into the reports: facts of another type are passed over."""
+    files = size = more = 0
+    left_out: list[dict[str, Any]] = []
+    for report in reports:
+        files, size = files + _count(report.get("files")), size + _count(report.get("bytes"))
+        named = report.get("left_out")
+        found = [each for each in named if isinstance(each, Mapping)] if isinstance(named, list) else []
+        left_out += [
+            {
+                "path": printable(str(each.get("path")), LONGEST_PATH),
+                "size": _count(each.get("size")),
+                "reason": printable(str(each.get("reason")), LONGEST_PATH),
+            }
+            for each in found
+        ]
+        more += max(0, _count(report.get("left_out_in_all")) - len(found))
+    left_out.sort(key=lambda each: (-each["size"], each["path"]))
+    more += max(0, len(left_out) - MOST_LEFT_OUT)
+    return {"files": files, "bytes": size, "left_out": left_out[:MOST_LEFT_OUT], "left_out_more": more}
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LARGEST else 0
 
 
 def sizes(ordered: Sequence[AttemptRow]) -> list[dict[str, Any]]:
@@ -176,6 +216,7 @@ def notice(summary: Mapping[str, Any]) -> tuple[str, str]:
         f"Attempts: {len(summary['attempts'])}. {_steps_in_words(steps, summary['resume'])}.",
         f"Cost: {_money(cost['dollars'])} for {cost['hours']:.3f} host hours, on demand {on_demand}{whose}.",
         *_pool_in_words(summary.get("pool") or {}),
+        *_outputs_in_words(summary["outputs"]),
         *(f"{what}: {uri}" for what, uri in summary["where"].items()),
     ]
     return subject, "\n".join(lines) + "\n"
@@ -198,6 +239,18 @@ def _pool_in_words(pool: Mapping[str, Any]) -> Iterator[str]:
             f"Kept for the next run: {', '.join(kept)}, for {pool['minutes']:g} minutes and "
             f"{_money(pool['most_dollars'])} at most."
         )
+
+
+def _outputs_in_words(outputs: Mapping[str, Any]) -> Iterator[str]:
+    if outputs["files"]:
+        files = "1 file" if outputs["files"] == 1 else f"{outputs['files']} files"
+        yield f"Outputs: {files}, {sized(outputs['bytes'])}."
+    for each in outputs["left_out"][:MOST_IN_NOTICE]:
+        size = f" ({sized(each['size'])})" if each["size"] else ""
+        yield f"Not kept: {each['path']}{size}: {each['reason']}"
+    more = len(outputs["left_out"][MOST_IN_NOTICE:]) + outputs["left_out_more"]
+    if more:
+        yield f"Not kept: {more} more."
 
 
 def places(facts: RunFacts, objects: Collection[str], below: Mapping[str, str] = PLACES) -> dict[str, str]:

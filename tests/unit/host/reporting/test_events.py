@@ -12,6 +12,7 @@ from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
+from training.host.disk import readable_files
 from training.host.reporting.events import EventFiles, meaning
 
 SINCE = 1000.0
@@ -43,7 +44,7 @@ def write(folder: Path, *events: Event) -> Path:
 
 
 def looked(folder: Path) -> list[dict[str, Any]]:
-    return EventFiles(folder, SINCE).look()
+    return EventFiles(lambda: readable_files(folder), folder, SINCE).look()
 
 
 @pytest.mark.parametrize(
@@ -179,7 +180,7 @@ def test_a_file_that_grows_is_read_on_and_half_a_record_is_waited_for(tmp_path: 
     whole = write(tmp_path / "aside", event(1, simple("loss", 4)), event(2, simple("loss", 2))).read_bytes()
     growing = tmp_path / "logs" / "events.out.tfevents.1.host"
     growing.parent.mkdir()
-    files, found = EventFiles(growing.parent, SINCE), []
+    files, found = EventFiles(lambda: [growing], growing.parent, SINCE), []
     for end in range(0, len(whole) + 1, 7):
         growing.write_bytes(whole[:end])
         found += files.look()

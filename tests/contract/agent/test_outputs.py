@@ -1,0 +1,147 @@
+"""Files that programs write into their working folder: kept in the bucket, and found again after an interruption."""
+
+import json
+import os
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.contract.agent.host import Yard
+from tests.contract.conftest import eventually
+from training.host.agent.deadlines import notice
+
+TRAINS = r"""
+import json, os, pathlib, shutil, signal, sys, time
+
+out = pathlib.Path("outputs")
+newest = out / "last.ckpt"
+step = int(newest.read_text()) if newest.exists() else 0
+print("begins at", step, sorted(str(p) for p in pathlib.Path().rglob("*")), flush=True)
+if step:
+    print("link", os.readlink(newest), "times", [p.stat().st_mtime_ns for p in sorted(out.glob("*.ckpt"))], flush=True)
+out.mkdir(exist_ok=True)
+pathlib.Path("empty/inside").mkdir(parents=True, exist_ok=True)
+pathlib.Path("settings.json").write_text(json.dumps({"changed": True}))
+log = open("log.txt", "a")
+while step < 40:
+    step += 1
+    log.write("step %d\n" % step)
+    log.flush()
+    (out / ("%07d.ckpt" % step)).write_text(str(step))
+    link = out / "link"
+    link.symlink_to("%07d.ckpt" % step)
+    link.replace(newest)
+    for old in sorted(out.glob("0*.ckpt"))[:-3]:
+        old.unlink()
+    time.sleep(0.02 if pathlib.Path(os.environ["TRAINYARD_PROGRESS"]).parent.name != "0001" else 1.0)
+"""
+
+
+@pytest.fixture(autouse=True)
+def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a program that is told to leave."""
+    monkeypatch.setattr(notice, "GRACE", timedelta(seconds=12))
+
+
+def outputs(yard: Yard) -> dict[str, str]:
+    prefix = f"runs/{yard.run}/outputs/"
+    return {key.removeprefix(prefix): yard.read(key) for key in yard.keys(prefix)}
+
+
+def listed(yard: Yard, host: str = "chief-0", name: str = "files") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(yard.read(f"runs/{yard.run}/outputs-of/{host}/{name}.json"))
+    return found
+
+
+def restorable(yard: Yard) -> bool:
+    """Whether a restart would find a checkpoint."""
+    if not yard.keys(f"runs/{yard.run}/outputs-of/chief-0/files.json"):
+        return False
+    found = listed(yard)
+    return any(name.endswith(".ckpt") for name in found["files" if found["snapshot"] is None else "snapshot"])
+
+
+def test_outputs_are_kept_while_the_program_runs_and_found_again_after_an_interruption(yard: Yard) -> None:
+    yard.prepare(TRAINS)
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    eventually(lambda: restorable(yard))
+    yard.order("stop", 1)
+    assert yard.hear("stopped")["why"] == "asked"
+    kept = outputs(yard)
+    numbers = sorted(int(name[8:15]) for name in kept if name.startswith("outputs/"))
+    assert len(numbers) == 3, "what the program removes is removed"
+    assert all(kept[f"outputs/{number:07d}.ckpt"] == str(number) for number in numbers)
+    assert kept["log.txt"].splitlines()[-1] == f"step {numbers[-1]}"
+    assert "mine.py" not in kept, "the source is no output"
+    assert not [name for name in kept if "__pycache__" in name]
+    known = listed(yard)
+    assert known["links"] == {"outputs/last.ckpt": f"{numbers[-1]:07d}.ckpt"}
+    assert known["folders"] == ["empty/inside"]
+
+    yard.hear("ready", attempt=2)
+    yard.order("start", 2)
+    finished = yard.hear("finished", attempt=2)
+    assert "left" not in finished
+    log = yard.log(attempt=2)
+    begun = re.search(r"begins at (\d+) ", log)
+    assert begun
+    assert 0 < int(begun[1]) <= numbers[-1]
+    assert "link 00000" in log, "a link is a link again"
+    assert "'empty/inside'" in log
+    assert sorted(name for name in outputs(yard) if name.startswith("outputs/")) == [
+        "outputs/0000038.ckpt",
+        "outputs/0000039.ckpt",
+        "outputs/0000040.ckpt",
+    ]
+    assert listed(yard, name="report")["files"] == 5
+
+
+ODD = r"""
+import os, pathlib, socket
+
+os.mkfifo("pipe")
+socket.socket(socket.AF_UNIX).bind("socket")
+pathlib.Path("around").symlink_to(".")
+pathlib.Path("away").symlink_to("/nowhere")
+for name in (b"r\xe9sum\xe9.txt", b"a\x01b", b"d" * 255, "läuft 'a' %2F+&?#.txt".encode()):
+    pathlib.Path(os.fsdecode(name)).write_text("kept")
+with open("sparse", "wb") as file:
+    file.truncate(100 * 2**30)
+pathlib.Path("closed").write_text("x")
+os.chmod("closed", 0)
+pathlib.Path("env").mkdir()
+pathlib.Path("env/pyvenv.cfg").write_text("home = /usr/bin")
+pathlib.Path("node_modules").mkdir()
+pathlib.Path("node_modules/x.js").write_text("x")
+pathlib.Path("@worker-1").mkdir()
+pathlib.Path("@worker-1/x").write_text("x")
+os.makedirs("deep/" + "/".join(["d" * 250] * 4))
+pathlib.Path("deep/" + "/".join(["d" * 250] * 4) + "/x").write_text("x")
+"""
+
+
+def test_what_the_bucket_cannot_hold_is_named_and_ends_no_run(yard: Yard) -> None:
+    yard.prepare(ODD)
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    yard.hear("finished")
+    kept = {"läuft 'a' %2F+&?#.txt", "d" * 255}
+    if os.geteuid() == 0:
+        kept.add("closed")
+    assert outputs(yard).keys() == kept
+    left_out = {each["path"]: each["reason"] for each in listed(yard, name="report")["left_out"]}
+    assert left_out["pipe"] == "it is a pipe"
+    assert left_out["socket"] == "it is a socket"
+    assert left_out["env/"] == "it is a virtual environment"
+    assert left_out["node_modules/"] == "it is a cache"
+    assert "sparse" in left_out["sparse"]
+    assert "@worker-1" in left_out
+    assert listed(yard)["links"] == {"around": ".", "away": "/nowhere"}
+    log = yard.log()
+    assert r"outputs: r\xe9sum\xe9.txt is left out: its name is not UTF-8" in log
+    assert "outputs: sparse (100.0 GiB) is left out" in log

@@ -1,0 +1,114 @@
+"""One program's outputs on one host: prepared before it starts, kept while it runs, brought away at its end."""
+
+import time
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from training.host.account import Account
+from training.host.agent.deadlines.notice import LAST_MOMENTS, Leaving
+from training.host.bucket import Bucket
+from training.host.cluster import Assignment, Cluster
+from training.host.outputs import index, restore
+from training.host.outputs.index import CHIEF, Index
+from training.host.outputs.restore import Begun, Sources
+from training.host.outputs.settings import Settings
+from training.host.outputs.upload import OutputsUpload
+from training.host.places import Places
+
+BEFORE_THE_END = timedelta(seconds=5)
+"""How long before AWS takes the host the last upload of outputs ends: the log and the final signal still follow."""
+WHEN_ASKED = timedelta(minutes=8)
+"""How long the last upload may take once a program has to leave; patrol replaces such a host after 15 minutes."""
+AFTER_DEADLINE = timedelta(minutes=10)
+"""How long the last upload may take after the run's deadline; the host's lease ends 15 minutes after it."""
+
+
+@dataclass(slots=True)
+class Outputs:
+    """What an attempt does about outputs. `note` writes a line into the program's log."""
+
+    cluster: Cluster
+    assignment: Assignment
+    _: KW_ONLY
+    account: Account
+    places: Places
+    bucket: Bucket
+    note: Callable[[str], None]
+    _settings: Settings = field(init=False)
+    _begun: Begun | None = None
+
+    def __post_init__(self) -> None:
+        self._settings = Settings.of(self.cluster.job)
+
+    @property
+    def host(self) -> str:
+        return f"{self.assignment.role}-{self.assignment.index}"
+
+    def begin(self) -> None:
+        """Prepare the working folder before the program starts. Raises HostTrouble if the bucket cannot be reached."""
+        if not self._settings.keep:
+            self._begun = Begun(Sources(), Index())
+            return
+        folder, run, attempt = self.places.program, self.cluster.run, self.cluster.attempt
+        sources = restore.sources_of(folder, self.places.sources, self.account)
+        resumes = self.cluster.job["checkpoints"].get("resume")
+        restores = self._settings.restores(has_checkpoint=self.cluster.checkpoint is not None)
+        with self.account.acting():
+            if attempt == 1 and not (resumes and restores):
+                self._begun = Begun(sources, Index())
+            elif restores:
+                first = attempt == 1 or index.read(self.bucket, run, CHIEF) is None
+                of = resumes if first else None
+                self._begun = restore.restore(self.bucket, run, self.host, folder, sources, of=of)
+                self._note_restored(self._begun, of)
+            else:
+                self._begun = restore.keep_on(self.bucket, run, self.host, folder, sources)
+
+    def upload(self, runs: Callable[[], bool]) -> OutputsUpload:
+        """Return what brings the outputs away; `runs` answers True while the program runs."""
+        begun = self._begun or self._recall()
+        return OutputsUpload(
+            self.bucket,
+            self.cluster.run,
+            self.host,
+            self.places.program,
+            self.account,
+            sources=begun.sources,
+            index=begun.index,
+            max_bytes=self._settings.max_bytes,
+            attempt=self.cluster.attempt,
+            keeps=self._settings.keep,
+            runs=runs,
+            note=self.note,
+        )
+
+    def hurry(self, upload: OutputsUpload, leaving: Leaving | None) -> None:
+        """Let the last upload end before this host has to go. Files that there is no time for are left out."""
+        left = (self._until(leaving) - datetime.now(UTC)).total_seconds()
+        upload.until = time.monotonic() + left
+
+    def _until(self, leaving: Leaving | None) -> datetime:
+        if leaving is None:
+            return self.cluster.deadline + AFTER_DEADLINE
+        if leaving.why == "interrupted":
+            return leaving.kill_at + LAST_MOMENTS - BEFORE_THE_END
+        return leaving.kill_at + WHEN_ASKED
+
+    def _recall(self) -> Begun:
+        """What an earlier agent of this host had begun with, and has brought away since."""
+        if not self._settings.keep:
+            return Begun(Sources(), Index())
+        sources = restore.sources_of(self.places.program, self.places.sources, self.account)
+        return Begun(sources, index.read(self.bucket, self.cluster.run, self.host) or Index())
+
+    def _note_restored(self, begun: Begun, of: str | None) -> None:
+        if begun.restored:
+            self.note(
+                f"outputs: {begun.restored} files of {of or 'the attempt before'} are in the working folder again, as "
+                "they were when none was being written (outputs.restore)"
+            )
+        if begun.lost:
+            self.note(
+                f"outputs: {len(begun.lost)} files are not in the bucket any more, such as {begun.lost[0]}"
+            )

@@ -1,0 +1,178 @@
+"""What an attempt finds in its working folder: the program's source, and the outputs that it is to begin with."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from training.host.account import Account
+from training.host.bucket import Bucket
+from training.host.disk import inside
+from training.host.errors import Missing
+from training.host.orders import write_whole
+from training.host.outputs import index
+from training.host.outputs.index import CHIEF, Index, Sent
+from training.host.outputs.scan import Scan, Seen, scan
+
+AT_ONCE = 8
+HALF = ".trainyard-incoming"
+"""What the name of a file ends with that is on its way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What lay in the working folder before the run's first program on this host: no output, unless it changes."""
+
+    files: Mapping[str, Seen] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+    folders: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(found: Scan) -> "Sources":
+        return Sources(found.files, found.links, frozenset(found.folders))
+
+    def to_json(self) -> str:
+        return json.dumps({"files": self.files, "links": self.links, "folders": sorted(self.folders)})
+
+    @staticmethod
+    def from_json(text: str) -> "Sources":
+        said = json.loads(text)
+        files = {path: Seen(*row) for path, row in said["files"].items()}
+        return Sources(files, said["links"], frozenset(said["folders"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What lies in the working folder as the program starts, and what the bucket has of it.
+
+    `restored` counts the files that were brought back. `lost` are those that the bucket no longer has.
+    """
+
+    sources: Sources
+    index: Index
+    restored: int = 0
+    lost: tuple[str, ...] = ()
+
+
+def sources_of(folder: Path, noted: Path, account: Account) -> Sources:
+    """Return what lay in the folder before the run's first program on this host; `noted` remembers it."""
+    if noted.exists():
+        return Sources.from_json(noted.read_text())
+    with account.acting():
+        found = Sources.of(scan(folder, ""))
+    write_whole(noted, found.to_json())
+    return found
+
+
+def keep_on(bucket: Bucket, run: str, host: str, folder: Path, sources: Sources) -> Begun:
+    """Leave the folder as it is: the files of earlier attempts that are not in it stay in the bucket."""
+    known = index.read(bucket, run, host) or Index()
+    files = {path: sent for path, sent in known.files.items() if _seen(folder / path) == sent.seen}
+    return Begun(sources, _continued(known, files))
+
+
+def restore(bucket: Bucket, run: str, host: str, folder: Path, sources: Sources, *, of: str | None) -> Begun:
+    """Leave the sources and the outputs of the attempt before in the folder, as they were when no file was being
+    written; of the run `of` instead, for a run that resumes another.
+
+    Workers and parameter servers get the chief's outputs, too, and the chief's where they had a file of that name: all
+    hosts resume at the same step.
+    """
+    own = index.read(bucket, of or run, host) or Index()
+    chief = index.read(bucket, of or run, CHIEF) or Index() if _follows_chief(host) else Index()
+    prefix, chiefs = index.prefix_of(of or run, host), index.prefix_of(of or run, CHIEF)
+    wanted = {path: (prefix + path, sent) for path, sent in own.consistent.items()}
+    wanted |= {path: (chiefs + path, sent) for path, sent in chief.consistent.items()}
+    _clear(folder, sources, wanted)
+    lost = _fetch_all(bucket, folder, wanted)
+    _make_folders(folder, (*own.folders, *chief.folders))
+    _make_links(folder, {**own.consistent_links, **chief.consistent_links})
+    there = {path: (seen, sent) for path, (_, sent) in wanted.items() if (seen := _seen(folder / path))}
+    shared = {path: seen for path, (seen, _) in there.items() if path in chief.consistent}
+    mine = {path: Sent(seen, sent.version) for path, (seen, sent) in there.items() if path not in shared}
+    begun = Sources({**sources.files, **shared}, {**sources.links, **chief.consistent_links}, sources.folders)
+    if of:
+        return Begun(begun, Index(), len(there), lost)
+    files = {path: sent for path, sent in mine.items() if own.files.get(path, sent).version == sent.version}
+    continued = _continued(own, {path: sent for path, sent in files.items() if path in own.files})
+    continued.snapshot, continued.snapshot_links = mine, own.consistent_links
+    return Begun(begun, continued, len(there), lost)
+
+
+def _follows_chief(host: str) -> bool:
+    return host != CHIEF and not host.startswith("evaluator")
+
+
+def _continued(known: Index, files: dict[str, Sent]) -> Index:
+    """Return the index with which the next attempt begins: `files` of those that the bucket has are on its disk."""
+    gone = {path: sent for path, sent in known.files.items() if path not in files}
+    return Index(files=files, earlier={**known.earlier, **gone}, attempt=known.attempt)
+
+
+def _seen(path: Path) -> Seen | None:
+    try:
+        return Seen.of(path.lstat())
+    except OSError:
+        return None
+
+
+def _clear(folder: Path, sources: Sources, wanted: Iterable[str]) -> None:
+    """Remove what an attempt on this host has left besides the sources and the wanted files."""
+    found, stay = scan(folder, ""), {*sources.files, *sources.links, *wanted}
+    for path in (*found.files, *found.links):
+        if path not in stay:
+            with suppress(FileNotFoundError):
+                (folder / path).unlink()
+
+
+def _fetch_all(bucket: Bucket, folder: Path, wanted: Mapping[str, tuple[str, Sent]]) -> tuple[str, ...]:
+    """Bring the files that are not there; return those that the bucket no longer has."""
+    with ThreadPoolExecutor(AT_ONCE, "restore") as pool:
+        waits = {
+            path: pool.submit(_fetch, bucket, inside(folder, path), *where) for path, where in wanted.items()
+        }
+        return tuple(path for path, wait in waits.items() if not wait.result())
+
+
+def _fetch(bucket: Bucket, target: Path, key: str, sent: Sent) -> bool:
+    there = _seen(target)
+    if there and (there.size, there.mtime_ns) == (sent.seen.size, sent.seen.mtime_ns):
+        return True
+    target.parent.mkdir(parents=True, exist_ok=True)
+    half = target.with_name(f"{target.name[:100]}{HALF}")
+    try:
+        _download(bucket, key, sent.version, half)
+    except Missing:
+        return False
+    os.utime(half, ns=(sent.seen.mtime_ns, sent.seen.mtime_ns))
+    half.replace(target)
+    return True
+
+
+def _download(bucket: Bucket, key: str, version: str, half: Path) -> None:
+    """Fetch that version; the newest if a lifecycle rule has removed it meanwhile."""
+    try:
+        bucket.download_version(key, version, half)
+    except Missing:
+        if not version:
+            raise
+        bucket.download_version(key, "", half)
+
+
+def _make_folders(folder: Path, names: Iterable[str]) -> None:
+    for name in names:
+        with suppress(FileExistsError, NotADirectoryError):  # a file of that name has come since
+            inside(folder, name).mkdir(parents=True, exist_ok=True)
+
+
+def _make_links(folder: Path, links: Mapping[str, str]) -> None:
+    for name, target in links.items():
+        path = inside(folder, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink():
+            path.unlink()
+        with suppress(FileExistsError):  # a file of that name has come since
+            path.symlink_to(target)

@@ -1,0 +1,136 @@
+"""A look at a program's working folder: which files, links and empty folders there are, and what cannot be kept."""
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from training.host.keys import LONGEST_KEY_BYTES, fault_of
+
+MOST_FILES = 100_000
+"""Files that a run keeps of one host. Each costs a request of the bucket and some 500 bytes of the agent's memory."""
+CACHES = frozenset(
+    ".git .hg .ipynb_checkpoints .mypy_cache .pytest_cache .ruff_cache .svn node_modules".split()  # noqa: SIM905
+)
+"""Folders that programs can make again at any time."""
+UNSAID = frozenset({"__pycache__"})
+"""Caches that every program of Python's has: no report names them."""
+ENVIRONMENT = "pyvenv.cfg"
+"""The file that makes a folder a virtual environment of Python's."""
+OURS = re.compile(r"@(worker|ps|evaluator|attempt)-\d+")
+"""Names at the top of a run's outputs under which Trainyard keeps other hosts' files and those of earlier attempts."""
+SPARSE_BYTES = 1 << 30
+SPARSE_FACTOR = 8
+"""A file is sparse if it is larger than SPARSE_BYTES and less than an eighth of it is on the disk."""
+BLOCK_BYTES = 512
+
+
+class Seen(NamedTuple):
+    """One state of a file: another state has other facts."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @staticmethod
+    def of(facts: os.stat_result) -> "Seen":
+        return Seen(facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A file or folder that is not kept. `size` is in bytes, 0 where it is unknown."""
+
+    size: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Scan:
+    """What lies below a folder, by paths relative to it."""
+
+    files: dict[str, Seen] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    """Where each link leads, as the program wrote it. Nothing behind a link is part of the scan."""
+    folders: list[str] = field(default_factory=list)
+    """Folders that hold nothing at all."""
+    left_out: dict[str, LeftOut] = field(default_factory=dict)
+    is_complete: bool = True
+    """False if a folder could not be read or there are more than MOST_FILES files: a missing file may still exist."""
+    beyond: int = 0
+    """How many files there are beyond MOST_FILES."""
+
+
+def scan(root: Path, prefix: str) -> Scan:
+    """Look at everything below `root`, whose files have keys that begin with `prefix`. Links are not followed."""
+    found, waiting = Scan(), [""]
+    room = LONGEST_KEY_BYTES - len(prefix.encode())
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(f"{root}/{folder}") as entries:
+                inside = list(entries)
+        except FileNotFoundError:  # the program has just removed it
+            continue
+        except OSError as error:
+            found.left_out[f"{folder}/"] = LeftOut(0, f"it cannot be read: {error.strerror}")
+            found.is_complete = False
+            continue
+        if folder and any(entry.name == ENVIRONMENT for entry in inside):
+            found.left_out[f"{folder}/"] = LeftOut(0, "it is a virtual environment")
+            continue
+        if folder and not inside:
+            found.folders.append(folder)
+        for entry in inside:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            is_plain = path.isascii() and path.isprintable() and len(path) <= room
+            fault = None if is_plain else fault_of(prefix + path)
+            if not folder and OURS.fullmatch(entry.name):
+                fault = "Trainyard keeps other hosts' files under such names"
+            if fault:
+                found.left_out[path] = LeftOut(0, fault)
+            else:
+                waiting += _take(found, entry, path)
+    return found
+
+
+def _take(found: Scan, entry: "os.DirEntry[str]", path: str) -> Iterator[str]:
+    """Note the entry; yield its path if it is a folder to look into."""
+    try:
+        if entry.is_symlink():
+            found.links[path] = str(Path(entry.path).readlink())
+        elif entry.is_dir(follow_symlinks=False):
+            if entry.name in UNSAID:
+                return
+            if entry.name in CACHES:
+                found.left_out[f"{path}/"] = LeftOut(0, "it is a cache")
+            else:
+                yield path
+        else:
+            _take_file(found, entry.stat(follow_symlinks=False), path)
+    except FileNotFoundError:  # the program has just removed or replaced it
+        return
+    except OSError as error:
+        found.left_out[path] = LeftOut(0, f"it cannot be read: {error.strerror}")
+        found.is_complete = False
+
+
+def _take_file(found: Scan, facts: os.stat_result, path: str) -> None:
+    if not stat.S_ISREG(facts.st_mode):
+        found.left_out[path] = LeftOut(0, f"it is a {_kind(facts.st_mode)}")
+    elif facts.st_size > SPARSE_BYTES and facts.st_blocks * BLOCK_BYTES * SPARSE_FACTOR < facts.st_size:
+        found.left_out[path] = LeftOut(facts.st_size, "it is sparse: most of it was never written")
+    elif len(found.files) < MOST_FILES:
+        found.files[path] = Seen.of(facts)
+    else:
+        found.beyond += 1
+        found.is_complete = False
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISFIFO(mode):
+        return "pipe"
+    return "socket" if stat.S_ISSOCK(mode) else "device"
