@@ -17,7 +17,7 @@ from training.host.metadata import Identity, Notice
 from training.host.orders import Order
 from training.host.program import silence
 from training.host.reporting import progress
-from training.host.reporting.results import WHERE_TO
+from training.host.reporting.results import nothing_left
 
 PROGRAM = """
 import hashlib, json, os, pathlib, signal, sys, time
@@ -347,7 +347,7 @@ def test_an_agent_that_was_killed_is_followed_by_one_that_knows_everything(yard:
     assert said[1:] == [
         *(f"line {number}" for number in range(60)),
         "[trainyard] the program ended with exit code 0",
-        f"[trainyard] it left no model, checkpoint or metrics; {WHERE_TO}",
+        f"[trainyard] {nothing_left(keeps_outputs=True)}",
     ]
     assert [event["detail-type"] for event in yard.heard].count("started") == 1
 
