@@ -24,6 +24,7 @@ from training.host.agent.deadlines.notice import (
 )
 from training.host.agent.insistence import EXTRAS_SECONDS, Insistence, why_it_has_to_end
 from training.host.agent.life import Life, Peers, StillTraining, has_ended, has_gpus
+from training.host.agent.outputs import Outputs
 from training.host.agent.parting import Parting
 from training.host.agent.uploads import Lacking, Uploads, uploads_of
 from training.host.agent.watchdog import Watchdog
@@ -39,7 +40,6 @@ from training.host.disk import SHARED_MEMORY, Disk, Room, fresh, readable_files,
 from training.host.errors import HostTrouble
 from training.host.keys import LeftOut
 from training.host.metadata import Identity
-from training.host.outputs.keeper import Outputs
 from training.host.outputs.upload import OutputsUpload
 from training.host.periodic import Repeat
 from training.host.places import Places
