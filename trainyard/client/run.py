@@ -373,6 +373,18 @@ class Run:
         prefix = key.rpartition("/")[0] + "/"
         return self.yard.bucket.fetch(prefix, folder, tell, owner=self.id, names=names, tree=tree)
 
+    def fetch_events(self, folder: Path, tell: Tell = silent) -> int:
+        """Fetch TensorBoard's events, also those that the program wrote into its working folder; return how many files
+        there are."""
+        kept = self.yard.bucket.fetch(
+            f"runs/{self.id}/outputs/",
+            folder / "outputs",
+            tell,
+            owner=self.id,
+            wanted=lambda name: ".tfevents." in name,
+        )
+        return self.fetch("tensorboard", folder, tell).files + kept.files
+
     def _tree(self, below: str) -> Tree:
         """Return the links, empty folders and times of what the hosts have kept as outputs."""
         tree, lists = Tree(), f"runs/{self.id}/outputs-of/"

@@ -67,12 +67,12 @@ def tb(
     words, yard = tensorboard.command(), options.find()
     found = [known.find(yard, each) for each in runs]
     with terminal.transfers(options.quiet) as tell:
-        events = {run.id: run.fetch("tensorboard", folder / run.id, tell).files for run in found}
+        events = {run.id: run.fetch_events(folder / run.id, tell) for run in found}
     without = [run for run in found if not events[run.id]]
     if len(without) == len(found) and all(run.execution.is_over for run in found):
         raise NothingFound(
             f"{', '.join(run.id for run in found)}: there are no TensorBoard events",
-            "the program has written none to TRAINYARD_TENSORBOARD",
+            "the program has written none, neither to TRAINYARD_TENSORBOARD nor into its working folder",
             command_line("show", found[0].id),
         )
     for run in without:
@@ -83,7 +83,7 @@ def tb(
         )
         while serves():
             for run in found:
-                run.fetch("tensorboard", folder / run.id)
+                run.fetch_events(folder / run.id)
             time.sleep(SYNC_SECONDS)
 
 

@@ -17,6 +17,7 @@ from trainyard.core.values.quantities import counted, dollars, sized, span
 from trainyard.core.values.text import printable
 
 LAST_WORDS = 8
+MOST_NOT_KEPT = 5
 NOT_ITS_OWN = re.compile(r"\[trainyard\] |[IWEF]\d{4} |WARNING: All log messages before absl")
 """How lines of the host agent and of TensorFlow's C++ begin."""
 
@@ -37,6 +38,7 @@ def ended(run: Run, status: RunStatus, *, with_last_words: bool = True) -> None:
     _cost(run.summary)
     _pool(run.summary.get("pool") or {}, (run.yard.row(run.id) or {}).get("pool_dollars"))
     _bucket(run)
+    _not_kept(run.summary.get("outputs") or {})
     _time(status)
 
 
@@ -124,6 +126,16 @@ def _bucket(run: Run) -> None:
     say(f"\n[bold]Left in the bucket[/bold]  s3://{run.yard.bucket.name}/{prefix}")
     for name, (count, size) in sorted(groups.items()):
         say(f"  {name:<16} {count:>4} object{'s' if count != 1 else ' '}  {sized(size):>10}")
+
+
+def _not_kept(outputs: dict[str, Any]) -> None:
+    """Name the outputs that are left out, the largest first."""
+    for each in outputs.get("left_out", [])[:MOST_NOT_KEPT]:
+        size = f" ({sized(each['size'])})" if each["size"] else ""
+        say(f"  not kept: {escape(each['path'])}{size}: {escape(each['reason'])}")
+    more = len(outputs.get("left_out", [])[MOST_NOT_KEPT:]) + outputs.get("left_out_more", 0)
+    if more:
+        say(f"  not kept: {more} more")
 
 
 def _time(status: RunStatus) -> None:

@@ -27,7 +27,7 @@ OVER_FRESH = 10.0
 """A run that is over changes no more, but for what the last hosts send while they shut down."""
 FILES_FRESH = 5.0
 FEEDS = 64
-PARTS = ("model", "checkpoints", "logs", "tensorboard", "notebook", "attempts")
+PARTS = ("model", "outputs", "checkpoints", "logs", "tensorboard", "notebook", "attempts")
 DOCUMENTS = (
     "job.json", "plan.json", "metrics.json", "summary.json", "timeline.jsonl", "recipe.json", "tests.json", "sbom.json",
 )  # fmt: skip
