@@ -260,9 +260,8 @@ def check(promise: bool, text: str) -> None:
         raise BrokenPromiseError(text)
 
 
-def run(case: Case, cloud: Cloud, root: Path) -> float:
+def run(case: Case, yard: Yard) -> float:
     """Run the case and check its promises; raise BrokenPromiseError. Return the agent's peak memory in MB."""
-    yard = Yard(cloud, root)
     outputs = {"keep": True, "max_gib": OUTPUTS_GIB, "restore": False}
     yard.prepare("", outputs=outputs)
     yard.put("programs/p.tar.gz", packed(case.source))
@@ -279,7 +278,6 @@ def run(case: Case, cloud: Cloud, root: Path) -> float:
             _check_restart(case, yard)
         peak = _peak_kib(agent.pid)
         check(peak < MOST_RESIDENT_KIB, f"the agent's peak memory was {peak / 1024:.0f} MB")
-    yard.end()
     return peak / 1024
 
 
@@ -411,7 +409,7 @@ def results(
         case, root = Case.of(seed), folder / str(seed)
         root.mkdir()
         try:
-            return case, run(case, cloud, root), ""
+            return case, run(case, Yard(cloud, root)), ""
         except BrokenPromiseError as broken:
             return case, 0.0, str(broken)
         except Exception:  # noqa: BLE001 - the campaign reports it and runs the next case

@@ -151,7 +151,7 @@ def end(ending: str, last: dict[str, Any], left: threading.Event) -> None:
             signal.alarm(1)
             time.sleep(60)
         case "background":
-            subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+            subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     sys.exit(3 if ending == "exit 3" else 0)
 
 
