@@ -314,15 +314,19 @@ def test_hosts_speak_for_themselves_measure_and_read_their_credentials(yard: Ass
 def test_runs_read_programs_data_and_runs_and_write_runs(yard: Assembly) -> None:
     assert touched(yard, "SignalRunRole") == [
         ("s3:DeleteObject", "runs/*/checkpoints/*"),
+        ("s3:DeleteObject", "runs/*/outputs/*"),
         ("s3:GetObject", "data/*"),
         ("s3:GetObject", "programs/*"),
         ("s3:GetObject", "runs/*"),
+        ("s3:GetObjectVersion", "runs/*/outputs/*"),
         ("s3:ListBucket", ""),
         ("s3:PutObject", "runs/*/attempts/*/logs/*"),
         ("s3:PutObject", "runs/*/checkpoints/*"),
         ("s3:PutObject", "runs/*/metrics.json*"),
         ("s3:PutObject", "runs/*/model/*"),
         ("s3:PutObject", "runs/*/notebook/*"),
+        ("s3:PutObject", "runs/*/outputs-of/*"),
+        ("s3:PutObject", "runs/*/outputs/*"),
         ("s3:PutObject", "runs/*/tensorboard/*"),
         ("ssm:GetParameters", "trainyard/secrets/*"),
     ]
