@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+import typer
+
 if TYPE_CHECKING:
     from trainyard.client import Run
 
@@ -38,6 +40,15 @@ FOLDERS = (
     Part.SOURCE,
 )
 """Parts that get a folder of their own in the run's folder."""
+
+
+def parse(text: str) -> str:
+    """Return the part that a user names, or the path of an output, such as outputs/weights.pt. Raises BadParameter."""
+    if text == Part.ALL:
+        return Part.EVERYTHING
+    if text in tuple(Part) or (text.startswith(f"{Part.OUTPUTS}/") and text != f"{Part.OUTPUTS}/"):
+        return text
+    raise typer.BadParameter(f"{text!r} is none of {', '.join(Part)}, outputs/PATH")
 
 
 def of(run: Run) -> list[Part]:

@@ -27,6 +27,7 @@ from trainyard.client.errors import (
     YardError,
 )
 from trainyard.client.fetching import Fetched, Tell, Tree
+from trainyard.client.models import FoundModel, find_models
 from trainyard.client.runs import logs, records
 from trainyard.client.runs.execution import Execution, State, states_of
 from trainyard.client.runs.logs import Chosen, LogLine
@@ -36,6 +37,7 @@ from trainyard.command_line import command_line
 from trainyard.core.jobfile.references import split_uri
 from trainyard.core.model.errors import Stopped
 from trainyard.core.values import floats
+from trainyard.core.values.quantities import sized
 
 DOCUMENTS = {
     "metrics": "metrics.json",
@@ -45,6 +47,10 @@ DOCUMENTS = {
     "job": "job.json",
 }
 """The files of a run's folder that users ask for by a word."""
+OUTPUTS = "outputs/"
+"""Begins the parts that are files or folders of the outputs."""
+MOST_OFFERED = 5
+"""Models that an error names."""
 LOGS = re.compile(r"(attempts/\d+/)?logs/")
 MOST_COMPARED_BYTES = 2**16
 """Of a log that is read to learn if a reason has all of it."""
@@ -330,8 +336,12 @@ class Run:
     def fetch(self, part: str, folder: Path | str, tell: Tell = silent) -> Fetched:
         """Fetch a part of what the run has left into the folder, unless it is there with the same content: `model`,
         `checkpoints`, `tensorboard`, `outputs`, `notebook`, `logs`, `source`, `everything`, or a document (`metrics`,
-        `summary`, `plan`, `timeline`, `job`). Files that were fetched into the folder from another run are removed.
+        `summary`, `plan`, `timeline`, `job`), or a file or a folder of the outputs (`outputs/weights/last.pt`,
+        `outputs/saved/`). Files that were fetched into the folder from another run are removed.
+
         Raises FileUnreadable."""
+        if part.startswith(OUTPUTS):
+            return self._fetch_output(part, Path(folder), tell)
         if part == "source":
             return self._fetch_source(Path(folder), tell)
         if part == "checkpoints":
@@ -355,6 +365,20 @@ class Run:
             wanted=lambda name: bool(wanted.match(name)),
             tree=self._tree(below) if below is not None else None,
         )
+
+    def _fetch_output(self, path: str, folder: Path, tell: Tell) -> Fetched:
+        """Fetch one file of the outputs, or one folder, whose path ends with a slash."""
+        above, _, file = f"runs/{self.id}/{path}".rpartition("/")
+        return self.yard.bucket.fetch(
+            f"{above}/", folder, tell, owner=self.id, wanted=lambda name: not file or name == file
+        )
+
+    @property
+    def models_in_outputs(self) -> list[FoundModel]:
+        """The models that the program has left in its working folder."""
+        prefix = f"runs/{self.id}/{OUTPUTS}"
+        found = self.yard.bucket.keys(prefix)
+        return find_models({key.removeprefix(prefix): size for key, size in found.items()})
 
     def _fetch_checkpoint(self, folder: Path, tell: Tell) -> Fetched:
         """Fetch the files of the newest checkpoint under the names that the program gave them."""
@@ -405,15 +429,32 @@ class Run:
         return bucket.fetch(above + slash, folder, tell, owner=self.id, wanted=lambda each: each == file)
 
     def model(self, folder: Path | str, tell: Tell = silent) -> Path:
-        """Fetch the model it has exported into the folder. Raises NoModel."""
-        prefix = f"runs/{self.id}/model/"
-        if not self.fetch("model", folder, tell).files:
+        """Fetch the model that the run has exported, or else the only one among its outputs, into the folder. Raises
+        NoModel if there is none, or if there are several to choose from."""
+        self.fetch_model(folder, tell)
+        return Path(folder)
+
+    def fetch_model(self, folder: Path | str, tell: Tell = silent) -> tuple[str, Fetched]:
+        """Fetch the model as `model` does. Return the part that it was: `model`, or a path of the outputs."""
+        if (fetched := self.fetch("model", folder, tell)).files:
+            return "model", fetched
+        found = self.models_in_outputs
+        if len(found) == 1:
+            part = f"{OUTPUTS}{found[0].path}"
+            return part, self.fetch(part, folder, tell)
+        if not found:
             raise NoModel(
-                f"{prefix} is empty",
-                "the program has exported none (yet)",
+                f"{self.id} has no model",
+                "its program has left none in ${model}, and no file among its outputs is called like one (yet)",
                 command_line("show", self.id),
             )
-        return Path(folder)
+        listed = ", ".join(f"{each.path} ({sized(each.size)})" for each in found[-MOST_OFFERED:])
+        more = f", and {len(found) - MOST_OFFERED} more" if len(found) > MOST_OFFERED else ""
+        raise NoModel(
+            f"{self.id} has no model in ${{model}}",
+            f"its outputs have {len(found)} files or folders that may be one: {listed}{more}",
+            command_line("get", self.id, f"{OUTPUTS}{found[-1].path}"),
+        )
 
     # ----------------------------------------------------------------------------------------------------- parts
     @property

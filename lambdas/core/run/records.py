@@ -770,7 +770,7 @@ def last_save(records: Records, until: datetime | None) -> str:
     knows when), and its step where the program tells steps."""
     saves = [(row.saved, row.checkpointed) for row in records.attempts.values() if row.saved]
     if not saves:
-        return "nothing has been saved"
+        return "no checkpoint has been saved"
     at, step = max(saves, key=lambda save: save[0])
     age = max(0.0, (until - at).total_seconds()) if until else None
     old = "is in the bucket" if age is None else f"was {_span(age)} old"

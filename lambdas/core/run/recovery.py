@@ -239,7 +239,7 @@ def _what_next(
             assert_never(keep)
     return (
         f"Attempt {attempt + 1} of at most {restarts + 1} follows {when}: {who}; "
-        "it resumes from the last checkpoint, or from the beginning if none was saved."
+        "it resumes from the last checkpoint, or else from the outputs of its working folder."
     )
 
 

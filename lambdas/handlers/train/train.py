@@ -36,7 +36,9 @@ def handler(given: WaitInput) -> Nothing:
         _end_unstarted(ledger, run, attempt, now)
         return Nothing()
     where = (
-        f"from {checkpoint.in_words}" if checkpoint else f"from the beginning{_missed(ledger, run, attempt)}"
+        f"from {checkpoint.in_words}"
+        if checkpoint
+        else f"without a checkpoint{_missed(ledger, run, attempt)}"
     )
     reason = f"{'one host starts' if len(hosts) == 1 else f'{len(hosts)} hosts start'} {where}"
     if out_of_reach:

@@ -14,7 +14,7 @@ from moto import mock_aws
 
 from trainyard.client import Session, fetching
 from trainyard.client.bucket import Bucket
-from trainyard.client.errors import FileUnreadable
+from trainyard.client.errors import FileUnreadable, NoModel
 from trainyard.client.fetching import RECORD, Fetched, Tree
 from trainyard.client.run import Run
 
@@ -291,3 +291,29 @@ def test_a_run_without_a_checkpoint_has_none_to_fetch(bucket: Bucket, tmp_path: 
     run = Run(Yard(bucket), "arn:digits-1")  # type: ignore[arg-type]
     assert run.fetch("checkpoints", tmp_path / "new") == Fetched()
     assert not (tmp_path / "new").exists()
+
+
+def test_the_only_model_among_the_outputs_is_the_model(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.put("runs/digits-1/outputs/outputs/model.keras", b"weights")
+    bucket.put("runs/digits-1/outputs/logs/x.txt", b"no model")
+    run = Run(Yard(bucket), "arn:digits-1")  # type: ignore[arg-type]
+    assert run.fetch_model(tmp_path) == ("outputs/outputs/model.keras", Fetched(1, 1))
+    assert files(tmp_path) == {"model.keras": b"weights"}
+
+
+def test_several_models_among_the_outputs_are_listed_with_a_command(bucket: Bucket, tmp_path: Path) -> None:
+    for name in ("checkpoints/1.pt", "final/saved_model.pb"):
+        bucket.put(f"runs/digits-1/outputs/{name}", b"weights")
+    run = Run(Yard(bucket), "arn:digits-1")  # type: ignore[arg-type]
+    with pytest.raises(NoModel) as several:
+        run.model(tmp_path)
+    assert "final/ (7 B), checkpoints/1.pt (7 B)" in several.value.means
+    assert several.value.next_step == "trainyard get digits-1 outputs/checkpoints/1.pt"
+    assert run.fetch("outputs/final/", tmp_path) == Fetched(1, 1)
+    assert files(tmp_path) == {"saved_model.pb": b"weights"}
+
+
+def test_a_run_without_any_model_says_what_its_program_left(bucket: Bucket, tmp_path: Path) -> None:
+    run = Run(Yard(bucket), "arn:digits-1")  # type: ignore[arg-type]
+    with pytest.raises(NoModel, match="has no model"):
+        run.model(tmp_path)

@@ -36,7 +36,7 @@ def test_all_hosts_are_asked_once_and_the_first_to_ask_is_named(place: Place, aw
     row = place.ledger.known("digits-1").attempts[1]
     assert row.trouble is not None
     assert (row.ending, row.to_step) == ("stopped", 9)
-    assert row.trouble.reason == "alice has stopped the run after step 9; nothing has been saved"
+    assert row.trouble.reason == "alice has stopped the run after step 9; no checkpoint has been saved"
 
 
 def test_hosts_that_do_not_answer_have_three_minutes(place: Place, aws: Aws) -> None:

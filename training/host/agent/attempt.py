@@ -335,9 +335,11 @@ class Attempt:
         self._outputs.begin()
         if self._assignment.is_chief:
             self._restore_history()
-            counted = bool(restored.checkpoint.folder)  # its number is no step of the program's
+            # the number of a counted checkpoint is no step of the program's, and outputs have none
+            counted = bool(restored.checkpoint.folder) or self._outputs.restored > 0
             self._metrics.begin(up_to=math.inf if counted else restored.checkpoint.step, begins=counted)
-        what = f"restore {restored.called}" if asked else "a fresh start"
+        fresh_start = "no checkpoint to restore" if self._outputs.restored else "a fresh start"
+        what = f"restore {restored.called}" if asked else fresh_start
         if restored.instead:
             self._log.note(restored.instead)
         if not self._account.is_another:

@@ -54,6 +54,7 @@ class Outputs:
         sources = restore.sources_of(folder, self.places.sources, self.account)
         resumes = self.cluster.job["checkpoints"].get("resume")
         restores = self._settings.restores(has_checkpoint=self.cluster.checkpoint is not None)
+        of = None
         with self.account.acting():
             if attempt == 1 and not (resumes and restores):
                 self._begun = Begun(sources, Index())
@@ -61,9 +62,14 @@ class Outputs:
                 first = attempt == 1 or index.read(self.bucket, run, CHIEF) is None
                 of = resumes if first else None
                 self._begun = restore.restore(self.bucket, run, self.host, folder, sources, of=of)
-                self._note_restored(self._begun, of)
             else:
                 self._begun = restore.keep_on(self.bucket, run, self.host, folder, sources)
+        self._note_restored(self._begun, of)  # the program's account may not write into the log
+
+    @property
+    def restored(self) -> int:
+        """The number of files that were brought back into the working folder."""
+        return self._begun.restored if self._begun else 0
 
     def upload(self, runs: Callable[[], bool]) -> OutputsUpload:
         """Return what brings the outputs away; `runs` answers True while the program runs."""
@@ -104,9 +110,10 @@ class Outputs:
 
     def _note_restored(self, begun: Begun, of: str | None) -> None:
         if begun.restored:
+            files = "1 file" if begun.restored == 1 else f"{begun.restored} files"
             self.note(
-                f"outputs: {begun.restored} files of {of or 'the attempt before'} are in the working folder again, as "
-                "they were when none was being written (outputs.restore)"
+                f"outputs: {files} of {of or 'the attempt before'} restored into the working folder, as they were when "
+                "none was being written (outputs.restore)"
             )
         if begun.lost:
             self.note(

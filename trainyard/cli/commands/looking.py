@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainyard.cli import parts
 from trainyard.cli.command import command
 from trainyard.cli.completion import complete_runs
 from trainyard.cli.options import Options
@@ -126,8 +127,12 @@ def get(
     options: Options,
     run: Run,
     part: Annotated[
-        Part,
-        typer.Argument(metavar="PART", show_choices=False, help=f"{', '.join(Part)}."),
+        str,
+        typer.Argument(
+            metavar="PART",
+            parser=parts.parse,
+            help=f"{', '.join(Part)}, or outputs/PATH for one file or folder/ of the outputs.",
+        ),
     ] = Part.MODEL,
     folder: Annotated[
         Path | None,
@@ -138,18 +143,24 @@ def get(
 ) -> None:
     """Fetch the model of a run, or another part of what it left.
 
+    A run without an exported model fetches the model among its outputs (SavedModel, .keras, .h5, .pt, .onnx ...), or
+    lists them if there are several.
+
     Files are compared by content: what is there already is not fetched again. Files that an earlier `get` has brought
     into the folder from another run are removed, so that two runs never mix.
     """
-    from trainyard.cli import parts, runs
+    from trainyard.cli import runs
     from trainyard.cli.output import terminal
     from trainyard.client.errors import NothingFound
 
     found = runs.find(options.find(), run)
-    part = Part.EVERYTHING if part is Part.ALL else part
-    target = folder or (Path(found.id) / part if part in FOLDERS else Path(found.id))
+    in_folder = part in FOLDERS or part.startswith(f"{Part.OUTPUTS}/")
+    target = folder or (Path(found.id) / PurePosixPath(part).parts[0] if in_folder else Path(found.id))
     with terminal.transfers(options.quiet) as tell:
-        fetched = found.fetch(part, target, tell)
+        if part == Part.MODEL:
+            part, fetched = found.fetch_model(target, tell)
+        else:
+            fetched = found.fetch(part, target, tell)
     for line in fetched.left_out:
         terminal.note(f"Left out: {line}")
     if not fetched.files:
@@ -167,6 +178,7 @@ def get(
     terminal.console.print(str(target), markup=False)
     if not options.quiet:
         was = f"; {len(fetched.removed)} of another run removed" if fetched.removed else ""
+        of = f" of {part}" if part.startswith(f"{Part.OUTPUTS}/") else ""
         terminal.note(
-            f"{fetched.files} file{'s' if fetched.files > 1 else ''}, {fetched.new} of them new{was}"
+            f"{fetched.files} file{'s' if fetched.files > 1 else ''}{of}, {fetched.new} of them new{was}"
         )

@@ -480,7 +480,7 @@ def test_an_interruption_names_the_hosts_that_go() -> None:
 @pytest.mark.parametrize(
     ("saved", "words"),
     [
-        ({}, "; nothing has been saved"),
+        ({}, "; no checkpoint has been saved"),
         ({"saved": AT, "checkpointed": 30}, "its last save, of step 30, was 34 s old"),
         ({"saved": AT}, "its last save was 34 s old"),
     ],
@@ -714,7 +714,7 @@ def test_a_run_at_its_cap_that_has_saved_nothing_has_nothing_to_resume(step: int
     found = deadlines.used_up(ledger(hosts={"i-a": host()}), 1, after(2 * 3600), step=step)
     assert found is not None
     assert ("after step 1,840" in found) is (step is not None)
-    assert found.endswith("; nothing has been saved; start it again with a higher cap")
+    assert found.endswith("; no checkpoint has been saved; start it again with a higher cap")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,42 @@
+"""Models among the files that a program has left in its working folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+SUFFIXES = (".keras", ".h5", ".hdf5", ".onnx", ".pt", ".pth", ".ckpt", ".safetensors", ".tflite")
+"""Names of files that are a model or its weights: Keras, ONNX, PyTorch, Lightning, Hugging Face, LiteRT."""
+SAVED_MODEL = "saved_model.pb"
+"""A folder with this file is a SavedModel of TensorFlow's."""
+
+
+@dataclass(frozen=True)
+class FoundModel:
+    """`path` is below the outputs; a folder's path ends with a slash. `size` is in bytes."""
+
+    path: str
+    size: int
+
+    @property
+    def is_folder(self) -> bool:
+        return self.path.endswith("/")
+
+
+def find_models(outputs: Mapping[str, int]) -> list[FoundModel]:
+    """Return the models among outputs, given as sizes in bytes by path; SavedModels first. A SavedModel counts as one,
+    not as its files."""
+    folders = {
+        f"{PurePosixPath(path).parent}/" for path in outputs if PurePosixPath(path).name == SAVED_MODEL
+    }
+    saved = [
+        FoundModel(folder, sum(size for path, size in outputs.items() if path.startswith(folder)))
+        for folder in sorted(folders - {"./"})
+    ]
+    files = [
+        FoundModel(path, size)
+        for path, size in sorted(outputs.items())
+        if path.endswith(SUFFIXES) and not any(path.startswith(folder) for folder in folders)
+    ]
+    return saved + files
