@@ -26,7 +26,8 @@ class FoundModel:
 
 def find_models(outputs: Mapping[str, int]) -> list[FoundModel]:
     """Return the models among outputs, given as sizes in bytes by path; SavedModels first. A SavedModel counts as one,
-    not as its files."""
+    not as its files. Files of other hosts and of earlier attempts (`@worker-1/`, `@attempt-1/`) are passed over."""
+    outputs = {path: size for path, size in outputs.items() if not path.startswith("@")}
     folders = {
         f"{PurePosixPath(path).parent}/" for path in outputs if PurePosixPath(path).name == SAVED_MODEL
     }

@@ -12,6 +12,7 @@ def test_files_and_saved_models_are_found_among_outputs() -> None:
         "export/1/assets/weights.h5": 2,
         "checkpoints/0000010.pt": 7,
         "net.onnx": 8,
+        "@attempt-1/net.onnx": 8,
     }
     assert find_models(outputs) == [
         FoundModel("export/1/", 9),
