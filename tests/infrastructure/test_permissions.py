@@ -600,6 +600,23 @@ def test_a_workflow_calls_the_functions_it_names(yard: Assembly, word: str) -> N
     assert all(action.startswith("logs:") for action in others)
 
 
+def test_admit_sees_whether_a_run_has_left_outputs_and_cannot_read_them(yard: Assembly) -> None:
+    mine = [each for each in yard.permissions(only(yard, "TrainAdmitRole")) if each.action.startswith("s3:")]
+    listed = [
+        prefix
+        for each in mine
+        if each.action == "s3:ListBucket"
+        for prefix in as_list(each.when["StringLikeIfExists"]["s3:prefix"])
+    ]
+    assert "runs/*/outputs/*" in listed
+    output = "runs/first/outputs/last.ckpt"
+    assert not [
+        each
+        for each in mine
+        if each.action == "s3:GetObject" and fnmatch(output, each.resource.partition("/")[2])
+    ]
+
+
 @pytest.mark.parametrize("role", ["SignalRunRole", "TrainAdmitRole"])
 def test_other_buckets_are_read_and_never_written(keyed: Assembly, role: str) -> None:
     """`corpus`, and of `shared` the folder `images/`, with its key through S3 alone."""

@@ -42,7 +42,8 @@ class Yard(Deployment):
         force: bool = False,
     ) -> Run:
         """Send the job with what lies beside it; answers the run that this starts. `set` changes keys by their dotted
-        names (`{"args.lr": 0.5}` is short for `program.args.lr`), `resume` goes on from that run's last checkpoint.
+        names (`{"args.lr": 0.5}` is short for `program.args.lr`), `resume` continues that run: from its last checkpoint
+        or, if it has none, with its outputs.
         Raises FileUnreadable; JobRefused with every fault of the file; RunGoesOn if that run has not ended;
         KnownToFail, unless `force` is given, if its program fails on every run."""
         local = source.read(job, changes=changes(set, name, labels, resume), bucket=self.bucket.name)
@@ -63,8 +64,9 @@ class Yard(Deployment):
         force: bool = False,
     ) -> Run:
         """Start a new run of a run's job, changed as `submit` changes it: from step 0, or with `resume` from the run's
-        last checkpoint. Raises RunNotFound if nothing is known of the run; JobRefused; of `resume` RunGoesOn, and
-        RunFinished unless the program's arguments are changed or `force` is given."""
+        last checkpoint or, if it has none, with its outputs. Raises RunNotFound if nothing is known of the run;
+        JobRefused; of `resume` RunGoesOn, and RunFinished unless the program's arguments are changed or `force` is
+        given."""
         local = self.job_of(run, set=set, name=name, labels=labels, resume=resume, force=force)
         return self.run(self.upload(local).run).started()
 

@@ -69,12 +69,18 @@ def at_its_cap(records: Records, now: datetime, *, step: int | None) -> str:
     by_dollars = spent / dollars > took / hours
     cap = f"${dollars:,.2f} (limits.dollars)" if by_dollars else f"{hours:g} hours (limits.hours)"
     reached = "" if step is None else f" after step {step:,}"
-    saved = any(row.saved or row.from_step for row in records.attempts.values())
-    how = f"resume with checkpoints.resume: {run.run} in a job" if saved else "start it again"
     return (
         f"stopped at its cap of {cap}{reached}, having taken {took:.2f} hours and ${spent:,.2f}; "
-        f"{last_save(records, now)}; {how} with a higher cap"
+        f"{last_save(records, now)}; {_how_to_go_on(records)}"
     )
+
+
+def _how_to_go_on(records: Records) -> str:
+    """Return what to start next. Whether a run has left outputs shows only once its hosts have ended: Conclude adds
+    how to continue from these."""
+    saved = any(row.saved or row.from_step for row in records.attempts.values())
+    how = f"resume with checkpoints.resume: {records.run.run} in a job" if saved else "start it again"
+    return f"{how} with a higher cap"
 
 
 def out_of_money(records: Records, now: datetime) -> str | None:
@@ -85,5 +91,5 @@ def out_of_money(records: Records, now: datetime) -> str | None:
         return None
     return (
         f"the run has spent ${spent:.2f} and may spend ${job.limits.dollars:.2f} (limits.dollars); "
-        f"resume with checkpoints.resume: {records.run.run} in a job with a higher cap"
+        f"{_how_to_go_on(records)}"
     )

@@ -118,11 +118,15 @@ def spoiled(conclusion: Conclusion, error: TrainyardError) -> Conclusion:
     return Conclusion(outcome=Outcome.FAILED, error=type(error).__name__, reason=reason)
 
 
-def resumable(conclusion: Conclusion, run: str) -> Conclusion:
-    """The same, with how to go on from the checkpoint that the run has left."""
+def resumable(conclusion: Conclusion, run: str, *, has_checkpoint: bool, has_outputs: bool) -> Conclusion:
+    """Return the conclusion with how to continue from what the run has left. `has_outputs` is True if it has left
+    outputs that a run of its job begins with."""
     if conclusion.outcome is Outcome.SUCCEEDED or f"{RESUME}: {run}" in conclusion.reason:
         return conclusion
-    reason = f"{conclusion.reason}\nTo go on from its last checkpoint, start a job with {RESUME}: {run}"
+    if not has_checkpoint and not has_outputs:
+        return conclusion
+    start = "last checkpoint" if has_checkpoint else "outputs"
+    reason = f"{conclusion.reason}\nTo continue from its {start}, start a job with {RESUME}: {run}"
     return replace(conclusion, reason=reason)
 
 

@@ -19,7 +19,7 @@ from lambdas.steps.entry_point import entry_point
 from trainyard.core.jobfile import check, references
 from trainyard.core.jobfile.check import JobSource
 from trainyard.core.jobfile.references import PrefixFacts, SourceFacts
-from trainyard.core.model import submitter
+from trainyard.core.model import outputs, submitter
 from trainyard.core.model.errors import JobRefused, Refused
 from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
@@ -108,7 +108,7 @@ def _checked(
     faults = (*findings.faults, *_secret_faults(parsed, yard.yard), *run_places.faults(parsed, limits))
     resume = parsed.checkpoints.resume
     if resume:
-        owner = _owner_of_checkpoint(resume, yard.bucket_name)
+        owner = _owner_of_work(resume, parsed, yard.bucket_name)
         if isinstance(owner, Fault):
             faults = (*faults, owner)
         else:
@@ -131,10 +131,13 @@ def _secret_faults(job: Job, yard: str) -> tuple[Fault, ...]:
     return references.secret_faults(job, yard, ssm.parameter_types(names))
 
 
-def _owner_of_checkpoint(run: str, yard_bucket: str) -> str | Fault:
-    """Hosts may read the checkpoints of that run beside their own (bucket_access.py)."""
+def _owner_of_work(run: str, new: Job, yard_bucket: str) -> str | Fault:
+    """Return the run whose checkpoints and outputs the hosts of the new job may read beside their own
+    (bucket_access.py)."""
     latest, job = (_document(yard_bucket, key) for key in (_latest(run), f"runs/{run}/job.json"))
-    return references.owner_of_checkpoint(run, latest, job)
+    runs = references.lineage(run, job)
+    kept = {each for each in runs if s3.first_page(yard_bucket, outputs.prefix_of(each))}
+    return references.owner_of_work(runs, latest, kept=kept, restores=outputs.are_restored(wire.to_json(new)))
 
 
 def _document(yard_bucket: str, key: str) -> Mapping[str, Any] | None:

@@ -20,8 +20,10 @@ from lambdas.steps import conclusion, left_words
 from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import logger
+from trainyard.core.model import outputs
 from trainyard.core.model.ends import BUT
 from trainyard.core.model.errors import AccessDenied, ProgramFailed
+from trainyard.core.values import wire
 
 
 @entry_point
@@ -32,14 +34,14 @@ def handler(given: ConcludeInput) -> Concluded | NotConcluded:
         return end
     objects = s3.keys(end.bucket, f"runs/{end.run}/")
     end = _resumable(_doubted(_blamed(end)), objects)
-    metrics, outputs = _metrics(end, objects), _outputs(end, objects)
+    metrics, kept = _metrics(end, objects), _outputs(end, objects)
     try:
-        notice = summary.notice(summary.summarise(end, objects=objects, metrics=metrics, outputs=outputs))
+        notice = summary.notice(summary.summarise(end, objects=objects, metrics=metrics, outputs=kept))
         messages.publish(yard.topic_arn, *notice)
     except AccessDenied as denied:
         # The summary must say how the execution ends, so the notice goes first and its failure is the run's.
         end = _resumable(end.spoiled(denied), objects)
-    end.write(summary.summarise(end, objects=objects, metrics=metrics, outputs=outputs))
+    end.write(summary.summarise(end, objects=objects, metrics=metrics, outputs=kept))
     return end.answer
 
 
@@ -87,10 +89,17 @@ def _failures(end: RunEnd, records: Records, attempt: int) -> list[Failure]:
 
 
 def _resumable(end: RunEnd, objects: Collection[str]) -> RunEnd:
-    """Where there is a checkpoint, an end that is no success says how to go on from it."""
-    if f"runs/{end.run}/checkpoints/latest.json" not in objects:
-        return end
-    return replace(end, conclusion=outcome.resumable(end.conclusion, end.run))
+    """Add how to continue to the reason of a run that has not succeeded and has left a checkpoint or outputs."""
+    job, prefix = end.records.run.job if end.records else None, outputs.prefix_of(end.run)
+    conclusion = outcome.resumable(
+        end.conclusion,
+        end.run,
+        has_checkpoint=f"runs/{end.run}/checkpoints/latest.json" in objects,
+        has_outputs=job is not None
+        and outputs.are_restored(wire.to_json(job))
+        and any(key.startswith(prefix) for key in objects),
+    )
+    return replace(end, conclusion=conclusion)
 
 
 def _outputs(end: RunEnd, objects: Collection[str]) -> list[dict[str, Any]]:

@@ -71,7 +71,9 @@ class Train(Workflow):
         permissions.read_versions(role, self.bucket, "jobs/")
         of_runs = ("runs/*/checkpoints/latest.json", "runs/*/job.json")
         permissions.read_objects(role, self.bucket, "jobs/", "programs/", *of_runs)
-        permissions.list_objects(role, self.bucket, "jobs/", "programs/", "data/", *of_runs)
+        permissions.list_objects(
+            role, self.bucket, "jobs/", "programs/", "data/", "runs/*/outputs/", *of_runs
+        )
         read_data_buckets(role, *settings.data_buckets)
         permissions.write_objects(role, self.bucket, "runs/")
         permissions.anywhere(role, "ssm:DescribeParameters")

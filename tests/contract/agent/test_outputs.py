@@ -143,3 +143,52 @@ def test_what_the_bucket_cannot_hold_is_named_and_ends_no_run(yard: Yard) -> Non
     log = yard.log()
     assert r"outputs: r\xe9sum\xe9.txt is left out: its name is not UTF-8" in log
     assert "outputs: sparse (100.0 GiB) is left out" in log
+
+
+CONTINUES = r"""
+import os, pathlib
+
+for path in sorted(p for p in pathlib.Path().rglob("*.ckpt")):
+    print(path, os.readlink(path) if path.is_symlink() else path.read_text(), flush=True)
+print("newest", max(pathlib.Path("outputs").glob("0*.ckpt"), key=os.path.getmtime).name, flush=True)
+pathlib.Path("outputs/0000001.ckpt").unlink()
+pathlib.Path("outputs/0000002.ckpt").write_text("changed by the new run")
+"""
+
+
+def test_a_run_that_resumes_another_begins_with_its_outputs_and_leaves_the_originals(yard: Yard) -> None:
+    other = f"runs/{yard.run}-before"
+    rows = {
+        f"outputs/000000{step}.ckpt": [1, mtime * 10**9, mtime * 10**9, ""]
+        for step, mtime in ((1, 100), (2, 300), (3, 200))
+    }
+    for path in rows:
+        yard.put(f"{other}/outputs/{path}", path[-6])
+    known = {
+        "attempt": 1,
+        "files": rows,
+        "earlier": {},
+        "links": {"outputs/last.ckpt": "0000002.ckpt"},
+        "folders": [],
+        "snapshot": None,
+        "snapshot_links": {},
+    }
+    yard.put(f"{other}/outputs-of/chief-0/files.json", json.dumps(known))
+    before = {key: yard.read(key) for key in yard.keys(f"{other}/")}
+    resumes = {"steps": 0, "seconds": 120.0, "keep": 3, "resume": other.removeprefix("runs/")}
+    yard.prepare(CONTINUES, checkpoints=resumes)
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    yard.hear("finished")
+    log = yard.log()
+    for step in "123":
+        assert f"outputs/000000{step}.ckpt {step}" in log, log
+    assert "outputs/last.ckpt 0000002.ckpt" in log
+    assert "newest 0000002.ckpt" in log
+    assert f"3 files of {other.removeprefix('runs/')} are in the working folder" in log
+    assert outputs(yard) == {
+        "outputs/0000002.ckpt": "changed by the new run",
+        "outputs/0000003.ckpt": "3",
+    }
+    assert {key: yard.read(key) for key in yard.keys(f"{other}/")} == before

@@ -71,6 +71,26 @@ def test_a_failed_run_has_its_reason_and_the_line_that_resumes_it(saved: bool, r
 
 
 @pytest.mark.parametrize(
+    ("outputs", "where", "resumes"),
+    [
+        ({}, {"outputs": "s3://b/outputs/"}, True),
+        ({}, {"model": "s3://b/model/"}, False),
+        ({"keep": True, "restore": None}, {"outputs": "s3://b/outputs/"}, True),
+        ({"keep": True, "restore": False}, {"outputs": "s3://b/outputs/"}, False),
+        ({"keep": False, "restore": None}, {"outputs": "s3://b/outputs/"}, False),
+    ],
+)
+@pytest.mark.parametrize("outcome", ["failed", "stopped", "refused"])
+def test_a_run_that_left_only_outputs_is_resumed_if_its_job_restores_them(
+    outputs: dict[str, Any], where: dict[str, str], resumes: bool, outcome: str
+) -> None:
+    summary = {"outcome": outcome, "error": "ProgramFailed", "reason": "x", "where": where}
+    reason = why(FAILED, {"job": {"outputs": outputs}}, summary)
+    resumes = resumes and outcome != "refused"
+    assert (reason.resumes, "trainyard resume digits-1" in reason.advice) == (resumes, resumes)
+
+
+@pytest.mark.parametrize(
     ("where", "next_steps"),
     [
         ({"model": "s3://b/model/"}, ("trainyard get digits-1",)),

@@ -214,6 +214,25 @@ def test_an_end_that_is_no_success_says_once_how_to_go_on_from_the_checkpoint(
     assert said["reason"] == said["summary"]["reason"]
 
 
+@pytest.mark.parametrize(
+    ("outputs", "says"), [({}, True), ({"restore": False}, False), ({"keep": False}, False)]
+)
+def test_an_end_without_a_checkpoint_says_how_to_continue_from_outputs_that_a_run_restores(
+    run: Run, outputs: dict[str, Any], says: bool
+) -> None:
+    job = json.loads(json.dumps(admitted(outputs=outputs)), parse_float=Decimal)
+    run.put("run", job=job)
+    lost = {"kind": "error", "error": "HostLost", "cause": "gone"}
+    assert "checkpoints.resume" not in run.ends(outcome=lost)["reason"]
+    run.account.objects["runs/r/outputs/last.ckpt"] = b"{}"
+    line = "To continue from its outputs, start a job with checkpoints.resume: r"
+    assert (line in run.ends(outcome=lost)["summary"]["reason"].splitlines()) is says
+    leaves_a_checkpoint(run)
+    reason = run.ends(outcome=lost)["reason"]
+    assert reason.count("checkpoints.resume: r") == 1
+    assert "its last checkpoint" in reason
+
+
 def test_so_does_a_run_that_fails_at_its_notice(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(*_: str) -> None:
         raise AccessDenied("sns:Publish is not allowed")

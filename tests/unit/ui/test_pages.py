@@ -132,6 +132,16 @@ def test_a_run_that_failed_with_a_checkpoint_offers_to_go_on(
     assert "Resume…" in owner(cloud).get(f"/runs/{FAILED}").text
 
 
+def test_a_run_that_failed_with_outputs_alone_offers_to_continue_with_them(cloud: canned.Cloud) -> None:
+    story = cloud.stories[FAILED]
+    summary = json.loads(story.files["summary.json"])
+    assert "Resume…" not in owner(cloud).get(f"/runs/{FAILED}").text
+    where = {**summary.get("where", {}), "outputs": f"s3://b/runs/{FAILED}/outputs/"}
+    story.files["summary.json"] = json.dumps({**summary, "where": where}).encode()
+    assert "Resume…" in owner(cloud).get(f"/runs/{FAILED}").text
+    assert "begins with the outputs of this one" in owner(cloud).get(f"/runs/{FAILED}/resume").text
+
+
 def test_a_run_that_is_not_there_is_said_so(cloud: canned.Cloud) -> None:
     answer = owner(cloud).get("/runs/nobody-00000000")
     assert answer.status_code == 404

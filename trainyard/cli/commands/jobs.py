@@ -142,7 +142,8 @@ def submit(
     source: Source = None,
     type: Types = None,  # noqa: A002 - as one types it
     resume: Annotated[
-        str | None, typer.Option("--resume", metavar="RUN", help="Go on from this run's last checkpoint.")
+        str | None,
+        typer.Option("--resume", metavar="RUN", help="Continue from this run's last checkpoint or outputs."),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Run a program that is known to fail on such hosts.")

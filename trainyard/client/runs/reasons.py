@@ -13,7 +13,7 @@ from trainyard.client.runs.execution import Execution
 from trainyard.client.runs.listing import Waiting
 from trainyard.client.runs.records import elapsed, progress_in
 from trainyard.command_line import command_line
-from trainyard.core.model import ends, states
+from trainyard.core.model import ends, outputs, states
 from trainyard.core.values.quantities import counted
 
 ADVICE = {
@@ -56,6 +56,8 @@ class Reason:
     """The line of the advice that prints the whole log; empty where no log was sent."""
     doubt: str | None = None
     """What speaks against a run that succeeded."""
+    resumes: bool = False
+    """True if the run has ended without success and left a checkpoint or outputs that a new run begins with."""
 
     @property
     def label(self) -> str:
@@ -80,7 +82,7 @@ def reason_for(
     saved: bool,
     now: datetime,
 ) -> Reason:
-    """`row` is the run's own in the ledger, `saved` whether it has a checkpoint to go on from."""
+    """Return why the run is as it is. `row` is its own in the ledger; `saved` is True if it has a checkpoint."""
     reason = _reason(execution, row, summary, saved=saved, now=now)
     progress = progress_in(row)
     warning = progress.warning if progress and reason.kind != "succeeded" else ""  # whose doubts have it
@@ -115,13 +117,14 @@ def _ended(
     said = summary.get("reason") or row.get("reason") or execution.said
     text = str(said or f"the execution is {execution.status} and gives no cause").splitlines()
     advice = [advised(error)] if error in ADVICE else []
-    logs = ""
+    logs, resumes = "", False
     if outcome != "refused":
+        resumes = saved or ("outputs" in where and outputs.are_restored(row.get("job") or {}))
         logs = command_line("logs", run) if LOGS & where.keys() or not summary else ""
         advice += [line for line in (results.get("notebook"), logs) if line]
-        advice += [command_line("resume", run)] if saved else []
+        advice += [command_line("resume", run)] if resumes else []
     lines = (f"{run} {IN_WORDS.get(outcome, 'has failed')}:", *text)
-    return Reason(outcome, lines, tuple(advice), logs)
+    return Reason(outcome, lines, tuple(advice), logs, resumes=resumes)
 
 
 def advised(error: str) -> str:

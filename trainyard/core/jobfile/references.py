@@ -1,9 +1,10 @@
 """What the bucket must hold before a run is admitted: a program that can run, data that is not empty."""
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from trainyard.core.model import outputs
 from trainyard.core.model.job import Job, Sharding
 from trainyard.core.model.names import secret_parameter
 from trainyard.core.model.yard.data_buckets import DataBucket
@@ -128,27 +129,47 @@ def secret_faults(job: Job, yard: str, kinds: Mapping[str, str]) -> tuple[Fault,
     return tuple(faults)
 
 
-def owner_of_checkpoint(
-    run: str, latest: Mapping[str, Any] | None, job: Mapping[str, Any] | None
-) -> str | Fault:
-    """The run whose folder holds the last checkpoint of `run`: its own, or the one that it was resumed from itself and
-    never saved after. `latest` and `job` are its latest.json, which its hosts write, and its job.json, which they do
-    not; None where there is none."""
-    key = str((latest or {}).get("key") or "")
+def lineage(run: str, job: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return the runs whose work a run that resumes `run` may read: `run`, and the run that it was resumed from.
+    `job` is the job.json of `run`, which no host can write; None if it is missing."""
     resumed = ((job or {}).get("checkpoints") or {}).get("resume")
-    for owner in (run, resumed):
-        if owner and key.startswith(f"runs/{owner}/checkpoints/"):
-            return str(owner)
+    return (run, str(resumed)) if resumed else (run,)
+
+
+def owner_of_work(
+    runs: Sequence[str], latest: Mapping[str, Any] | None, *, kept: Collection[str], restores: bool
+) -> str | Fault:
+    """Return the run of `runs` (`lineage` of the first) whose last checkpoint a run that resumes the first begins with.
+    Without a checkpoint, return the first of them whose outputs it begins with.
+
+    `latest` is the latest.json of the first, which its hosts write; None if it is missing. `kept` are the runs that
+    have outputs in the bucket. `restores` is True if the new job begins with outputs.
+    """
+    run, key = runs[0], str((latest or {}).get("key") or "")
+    for owner in runs:
+        if key.startswith(f"runs/{owner}/checkpoints/"):
+            return owner
     if key:
         return Fault(
             "checkpoints.resume",
             f"runs/{run}/checkpoints/latest.json names {shown(key)}, which is neither a checkpoint of {run} nor of the "
             "run that it was resumed from; name the run whose checkpoint it is, or leave it out",
         )
+    with_outputs = next((owner for owner in runs if owner in kept), None)
+    if with_outputs and restores:
+        return with_outputs
+    no_checkpoint = f"there is no checkpoint of {run} in the bucket (runs/{run}/checkpoints/latest.json)"
+    if with_outputs:
+        return Fault(
+            "checkpoints.resume",
+            f"{no_checkpoint}, and this job restores no outputs (outputs.keep or outputs.restore is false); set "
+            f"outputs.restore to true to begin with the outputs of {with_outputs}, or leave checkpoints.resume out to "
+            "start from the beginning",
+        )
     return Fault(
         "checkpoints.resume",
-        f"there is no checkpoint of {run} in the bucket (runs/{run}/checkpoints/latest.json); name another run, or "
-        "leave it out to start from the beginning",
+        f"{no_checkpoint} and no output ({outputs.prefix_of(run)}); name another run, or leave it out to start from "
+        "the beginning",
     )
 
 

@@ -459,9 +459,9 @@ class Checkpoints:
     keep: int = key(3, Count(least=1, most=100), "So many checkpoints stay in the bucket.")
     resume: str | None = key(
         None,
-        Text(RUN_ID, "the id of a run whose last checkpoint is in the bucket"),
-        "The run whose last checkpoint this one goes on from, for instance one that stopped at its cap. That "
-        "checkpoint stays where it is.",
+        Text(RUN_ID, "the id of a run whose last checkpoint or outputs are in the bucket"),
+        "The run that this one continues, for instance one that stopped at its cap: from its last checkpoint or, if it "
+        "has none, with its [outputs](#outputs) in the working folder. Both stay where they are.",
     )
 
 
@@ -483,8 +483,8 @@ class Outputs:
     restore: bool | None = key(
         None,
         Flag(),
-        "`true`: after an interruption, the new attempt finds its outputs in the working folder again, and so does a "
-        "run that resumes this one. `false`: it never does.",
+        "`true`: after an interruption, the new attempt finds its outputs in the working folder again, and a run with "
+        "`checkpoints.resume` finds those of the run that it names. `false`: it never does.",
         usual="`true` for a run that has no checkpoint in `${checkpoints}`",
     )
 

@@ -131,9 +131,7 @@ class RunPage(Page):
         run = found(yard, self.run)
         status = run.status()
         summary = run.summary if status.execution.is_over else {}
-        reason = reason_for(
-            status.execution, status.row, summary, saved=status.saved_step is not None, now=status.at
-        )
+        reason = reason_for(status.execution, status.row, summary, saved=status.has_saved, now=status.at)
         return Picture(status, reason, summary)
 
     async def _verdicts(self, desk: Desk, picture: Picture) -> dict[str, YardHost]:

@@ -8,7 +8,7 @@ from ministack.core.iam_evaluator import EvalContext, evaluate, parse_policy_doc
 
 from lambdas.core.run.bucket_access import LONGEST, session_policy
 from tests.unit.core.facts import job
-from trainyard.core.jobfile.references import owner_of_checkpoint
+from trainyard.core.jobfile.references import lineage, owner_of_work
 from trainyard.core.model.job import MOST_SECRETS, Job
 from trainyard.core.values.validation import Fault
 
@@ -158,7 +158,7 @@ def test_a_checkpoint_is_of_the_run_or_of_the_one_that_it_went_on_from(
     run: str, latest: dict[str, object] | None, written: dict[str, object] | None, owner: str | None
 ) -> None:
     """Hosts write latest.json: it may not open the runs of others to who resumes."""
-    found = owner_of_checkpoint(run, latest, written)
+    found = owner_of_work(lineage(run, written), latest, kept=(), restores=True)
     if owner is None:
         assert isinstance(found, Fault)
         assert found.path == "checkpoints.resume"

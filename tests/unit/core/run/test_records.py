@@ -642,6 +642,7 @@ def test_a_run_may_spend_what_its_job_says() -> None:
     assert deadlines.out_of_money(ledger(hosts={"i-a": host()}), after(3600)) is None
     said = deadlines.out_of_money(ledger(hosts={"i-a": host(price=3.5)}), after(3600))
     assert said is not None
+    assert said.endswith("; start it again with a higher cap"), "it has left no checkpoint to resume"
     assert "$3.50" in said
     assert "limits.dollars" in said
 
