@@ -186,7 +186,7 @@ def test_a_run_that_resumes_another_begins_with_its_outputs_and_leaves_the_origi
         assert f"outputs/000000{step}.ckpt {step}" in log, log
     assert "outputs/last.ckpt 0000002.ckpt" in log
     assert "newest 0000002.ckpt" in log
-    assert f"3 files of {other.removeprefix('runs/')} are in the working folder" in log
+    assert f"3 files of {other.removeprefix('runs/')} restored into the working folder" in log
     assert outputs(yard) == {
         "outputs/0000002.ckpt": "changed by the new run",
         "outputs/0000003.ckpt": "3",
