@@ -273,6 +273,7 @@ def test_log_curve_and_events_are_in_the_bucket_while_the_program_runs(yard: Yar
         warning,
         "9/9 done",
         "[trainyard] the program ended with exit code 0",
+        "[trainyard] outputs: 1 file, 0 B",  # go
     ]
     assert lines == sorted(lines, key=lambda line: line.split()[0])
 
