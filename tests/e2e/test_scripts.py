@@ -100,19 +100,21 @@ def test_a_keras_script_goes_on_where_its_own_backup_was(runs: Runs) -> None:
 
 
 def test_a_keras_script_that_tensorboard_watches_has_a_curve_and_progress(runs: Runs) -> None:
-    """By its events alone; by a pattern of its job it has them, too, in what it prints."""
+    """Keras' events count epochs; the lines that it prints count steps. The job's pattern counts as it says."""
     watched = script(runs, "keras_tensorboard", args={"logs": "${tensorboard}", "epochs": 6})
     printed = script(runs, "keras_tensorboard", args={"epochs": 6})
     printed["program"]["progress"] = (
         r"Epoch (?P<epoch>\d+)/(?P<steps>\d+)|accuracy: (?P<accuracy>[\d.]+) - loss: (?P<loss>[\d.]+)"
     )
     started = [runs.start(job) for job in (watched, printed | {"name": "keras-printed"})]
-    for run in started:
+    for run, last in zip(started, (6 * 24, 6), strict=True):
         runs.finish(run)
         assert run.succeeded, run.why()
-        assert run.summary["steps"]["done"] == 6
+        assert run.summary["steps"]["done"] == last
         losses = [sample["loss"] for sample in run.metrics["samples"]]
-        assert [sample["step"] for sample in run.metrics["samples"]] == [1, 2, 3, 4, 5, 6]
+        steps = [sample["step"] for sample in run.metrics["samples"]]
+        assert steps == sorted(set(steps))
+        assert (len(steps) >= 6, steps[-1]) == (True, last)
         assert 0 < losses[-1] < losses[0]
         assert run.metrics["accuracy"] > 0.5
     assert any("tensorboard/train/events.out.tfevents" in key for key in started[0].keys)

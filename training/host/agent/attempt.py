@@ -438,8 +438,9 @@ class Attempt:
             self._wait_for_evaluator()
         extras = uploads.finish("tensorboard", "notebook", insistence=insistence, most_seconds=EXTRAS_SECONDS)
         self._outputs.hurry(outputs, leaving)
-        results_wait = None if isinstance(ended, Finished) else EXTRAS_SECONDS  # outputs may be all that it left
-        outputs_lack = uploads.finish("outputs", insistence=insistence, most_seconds=results_wait)
+        # outputs may be all that a finished program left
+        most_seconds = None if isinstance(ended, Finished) else EXTRAS_SECONDS
+        outputs_lack = uploads.finish("outputs", insistence=insistence, most_seconds=most_seconds)
         if isinstance(ended, Finished) and self._assignment.is_chief:
             left = self._left_nothing(outputs)
         self._listen()  # also to what these have left out
