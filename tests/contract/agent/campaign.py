@@ -270,7 +270,9 @@ def run(case: Case, yard: Yard) -> float:
         yard.order("start", 1)
         if case.is_asked:
             eventually(lambda: "WRITTEN" in yard.log() or _heard_ending(yard, 1), PATIENCE_SECONDS)
-            time.sleep(2.5)
+            time.sleep(
+                KILLED_LOG_SECONDS if case.ending == "no handler" and "checkpoints" in case.grow else 2.5
+            )
             yard.order("stop", 1)
         _check_ending(case, yard)
         _check_files(case, yard)
@@ -425,6 +427,7 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=46)
     parser.add_argument("--cases", type=int, default=300)
+    parser.add_argument("--skip", type=int, default=0, help="cases of the seed to pass over")
     parser.add_argument("--jobs", type=int, default=3)
     options = parser.parse_args()
     broken, peaks = 0, []
@@ -435,7 +438,8 @@ def main() -> int:
             "AWS_ENDPOINT_URL": cloud.endpoint, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_DEFAULT_REGION": "us-east-1",
         }  # fmt: skip
-        seeds = range(options.seed * 1000, options.seed * 1000 + options.cases)
+        first = options.seed * 1000 + options.skip
+        seeds = range(first, first + options.cases)
         try:
             for case, peak, what in results(seeds, cloud, Path(name), jobs=options.jobs):
                 broken += bool(what)

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -72,7 +73,8 @@ def dig(parent: Path, depth: int) -> None:
     """Make folders within folders until no path from the root can name the file at the bottom."""
     here = os.open(parent, os.O_RDONLY)
     for _ in range(depth):
-        os.mkdir(b"d" * 200, dir_fd=here)
+        with suppress(FileExistsError):
+            os.mkdir(b"d" * 200, dir_fd=here)
         below = os.open(b"d" * 200, os.O_RDONLY, dir_fd=here)
         os.close(here)
         here = below
