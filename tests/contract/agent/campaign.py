@@ -270,9 +270,7 @@ def run(case: Case, yard: Yard) -> float:
         yard.order("start", 1)
         if case.is_asked:
             eventually(lambda: "WRITTEN" in yard.log() or _heard_ending(yard, 1), PATIENCE_SECONDS)
-            time.sleep(
-                KILLED_LOG_SECONDS if case.ending == "no handler" and "checkpoints" in case.grow else 2.5
-            )
+            time.sleep(2.5)
             yard.order("stop", 1)
         _check_ending(case, yard)
         _check_files(case, yard)
