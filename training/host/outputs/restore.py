@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from uuid import uuid4
 
 from training.host.account import Account
 from training.host.bucket import Bucket
@@ -18,8 +19,8 @@ from training.host.outputs.index import CHIEF, Index, Sent
 from training.host.outputs.scan import Scan, Seen, scan
 
 AT_ONCE = 8
-HALF = ".trainyard-incoming"
-"""What the name of a file ends with that is on its way."""
+HALF = ".trainyard-incoming-"
+"""Prefix of the name of a file that is being downloaded. A random part follows: the own name may have 255 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ def _fetch(bucket: Bucket, target: Path, key: str, sent: Sent) -> bool:
     if there and (there.size, there.mtime_ns) == (sent.seen.size, sent.seen.mtime_ns):
         return True
     target.parent.mkdir(parents=True, exist_ok=True)
-    half = target.with_name(f"{target.name[:100]}{HALF}")
+    half = target.with_name(f"{HALF}{uuid4().hex}")
     try:
         _download(bucket, key, sent.version, half)
     except Missing:

@@ -154,6 +154,21 @@ def test_restored_files_keep_their_modification_times_so_that_the_newest_stays_t
     assert {name: (folder / name).read_text() for name in ages} == {name: name for name in ages}
 
 
+def test_files_with_long_names_that_differ_only_at_their_ends_are_restored_each_with_its_own_bytes(
+    s3: S3, tmp_path: Path
+) -> None:
+    names = [f"{'長' * 80}{i:015d}" for i in range(16)]  # 255 bytes each
+    first = Host(tmp_path / "a", s3)
+    for name in names:
+        (first.folder / name).write_bytes(name.encode() * 1000)
+    first.upload.update(at_the_end=True)
+    folder = tmp_path / "b"
+    restore.restore(Bucket(s3, "bucket"), RUN, HOST, folder, Sources(), of=None)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
+        name: name.encode() * 1000 for name in names
+    }
+
+
 def test_restored_files_are_not_sent_again(s3: S3, tmp_path: Path) -> None:
     host = Host(tmp_path / "a", s3)
     host.write("last.ckpt", "7")
