@@ -17,6 +17,8 @@ AS_IN_A_CELL = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 CELL_MAGIC = "%%"
 PROMPTS = re.compile(r"^(?:>>>|\.\.\.|In \[\d+\]:|\.\.\.+:)(?: |$)", re.MULTILINE)
 """What sessions show before each line, and IPython takes out of what is pasted."""
+LINE_END = re.compile(r"\r\n?|\n")
+"""Ends of lines for Python's compiler. `str.splitlines` knows more, such as U+2028, which may stand in a text."""
 COMMAND = re.compile(r"^(?P<indent>\s*)(?:%%?[\w.]|!|\?|[,;/]\s*\w)")
 """Magics, shell commands, questions, and calls whose arguments are quoted by IPython."""
 ASSIGNMENT = re.compile(r"^(?P<targets>\s*[^\s=!%#?][^=!%#?]*?)=\s*(?:%\w|!)")
@@ -34,7 +36,7 @@ def python_of(source: str) -> ast.Module | SyntaxError | None:
     text = _without_prompts(textwrap.dedent(source))
     if text.lstrip().startswith(CELL_MAGIC):
         return None
-    lines = text.splitlines()
+    lines = LINE_END.split(text)
     for _ in range(len(lines) + 1):
         found = _compiled("\n".join(lines))
         if not isinstance(found, SyntaxError):

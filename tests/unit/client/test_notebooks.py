@@ -188,6 +188,7 @@ RUN_BY_JUPYTER = [
     ("a semicolon at the end", "plot(x);"),
     ("waiting in a cell", "import asyncio\nawait asyncio.sleep(0)"),
     ("an odd escape", "pattern = '\\d+'"),
+    ("ends of lines in a text that only Unicode knows", "!ls\nx = 'a\u2028b\x0cc\x85d'\r\ny = 1"),
     ("a remainder that begins a line", "x = (7\n  % 3)"),
 ]
 FAILS_IN_JUPYTER = [
