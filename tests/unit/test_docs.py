@@ -69,6 +69,7 @@ NOT_RUN = {
 """How many blocks of a page are read and not run. Each says why, above itself."""
 NOT_OURS = {
     "docs/coming-from/dstack.md": 1,
+    "docs/coming-from/others.md": 1,
     "docs/coming-from/sagemaker.md": 1,
     "docs/coming-from/skypilot.md": 1,
     "docs/local-cloud.md": 1,

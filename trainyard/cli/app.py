@@ -7,6 +7,7 @@ from trainyard.cli.commands import (
     doctor,
     hosts,
     images,
+    import_job,
     jobs,
     listing,
     local,
@@ -22,6 +23,7 @@ app = group("Job file in, trained TensorFlow model out, and no GPU runs for noth
 root(app)
 for drawer in (
     jobs,
+    import_job,
     planning,
     listing,
     looking,

@@ -49,6 +49,7 @@ CODES = {
     "RunRefused": Code.REFUSED,
     "NotPlanned": Code.REFUSED,
     "JobRefused": Code.REFUSED,
+    "NotImportable": Code.REFUSED,
     "KnownToFail": Code.REFUSED,
     "RunGoesOn": Code.REFUSED,
     "RunFinished": Code.REFUSED,

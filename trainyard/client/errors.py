@@ -99,6 +99,13 @@ class JobRefused(YardError):
         self.faults = faults
 
 
+class NotImportable(YardError):
+    """The file of another launcher cannot be imported."""
+
+    def __init__(self, problem: str, next_step: str) -> None:
+        super().__init__(problem, "no job file was written", next_step)
+
+
 class KnownToFail(JobRefused):
     """The job file has no fault, and its program fails on every run; `faults` say why."""
 

@@ -1,0 +1,189 @@
+"""A job definition of AWS Batch as a job file.
+
+https://docs.aws.amazon.com/batch/latest/APIReference/API_RegisterJobDefinition.html
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from trainyard.client.errors import NotImportable
+from trainyard.client.importing.draft import AS_WRITTEN, Draft
+from trainyard.client.importing.foreign import Foreign
+from trainyard.client.importing.hardware import Wanted
+
+LAUNCHER = "AWS Batch"
+CONTAINER = {
+    "image": "hosts start from an image of the yard, baked from a recipe (trainyard image bake)",
+    "memory": "hardware.instance_types decides the memory of a host",
+    "jobRoleArn": "programs have the run's role",
+    "executionRoleArn": "hosts have a role of the yard's",
+    "logConfiguration": "`trainyard logs` shows what the program prints",
+    "privileged": "programs run without containers",
+    "readonlyRootFilesystem": "programs run without containers",
+    "user": "programs run as an account of their own",
+    "ulimits": "programs may open 65,536 files",
+    "networkConfiguration": "the yard has subnets of its own",
+    "fargatePlatformConfiguration": "hosts are EC2 instances",
+    "runtimePlatform": "hosts are x86_64",
+    "ephemeralStorage": "write hardware.disk_gib",
+    "repositoryCredentials": "hosts pull no container image",
+    "volumes": "hosts mount no volumes; data come from S3, results go there by themselves",
+    "mountPoints": "hosts mount no volumes; data come from S3, results go there by themselves",
+    "linuxParameters": "shared memory is half of a host's memory, and programs see all devices of the host",
+    "essential": "a job has one program",
+    "name": "a job has one program",
+    "dependsOn": "a job has one program",
+    "enableExecuteCommand": "trainyard shell HOST opens a shell on a host",
+}
+TOP = {
+    "type": "every run has hosts of its own",
+    "propagateTags": "tags of a run are on all of its resources",
+    "schedulingPriority": "runs wait in the order of their submission",
+    "platformCapabilities": "hosts are EC2 instances",
+    "consumableResourceProperties": "a yard knows no such resources",
+    "jobDefinitionArn": "the definition stays in AWS Batch",
+    "revision": "the definition stays in AWS Batch",
+    "status": "the definition stays in AWS Batch",
+    "containerOrchestrationType": "programs run without containers",
+    "jobQueue": "a yard has no queues; runs wait in the order of their submission",
+}
+VARIABLES = {
+    "AWS_BATCH_JOB_NODE_INDEX": "$NODE_RANK",
+    "AWS_BATCH_JOB_NUM_NODES": "$NNODES",
+    "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": "$MASTER_ADDR",
+    "AWS_BATCH_JOB_ID": "$TRAINYARD_RUN",
+    "AWS_BATCH_JOB_ATTEMPT": "$TRAINYARD_ATTEMPT",
+}
+
+
+def unwrapped(foreign: Foreign) -> Foreign:
+    """Return the one definition inside an answer of DescribeJobDefinitions; any other file as it is."""
+    found = foreign.look("jobDefinitions")
+    if not isinstance(found, list) or not found:
+        return foreign
+    if len(found) > 1:
+        raise NotImportable(f"the file holds {len(found)} job definitions", "leave one of them in the file")
+    below = {path[2:]: line for path, line in foreign.lines.items() if path[:2] == ("jobDefinitions", 0)}
+    return Foreign(found[0], below)
+
+
+def recognizes(foreign: Foreign) -> bool:
+    """Return True for a job definition."""
+    own = {"containerProperties", "nodeProperties", "ecsProperties", "eksProperties", "jobDefinitionName"}
+    return bool(own & unwrapped(foreign).mapping().keys())
+
+
+def convert(foreign: Foreign, stem: str) -> Draft:
+    """Convert a job definition. Raises NotImportable without a command, and for a definition of EKS's."""
+    draft = Draft(foreign, LAUNCHER)
+    draft.name(foreign.take("jobDefinitionName"), stem)
+    container = _container(draft)
+    parameters = foreign.take("parameters") or {}
+    _command(draft, container, parameters)
+    for number, each in enumerate(foreign.take(*container, "environment") or []):
+        draft.variable(str(each.get("name")), each.get("value"), *container, "environment", number)
+    for number, each in enumerate(foreign.take(*container, "secrets") or []):
+        draft.secret(str(each.get("name")), *container, "secrets", number)
+    draft.provide(VARIABLES)
+    _hardware(draft, container)
+    if seconds := foreign.take("timeout", "attemptDurationSeconds"):
+        draft.hours(seconds / 3600, "timeout")
+    if attempts := foreign.take("retryStrategy", "attempts"):
+        draft.put(min(20, attempts - 1), "limits", "restarts")
+    foreign.leave("retryStrategy", reason="a program's own error ends a run; interruptions never do")
+    if isinstance(tags := foreign.take("tags"), dict):
+        draft.labels(tags, "tags")
+    for name, reason in CONTAINER.items():
+        foreign.leave(*container, name, reason=reason)
+    for name, reason in TOP.items():
+        foreign.leave(name, reason=reason)
+    draft.put("on_demand", "hardware", "market")
+    draft.put("./", "program", "source")
+    return draft
+
+
+def _container(draft: Draft) -> tuple[str | int, ...]:
+    """Return the path of the container, and let as many hosts train as the definition has nodes."""
+    foreign = draft.origin
+    if foreign.look("eksProperties"):
+        raise NotImportable(
+            "the definition is one of EKS's pods", "import the container's command into a job file by hand"
+        )
+    if foreign.look("nodeProperties"):
+        draft.hosts(foreign.take("nodeProperties", "numNodes"), "nodeProperties", "numNodes")
+        foreign.take("nodeProperties", "mainNode")
+        ranges = foreign.look("nodeProperties", "nodeRangeProperties") or []
+        foreign.take("nodeProperties", "nodeRangeProperties", 0, "targetNodes")
+        for number in range(1, len(ranges)):
+            foreign.leave(
+                "nodeProperties",
+                "nodeRangeProperties",
+                number,
+                reason="all hosts run the program of the first node range",
+            )
+        return ("nodeProperties", "nodeRangeProperties", 0, "container")
+    if foreign.look("ecsProperties"):
+        for number in range(1, len(foreign.look("ecsProperties", "taskProperties", 0, "containers") or [])):
+            foreign.leave(
+                "ecsProperties",
+                "taskProperties",
+                0,
+                "containers",
+                number,
+                reason="a job has one program: the first container's",
+            )
+        return ("ecsProperties", "taskProperties", 0, "containers", 0)
+    return ("containerProperties",)
+
+
+def _command(draft: Draft, container: tuple[str | int, ...], parameters: Mapping[str, Any]) -> None:
+    words = [_filled(str(word), parameters) for word in draft.origin.take(*container, "command") or []]
+    if not words:
+        raise NotImportable(
+            "the definition has no `command`: its program is inside the container image", "add `command`"
+        )
+    missing = [word for word in words if word.startswith("Ref::")]
+    for word in missing:
+        draft.origin.note(*container, "command", reason=f"{word} is given at submission; write its value")
+    if (
+        len(words) == 3
+        and words[0].rpartition("/")[2] in ("sh", "bash")
+        and words[1].startswith("-")
+        and "c" in words[1]
+    ):
+        draft.shell(f"{AS_WRITTEN}\n{words[2]}")
+    else:
+        draft.put(words, "program", "command")
+
+
+def _filled(word: str, parameters: Mapping[str, Any]) -> str:
+    found = re.fullmatch(r"Ref::([\w-]+)", word)
+    return str(parameters[found[1]]) if found and found[1] in parameters else word
+
+
+def _hardware(draft: Draft, container: tuple[str | int, ...]) -> None:
+    foreign = draft.origin
+    asked = {
+        str(each.get("type")): each.get("value")
+        for each in foreign.take(*container, "resourceRequirements") or []
+    }
+    vcpus = int(float(asked.get("VCPU") or foreign.look(*container, "vcpus") or 0))
+    foreign.take(*container, "vcpus")
+    types = foreign.take(*container, "instanceType") or foreign.take(
+        "nodeProperties", "nodeRangeProperties", 0, "instanceTypes"
+    )
+    if types:
+        draft.types([types] if isinstance(types, str) else types, *container, "instanceType")
+    elif count := int(asked.get("GPU") or 0):
+        draft.gpus([Wanted((), count, vcpus=vcpus)], *container, "resourceRequirements")
+        foreign.note(
+            *container,
+            "resourceRequirements",
+            reason="any kind of GPU fits; hardware.instance_types can name others",
+        )
+    else:
+        foreign.note(*container, reason="the definition asks for no GPU; the job runs on processors")
+        draft.put(["m7i.2xlarge", "m6i.2xlarge"], "hardware", "instance_types")
+    if "MEMORY" in asked:
+        foreign.note(*container, "resourceRequirements", reason=CONTAINER["memory"])

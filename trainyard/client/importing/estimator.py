@@ -1,0 +1,285 @@
+"""The call of an estimator of SageMaker's SDK, in a Python file, as a job file.
+
+https://sagemaker.readthedocs.io/en/stable/api/training/estimators.html
+"""
+
+import ast
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from trainyard.client.errors import NotImportable
+from trainyard.client.importing.draft import Draft
+from trainyard.client.importing.foreign import Foreign, literal
+from trainyard.client.importing.sagemaker import LAUNCHER, add_arguments, add_channel, add_hosts, add_program
+
+ESTIMATORS = (
+    "Estimator",
+    "TensorFlow",
+    "PyTorch",
+    "HuggingFace",
+    "MXNet",
+    "Chainer",
+    "SKLearn",
+    "XGBoost",
+    "ModelTrainer",
+)
+UNKNOWN = "?"
+"""Prefix of an expression whose value only a run of the file can tell."""
+KEYWORDS = {
+    "role": "hosts have a role of the yard's",
+    "sagemaker_session": "the yard has a session of its own",
+    "framework_version": "the yard's image has a version of its own (hardware.image chooses another)",
+    "py_version": "the yard's image has a Python of its own",
+    "transformers_version": "put packages into program.requirements",
+    "pytorch_version": "put packages into program.requirements",
+    "tensorflow_version": "the yard's image has a version of its own (hardware.image chooses another)",
+    "image_uri": "hosts start from an image of the yard, baked from a recipe (trainyard image bake)",
+    "training_image": "hosts start from an image of the yard, baked from a recipe (trainyard image bake)",
+    "output_path": "results are kept in the yard's bucket: trainyard get RUN",
+    "output_data_config": "results are kept in the yard's bucket: trainyard get RUN",
+    "code_location": "the source is kept in the yard's bucket",
+    "checkpoint_s3_uri": "the folder of checkpoints is kept and restored by itself",
+    "checkpoint_config": "the folder of checkpoints is kept and restored by itself",
+    "checkpoint_local_path": "the program finds the folder in TRAINYARD_CHECKPOINTS",
+    "subnets": "the yard has subnets of its own",
+    "security_group_ids": "the yard has a security group of its own",
+    "networking": "the yard has subnets of its own",
+    "debugger_hook_config": "no debugger collects tensors; TensorBoard's events are kept",
+    "profiler_config": "patrol watches every GPU; TensorBoard's profiles are kept",
+    "rules": "no debugger collects tensors; TensorBoard's events are kept",
+    "disable_profiler": "no profiler of SageMaker's runs",
+    "container_log_level": "`trainyard logs` shows everything that the program prints",
+    "input_mode": "data are copied to each host before the program starts",
+    "keep_alive_period_in_seconds": "the job's section `pool` keeps hosts for the next run",
+    "model_dir": "the program finds the folder in TRAINYARD_MODEL",
+    "enable_sagemaker_metrics": "step and loss are read from what the program prints",
+    "script_mode": "every program is a script",
+    "dependencies": "put further folders into program.source",
+}
+
+
+OLD_NAMES = {"image_name": "image_uri", "train_instance_count": "instance_count"}
+"""Keywords of version 1 of the SDK; others began with `train_`."""
+
+
+def of_python(text: str, name: str) -> Foreign | None:
+    """Return the keywords of the estimator that a Python file makes, and those of its `fit`; None if it makes none.
+
+    The keywords of a call of `create_training_job` are returned as a request (sagemaker.py).
+    """
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        raise NotImportable(
+            f"{name} is not Python: {error.msg} (line {error.lineno})", "correct it"
+        ) from error
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    made = [call for call in calls if _called(call).endswith(ESTIMATORS) and call.keywords]
+    constants = dict(_constants(tree))
+    if len(made) > 1:
+        where = ", ".join(str(call.lineno) for call in made)
+        raise NotImportable(
+            f"{name} makes {len(made)} estimators (lines {where})", "leave one of them in the file"
+        )
+    if not made:
+        requests = [call for call in calls if _called(call) == "create_training_job" and call.keywords]
+        return Foreign(*_keywords(requests[0], constants)) if requests else None
+    values, lines = _keywords(made[0], constants)
+    for call in calls:
+        _add_call(call, constants, values, lines)
+    return Foreign({**values, "estimator": _called(made[0])}, lines)
+
+
+def _add_call(
+    call: ast.Call,
+    constants: Mapping[str, Any],
+    values: dict[str, Any],
+    lines: dict[tuple[str | int, ...], int],
+) -> None:
+    """Add what later calls give the estimator: hyperparameters, and the inputs of `fit` or `train`."""
+    match _called(call):
+        case "set_hyperparameters":
+            given, _ = _keywords(call, constants)
+            values["hyperparameters"] = {**values.get("hyperparameters", {}), **given}
+        case "fit" | "train":
+            named = (each.value for each in call.keywords if each.arg in ("inputs", "input_data_config"))
+            for each in (*call.args[:1], *named):
+                values["inputs"] = _value(each, constants)
+                lines["inputs",] = each.lineno
+
+
+def _called(call: ast.Call) -> str:
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+def _constants(tree: ast.Module) -> Iterator[tuple[str, Any]]:
+    """Return the names that the file assigns a literal to."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            try:
+                yield node.targets[0].id, literal(node.value)
+            except (ValueError, TypeError):
+                continue
+
+
+UNKNOWN = "?"
+
+
+def _value(node: ast.expr, constants: Mapping[str, Any]) -> Any:
+    """Return the value of an expression, the keywords of a call, and `?EXPRESSION` for what only a run can tell."""
+    match node:
+        case ast.Name(id=name) if name in constants:
+            return constants[name]
+        case ast.Dict():
+            keys = [_value(key, constants) if key else UNKNOWN for key in node.keys]
+            return {str(key): _value(each, constants) for key, each in zip(keys, node.values, strict=True)}
+        case ast.List() | ast.Tuple():
+            return [_value(each, constants) for each in node.elts]
+        case ast.Call() if node.keywords and _called(node)[:1].isupper():
+            return {each.arg: _value(each.value, constants) for each in node.keywords if each.arg}
+        case ast.Call() if _called(node) in ("TrainingInput", "s3_input") and node.args:
+            return {"s3_data": _value(node.args[0], constants)}
+        case ast.JoinedStr():
+            parts = [
+                _value(each.value, constants) if isinstance(each, ast.FormattedValue) else each
+                for each in node.values
+            ]
+            plain = [str(each.value) if isinstance(each, ast.Constant) else str(each) for each in parts]
+            if not any(each.startswith(UNKNOWN) for each in plain):
+                return "".join(plain)
+    try:
+        return literal(node)
+    except (ValueError, TypeError):
+        return UNKNOWN + ast.unparse(node)
+
+
+def _keywords(
+    call: ast.Call, constants: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[tuple[str | int, ...], int]]:
+    named = [(_name(each.arg), each.value) for each in call.keywords if each.arg]
+    values = {name: _value(each, constants) for name, each in named}
+    return values, {(name,): each.lineno for name, each in named}
+
+
+def _name(keyword: str) -> str:
+    """Return the keyword of version 2 of the SDK."""
+    return OLD_NAMES.get(keyword, keyword.removeprefix("train_"))
+
+
+def _leaves(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _leaves(each, (*path, key))
+    else:
+        yield path, value
+
+
+def convert_call(foreign: Foreign, stem: str) -> Draft:
+    """Convert an estimator's keywords, as far as they are literal. Raises NotImportable without an entry point."""
+    draft = Draft(foreign, LAUNCHER)
+    _leave_unknown(foreign)
+    foreign.take("estimator")
+    draft.name(foreign.take("base_job_name"), foreign.take("job_name"), stem)
+    code = ("source_code",) if foreign.look("source_code") else ()
+    entry = foreign.take(*code, "entry_script" if code else "entry_point") or foreign.take(*code, "command")
+    if not entry:
+        raise NotImportable(
+            "the estimator has no entry point: its program is inside a container", "name an entry point"
+        )
+    add_program(draft, str(entry), foreign.take(*code, "source_dir"))
+    if requirements := foreign.take(*code, "requirements"):
+        draft.put(str(requirements), "program", "requirements")
+    add_arguments(draft, foreign.take("hyperparameters") or {}, "hyperparameters")
+    for name, value in (foreign.take("environment") or {}).items():
+        draft.variable(name, value, "environment")
+    compute = ("compute",) if foreign.look("compute") else ()
+    add_hosts(
+        draft,
+        foreign.take(*compute, "instance_type"),
+        foreign.take(*compute, "instance_count"),
+        (*compute, "instance_type"),
+    )
+    if size := foreign.take(*compute, "volume_size") or foreign.take(*compute, "volume_size_in_gb"):
+        draft.disk(size, *compute, "volume_size")
+    spot = foreign.take("use_spot_instances") or foreign.take(*compute, "enable_managed_spot_training")
+    draft.put("spot" if spot else "on_demand", "hardware", "market")
+    _times(draft, foreign)
+    _distribution(draft)
+    _inputs(draft, foreign.take("inputs") or foreign.take("input_data_config"))
+    if isinstance(tags := foreign.take("tags"), list):
+        draft.labels(
+            {str(tag.get("Key", tag.get("key"))): tag.get("Value", tag.get("value")) for tag in tags}, "tags"
+        )
+    if foreign.take("metric_definitions"):
+        foreign.note(
+            "metric_definitions", reason="write one pattern with the groups step and loss as program.progress"
+        )
+    if retries := foreign.take("max_retry_attempts"):
+        draft.put(min(20, int(retries)), "limits", "restarts")
+    for name, reason in KEYWORDS.items():
+        foreign.leave(name, reason=reason)
+    return draft
+
+
+def _leave_unknown(foreign: Foreign) -> None:
+    """Report each keyword whose value only a run of the file can tell, and remove it."""
+    for path, value in [*_leaves(foreign.values)]:
+        if isinstance(value, str) and value.startswith(UNKNOWN) and path[0] not in KEYWORDS:
+            foreign.note(
+                *path, reason=f"`{value[1:][:60]}` is not literal; write its value into the job file"
+            )
+            holder = foreign.look(*path[:-1]) if path[:-1] else foreign.values
+            del holder[path[-1]]
+
+
+def _times(draft: Draft, foreign: Foreign) -> None:
+    stopping = foreign.mapping("stopping_condition")
+    longest = foreign.take("max_run") or foreign.take("stopping_condition", "max_runtime_in_seconds")
+    if isinstance(longest, int | float):
+        draft.hours(longest / 3600, "max_run")
+    waits = foreign.take("max_wait") or (
+        foreign.take("stopping_condition", "max_wait_time_in_seconds") if stopping else None
+    )
+    if isinstance(waits, int | float):
+        draft.put(min(1440.0, max(1.0, (waits - (longest or 0)) / 60)), "limits", "wait_minutes")
+
+
+def _distribution(draft: Draft) -> None:
+    match draft.origin.take("distribution"):
+        case {"parameter_server": _}:
+            cluster = draft.job.get("cluster", {})
+            workers = cluster.get("workers", 1)
+            draft.put(
+                {"strategy": "parameter_server", "workers": workers, "parameter_servers": workers}, "cluster"
+            )
+        case None:
+            pass
+        case other:
+            draft.origin.note(
+                "distribution",
+                reason=f"{json.dumps(other)[:80]}: cluster.strategy decides how hosts train together",
+            )
+
+
+def _inputs(draft: Draft, given: Any) -> None:
+    channels = {"training": given} if isinstance(given, str) else given or {}
+    if isinstance(channels, list):
+        channels = {str(each.get("channel_name", "training")): each.get("data_source") for each in channels}
+    for name, value in channels.items():
+        uri = value if isinstance(value, str) else _uri(value)
+        if uri and not uri.startswith(UNKNOWN):
+            add_channel(draft, str(name), uri.removeprefix("file://"), "inputs")
+        else:
+            draft.origin.note("inputs", name, reason="its place is not literal; add it to `data`")
+
+
+def _uri(value: Any) -> str:
+    found = value or {}
+    for key in ("s3_data", "s3_data_source", "S3Uri", "s3_uri", "data_source"):
+        if isinstance(found, dict) and key in found:
+            return _uri(found[key]) if isinstance(found[key], dict) else str(found[key])
+    return found if isinstance(found, str) else ""

@@ -1,0 +1,204 @@
+"""A file of another launcher: its values, the line of each, and which of them an importer has read."""
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainyard.client.errors import NotImportable
+
+MOST_BYTES = 1 << 20
+TEMPLATE = re.compile(r"\{%.*?%\}|(?<!\$)\{\{.*?\}\}", re.DOTALL)
+"""Jinja and Go templates. dstack's own `${{ secrets.NAME }}` is no template."""
+
+Keys = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One item of the foreign file that the job file does not have, or has in another form. `line` counts from 1."""
+
+    line: int | None
+    item: str
+    reason: str
+
+    def __str__(self) -> str:
+        where = f"line {self.line}, " if self.line else ""
+        return f"{where}{self.item}: {self.reason}"
+
+
+@dataclass
+class Foreign:
+    """The values of a file, as nested mappings and lists. `lines` has the line of each value, counted from 1.
+
+    An importer reads a value with `take`. `unread` then lists every value that no importer has read, so that nothing
+    is lost silently.
+    """
+
+    values: Any
+    lines: Mapping[Keys, int] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+    _taken: set[Keys] = field(default_factory=set)
+
+    def take(self, *path: str | int, default: Any = None) -> Any:
+        """Return the value at `path` and mark it, and all below it, as read; `default` if the file lacks it."""
+        found = self.look(*path)
+        if found is None:
+            return default
+        self._taken.add(path)
+        return found
+
+    def look(self, *path: str | int) -> Any:
+        """Return the value at `path` without marking it as read; None if the file lacks it."""
+        found = self.values
+        for part in path:
+            match found:
+                case dict():
+                    found = found.get(part)
+                case list() if isinstance(part, int) and part < len(found):
+                    found = found[part]
+                case _:
+                    return None
+        return found
+
+    def mapping(self, *path: str | int) -> Mapping[str, Any]:
+        """Return the mapping at `path` without marking it as read; an empty one if the file has no mapping there."""
+        found = self.look(*path)
+        return found if isinstance(found, dict) else {}
+
+    def leave(self, *path: str | int, reason: str) -> None:
+        """Report the value at `path`, if there is one, as an item without a counterpart."""
+        if self.look(*path) is not None:
+            self._taken.add(path)
+            self.note(*path, reason=reason)
+
+    def note(self, *path: str | int, reason: str) -> None:
+        """Report something about the value at `path`."""
+        self.notes.append(Note(self.lines.get(path), shown(path), reason))
+
+    def unread(self) -> Iterator[Keys]:
+        """Return the paths of the outermost values that no importer has read."""
+        yield from self._unread((), self.values)
+
+    def _unread(self, path: Keys, value: Any) -> Iterator[Keys]:
+        if path in self._taken:
+            return
+        below = any(taken[: len(path)] == path for taken in self._taken)
+        if not below:
+            if path and value not in (None, {}, []):
+                yield path
+            return
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for part, each in items:
+            yield from self._unread((*path, part), each)
+
+
+def shown(path: Keys) -> str:
+    """Return a path as users write it: resources.any_of[0].use_spot."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".") or "the file"
+
+
+def content_of(path: Path) -> str:
+    """Return the text of the file. Raises OSError, and NotImportable for a file that is no text or too large."""
+    data = path.read_bytes()
+    if len(data) > MOST_BYTES:
+        raise NotImportable(
+            f"{path} has {len(data)} bytes, and a job's file at most {MOST_BYTES}", "name the job's file"
+        )
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise NotImportable(
+            f"{path} is not UTF-8 text (byte {error.start + 1})", "name the job's file"
+        ) from error
+    if found := TEMPLATE.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise NotImportable(
+            f"{path} is a template: line {line} holds {found[0][:40]!r}",
+            "render it first, and import the result",
+        )
+    return text
+
+
+def of_yaml(text: str, name: str) -> Foreign:
+    """Read YAML or JSON, as its writer's launcher does (YAML 1.1). Raises NotImportable with the line of a fault."""
+    try:
+        nodes, contents = yaml.compose_all(text, Loader=yaml.SafeLoader), yaml.safe_load_all(text)
+        found = [(node, value) for node, value in zip(nodes, contents, strict=True) if value is not None]
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f" (line {mark.line + 1})" if mark else ""
+        raise NotImportable(
+            f"{name} is not YAML: {error.problem or error.context}{where}", "correct it"
+        ) from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise NotImportable(f"{name} is not YAML: {error}", "correct it") from error
+    if len(found) != 1:
+        raise NotImportable(
+            f"{name} has {len(found)} documents, and a job file describes one job",
+            "write each document into a file of its own, and import each",
+        )
+    node, value = found[0]
+    return Foreign(_plain(value), dict(_lines((), node)))
+
+
+def of_json(text: str, name: str) -> Foreign:
+    """Read JSON. Raises NotImportable with the line of a fault."""
+    try:
+        values = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise NotImportable(f"{name} is not JSON: {error.msg} (line {error.lineno})", "correct it") from error
+    try:
+        node = yaml.compose(text.replace("\t", " "), Loader=yaml.SafeLoader)
+    except yaml.YAMLError:  # JSON that YAML 1.1 cannot read: the values count, and no line is known
+        return Foreign(values)
+    return Foreign(values, dict(_lines((), node)) if node else {})
+
+
+def _plain(value: Any) -> Any:
+    """Return dates and other values of YAML's as text, and keys as text."""
+    match value:
+        case dict():
+            return {str(key): _plain(each) for key, each in value.items()}
+        case list():
+            return [_plain(each) for each in value]
+        case str() | bool() | int() | float() | None:
+            return value
+    return str(value)
+
+
+def _lines(path: Keys, node: yaml.Node) -> Iterator[tuple[Keys, int]]:
+    match node:
+        case yaml.MappingNode():
+            for key, value in node.value:
+                yield (*path, key.value), key.start_mark.line + 1
+                yield from _lines((*path, key.value), value)
+        case yaml.SequenceNode():
+            for number, value in enumerate(node.value):
+                yield (*path, number), value.start_mark.line + 1
+                yield from _lines((*path, number), value)
+
+
+def literal(node: ast.expr) -> Any:
+    """Return the value of a Python expression that is literal, arithmetic of numbers included. Raises ValueError."""
+    match node:
+        case ast.BinOp(op=ast.Mult()):
+            left, right = literal(node.left), literal(node.right)
+            if isinstance(left, int | float) and isinstance(right, int | float):
+                return left * right
+        case ast.Dict():
+            if None in node.keys:
+                raise ValueError(ast.unparse(node))
+            pairs = zip(node.keys, node.values, strict=True)
+            return {literal(key): literal(value) for key, value in pairs if key is not None}
+        case ast.List() | ast.Tuple():
+            return [literal(each) for each in node.elts]
+        case _:
+            return ast.literal_eval(node)
+    raise ValueError(ast.unparse(node))

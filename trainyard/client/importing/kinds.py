@@ -1,0 +1,87 @@
+"""Which launcher a file is from, and its conversion."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from trainyard.client.errors import JobRefused, NotImportable
+from trainyard.client.importing import batch, batch_ai, dstack, estimator, sagemaker, skypilot, slurm
+from trainyard.client.importing.draft import Draft
+from trainyard.client.importing.foreign import Foreign, content_of, of_json, of_yaml
+from trainyard.client.jobs.source import read
+
+
+class Kind(NamedTuple):
+    """One kind of file in YAML or JSON. `convert` takes the file and a name for the job."""
+
+    launcher: str
+    recognizes: Callable[[Foreign], bool]
+    convert: Callable[[Foreign, str], Draft]
+
+
+KINDS = (
+    Kind(dstack.LAUNCHER, dstack.recognizes, dstack.convert),
+    Kind(skypilot.LAUNCHER, skypilot.recognizes, skypilot.convert),
+    Kind(sagemaker.LAUNCHER, sagemaker.recognizes, sagemaker.convert),
+    Kind(batch.LAUNCHER, batch.recognizes, batch.convert),
+    Kind(batch_ai.LAUNCHER, batch_ai.recognizes, batch_ai.convert),
+)
+KNOWN = (
+    "a SkyPilot task, a dstack task, a CreateTrainingJob request or an estimator's call of SageMaker, a Slurm batch "
+    "script, a job definition of AWS Batch, or a job of Azure Batch AI"
+)
+
+
+def imported(path: Path) -> Draft:
+    """Convert the file. Raises OSError, and NotImportable for a file of no known kind or of two kinds at once."""
+    text = content_of(path)
+    if slurm.recognizes_text(text):
+        draft = slurm.convert(slurm.of_script(text), path.stem)
+    elif path.suffix == ".py":
+        call = estimator.of_python(text, path.name)
+        if call is None:
+            raise NotImportable(f"{path} makes no estimator of SageMaker's", f"name {KNOWN}")
+        convert = sagemaker.convert if sagemaker.recognizes(call) else estimator.convert_call
+        draft = convert(call, path.stem)
+    else:
+        draft = _document(path, text)
+    draft.finish()
+    return draft
+
+
+def _document(path: Path, text: str) -> Draft:
+    is_json = path.suffix == ".json" or text.lstrip().startswith("{")
+    foreign = of_json(text, path.name) if is_json else of_yaml(text, path.name)
+    if not isinstance(foreign.values, dict):
+        raise NotImportable(f"{path} is not a mapping", f"name {KNOWN}")
+    found = [kind for kind in KINDS if kind.recognizes(foreign)]
+    if len(found) > 1:
+        names = " and ".join(kind.launcher for kind in found)
+        raise NotImportable(
+            f"{path} has the keys of several launchers: {names}", "leave those of one in the file"
+        )
+    if not found:
+        keys = ", ".join(list(foreign.values)[:8])
+        raise NotImportable(f"{path} is of no known kind; it has the keys {keys}", f"name {KNOWN}")
+    return found[0].convert(batch.unwrapped(foreign), path.stem)
+
+
+def write(text: str, target: Path, *, force: bool) -> None:
+    """Write the job file. Raises NotImportable if it exists, unless `force` is set, and OSError."""
+    try:
+        with target.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise NotImportable(
+            f"{target} exists already",
+            "write another file with --to FILE, or overwrite this one with --force",
+        ) from None
+
+
+def faults_of(job: Path) -> list[str]:
+    """Return what `trainyard check` finds in the job file: values that the other launcher's file did not have."""
+    try:
+        read(job)
+    except JobRefused as refused:
+        return [f"{fault.path}: {fault.problem}" for fault in refused.faults]
+    return []
