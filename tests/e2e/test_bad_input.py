@@ -73,7 +73,7 @@ BAD = [
     file("a-list", b"[1, 2]", "mapping"),
     file("binary", bytes(range(256)), "text"),
     changed("unknown-key", "colour", colour="red"),
-    changed("unknown-inner-key", "hardware.gpus", hardware={"gpus": 4}),
+    changed("unknown-inner-key", "hardware.vcpus", hardware={"vcpus": 4}),
     changed("wrong-type", "cluster.workers", cluster={"workers": "two"}),
     changed("negative-workers", "cluster.workers", cluster={"workers": -1}),
     changed("no-program", "program", program=None),

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from trainyard.client.importing.foreign import Foreign, Note
-from trainyard.client.importing.hardware import Wanted, choose, known
+from trainyard.core.model.gpus import Wanted, choose, known
 from trainyard.core.model.job import MOST_DATA, MOST_HOSTS, MOST_LABELS, Limits
 from trainyard.core.model.job_fields import MOST_ARG_CHARACTERS, OUR_PREFIXES, OURS, SECRETIVE
 
@@ -169,8 +169,8 @@ class Draft:
         for each in wanted:
             chosen = choose(each)
             types += [name for name in chosen.types if name not in types]
-            for reason in chosen.notes:
-                self.origin.note(*path, reason=reason)
+            if chosen.missing:
+                self.origin.note(*path, reason=f"{'; '.join(chosen.missing)}; chosen instead: {chosen.first}")
         self.put(types[:10], "hardware", "instance_types")
 
     def types(self, names: Iterable[str], *path: str | int) -> None:

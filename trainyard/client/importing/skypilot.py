@@ -7,7 +7,7 @@ from typing import Any
 from trainyard.client.errors import NotImportable
 from trainyard.client.importing.draft import AS_WRITTEN, HOST_LINES, Draft
 from trainyard.client.importing.foreign import Foreign
-from trainyard.client.importing.hardware import Wanted
+from trainyard.core.model.gpus import Wanted
 
 LAUNCHER = "SkyPilot"
 VARIABLES = {

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from trainyard.core.jobfile.program_command import key_of_start, launched_by, started
+from trainyard.core.model.gpus import Wanted, all_names, choose
 from trainyard.core.model.instance_types import instance_type
 from trainyard.core.model.job import (
     CPU_TYPES_BY_DEFAULT,
@@ -32,6 +33,8 @@ from trainyard.core.values.validation import Fault, any_of, did_you_mean, shown
 
 CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}
 """With parameter servers."""
+OF_GPUS = ("gpus", "gpu", "gpu_memory")
+"""Keys of the section hardware that stand for instance types."""
 SEVERAL_HOSTS = tuple(strategy for strategy in Strategy if strategy.has_several_hosts)
 OF_SHARDING = "_sharding"
 """What a host adds to a data entry's variable for its sharding."""
@@ -140,6 +143,7 @@ def _hardware(hardware: Hardware, cluster: Cluster, written: Written) -> Hardwar
     """With the second gang's types and roles: by default CPU hosts for what needs no GPU, since a GPU under a
     parameter server costs for nothing. An empty list of either means one gang for all; where no host has a GPU, one is
     enough."""
+    hardware = _with_types_of_gpus(hardware, written)
     has_gpus = _check_types(hardware, written)
     types_given, roles_given = (
         written.gives("hardware", each) for each in ("cpu_instance_types", "cpu_roles")
@@ -164,6 +168,25 @@ def _hardware(hardware: Hardware, cluster: Cluster, written: Written) -> Hardwar
         written.fault("hardware.cpu_instance_types", problem)
     both = bool(types and roles)
     return replace(hardware, cpu_instance_types=types if both else (), cpu_roles=roles if both else ())
+
+
+def _with_types_of_gpus(hardware: Hardware, written: Written) -> Hardware:
+    """Choose the instance types that have the GPUs which the job names instead of types."""
+    asked = [key for key in OF_GPUS if written.gives("hardware", key)]
+    if not asked:
+        return hardware
+    path = f"hardware.{asked[0]}"
+    if written.gives("hardware", "instance_types"):
+        written.fault(path, "stands beside hardware.instance_types; one of them is allowed")
+        return hardware
+    names = (hardware.gpu,) if hardware.gpu else ()
+    chosen = choose(Wanted(names, hardware.gpus or 1, hardware.gpu_memory or 0.0))
+    if chosen.missing:
+        problem = f"{'; '.join(chosen.missing)}; nearest: {chosen.first}. GPUs are {', '.join(all_names())}"
+        written.fault(path, problem)
+    return replace(
+        hardware, instance_types=chosen.types or hardware.instance_types, gpus=None, gpu=None, gpu_memory=None
+    )
 
 
 def _no_second_gang(cluster: Cluster) -> str | None:

@@ -383,6 +383,25 @@ class Hardware:
         "With GPUs or without, not both. At equal price the order of the list counts. A type that the image does not "
         "work on (P2, P3, and arm64 ones like g5g with an x86_64 image) is not asked, and the plan says why.",
     )
+    gpus: int | None = key(
+        None,
+        Count(least=1, most=8),
+        "Instead of `instance_types`: the number of GPUs of each host. The cheapest instance types that have them are "
+        "chosen; `trainyard check` and the plan name them.",
+        usual="`1` if `gpu` or `gpu_memory` is given",
+    )
+    gpu: str | None = key(
+        None,
+        Text(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}", "the name of a GPU, as in H100, L4 or A100-80GB"),
+        "Instead of `instance_types`: the kind of GPU.",
+        usual="any",
+    )
+    gpu_memory: float | None = key(
+        None,
+        Number(most=1000, unit="GB"),
+        "Instead of `instance_types`: the memory that each GPU has at least.",
+        usual="any",
+    )
     cpu_instance_types: tuple[str, ...] = key(
         (),
         CPU_TYPES,

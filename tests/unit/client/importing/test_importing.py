@@ -9,7 +9,6 @@ import yaml
 
 from trainyard.client.errors import NotImportable
 from trainyard.client.importing.draft import Draft
-from trainyard.client.importing.hardware import Wanted, choose
 from trainyard.client.importing.kinds import faults_of, imported, write
 
 SKYPILOT = """
@@ -323,39 +322,3 @@ def test_an_existing_job_file_is_kept_unless_forced(tmp_path: Path) -> None:
     assert target.read_text() == "mine"
     write("new", target, force=True)
     assert target.read_text() == "new"
-
-
-@pytest.mark.parametrize(
-    ("wanted", "first", "note"),
-    [
-        (Wanted(("T4",), 1), "g4dn.xlarge", ""),
-        (Wanted(("NVIDIA L40S",), 8), "g6e.48xlarge", ""),
-        (Wanted(("A100-80GB",), 8), "p4de.24xlarge", ""),
-        (Wanted(("H100-SXM",), 8), "p5.48xlarge", ""),
-        (Wanted((), 4, 40), "g6e.12xlarge", ""),
-        (
-            Wanted(("A100",), 1),
-            "g6e.xlarge",
-            "no EC2 instance type has 1 A100; g6e.xlarge (1 L40S with 48 GB each",
-        ),
-        (Wanted(("H100",), 3), "p5.48xlarge", "no EC2 instance type has 3 H100; p5.48xlarge (8 H100"),
-        (Wanted(("V100",), 4), "g4dn.12xlarge", "no image of a yard works on hosts with V100"),
-        (
-            Wanted(("RTX4090",), 1),
-            "g6.xlarge",
-            "no EC2 instance type has the GPU RTX4090; GPUs with at least 24 GB",
-        ),
-    ],
-)
-def test_gpus_become_the_cheapest_instance_types_that_have_them(
-    wanted: Wanted, first: str, note: str
-) -> None:
-    chosen = choose(wanted)
-    assert chosen.types[0] == first
-    assert note in " ".join(chosen.notes)
-    assert bool(note) == bool(chosen.notes)
-
-
-def test_gpus_that_no_instance_type_has_are_named(tmp_path: Path) -> None:
-    assert choose(Wanted((), 9)).types == ()
-    assert "no EC2 instance type has 9 GPUs" in choose(Wanted((), 9)).notes[-1]

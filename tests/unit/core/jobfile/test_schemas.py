@@ -70,6 +70,8 @@ UNSEEN = {
     "found the number nan": "JSON has no such number, and it is above no maximum",
     "which is above max": "no schema compares two keys",
     "more parameter servers than workers": "no schema compares two keys",
+    "; nearest: ": "no schema knows the types",
+    "stands beside hardware.instance_types": "no schema compares two keys",
     "has GPUs, m7i.xlarge has none": "no schema knows the types",
     "both-sorts-of-types": "no schema knows the types",
     "stands in program.environment too": "no schema compares two keys",

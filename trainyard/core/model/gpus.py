@@ -1,10 +1,11 @@
-"""Instance types for the GPUs that another launcher's file asks for, from the catalog that Trainyard ships."""
+"""Instance types for GPUs that a job names by their kind, count and memory, from the catalog that Trainyard ships."""
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from trainyard.core.model.instance_types import InstanceType, catalogue
+from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.quantities import counted
 
 MOST_TYPES = 10
 """Instance types of one job (hardware.instance_types)."""
@@ -74,7 +75,7 @@ TOO_OLD = frozenset({"k80", "v100"})
 """GPUs of P2 and P3 hosts, on which no image of a yard works."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wanted:
     """GPUs of one host: one of the kinds `names` (any kind if empty), `count` of them, each with `memory_gb`."""
 
@@ -84,42 +85,46 @@ class Wanted:
     vcpus: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Chosen:
-    """Instance types, the cheapest first, and what differs from what was asked for."""
+    """Instance types, the cheapest first. `missing` are the reasons why they are not exactly what was asked for."""
 
     types: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def first(self) -> str:
+        """Describe the cheapest instance type."""
+        return _described(self.types[0]) if self.types else "none"
 
 
 def choose(wanted: Wanted) -> Chosen:
-    """Return the instance types with such GPUs, or those that come nearest, and say in what these differ."""
-    kinds, memory, notes = _kinds(wanted)
+    """Return the cheapest instance types with such GPUs, or those that come nearest."""
+    kinds, memory, missing = _kinds(wanted)
     fitting = [kind for kind in _usable() if _memory(kind) >= memory and kind.vcpus >= wanted.vcpus]
     exact = [kind for kind in fitting if kind.gpus == wanted.count and (not kinds or kind.gpu in kinds)]
     if exact:
-        return Chosen(_cheapest(exact), tuple(notes))
-    asked = f"{wanted.count} {' or '.join(wanted.names) or 'GPUs'}"
-    memory = memory or min((MEMORY_GB[kind] for kind in kinds), default=0)
-    fitting = [kind for kind in fitting if _memory(kind) >= memory]
-    same_count = [kind for kind in fitting if kind.gpus == wanted.count]
-    if same_count:
-        found = _cheapest(same_count)
-        notes.append(
-            f"no EC2 instance type has {asked}; {_described(found[0])} is the cheapest with as many GPUs"
-        )
-        return Chosen(found, tuple(notes))
-    larger = [kind for kind in fitting if kind.gpus > wanted.count and (not kinds or kind.gpu in kinds)]
-    larger = larger or [kind for kind in fitting if kind.gpus > wanted.count]
-    if larger:
-        least = min(kind.gpus for kind in larger)
-        found = _cheapest(kind for kind in larger if kind.gpus == least)
-        notes.append(f"no EC2 instance type has {asked}; {_described(found[0])} comes nearest")
-        return Chosen(found, tuple(notes))
-    notes.append(
-        f"no EC2 instance type has {asked} with at least {memory:g} GB each; write hardware.instance_types"
-    )
-    return Chosen((), tuple(notes))
+        return Chosen(_cheapest(exact), tuple(missing))
+    least = max(memory, min((MEMORY_GB[kind] for kind in kinds), default=0))
+    size = f" with {least:g} GB or more" if memory else ""
+    count = f"{wanted.count} {' or '.join(wanted.names)}" if wanted.names else counted(wanted.count, "GPU")
+    missing.append(f"no EC2 instance type has {count}{size}")
+    fitting = [kind for kind in fitting if _memory(kind) >= least]
+    larger = [kind for kind in fitting if kind.gpus > wanted.count]
+    more = min((kind.gpus for kind in larger if not kinds or kind.gpu in kinds), default=0)
+    for near in (
+        [kind for kind in fitting if kind.gpus == wanted.count],
+        [kind for kind in larger if kind.gpus == more and (not kinds or kind.gpu in kinds)],
+        [kind for kind in larger if kind.gpus == min(each.gpus for each in larger)],
+    ):
+        if near:
+            return Chosen(_cheapest(near), tuple(missing))
+    return Chosen((), tuple(missing))
+
+
+def all_names() -> tuple[str, ...]:
+    """Return the names of all GPUs that images of a yard work on, in the order of their memory."""
+    return tuple(kind.upper() for kind in MEMORY_GB if kind in {each.gpu for each in _usable()})
 
 
 def canonical(name: str) -> tuple[str, float]:
@@ -133,21 +138,20 @@ def canonical(name: str) -> tuple[str, float]:
 
 
 def _kinds(wanted: Wanted) -> tuple[frozenset[str], float, list[str]]:
-    """Return the kinds of GPU that may be taken (empty: any), the memory each needs at least, and notes."""
-    kinds, memory, notes = set(), wanted.memory_gb, []
+    """Return the kinds of GPU that may be taken (empty: any), the memory each needs, and what EC2 does not have."""
+    kinds, memory, missing = set(), wanted.memory_gb, []
     for name in wanted.names:
         kind, named_gb = canonical(name)
         if kind in TOO_OLD:
             memory = memory or named_gb or MEMORY_GB[kind]
-            notes.append(f"no image of a yard works on hosts with {name}; newer GPUs take its place")
+            missing.append(f"no image of a yard works on hosts with {name}")
         elif kind in MEMORY_GB:
             kinds.add(kind)
             memory = max(memory, named_gb if named_gb > MEMORY_GB[kind] else 0)
         else:
             memory = memory or named_gb or ELSEWHERE_GB.get(kind, 0)
-            size = f" with at least {memory:g} GB" if memory else ""
-            notes.append(f"no EC2 instance type has the GPU {name}; GPUs{size} take its place")
-    return frozenset(kinds), memory, notes
+            missing.append(f"no EC2 instance type has the GPU {name}")
+    return frozenset(kinds), memory, missing
 
 
 def _usable() -> Iterable[InstanceType]:
@@ -177,7 +181,7 @@ def _cheapest(kinds: Iterable[InstanceType]) -> tuple[str, ...]:
 def _described(name: str) -> str:
     kind = catalogue().types[name]
     price = f", ${kind.on_demand_price:g} an hour on demand" if kind.on_demand_price else ""
-    return f"{name} ({kind.gpus} {kind.gpu.upper()} with {_memory(kind):g} GB each{price})"
+    return f"{name} ({kind.gpus} {kind.gpu.upper()} of {_memory(kind):g} GB{price})"
 
 
 def known(name: str) -> bool:
