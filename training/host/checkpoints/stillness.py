@@ -2,7 +2,7 @@
 
 A program that waits for a processor in the middle of a file leaves it unchanged, too. So a file that some process has
 open for writing is not whole, unless it has been open for many looks and hardly grows: then it is a log, or a file that
-is kept open for as long as the program runs.
+is kept open for as long as the program runs. A text that ends with a whole line is a log at the first look.
 """
 
 import hashlib
@@ -13,6 +13,8 @@ from training.host.checkpoints.on_disk import FileFacts, is_no_state
 
 LOG_LOOKS = 10
 """A file that is open for more looks than this is kept open: no restart depends on its being closed."""
+IDLE_LOOKS = 3
+"""A file that is open for this many looks and hardly grows is probably kept open, too."""
 BUSY_LOOKS = 4
 """A file that changed at this many looks in a row never lies still."""
 APPENDS = 2
@@ -20,6 +22,8 @@ APPENDS = 2
 SLOW_BYTES = 1024 * 1024
 """A file that grows by more than this from look to look is being written, and is no log."""
 END_BYTES = 4096
+TEXT = bytes({*range(0x20, 0x7F), *range(0x80, 0x100), *b"\t\n\f\r\x1b"})
+"""The bytes of text in UTF-8: 4 KiB of any other format nearly always contain one that is missing here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class Look:
     - `busy`: they change at every look, and no look will find them still.
     - `unsafe`: if the program were killed now, these might be half written.
     - `held`: a process keeps them open for as long as it runs.
+    - `idle`: a process has kept them open for a few looks and has hardly written into them: probably `held` soon.
     """
 
     fresh: frozenset[str] = frozenset()
@@ -38,6 +43,7 @@ class Look:
     busy: frozenset[str] = frozenset()
     unsafe: frozenset[str] = frozenset()
     held: frozenset[str] = frozenset()
+    idle: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +59,16 @@ class _Track:
     appends: int = 0
     growth: int = 0
     end: bytes = b""
+    is_text: bool = False
+    """The file ended with a whole line of text while it was open."""
 
     @property
     def is_held_open(self) -> bool:
         return self.opened > LOG_LOOKS and self.growth <= SLOW_BYTES
+
+    @property
+    def is_idle(self) -> bool:
+        return self.opened >= IDLE_LOOKS and self.growth <= SLOW_BYTES
 
     @property
     def is_written(self) -> bool:
@@ -98,18 +110,22 @@ class Stillness:
         young = now - self.still_seconds
         unsafe = {name for name in fresh | busy if tracks[name].is_written or files[name].mtime / 1e9 > young}
         held = {name for name, track in tracks.items() if track.is_held_open}
-        return Look(*map(frozenset, (fresh, logs, busy, unsafe, held)))
+        idle = {name for name, track in tracks.items() if track.is_idle}
+        return Look(*map(frozenset, (fresh, logs, busy, unsafe, held, idle)))
 
     def _track(self, name: str, facts: FileFacts, is_open: bool) -> _Track:
         before = self._tracks.get(name)
+        is_text = is_open and ends_a_line(self.read_end(name, facts.size, END_BYTES))
         if before is None:
             known = self.files.get(name)
             before = _Track(known) if known else None
         if before is None:
-            return _Track(facts, opened=int(is_open))
+            return _Track(facts, opened=int(is_open), is_text=is_text)
         opened = before.opened + 1 if is_open else 0
         if before.facts == facts:
-            return replace(before, still=before.still + 1, changed=0, opened=opened, growth=0)
+            return replace(
+                before, still=before.still + 1, changed=0, opened=opened, growth=0, is_text=is_text
+            )
         growth = facts.size - before.facts.size
         appended = (
             growth > 0
@@ -124,6 +140,7 @@ class Stillness:
             appends=before.appends + 1 if appended and growth <= SLOW_BYTES else 0,
             growth=growth,
             end=self._end(name, facts.size),
+            is_text=is_text,
         )
 
     def _end(self, name: str, size: int) -> bytes:
@@ -132,5 +149,12 @@ class Stillness:
 
 
 def _is_log(name: str, track: _Track) -> bool:
-    """TensorFlow's event files are logs from the beginning."""
-    return is_no_state(name) or (track.appends >= APPENDS and not track.is_written)
+    """TensorFlow's event files are logs from the beginning, and so is a text that is written line by line."""
+    if is_no_state(name) or (track.is_text and track.growth <= SLOW_BYTES):
+        return True
+    return track.appends >= APPENDS and not track.is_written
+
+
+def ends_a_line(end: bytes) -> bool:
+    """Return True if the last bytes of a file are text and a whole line. No other format is whole at such a place."""
+    return end.endswith((b"\n", b"\r")) and not end.translate(None, TEXT)

@@ -27,11 +27,13 @@ from training.host.checkpoints.in_bucket import (
     name_of,
 )
 from training.host.checkpoints.on_disk import FileFacts, Listing
-from training.host.checkpoints.stillness import Look, Stillness
+from training.host.checkpoints.stillness import END_BYTES, Look, Stillness, ends_a_line
 from training.host.keys import LeftOut
 from training.host.places import Places
 
 RESTLESS_LOOKS = 4
+TEMPORARY_LOOKS = 8
+"""If this many looks in a row waited for files that were gone by the next look, such files are temporary."""
 STILL_SECONDS = 0.25
 COPIED_BYTES = 1 << 28
 LOG_SECONDS = 30.0
@@ -115,6 +117,8 @@ class CheckpointUpload:
     _is_tidy: bool = False
     _look: Look = field(default_factory=Look)
     _restless: int = 0
+    _waited: frozenset[str] = frozenset()
+    _vanished: int = 0
     _taken_at: float = 0.0
     _next_look: float = 0.0
     _stillness: Stillness = field(init=False)
@@ -159,7 +163,7 @@ class CheckpointUpload:
     def _choose(self, seen: Listing, at_the_end: bool) -> Choice | None:
         """Return what to send now; None if there is nothing new, or nothing whole."""
         newest = on_disk.step_in(seen)
-        seen = seen.without(self._halves(seen, newest, at_the_end))
+        seen = seen.without(self._halves(seen, newest, at_the_end) | self._gone(seen))
         before, look = self._before(), self._look
         changed = frozenset(name for name in seen.files if not self._has(before, name, seen.files[name]))
         torn = self._torn(seen, changed) if at_the_end and not self.ends_well else frozenset()
@@ -176,12 +180,15 @@ class CheckpointUpload:
             if self._newest is None or not is_due:
                 return None
             return choose(step=self.last.step, kind=self._newest.kind, revision=True)
-        if not on_disk.holds_something(seen) or torn - look.busy:
+        if not on_disk.holds_something(seen.without(torn)) or self._is_half_saved(seen, before, torn):
             return None
         waits = frozenset() if at_the_end else changed & look.fresh
-        self._restless = self._restless + 1 if waits else 0
+        self._count_waits(seen, waits)
         if waits and not self._has_a_quiet_moment(seen, changed, waits):
-            return None
+            if self._vanished < TEMPORARY_LOOKS:
+                return None
+            waits = frozenset()  # a copy of each of them is taken if there is time for one
+        waits -= self._gone(seen)
         lacks = on_disk.missing(self.places.checkpoints, seen)
         if lacks:
             self._note_missing_files(lacks)
@@ -222,13 +229,35 @@ class CheckpointUpload:
         halves = {name for name in on_disk.halves_in(seen.files) if seen.files[name].mtime / 1e9 > young}
         return {name for name in halves if newest is None or not name.startswith(f"{name_of(newest)}/")}
 
+    def _gone(self, seen: Listing) -> frozenset[str]:
+        """Return the files that have been removed since they were listed: a checkpoint need not wait for these."""
+        folder = self.places.checkpoints
+        fresh = self._look.fresh & seen.files.keys()
+        return frozenset(name for name in fresh if on_disk.facts_at(folder / name) is None)
+
+    def _count_waits(self, seen: Listing, waits: frozenset[str]) -> None:
+        """Count the looks in a row that had to wait, and those of them that waited for files without a future."""
+        self._restless = self._restless + 1 if waits else 0
+        vanished = bool(self._waited) and not self._waited & seen.files.keys()
+        self._vanished = self._vanished + 1 if vanished and waits else 0
+        self._waited = waits
+
+    def _is_half_saved(self, seen: Listing, before: Manifest, torn: frozenset[str]) -> bool:
+        """Return True if a killed program was in the middle of a save, so that the checkpoint before is the better one.
+        A new file that is still empty is no save yet. Without a checkpoint before, files that the program kept open and
+        hardly wrote into are left out as well."""
+        idle = self._look.idle if before is NOTHING else frozenset()
+        return any(name in before.files or seen.files[name].size for name in torn - self._look.busy - idle)
+
     def _torn(self, seen: Listing, changed: frozenset[str]) -> frozenset[str]:
-        """Return the files that a killed program may have left half written: those that were not whole while it ran."""
-        known = self._stillness.files
+        """Return the files that a killed program may have left half written: those that were not whole while it ran,
+        unless their text ends with a whole line."""
+        known, folder = self._stillness.files, self.places.checkpoints
         return frozenset(
             name
             for name in changed - self._look.logs
-            if name in self._look.unsafe or known.get(name) != seen.files[name]
+            if (name in self._look.unsafe or known.get(name) != seen.files[name])
+            and not ends_a_line(on_disk.read_end(folder / name, seen.files[name].size, END_BYTES))
         )
 
     def _has_a_quiet_moment(self, seen: Listing, changed: frozenset[str], waits: frozenset[str]) -> bool:
@@ -237,7 +266,7 @@ class CheckpointUpload:
         if self._restless < RESTLESS_LOOKS or size > COPIED_BYTES:
             return False
         time.sleep(STILL_SECONDS)
-        folder = self.places.checkpoints
+        folder, waits = self.places.checkpoints, waits - self._gone(seen)
         if waits & on_disk.open_to_write(folder):
             return False
         return all(on_disk.facts_at(folder / name) == seen.files[name] for name in waits)
@@ -333,7 +362,7 @@ class CheckpointUpload:
                 for name, facts in before.items()
                 if name not in written and on_disk.facts_at(folder / name) == facts
             }
-            if same.keys() == names:
+            if same.keys() == before.keys():
                 return same
             whole = same
             time.sleep(COPY_PAUSE_SECONDS)

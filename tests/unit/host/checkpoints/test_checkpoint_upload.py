@@ -526,3 +526,122 @@ def test_the_runtimes_checkpoint_is_whole_although_the_program_is_killed_right_a
     way.runs, way.ends_well, way.has_finished = lambda: False, False, False
     way.update(True)
     assert taken(s3) == ["00000010/trainyard-facts.json", "00000010/variables"]
+
+
+KEEPS_OPEN = """
+import sys, time
+with open(sys.argv[1], "wb", buffering=0) as file:
+    file.write(sys.argv[2].encode().decode("unicode_escape").encode("latin-1"))
+    print("written", flush=True)
+    time.sleep(600)
+"""
+
+
+@contextmanager
+def keeping_open(path: Path, content: str) -> Iterator["subprocess.Popen[str]"]:
+    """A program that has written `content`, with Python's escapes, into a file and keeps the file open."""
+    command = [sys.executable, "-c", KEEPS_OPEN, str(path), content]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "written\n"
+        try:
+            yield writer
+        finally:
+            writer.kill()
+
+
+def killed(way: CheckpointUpload, writer: "subprocess.Popen[str]") -> None:
+    """Let the program be killed, and bring away what it has left."""
+    writer.kill()
+    writer.wait()
+    way.runs, way.ends_well, way.has_finished = lambda: False, False, False
+    way.update(True)
+
+
+def test_a_log_of_whole_lines_keeps_nothing_back_from_the_first_look(way: CheckpointUpload, s3: S3) -> None:
+    (way.places.checkpoints / "weights.h5").write_text("all")
+    with keeping_open(way.places.checkpoints / "log.csv", "step,loss\\n1,0.5\\n"):
+        look(way)
+        assert contents(s3) == {"weights.h5": b"all", "log.csv": b"step,loss\n1,0.5\n"}
+
+
+@pytest.mark.parametrize("content", ["epoch 1\\n", "\\r 10%|#\\r", "模型\\n", ""])
+def test_a_program_that_is_killed_right_after_it_opened_a_log_has_a_checkpoint(
+    content: str, way: CheckpointUpload, s3: S3
+) -> None:
+    (way.places.checkpoints / "weights.h5").write_text("all")
+    time.sleep(upload.STILL_SECONDS)
+    with keeping_open(way.places.checkpoints / "log", content.encode().decode("latin-1")) as writer:
+        look(way, 1)
+        killed(way, writer)
+    assert "weights.h5" in taken(s3)
+    assert ("log" in taken(s3)) == bool(content)
+
+
+def test_so_has_one_that_keeps_a_file_of_any_format_open(way: CheckpointUpload, s3: S3) -> None:
+    (way.places.checkpoints / "weights.h5").write_text("all")
+    with keeping_open(way.places.checkpoints / "study.db", "SQLite\\0") as writer:
+        look(way, stillness.IDLE_LOOKS)
+        assert taken(s3) == []
+        killed(way, writer)
+    assert taken(s3) == ["weights.h5"]
+
+
+def test_a_killed_program_that_was_saving_again_keeps_the_checkpoint_before(
+    way: CheckpointUpload, s3: S3
+) -> None:
+    (way.places.checkpoints / "weights.h5").write_text("all")
+    look(way)
+    with keeping_open(way.places.checkpoints / "weights.h5", "") as writer:
+        (way.places.checkpoints / "optimizer.pt").write_text("of the next save")
+        look(way, stillness.IDLE_LOOKS)
+        killed(way, writer)
+    assert contents(s3) == {"weights.h5": b"all"}
+
+
+def test_temporary_files_at_each_look_keep_nothing_back(
+    way: CheckpointUpload, s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that are removed right after the folder was listed."""
+    folder, listing_of, numbers = way.places.checkpoints, on_disk.listing_of, iter(range(100))
+
+    def busy(folder: Path) -> on_disk.Listing:
+        passing = folder / f"passing-{next(numbers)}"
+        passing.write_text("soon gone")
+        found = listing_of(folder)
+        passing.unlink()
+        return found
+
+    monkeypatch.setattr(on_disk, "listing_of", busy)
+    (folder / "weights.h5").write_text("all")
+    look(way, 2)
+    assert taken(s3) == ["weights.h5"]
+    look(way, 4)
+    assert len(s3.written) == 3, "the same files are no new checkpoint: one file, one manifest, latest.json"
+
+
+def test_nor_do_temporary_files_that_stay_from_one_look_to_the_next(way: CheckpointUpload, s3: S3) -> None:
+    """Files that are being written at each look, and gone at the next one."""
+    folder = way.places.checkpoints
+    (folder / "weights.h5").write_text("all")
+    for number in range(upload.TEMPORARY_LOOKS + 3):
+        with (folder / f"spill-{number}").open("wb", buffering=0) as file:
+            file.write(b"half")
+            look(way, 1)
+        (folder / f"spill-{number}").unlink()
+    assert taken(s3) == ["weights.h5"]
+
+
+def test_a_save_that_takes_long_is_waited_for_although_temporary_files_come_and_go(
+    way: CheckpointUpload, s3: S3
+) -> None:
+    folder = way.places.checkpoints
+    (folder / "weights.h5").write_text("all")
+    with (folder / "optimizer.pt").open("wb", buffering=0) as saving:
+        for number in range(upload.TEMPORARY_LOOKS + 3):
+            saving.write(b"o" * (stillness.SLOW_BYTES + 1))
+            with (folder / f"spill-{number}").open("wb", buffering=0) as file:
+                file.write(b"half")
+                look(way, 1)
+            (folder / f"spill-{number}").unlink()
+        assert taken(s3) == []
