@@ -11,7 +11,7 @@ import pytest
 
 from tests.contract.agent.host import INSTANCE, Yard
 from tests.contract.conftest import eventually
-from training.host.agent import attempt, life
+from training.host.agent import attempt, closing, life
 from training.host.program import silence
 
 POLLS = """
@@ -44,6 +44,7 @@ GANG = [
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(silence, "LOOK_SECONDS", 0.5)
     monkeypatch.setattr(silence, "SILENT_SECONDS", 3.0)
+    monkeypatch.setattr(closing, "SILENT_SECONDS", 3.0)
 
 
 def started(yard: Yard, program: str, *, job: dict[str, Any] | None = None, **changes: Any) -> None:
@@ -87,7 +88,7 @@ def test_a_chief_waits_for_what_the_others_compute_as_long_as_they_say_that_they
     def say() -> None:
         at = f"{time.time()}" if works else "once"
         key = f"runs/{yard.run}/attempts/1/working/AROAHOST:i-worker.json"
-        yard.put(key, json.dumps({"at": at, "ended": None}))
+        yard.put(key, json.dumps({"at": at, "ended": None, "uploaded": True}))
 
     with again_and_again(say):
         started(yard, WAITS_FOR_PEERS, strategy="parameter_server", hosts=GANG)
@@ -139,7 +140,7 @@ def test_the_chief_waits_for_other_workers_that_still_train(
         ended = 0 if how == "ends" and seconds > 20 else None
         at = "once" if how == "falls silent" and seconds > 10 else f"{seconds}"
         key = f"runs/{yard.run}/attempts/1/working/AROAHOST:i-worker.json"
-        yard.put(key, json.dumps({"at": at, "ended": ended}))
+        yard.put(key, json.dumps({"at": at, "ended": ended, "uploaded": ended == 0}))
 
     with again_and_again(say):
         started(yard, "print('done')", job=CHIEF_IS_WORKER, strategy="parameter_server", hosts=GANG)

@@ -16,7 +16,9 @@ from typing import Any
 
 from training.host import orders
 from training.host.account import NOBODY_ELSE, Account
+from training.host.agent.closing import Closing
 from training.host.agent.deadlines.notice import (
+    FINISHED,
     Leaving,
     leave_for_trouble,
     leave_since_it_hangs,
@@ -165,6 +167,7 @@ class Attempt:
             uploaded=self._checkpointed,
             note=self._log.note,
         )
+        self._closing = Closing(cluster, assignment, peers, self._note_at_once)
         self._outputs = Outputs(
             cluster, assignment, account=account, places=places, bucket=bucket, note=self._log.note
         )
@@ -232,6 +235,7 @@ class Attempt:
         )
         self._checkpoints.runs = program.runs
         uploads.start()
+        self._closing.begin()
         killed_before = killed_for_memory()
         parting: Parting | None = None
         itself: int | None = None
@@ -361,7 +365,8 @@ class Attempt:
 
     def _reason_to_leave(self, uploads: Uploads) -> Leaving | None:
         trouble = uploads.trouble
-        return self._order_to_leave() or (leave_for_trouble(trouble, datetime.now(UTC)) if trouble else None)
+        troubled = leave_for_trouble(trouble, datetime.now(UTC)) if trouble else None
+        return self._order_to_leave() or troubled or self._closing.leaving()
 
     def _hang(self, program: Program) -> Leaving | None:
         """The chief's host alone judges: where another's program hangs, the chief's waits for it in vain. The others
@@ -415,6 +420,7 @@ class Attempt:
         self._peers.say_ended(ending.RESTART if end.left_early else code, datetime.now(UTC))
         if code == 0 and not leaving:
             self._wait_for_workers()
+            self._closing.say_closing()
         self._checkpoints.ends_well, self._checkpoints.has_finished = end.is_whole, code == 0
         outputs.ends_well = end.is_whole
         insistence = self._insistence(leaving)
@@ -427,7 +433,7 @@ class Attempt:
         )
         self._listen()  # also to what these have noted and seen
         ended = ending.decide(replace(end, missing=self._missing() if self._assignment.is_chief else ()))
-        if isinstance(ended, Failed | Stopped) and not leaving and self._chief_has_finished():
+        if isinstance(ended, Failed | Stopped) and self._is_no_news(leaving):
             self._log.note("the chief has finished, so that this program did not is no news")
             self._listen()
             ended = Finished()
@@ -442,9 +448,11 @@ class Attempt:
         most_seconds = None if isinstance(ended, Finished) else EXTRAS_SECONDS
         outputs_lack = uploads.finish("outputs", insistence=insistence, most_seconds=most_seconds)
         if isinstance(ended, Finished) and self._assignment.is_chief:
+            self._closing.wait(insistence.has_to_end)
             left = self._left_nothing(outputs)
         self._listen()  # also to what these have left out
         last = uploads.finish("log", "metrics", insistence=insistence, most_seconds=EXTRAS_SECONDS)
+        self._closing.say_uploaded()
         extras = extras or last
         if leaving and leaving.trouble and isinstance(ended, Stopped):
             lacking = Lacking("work", leaving.trouble)
@@ -475,6 +483,8 @@ class Attempt:
             case Failed():
                 if ending.waits_for_the_chief(ended, is_chief=self._assignment.is_chief):
                     time.sleep(ending.CHIEF_FIRST_SECONDS)
+                    if self._closing.has_finished():
+                        return Outcome(Finished(), None)
                 tail = ending.last_lines(end.tail.encode())
                 said = signals.failed(self._cluster.attempt, ended, tail, restored=self._progress.restored)
                 return Outcome(ended, said)
@@ -541,6 +551,12 @@ class Attempt:
                 self._listen()
                 return
             time.sleep(WORKERS_LOOK_SECONDS)
+
+    def _is_no_news(self, leaving: Leaving | None) -> bool:
+        """Return True if the chief has finished without this host's program."""
+        if leaving:
+            return leaving.why == FINISHED
+        return self._chief_has_finished() or self._closing.has_finished()
 
     def _chief_has_finished(self) -> bool:
         """On a host whose program the chief can do without."""
@@ -700,11 +716,12 @@ class Attempt:
                 now=now,
             )
 
-        def note(text: str) -> None:
-            self._log.note(text)
-            self._listen()
+        return Insistence(has_to_end, self._note_at_once, self._disk.trouble)
 
-        return Insistence(has_to_end, note, self._disk.trouble)
+    def _note_at_once(self, text: str) -> None:
+        """Write a line into the program's log and let it be sent, also after the program's end."""
+        self._log.note(text)
+        self._listen()
 
     def _step(self, written: int | None = None) -> int | None:
         """The last step this host knows of: what is saved, where that tells, what was reported, or `written` by the

@@ -3,10 +3,12 @@
 import json
 import logging
 import shutil
+import threading
 import time
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from training.host import processes
 from training.host.account import Account
@@ -83,10 +85,16 @@ def has_gpus(tags: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PeerState:
-    """What another host has said last: that its program works (at `at`), or how that ended."""
+    """What another host has said last: that its program works (at `at`), or how that ended.
+
+    - `closing`: the chief has finished, and all others may leave.
+    - `uploaded`: all that the host's program has left is in the bucket.
+    """
 
     at: str
     ended: int | None
+    closing: bool = False
+    uploaded: bool = False
 
     @property
     def finished(self) -> bool:
@@ -99,10 +107,12 @@ def has_ended(state: PeerState | None) -> bool:
 
 @dataclass(slots=True)
 class StillTraining:
-    """Which other workers train on when the chief, one of them, has finished. Nobody's clock is compared: one that says
-    nothing new for IDLE_SECONDS, nor that it has ended, trains no more."""
+    """Which other hosts are waited for when the chief has finished: those that train on, or those that `is_over` does
+    not hold for. Clocks of hosts are not compared: a host that says nothing new for `idle_seconds` has ended."""
 
     began: float
+    is_over: Callable[[PeerState | None], bool] = has_ended
+    idle_seconds: float = field(default_factory=lambda: IDLE_SECONDS)
     _said: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def among(self, states: Mapping[str, PeerState | None], seconds: float) -> tuple[str, ...]:
@@ -110,13 +120,13 @@ class StillTraining:
         return tuple(worker for worker, state in states.items() if self._trains(worker, state, seconds))
 
     def _trains(self, worker: str, state: PeerState | None, seconds: float) -> bool:
-        if has_ended(state):
+        if self.is_over(state):
             return False
         at, since = self._said.get(worker, ("", self.began))
         if state and state.at != at:
             since = seconds
             self._said[worker] = (state.at, since)
-        return seconds - since < IDLE_SECONDS
+        return seconds - since < self.idle_seconds
 
 
 class Peers:
@@ -129,6 +139,8 @@ class Peers:
         self._cluster, self._assignment = cluster, assignment
         self._bucket, self._mailbox, self._sender = bucket, mailbox, sender
         self._said_at = float("-inf")
+        self._own = PeerState("", None)
+        self._turn = threading.Lock()
 
     @property
     def are_there(self) -> bool:
@@ -138,11 +150,22 @@ class Peers:
         """At most every SAY_SECONDS of `seconds`, a clock that only goes on."""
         if self.are_there and seconds - self._said_at >= SAY_SECONDS:
             self._said_at = seconds
-            self._leave(None, now)
+            self._leave(now)
+
+    def say_there(self, now: datetime) -> None:
+        """Repeat what this host has said last, with another time."""
+        self._leave(now)
 
     def say_ended(self, code: int, now: datetime) -> None:
-        if self.are_there:
-            self._leave(code, now)
+        self._leave(now, ended=code)
+
+    def say_closing(self, now: datetime) -> None:
+        """Say on the chief's host that it has finished, and that all others may leave."""
+        self._leave(now, closing=True)
+
+    def say_uploaded(self, now: datetime) -> None:
+        """Say that all that this host's program has left is in the bucket."""
+        self._leave(now, uploaded=True)
 
     def signs(self, seconds: float) -> Hashable:
         """Changes while any other host's program works. Nobody is blamed while they cannot be asked."""
@@ -168,13 +191,16 @@ class Peers:
     def states_of(self, others: Iterable[Assignment]) -> dict[str, PeerState | None]:
         return {other.instance: self.state_of(other) for other in others}
 
-    def _leave(self, ended: int | None, now: datetime) -> None:
-        """Others do without it where it cannot be said."""
-        text = json.dumps({"at": stamp(now), "ended": ended})
-        try:
-            self._mailbox.write(self._key(self._assignment), text.encode())
-        except HostTrouble as trouble:
-            logger.warning("the other hosts cannot be told what this one does: %s", trouble.reason)
+    def _leave(self, now: datetime, **changes: Any) -> None:
+        """Write this host's state, with what has changed. If that fails, the other hosts do without it."""
+        if not self.are_there:
+            return
+        with self._turn:
+            self._own = replace(self._own, at=stamp(now), **changes)
+            try:
+                self._mailbox.write(self._key(self._assignment), json.dumps(asdict(self._own)).encode())
+            except HostTrouble as trouble:
+                logger.warning("the other hosts cannot be told what this one does: %s", trouble.reason)
 
     @property
     def _folder(self) -> str:
@@ -191,6 +217,7 @@ def read(text: bytes) -> PeerState | None:
     try:
         document = json.loads(text)
         ended = document["ended"]
-        return PeerState(str(document["at"]), None if ended is None else int(ended))
-    except (KeyError, TypeError, ValueError):
+        closing, uploaded = (bool(document.get(word)) for word in ("closing", "uploaded"))
+        return PeerState(str(document["at"]), None if ended is None else int(ended), closing, uploaded)
+    except (AttributeError, KeyError, TypeError, ValueError):
         return None

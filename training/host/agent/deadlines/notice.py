@@ -17,10 +17,13 @@ SHUTDOWN_GRACE = timedelta(seconds=60)
 LEASE_GRACE = timedelta(seconds=45)
 TERM_BEFORE_KILL = timedelta(seconds=5)
 """What is left of the grace for SIGTERM, where it was held."""
+FINISHED = "finished"
+"""Why another program than the chief's leaves: the chief's has finished."""
 IN_WORDS = {
     "interrupted": "interrupted, this host goes away",
     "asked": "asked, this attempt is over",
     "limit": "limit, the run's hours or dollars are used up",
+    FINISHED: "finished, the chief's program has ended with 0",
 }
 """Why, for whoever reads the program's log."""
 
