@@ -23,6 +23,8 @@ import boto3
 from botocore.config import Config
 
 from demo.local import ROOT, Cloud, port_for
+from localcloud.base import root_key
+from localcloud.base.root_key import RootKey
 
 STATE = ROOT / "build" / "bench-endurance"
 FACTS = """\
@@ -118,7 +120,7 @@ def measure() -> Endurance:
     cloud = Cloud(STATE, port_for(0), facts)
     cloud.up()
     try:
-        user = User(f"http://127.0.0.1:{cloud.port}")
+        user = User(f"http://127.0.0.1:{cloud.port}", root_key.of(cloud.state))
         user.furnish()
         user.call(WARM_CALLS, 2 * AT_ONCE)
         user.break_off(WARM_CALLS // 10)
@@ -179,9 +181,9 @@ def _descendants(pid: int) -> Iterator[int]:
 class User:
     """Somebody with root's keys who calls, breaks off and launches."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, root: RootKey) -> None:
         self._endpoint = endpoint
-        session = boto3.session.Session("test", "test", region_name=REGION)
+        session = boto3.session.Session(root.access_key_id, root.secret_access_key, region_name=REGION)
         config = Config(inject_host_prefix=False)
         self._clients: dict[str, Any] = {
             service: session.client(service, endpoint_url=endpoint, config=config) for service in SERVICES

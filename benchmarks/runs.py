@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from benchmarks import quick
+from localcloud.base.root_key import RootKey
 from trainyard.client import Event, Run, Yard
 from trainyard.client.jobs.submission import begin
 
@@ -101,7 +102,9 @@ def is_polling(action: str) -> bool:
 
 def calls(yard: Yard) -> dict[str, dict[str, int]]:
     """What the local cloud counted so far: {caller: {action: times}}."""
+    held = yard.session.boto.get_credentials()
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    opener.addheaders = [("Authorization", RootKey(held.access_key, held.secret_key).as_basic())]
     with opener.open(f"{yard.session.endpoint}/_localcloud/calls", timeout=30) as answer:
         told: dict[str, dict[str, int]] = json.load(answer)
     return told

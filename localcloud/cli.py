@@ -17,14 +17,17 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from localcloud import supervisor
-from localcloud.base import descriptors
+from localcloud.base import descriptors, root_key
 from localcloud.base.context import REGION
 from localcloud.base.facts import Facts, FactsError
+from localcloud.base.root_key import RootKey
 
 PATIENT_SECONDS, READY_SECONDS = 15.0, 600.0
 """Until a start that takes long is told of, and until it is given up: a busy machine is no reason."""
 LOG_TAIL = 25
 LEAST_SPACE = 16 << 20
+PRIVATE = 0o700
+"""Of the state folder, which holds the keys, every object and the logs: no other user gets below it."""
 
 app = typer.Typer(
     help="AWS on this machine: an endpoint for cdk, aws and boto3, and hosts that really run. No account, no Docker.",
@@ -97,7 +100,7 @@ def status(
 ) -> None:
     """Say whether it is up and what runs on it. Exits with 1 when it is not up."""
     port = _port(state)
-    answer = _ask(port, "GET", "/status")
+    answer = _ask(state, "GET", "/status")
     if as_json:
         print(json.dumps(answer, indent=2))
         return
@@ -109,18 +112,18 @@ def status(
 @app.command()
 def env(state: State = DEFAULT_STATE) -> None:
     """Print the lines a shell needs: `eval "$(python -m localcloud env)"`."""
-    port = _port(state)
+    port, root = _port(state), root_key.of(_folder(state))
     print("unset AWS_PROFILE AWS_SESSION_TOKEN")
-    for name, value in client_environment(port).items():
+    for name, value in client_environment(port, root).items():
         print(f"export {name}={value}")
 
 
-def client_environment(port: int) -> dict[str, str]:
-    """What cdk, aws and boto3 need to talk to the local cloud, as the account's root."""
+def client_environment(port: int, root: RootKey) -> dict[str, str]:
+    """Return what cdk, aws and boto3 need to talk to the local cloud, as the account's root."""
     return {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_ACCESS_KEY_ID": root.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": root.secret_access_key,
         "AWS_REGION": REGION,
         "AWS_DEFAULT_REGION": REGION,
         "AWS_EC2_METADATA_DISABLED": "true",
@@ -298,7 +301,7 @@ def active_faults(
 ) -> None:
     """Say which faults last: pools that were changed, actions that fail, images that will, events and metrics that get
     lost, hosts that have their notice, hang, are cut off or unknown to Systems Manager."""
-    faults = _ask(_port(state), "GET", "/faults")
+    faults = _ask(state, "GET", "/faults")
     if as_json:
         print(json.dumps(faults, indent=2))
         return
@@ -356,6 +359,8 @@ def _folder(state: Path) -> Path:
     state = state.resolve()
     if state.exists() and not state.is_dir():
         _fail(f"{state} is a file. Name a folder with --state.")
+    if state.exists() and not os.access(state, os.R_OK | os.W_OK | os.X_OK):
+        _fail(f"The state folder {state} belongs to another user. Name another with --state.")
     return state
 
 
@@ -363,11 +368,15 @@ def _prepared(state: Path) -> Path:
     """The state folder, in which a local cloud can live."""
     state = _folder(state)
     try:
-        state.mkdir(parents=True, exist_ok=True)
+        state.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
     except OSError as error:
         _fail(f"The state folder {state} cannot be made: {error.strerror}. Name another with --state.")
-    if not os.access(state, os.R_OK | os.W_OK | os.X_OK):
-        _fail(f"The state folder {state} belongs to another user. Name another with --state.")
+    if state.stat().st_uid != os.geteuid():
+        _fail(
+            f"The state folder {state} belongs to another user. Nothing was started, because that user could read and "
+            "change all that the local cloud holds. Name a folder of your own with --state."
+        )
+    state.chmod(PRIVATE)  # it may be older, or of a copy
     free = shutil.disk_usage(state).free
     if free < LEAST_SPACE:
         _fail(
@@ -386,7 +395,7 @@ def _readable(facts: Path) -> Path:
 
 
 def _up_detached(state: Path, port: int, facts: Path | None, listening: int) -> None:
-    log = state / "server.log"
+    log, root = state / "server.log", root_key.of(state)
     command = [sys.executable, "-m", "localcloud.supervisor", str(state), str(port), str(listening)]
     with log.open("ab") as output:
         child = subprocess.Popen(
@@ -402,7 +411,7 @@ def _up_detached(state: Path, port: int, facts: Path | None, listening: int) -> 
     while (waited := time.monotonic() - begun) < READY_SECONDS:
         if child.poll() is not None:
             _fail(f"The local cloud ended while it started. The end of {log}:\n{_tail(log)}")
-        if _is_ready(port):
+        if _is_ready(port, root):
             print(f"The local cloud is up: http://127.0.0.1:{port}, state in {state}.")
             return
         if waited > PATIENT_SECONDS and not told:
@@ -417,9 +426,9 @@ def _tail(log: Path) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-LOG_TAIL:])
 
 
-def _is_ready(port: int) -> bool:
+def _is_ready(port: int, root: RootKey) -> bool:
     try:
-        _request(port, "GET", "/status", None, seconds=5)
+        _request(port, root, "GET", "/status", None, seconds=5)
     except OSError:
         return False
     return True
@@ -436,15 +445,14 @@ def _port(state: Path) -> int:
 
 
 def _fault(state: Path, kind: str, details: dict[str, Any]) -> None:
-    answer = _ask(
-        _port(state), "POST", f"/faults/{kind}", {k: v for k, v in details.items() if v is not None}
-    )
+    answer = _ask(state, "POST", f"/faults/{kind}", {k: v for k, v in details.items() if v is not None})
     print(json.dumps(answer, indent=2))
 
 
-def _ask(port: int, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+def _ask(state: Path, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    port = _port(state)
     try:
-        return _request(port, method, path, body, seconds=30)
+        return _request(port, root_key.of(_folder(state)), method, path, body, seconds=30)
     except urllib.error.HTTPError as refusal:
         answer = json.loads(refusal.read() or b"{}")
         _fail(str(answer.get("error", refusal)))
@@ -453,11 +461,12 @@ def _ask(port: int, method: str, path: str, body: dict[str, Any] | None = None) 
 
 
 def _request(
-    port: int, method: str, path: str, body: dict[str, Any] | None, seconds: float
+    port: int, root: RootKey, method: str, path: str, body: dict[str, Any] | None, seconds: float
 ) -> dict[str, Any]:
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/_localcloud{path}",
         data=json.dumps(body).encode() if body is not None else None,
+        headers={"Authorization": root.as_basic()},
         method=method,
     )
     # Never through a proxy that the environment names: this is this machine.

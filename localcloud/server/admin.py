@@ -1,7 +1,7 @@
 """`/_localcloud/`: what a test or the command line asks of the local cloud itself, not of AWS.
 
-Routes are JSON in, JSON out, and reachable only where the endpoint is: on this machine. Hosts and functions
-reach the endpoint too, so a request that came in on the hosts' address is refused.
+Routes are JSON in, JSON out, and need the root's key (HTTP's Basic authentication: `curl -u ID:SECRET`). Hosts reach
+the endpoint too, so a request that came in on the hosts' address is refused whatever it carries.
 """
 
 from __future__ import annotations
@@ -9,12 +9,19 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from localcloud.base.root_key import RootKey
 from localcloud.machine.hypervisor import ENDPOINT_ADDRESS
 
 PREFIX = "/_localcloud"
+NO_KEY = (
+    "the admin interface of the local cloud needs its root's key, and this request has none or another. "
+    "Nothing was read or done. "
+    "`trainyard local env` prints the key; send it as `curl -u $AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY`."
+)
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -37,14 +44,19 @@ def route(method: str, path: str, action: Action) -> None:
     _routes[method, path] = action
 
 
-def answers(application: Application) -> Application:
-    """The same application, with the admin routes in front of it."""
+def answers(application: Application, root: RootKey) -> Application:
+    """Put the admin routes, for the holder of the root's key, in front of an application."""
+    expected = root.as_basic().encode()
 
     async def application_with_routes(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not str(scope["path"]).startswith(PREFIX + "/"):
             await application(scope, receive, send)
             return
-        status, answer = await _answer(scope, receive)
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        if len(given) == 1 and secrets.compare_digest(given[0], expected):
+            status, answer = await _answer(scope, receive)
+        else:
+            status, answer = 403, {"error": NO_KEY}
         body = json.dumps(answer, default=str).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -24,6 +24,7 @@ from localcloud.base import upgrades
 from localcloud.base.upgrades import Taker, Upgrade
 from localcloud.machine.guest import websocket
 from localcloud.patches import HYPERCORN
+from localcloud.server import gate
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +96,9 @@ class Connection(TCPServer):
         upgrade = upgrades.parse(head)
         if upgrade is None:
             await self._refuse(400, "this is for WebSockets")
+            return
+        if why := gate.refusal(upgrade.raw_headers):
+            await self._refuse(403, why)
             return
         refusal = await asyncio.to_thread(taker.refusal, upgrade)
         if refusal is not None:

@@ -18,13 +18,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from localcloud.base import descriptors
+from localcloud.base import descriptors, root_key
 from localcloud.base.context import ACCOUNT, REGION, Context
 from localcloud.base.facts import Facts
 from localcloud.base.state import Store
 from localcloud.machine.hypervisor import ENDPOINT_ADDRESS, Hypervisor
 from localcloud.patches import MINISTACK
-from localcloud.server import admin
+from localcloud.server import admin, gate
 
 log = logging.getLogger("localcloud.server.main")
 
@@ -134,7 +134,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
     service_events.install()
     ministack_state.install(context)
-    iam.install()
+    iam.install(root_key.of(context.state))
     s3.install(context)
     sts.install()
     dynamodb.install(context.facts)
@@ -191,7 +191,9 @@ def serve(context: Context, hypervisor: Hypervisor, listening_socket: int) -> No
     config.shutdown_timeout = DRAIN_SECONDS
     config.loglevel = "WARNING"
     threading.Thread(target=context.store.write_forever, name="state", daemon=True).start()
-    application: Any = admin.answers(_noticing_changes(ministack_app.app, context))
+    application: Any = gate.guards(
+        admin.answers(_noticing_changes(ministack_app.app, context), root_key.of(context.state))
+    )
     asyncio.run(_serve_until_terminated(hypercorn_serve, application, config))
     hypervisor.close()
     context.store.write()

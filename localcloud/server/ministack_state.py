@@ -179,7 +179,9 @@ def _save_sessions() -> bytes | None:
 
 
 def _restore_sessions(content: bytes) -> None:
-    sts._sessions.update(json.loads(content))
+    """Leave out sessions without an end: functions of the last server had these, and its root."""
+    kept = {key: session for key, session in json.loads(content).items() if session.get("Expiration")}
+    sts._sessions.update(kept)
 
 
 def _restore(get_module: Callable[[str], ModuleType], module_name: str, blobs: Blobs, content: bytes) -> None:

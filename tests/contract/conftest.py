@@ -24,6 +24,7 @@ import pytest
 from botocore.config import Config
 
 from lambdas.aws import clients
+from localcloud.base import root_key
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,8 +64,8 @@ def packages_of_the_machine(folder: Path) -> dict[str, str]:
 class Credentials:
     """Whom a client acts as."""
 
-    key: str = "test"
-    secret: str = "test"
+    key: str
+    secret: str
     token: str | None = None
 
 
@@ -80,6 +81,12 @@ class Cloud:
     @property
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def root(self) -> Credentials:
+        """The account's own, as `localcloud env` prints them."""
+        key = root_key.of(self.state)
+        return Credentials(key.access_key_id, key.secret_access_key)
 
     def command(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """`python -m localcloud ARGUMENTS --state ...`."""
@@ -97,7 +104,7 @@ class Cloud:
 
     def client(self, service: str, credentials: Credentials | None = None) -> Any:
         """A boto3 client that does not retry: a test wants the first answer."""
-        who = credentials or Credentials()
+        who = credentials or self.root
         if (service, who) not in self._clients:
             if len(self._clients) == MOST_CLIENTS:
                 self._clients.pop(next(iter(self._clients))).close()
@@ -115,7 +122,8 @@ class Cloud:
     def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """One call under /_localcloud/."""
         data = json.dumps(body).encode() if body is not None else None
-        request = urllib.request.Request(f"{self.endpoint}/_localcloud{path}", data, method=method)
+        key = {"Authorization": root_key.of(self.state).as_basic()}
+        request = urllib.request.Request(f"{self.endpoint}/_localcloud{path}", data, key, method=method)
         with urllib.request.urlopen(request, timeout=30) as reply:
             return json.load(reply)
 
@@ -200,7 +208,7 @@ class Cloud:
 @contextmanager
 def answering(cloud: Cloud, who: Credentials | None = None) -> Iterator[None]:
     """Inside, the functions' own code, called in this process, speaks to this cloud: as the account or as `who`."""
-    acting = who or Credentials()
+    acting = who or cloud.root
     with pytest.MonkeyPatch.context() as patched:
         for name, value in (
             ("AWS_ENDPOINT_URL", cloud.endpoint),

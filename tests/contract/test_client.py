@@ -44,7 +44,7 @@ YARDS = {
 
 
 def session(cloud: Cloud, who: Credentials | None = None, region: str = REGION) -> Session:
-    who = who or Credentials()
+    who = who or cloud.root
     boto = boto3.Session(who.key, who.secret, who.token, region)
     return Session(boto, cloud.endpoint)
 

@@ -15,6 +15,7 @@ import pytest
 
 from benchmarks import endurance
 from benchmarks.endurance import Held, User
+from localcloud.base import root_key
 from tests.contract.conftest import ROOT, Cloud, eventually, free_port
 from tests.contract.test_platform import server_of
 
@@ -33,7 +34,7 @@ def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cloud, U
     facts.write_text(endurance.FACTS)
     cloud = Cloud(folder / "state", free_port())
     up_under("ulimit -n 1024", cloud, "--facts", str(facts))
-    user = User(cloud.endpoint)
+    user = User(cloud.endpoint, root_key.of(cloud.state))
     user.furnish()
     yield cloud, user
     cloud.command("down", check=False)

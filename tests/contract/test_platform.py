@@ -265,12 +265,11 @@ def test_a_service_that_is_not_there_is_named(
 
 def test_functions_and_the_user_reach_the_same_endpoint_from_different_networks(cloud: Cloud) -> None:
     code = """
-    import socket, urllib.request, os
+    import socket, boto3
 
     def handler(event, context):
         names = [name for _, name in socket.if_nameindex()]
-        health = urllib.request.urlopen(os.environ["AWS_ENDPOINT_URL"] + "/_ministack/health").status
-        return [health, "eth0" in names]
+        return [boto3.client("sts").get_caller_identity()["Account"], "eth0" in names]
     """
     answer = cloud.client("lambda").invoke(FunctionName=cloud.function(code), Payload="{}")
-    assert json.load(answer["Payload"]) == [200, False]
+    assert json.load(answer["Payload"]) == [ACCOUNT, False]

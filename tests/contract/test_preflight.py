@@ -34,7 +34,7 @@ def new_account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
 
 
 def session(cloud: Cloud, who: Credentials | None = None) -> Session:
-    who = who or Credentials()
+    who = who or cloud.root
     return Session(boto3.Session(who.key, who.secret, who.token, REGION), cloud.endpoint)
 
 

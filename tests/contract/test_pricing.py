@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lambdas.core.capacity import prices
-from tests.contract.conftest import Cloud, Credentials
+from tests.contract.conftest import Cloud
 
 GP3 = {"volumeApiName": "gp3", "productFamily": "Storage", "regionCode": "eu-central-1"}
 MAY = {"Effect": "Allow", "Action": "pricing:GetProducts", "Resource": "*"}
@@ -48,7 +48,7 @@ def test_a_role_needs_the_permission(cloud: Cloud) -> None:
 
 
 def test_there_is_no_endpoint_elsewhere(cloud: Cloud) -> None:
-    who = Credentials()
+    who = cloud.root
     client = boto3.client(
         "pricing",
         endpoint_url=cloud.endpoint,

@@ -40,8 +40,8 @@ def unchecked(cloud: Cloud) -> Any:
         "sts",
         endpoint_url=cloud.endpoint,
         region_name=REGION,
-        aws_access_key_id="test",
-        aws_secret_access_key="test",
+        aws_access_key_id=cloud.root.key,
+        aws_secret_access_key=cloud.root.secret,
         config=Config(parameter_validation=False, retries={"max_attempts": 0}),
     )
 

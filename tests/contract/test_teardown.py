@@ -7,7 +7,7 @@ from typing import Any
 import boto3
 import pytest
 
-from tests.contract.conftest import REGION, Cloud, Credentials
+from tests.contract.conftest import REGION, Cloud
 from tests.contract.ec2.conftest import BASE_PARAMETER
 from trainyard.client import Session
 from trainyard.client.errors import HostsRunning, RunsRunning, StackNotDeleted
@@ -17,7 +17,7 @@ WAITS = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, 
 
 
 def session(cloud: Cloud) -> Session:
-    who = Credentials()
+    who = cloud.root
     return Session(boto3.Session(who.key, who.secret, who.token, REGION), cloud.endpoint)
 
 

@@ -88,8 +88,8 @@ def test_rates_are_the_accounts_whoever_asks_and_each_regions_own(limited: Cloud
         "ec2",
         endpoint_url=limited.endpoint,
         region_name="us-west-2",
-        aws_access_key_id="test",
-        aws_secret_access_key="test",
+        aws_access_key_id=limited.root.key,
+        aws_secret_access_key=limited.root.secret,
     )
     assert elsewhere.describe_vpcs()["Vpcs"]
 
@@ -119,8 +119,8 @@ def test_the_published_rates_are_on_and_a_client_that_tries_again_gets_through(l
         "service-quotas",
         endpoint_url=limited.endpoint,
         region_name=REGION,
-        aws_access_key_id="test",
-        aws_secret_access_key="test",
+        aws_access_key_id=limited.root.key,
+        aws_secret_access_key=limited.root.secret,
         config=Config(retries={"mode": "standard", "total_max_attempts": 8}),
     )
     assert patient.get_service_quota(**asked)["Quota"]["Value"]
@@ -216,7 +216,7 @@ def test_a_region_that_there_is_not_or_that_is_not_enabled_is_refused(
             service,
             endpoint_url=cloud.endpoint,
             region_name=region,
-            aws_access_key_id="test",
-            aws_secret_access_key="test",
+            aws_access_key_id=cloud.root.key,
+            aws_secret_access_key=cloud.root.secret,
         )
         assert refusal(getattr(client, operation))[0] == code

@@ -15,6 +15,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from demo.local import ROOT, Cloud, port_for
+from localcloud.base import root_key
 from tests.e2e.runs import Runs
 from trainyard.client import Yard
 
@@ -107,6 +108,7 @@ def nothing_lives_on(runs: Runs) -> Iterator[None]:
     """Whatever a test did, no host may be left, and no fault may reach the next test. The command, `fault clear`, would
     take a fifth of a second to start."""
     yield
-    clear = Request(f"http://127.0.0.1:{runs.cloud.port}/_localcloud/faults/clear", b"{}")
+    key = {"Authorization": root_key.of(runs.cloud.state).as_basic()}
+    clear = Request(f"http://127.0.0.1:{runs.cloud.port}/_localcloud/faults/clear", b"{}", key)
     urlopen(clear, timeout=30).close()
     assert runs.living() == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -60,8 +61,8 @@ class Session:
                 {
                     "Arn": self.arn,
                     "UserId": f"{digest[:20].upper()}:{self.name}",
-                    "SecretAccessKey": hashlib.sha256(f"secret {digest}".encode()).hexdigest(),
-                    "SessionToken": hashlib.sha256(f"token {digest}".encode()).hexdigest(),
+                    "SecretAccessKey": secrets.token_hex(),
+                    "SessionToken": secrets.token_hex(),
                     "Expiration": now + LIFETIME,
                 },
             )

@@ -280,8 +280,6 @@ def environment_of(
     config: Mapping[str, Any], context: Context, home: Path, code: Path, layers: list[Path]
 ) -> dict[str, str]:
     """All that a function's process sees: its own variables, its role's credentials, what Lambda sets."""
-    from ministack.core import lambda_runtime
-
     name = str(config["FunctionName"])
     group = (config.get("LoggingConfig") or {}).get("LogGroup") or f"/aws/lambda/{name}"
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -307,8 +305,28 @@ def environment_of(
         "LAMBDA_TASK_ROOT": str(code),
         "_HANDLER": str(config.get("Handler", "")),
         "_LAMBDA_LAYERS_DIRS": os.pathsep.join(map(str, layers)),
-        **lambda_runtime.execution_credentials(config),
+        **credentials_of(str(config["FunctionArn"]), str(config.get("Role", "")), name),
     }
+
+
+@functools.cache
+def credentials_of(function_arn: str, role_arn: str, name: str) -> dict[str, str]:
+    """Return credentials of the function's role, the same until this server ends.
+
+    ministack derives them from the two ARNs, so that any caller who knows the names can sign as the function.
+    """
+    from ministack.services import iam, sts
+
+    account, role = function_arn.split(":")[4], role_arn.rsplit("/", 1)[-1]
+    key, secret, token = iam._gen_session_access_key(), iam._gen_secret(), iam._gen_session_token()
+    session = {
+        "Arn": f"arn:aws:sts::{account}:assumed-role/{role}/{name[:64]}",
+        "UserId": f"{role}:{name[:64]}",
+        "SecretAccessKey": secret,
+        "SessionToken": token,
+    }
+    sts.register_session(key, session)
+    return {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret, "AWS_SESSION_TOKEN": token}
 
 
 def count_throttle(function_name: str, duration_ms: float, error: bool, throttle: bool) -> None:

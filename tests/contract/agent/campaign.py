@@ -433,8 +433,8 @@ def main() -> int:
         cloud = Cloud(Path(name, "cloud"), free_port(), FACTS)
         cloud.up()
         os.environ |= {
-            "AWS_ENDPOINT_URL": cloud.endpoint, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
-            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": cloud.endpoint, "AWS_ACCESS_KEY_ID": cloud.root.key,
+            "AWS_SECRET_ACCESS_KEY": cloud.root.secret, "AWS_DEFAULT_REGION": "us-east-1",
         }  # fmt: skip
         first = options.seed * 1000 + options.skip
         seeds = range(first, first + options.cases)

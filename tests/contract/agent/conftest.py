@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.agent.host import Yard, become
-from tests.contract.conftest import Cloud, Credentials
+from tests.contract.conftest import Cloud
 from training.host.periodic import Repeat
 
 
@@ -22,7 +22,7 @@ def powered_off() -> Iterator[None]:
 @pytest.fixture
 def yard(cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Yard]:
     monkeypatch.setenv("AWS_ENDPOINT_URL", cloud.endpoint)
-    become(monkeypatch, Credentials())
+    become(monkeypatch, cloud.root)
     made = Yard(cloud, tmp_path)
     yield made
     made.end()

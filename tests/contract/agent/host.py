@@ -92,7 +92,7 @@ class Yard:
         name = f"yard-{uuid.uuid4().hex[:8]}"
         self.name = self.bucket = self.bus = name
         self.cloud.client("s3").create_bucket(Bucket=name)
-        self.give(Credentials())
+        self.give(self.cloud.root)
         sqs, events = self.cloud.client("sqs"), self.cloud.client("events")
         self.queue = sqs.create_queue(QueueName=name)["QueueUrl"]
         events.create_event_bus(Name=name)

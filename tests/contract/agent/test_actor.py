@@ -22,7 +22,7 @@ from simulation.hosts.machines import Machines
 from simulation.hosts.surroundings import CommandEnd
 from simulation.world.world import World
 from tests.contract.agent.host import BOTH_WAYS, IMAGE, INSTANCE, MetadataService, Way, Yard
-from tests.contract.conftest import PATIENCE_SECONDS, REGION, Cloud, Credentials
+from tests.contract.conftest import PATIENCE_SECONDS, REGION, Cloud
 
 PROGRAM = """
 import argparse, hashlib, json, os, pathlib, signal, sys, time
@@ -137,7 +137,7 @@ class SimulatedHost:
         return answer
 
     def aws_as_run(self, access_key: str, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
-        assert access_key == Credentials().key
+        assert access_key == self.yard.cloud.root.key
         return self.aws(service, operation, **request)
 
     def register(self) -> None:

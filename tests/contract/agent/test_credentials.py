@@ -49,10 +49,11 @@ def are_there(run_credentials: Renewal) -> bool:
     return run_credentials.are_there
 
 
-def give(yard: Yard, minutes: float, key: str = "test") -> None:
+def give(yard: Yard, minutes: float, key: str | None = None) -> None:
+    root = yard.cloud.root
     until = datetime.now(UTC) + timedelta(minutes=minutes)
-    given = {"Version": 1, "AccessKeyId": key, "SecretAccessKey": "test", "SessionToken": "", "Run": yard.run}
-    yard.put(CREDENTIALS, json.dumps(given | {"Expiration": until.isoformat()}))
+    given = {"Version": 1, "AccessKeyId": key or root.key, "SecretAccessKey": root.secret, "SessionToken": ""}
+    yard.put(CREDENTIALS, json.dumps(given | {"Run": yard.run, "Expiration": until.isoformat()}))
 
 
 def test_a_host_asks_until_there_are_some(
@@ -186,6 +187,6 @@ def test_an_agent_fetches_nothing_before_it_has_them(yard: Yard) -> None:
     yard.start_agent()
     yard.hear("credentials")
     assert not yard.places.job.exists()
-    threading.Timer(0.1, lambda: yard.give(Credentials())).start()
+    threading.Timer(0.1, lambda: yard.give(yard.cloud.root)).start()
     yard.hear("ready")
     assert eventually(yard.places.credentials.exists)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.contract.agent.host import become
-from tests.contract.conftest import Cloud, Credentials, allow
+from tests.contract.conftest import Cloud, allow
 from training.host.bucket import Bucket
 from training.host.cluster import Assignment, Cluster, Role
 from training.host.data.fetch import fetch_shares, fetch_whole
@@ -52,7 +52,7 @@ class Store:
 
 @pytest.fixture
 def store(cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    become(monkeypatch, Credentials())
+    become(monkeypatch, cloud.root)
     return Store(cloud, tmp_path)
 
 

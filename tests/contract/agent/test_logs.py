@@ -30,7 +30,8 @@ EXPECTED = [
 
 
 def bucket_of(yard: Yard) -> Bucket:
-    keys = boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION)
+    root = yard.cloud.root
+    keys = boto3.Session(root.key, root.secret, region_name=REGION)
     return Bucket(Session(keys, yard.cloud.endpoint), yard.bucket)
 
 

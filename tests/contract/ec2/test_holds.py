@@ -19,7 +19,7 @@ from lambdas.handlers import signal
 from lambdas.settings import SignalSettings
 from simulation.assembly import synthesised
 from tests.contract.agent.host import become
-from tests.contract.conftest import ACCOUNT, REGION, Credentials
+from tests.contract.conftest import ACCOUNT, REGION
 from tests.contract.ec2.conftest import Yard, tags, unique
 from tests.infrastructure.assembly import Assembly, plain
 from tests.unit.host.reporting.test_gpus import EIGHT, nvidia_smi
@@ -165,7 +165,7 @@ def test_what_a_host_publishes_itself_is_what_patrol_reads(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setenv("AWS_ENDPOINT_URL", yard.cloud.endpoint)
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    become(monkeypatch, Credentials())
+    become(monkeypatch, yard.cloud.root)
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     clients.client.cache_clear()
     host, now = "i-0123456789abcde99", datetime.now(UTC)

@@ -62,7 +62,7 @@ def test_a_host_sends_only_what_a_rule_lets_out(hosts: Hosts) -> None:
     hosts.ec2.authorize_security_group_egress(GroupId=outgoing, IpPermissions=[https])
     hosts.ec2.revoke_security_group_egress(GroupId=outgoing, IpPermissions=[everywhere])
     becomes(hosts, sender, door, LOST)
-    assert hosts.run(sender, CALL) == "200", "AWS is reached by TLS"
+    assert hosts.run(sender, CALL) == "403", "AWS is reached by TLS"
     hosts.ec2.authorize_security_group_egress(GroupId=outgoing, IpPermissions=[port_9(target)])
     becomes(hosts, sender, door, REFUSED)
 

@@ -67,7 +67,7 @@ def begun(hosts: Hosts, target: str, document: str | None = None, **parameters: 
 
 
 def signing(cloud: Cloud, who: Credentials | None = None) -> Session:
-    given = who or Credentials()
+    given = who or cloud.root
     made = boto3.Session(given.key, given.secret, given.token, region_name="us-east-1")
     return Session(made, cloud.endpoint)
 

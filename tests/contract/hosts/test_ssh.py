@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.conftest import REGION, ROOT, Cloud, Credentials, eventually
+from tests.contract.conftest import REGION, ROOT, Cloud, eventually
 from tests.contract.hosts.conftest import REGISTER, Hosts, wrote
 from tests.contract.hosts.test_sessions import CHANNELS, SERVER, WHO
 from trainyard import __version__
@@ -57,7 +57,7 @@ def dev_host(hosts: Hosts, name: str) -> str:
 
 
 def environment(cloud: Cloud, home: Path) -> Mapping[str, str]:
-    who = Credentials()
+    who = cloud.root
     return os.environ | {
         "AWS_ACCESS_KEY_ID": who.key,
         "AWS_SECRET_ACCESS_KEY": who.secret,

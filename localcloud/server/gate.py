@@ -1,0 +1,86 @@
+"""The gate: no web page gets in, whatever its origin or the name that it has pointed at this machine.
+
+Checked on the headers alone, before a body is read and before any handler or admin route. A browser sends its page's
+`Origin` with all that may change something, and the name in the address as `Host`. No answer has a CORS header.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+
+from localcloud.machine.hypervisor import ENDPOINT_ADDRESS
+from localcloud.server.admin import Application, Receive, Scope, Send
+
+HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[^\[\]:@/\\\s]+))(?::\d{1,5})?")
+HANDED_OUT = "localhost"
+"""No resolver lets anyone but this machine have this name or one below it, such as a bucket's (RFC 6761)."""
+CORS = b"access-control-"
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+def guards(application: Application) -> Application:
+    """Put the gate in front of an application."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await application(scope, receive, send)
+        elif scope["type"] != "http":  # sessions' WebSockets never come here: `connections` gives them away
+            await send({"type": "websocket.close", "code": 1008})
+        elif why := refusal(scope["headers"], preflight=scope["method"] == "OPTIONS"):
+            await _refuse(why, send)
+        else:
+            await application(scope, receive, _without_cors(send))
+
+    return guarded
+
+
+def refusal(headers: Headers, *, preflight: bool = False) -> str | None:
+    """Return why a request with these headers is not let in, or None."""
+    hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
+    origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
+    if len(hosts) != 1 or not is_own_host(hosts[0]):
+        return (
+            f"the host {', '.join(hosts)!r} is not this local cloud's. Nothing was read or done. "
+            "Use the address that `trainyard local env` prints."
+        )
+    if preflight or (origins and origins != [f"http://{hosts[0]}"]):
+        return (
+            f"a page of {', '.join(origins)!r} asks, and the local cloud answers no web page. "
+            "Nothing was read or done. Use a program with the keys that `trainyard local env` prints."
+        )
+    return None
+
+
+def is_own_host(host: str) -> bool:
+    """Return True for a loopback address, the hosts' address of the endpoint, localhost and names below it."""
+    found = HOST.fullmatch(host)
+    if found is None:
+        return False
+    name = (found["name"] or found["v6"]).lower().removesuffix(".")
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return found["v6"] is None and (name == HANDED_OUT or name.endswith(f".{HANDED_OUT}"))
+    if isinstance(address, ipaddress.IPv6Address):
+        address = address.ipv4_mapped or address
+    return address.is_loopback or str(address) == ENDPOINT_ADDRESS
+
+
+async def _refuse(why: str, send: Send) -> None:
+    body = f"403: {why}\n".encode()
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 403, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _without_cors(send: Send) -> Send:
+    async def sending(message: Scope) -> None:
+        if message["type"] == "http.response.start":
+            kept = [pair for pair in message["headers"] if not pair[0].lower().startswith(CORS)]
+            message = {**message, "headers": kept}
+        await send(message)
+
+    return sending
