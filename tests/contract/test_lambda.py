@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
+import sys
+import uuid
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from localcloud.base import root_key
 from tests.contract.conftest import ACCOUNT, DECOY, REGION, Cloud, allow, eventually, packed
 
 STARTS_AT_ONCE = 2 * len(os.sched_getaffinity(0))
@@ -65,21 +68,25 @@ def test_a_function_that_takes_too_long_is_ended(cloud: Cloud) -> None:
     assert "Task timed out after 1.00 seconds" in payload["errorMessage"]
 
 
-def test_functions_start_a_few_at_a_time_and_give_way_to_the_endpoint(cloud: Cloud, tmp_path: Path) -> None:
+def test_functions_start_a_few_at_a_time_and_give_way_to_the_endpoint(cloud: Cloud) -> None:
+    bucket = f"together-{uuid.uuid4().hex[:12]}"
+    cloud.client("s3").create_bucket(Bucket=bucket)
     function = cloud.function(
         f"""
-        import os, time
+        import boto3, os, time
 
         began = time.monotonic()
         time.sleep(0.5)
         started = time.monotonic()
 
         def handler(event, context):
-            while len(os.listdir({str(tmp_path)!r})) < {TOGETHER}:
-                open(os.path.join({str(tmp_path)!r}, str(os.getpid())), "w").close()
-                time.sleep(0.01)
+            s3 = boto3.client("s3")
+            s3.put_object(Bucket={bucket!r}, Key=context.aws_request_id)
+            while s3.list_objects_v2(Bucket={bucket!r})["KeyCount"] < {TOGETHER}:
+                time.sleep(0.1)
             return began, started, os.nice(0)
         """,
+        allow("s3:*"),
         Timeout=60,
     )
     with ThreadPoolExecutor(TOGETHER) as people:
@@ -220,3 +227,117 @@ def test_a_permission_taken_away_is_gone_for_a_warm_function_too(cloud: Cloud) -
     role = cloud.client("lambda").get_function_configuration(FunctionName=function)["Role"].rsplit("/", 1)[-1]
     cloud.client("iam").delete_role_policy(RoleName=role, PolicyName="allowed")
     assert "ssm:GetParameter" in invoke(cloud, function)[0]["errorMessage"]
+
+
+# ------------------------------------------------------------------------------- what a function can reach
+
+
+def test_a_function_sees_its_bundle_python_and_a_tmp_of_its_own(cloud: Cloud) -> None:
+    function = cloud.function(
+        """
+        import os
+
+        def handler(event, context):
+            open("/tmp/left", "x").close()
+            return {
+                "root": sorted(os.listdir("/")),
+                "bundle": os.getcwd(), "files": os.listdir("."), "task": os.environ["LAMBDA_TASK_ROOT"],
+                "tmp": os.listdir("/tmp"), "processes": [each for each in os.listdir("/proc") if each.isdigit()],
+                "etc": os.path.exists("/etc/shadow"), "environment": sorted(os.environ),
+            }
+        """
+    )
+    system = {
+        "bin",
+        "sbin",
+        "lib",
+        "lib32",
+        "lib64",
+        "libx32",
+        "usr",
+        "etc",
+        "dev",
+        "proc",
+        "tmp",
+        "opt",
+        "var",
+    }
+    seen, _ = invoke(cloud, function)
+    assert set(seen["root"]) <= system | {Path(sys.base_prefix).parts[1]}
+    assert (seen["bundle"], seen["task"], seen["files"]) == ("/var/task", "/var/task", ["index.py"])
+    assert seen["tmp"] == ["left"]
+    assert seen["processes"] == ["1"]
+    assert not seen["etc"]
+    other, _ = invoke(
+        cloud, cloud.function("import os\ndef handler(event, context): return os.listdir('/tmp')")
+    )
+    assert other == []
+
+
+REACHES = (
+    "open('/etc/shadow')", "open({key!r})", "os.listdir({state!r})", "open({source!r})",
+    "open('/var/task/index.py', 'a')", "open('/new', 'w')", "open('/opt/new', 'w')", "open('/usr/bin/new', 'w')",
+    "open('/etc/passwd', 'a')", "open('/proc/sys/kernel/core_pattern', 'w')", "open('/proc/sysrq-trigger', 'w')",
+    "os.mknod('/tmp/disk', 0o600 | stat.S_IFBLK, os.makedev(254, 0))", "os.chroot('/tmp')",
+    "checked(libc.setns(os.open('/proc/1/ns/net', 0), 0))", "os.kill({server}, 0)",
+    "os.readlink('/proc/{server}/root')",
+    "checked(libc.mount(b'none', b'/tmp', b'tmpfs', 0, None))", "checked(libc.umount2(b'/usr', 2))",
+    "checked(libc.ptrace(16, {server}, 0, 0))", "checked(libc.unshare(0x20000))",
+    "checked(libc.open_by_handle_at(-100, bytes(136), 0))", "importlib.import_module('localcloud')",
+    "subprocess.run(['mount', '-t', 'tmpfs', 'x', '/tmp'], check=True, capture_output=True)",
+    "subprocess.run(['cat', {key!r}], check=True, capture_output=True)",
+)  # fmt: skip
+"""Each raises in a function, and most of them work for the user who has started the local cloud."""
+
+
+def test_a_function_reaches_no_file_and_no_process_of_the_machine(cloud: Cloud) -> None:
+    facts = {
+        "key": str(cloud.state / root_key.FILE),
+        "state": str(cloud.state),
+        "source": __file__,
+        "server": json.loads((cloud.state / "supervisor.json").read_text())["init"],
+    }
+    code = """
+    import ctypes, importlib, os, stat, subprocess
+
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def checked(result):
+        if result != 0:
+            raise OSError(ctypes.get_errno(), "refused")
+
+    def handler(event, context):
+        done = []
+        for each in event:
+            try:
+                eval(each)
+                done.append(each)
+            except (OSError, ImportError, subprocess.CalledProcessError):
+                pass
+        return done
+    """
+    asked = [each.format(**facts) for each in REACHES]
+    payload, _ = invoke(cloud, cloud.function(code), asked)
+    assert payload == []
+
+
+def test_of_two_layers_with_one_file_the_later_counts(cloud: Cloud) -> None:
+    client, arns = cloud.client("lambda"), []
+    for number in ("1", "2"):
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w") as archive:
+            archive.writestr("python/both.py", f"WHICH = {number}")
+            archive.writestr(f"only-{number}", number)
+        made = client.publish_layer_version(
+            LayerName=f"layer-{number}", Content={"ZipFile": content.getvalue()}
+        )
+        arns.append(made["LayerVersionArn"])
+    code = """
+    import os
+    import both
+
+    def handler(event, context):
+        return both.WHICH, sorted(os.listdir("/opt"))
+    """
+    payload, _ = invoke(cloud, cloud.function(code, Layers=arns))
+    assert payload == [2, ["only-1", "only-2", "python"]]

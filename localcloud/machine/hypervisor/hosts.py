@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from localcloud.base.background import in_background
+from localcloud.machine.boot import START
 from localcloud.machine.hypervisor import firewall, host_processes, nft
-from localcloud.machine.hypervisor.boot import START
 from localcloud.machine.hypervisor.disk import Disk, DiskError, Disks
 from localcloud.machine.hypervisor.firewall import EVERYTHING, Rules
 from localcloud.machine.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, Machine, MetadataFacts
@@ -29,12 +29,13 @@ from localcloud.machine.hypervisor.metadata import MetadataServer
 from localcloud.machine.hypervisor.netlink import FirewallError
 from localcloud.machine.hypervisor.network import Network
 from localcloud.machine.hypervisor.usage import Usage, measure
+from localcloud.machine.kernel import alone
 
 logger = logging.getLogger(__name__)
 
 VANISHED = "its init vanished"
 
-BOOT = Path(__file__).with_name("boot.py")
+BOOT = alone("localcloud.machine.boot")
 SESSION_SECONDS = 25 * 3600.0
 """A session lasts a day at most, and its end is another's to see to."""
 CONSOLE_SHOWN = 64 * 1024  # as much as GetConsoleOutput gives
@@ -500,7 +501,7 @@ class _Host:
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, (self.home / "console.log").open("wb") as console:
             process = subprocess.Popen(
-                [_python(), "-I", "-S", str(BOOT), str(theirs.fileno())],
+                [_python(), "-I", "-S", "-c", BOOT, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=console,

@@ -25,11 +25,14 @@ import time
 import weakref
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from localcloud.machine.kernel import CLONE_NEWPID, alone, checked, libc
 from localcloud.patches import MINISTACK
 from localcloud.services.cloudwatch import metrics
+from localcloud.services.lambdas.sandbox import RUNTIME, TASK
 from localcloud.services.lambdas.worker import END_OF_LOG
 
 if TYPE_CHECKING:
@@ -39,13 +42,14 @@ log = logging.getLogger(__name__)
 
 RUNTIME_PACKAGES = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "urllib3", "six.py")
 """What AWS's Python runtime brings; everything else has to come with the function or its layers."""
-WORKER = Path(__file__).with_name("worker.py")
+INTERPRETER = (getattr(sys, "_base_executable", sys.executable), "-S", "-s", "-P", "-c")
+SANDBOX = alone("localcloud.services.lambdas.sandbox")
+TMP_MIB = 512
+"""Of /tmp, unless the function asks for more."""
 ARCHIVES = 128
 """How many archives are known by their content: more than a yard has, so that none is hashed again and again."""
 IDLE_SECONDS = 900.0
 """How long a process waits for its next invocation; AWS does not say how long it keeps one."""
-DESCRIPTORS = 1024
-"""What a function's process may open at once, as on AWS."""
 STARTS = threading.BoundedSemaphore(2 * len(os.sched_getaffinity(0)))
 """A start is a second of a processor. A hundred of them at once, on one machine with the endpoint they all call,
 would end in time-outs, which are retried by a hundred more starts."""
@@ -65,7 +69,7 @@ def install(context: Context) -> None:
     """Isolate functions and report their errors as AWS does."""
     home = context.state / "lambda"
     unpacked = Unpacked(home / "unpacked")
-    Process = process_class(context, home, make_runtime(home / "runtime"), unpacked)
+    Process = process_class(context, home, unpacked)
     stock_class = MINISTACK.stock("core.lambda_runtime:_worker_class_for")
 
     def class_for(config: Mapping[str, Any]) -> Any:
@@ -113,9 +117,11 @@ def archives_of_functions() -> Iterator[bytes]:
                 yield from filter(None, (each.get("code_zip"), *_layers(each["config"])))
 
 
-def process_class(context: Context, home: Path, interpreter: Path, unpacked: Unpacked) -> Any:
+def process_class(context: Context, home: Path, unpacked: Unpacked) -> Any:
     """ministack's worker, started our way. A class made here: its base is there only once ministack is imported."""
     Worker: Any = MINISTACK.stock("core.lambda_runtime:Worker")
+    root, packages = home / "root", [str(_location(name)) for name in RUNTIME_PACKAGES]
+    root.mkdir(parents=True, exist_ok=True)
 
     class FunctionProcess(Worker):
         def _spawn(self) -> None:
@@ -128,25 +134,24 @@ def process_class(context: Context, home: Path, interpreter: Path, unpacked: Unp
 
         def _start(self) -> None:
             code, *layers = unpacked.folders(self, [self.code_zip, *_layers(self.config)])
-            environment = environment_of(self.config, context, home, code, layers)
+            environment = environment_of(self.config, context)
             module, _, handler = str(self.config.get("Handler", "index.handler")).rpartition(".")
-            process = self._proc = subprocess.Popen(
-                [str(interpreter), str(WORKER)],
-                cwd=code,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                bufsize=1,
-                env=environment,
-            )
+            sandbox = {
+                "root": str(root),
+                "code": str(code),
+                "layers": [str(layer) for layer in layers],
+                "packages": packages,
+                "python_home": sys.base_prefix,
+                "tmp_mib": (self.config.get("EphemeralStorage") or {}).get("Size", TMP_MIB),
+            }
+            process = self._proc = start_apart([*INTERPRETER, SANDBOX, json.dumps(sandbox)], environment)
             assert process.stdin
             assert process.stdout
             self._stderr_queue: queue.Queue[str] = queue.Queue()
             self._stderr_thread = threading.Thread(target=self._read_stderr, daemon=True)
             self._stderr_thread.start()
             start = {
-                "code_dir": str(code),
+                "code_dir": TASK,
                 "module": module.replace("/", "."),
                 "handler": handler,
                 "function_name": self.config.get("FunctionName", ""),
@@ -172,6 +177,29 @@ def process_class(context: Context, home: Path, interpreter: Path, unpacked: Unp
         _drain_stderr_bounded = _drain_stderr
 
     return FunctionProcess
+
+
+def start_apart(command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    """Start a process as the first of a process namespace, in which it sees and reaches no process of ours.
+
+    A thread of its own starts it: the namespace for children is a thread's, and only one process can be its first.
+    """
+
+    def start() -> subprocess.Popen[str]:
+        checked(libc.unshare(CLONE_NEWPID), "make a function's process namespace")
+        return subprocess.Popen(
+            command,
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            env=environment,
+        )
+
+    with ThreadPoolExecutor(1, "starts-a-function") as thread:
+        return thread.submit(start).result()
 
 
 def peak_megabytes(pid: int) -> int:
@@ -250,22 +278,6 @@ class Unpacked:
         return new.rename(folder)
 
 
-def make_runtime(home: Path) -> Path:
-    """A folder with the runtime's packages, and a command that starts the base interpreter with only them."""
-    packages = home / "packages"
-    packages.mkdir(parents=True, exist_ok=True)
-    for name in RUNTIME_PACKAGES:
-        link = packages / name
-        link.unlink(missing_ok=True)
-        link.symlink_to(_location(name))
-    command = home / "python"
-    base = getattr(sys, "_base_executable", sys.executable)
-    limit = f"ulimit -Sn {DESCRIPTORS} 2>/dev/null"
-    command.write_text(f'#!/bin/sh\n{limit}\nexec "{base}" -S -s -P "$@"\n')
-    command.chmod(0o755)
-    return command
-
-
 def _location(package: str) -> Path:
     from importlib.util import find_spec
 
@@ -276,9 +288,7 @@ def _location(package: str) -> Path:
     return origin if package.endswith(".py") else origin.parent
 
 
-def environment_of(
-    config: Mapping[str, Any], context: Context, home: Path, code: Path, layers: list[Path]
-) -> dict[str, str]:
+def environment_of(config: Mapping[str, Any], context: Context) -> dict[str, str]:
     """All that a function's process sees: its own variables, its role's credentials, what Lambda sets."""
     name = str(config["FunctionName"])
     group = (config.get("LoggingConfig") or {}).get("LogGroup") or f"/aws/lambda/{name}"
@@ -287,9 +297,8 @@ def environment_of(
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "LANG": "en_US.UTF-8",
         "TZ": ":UTC",
-        "HOME": str(home / "runtime"),  # not the user's: boto3 would read the user's configuration there
-        "TMPDIR": str(context.state / "tmp"),
-        "PYTHONPATH": str(home / "runtime" / "packages"),
+        "HOME": "/tmp",  # noqa: S108 - the function's own
+        "PYTHONPATH": RUNTIME,
         "AWS_ENDPOINT_URL": context.endpoint,
         **((config.get("Environment") or {}).get("Variables") or {}),
         "AWS_EC2_METADATA_DISABLED": "true",
@@ -302,9 +311,8 @@ def environment_of(
         "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
         "AWS_LAMBDA_LOG_GROUP_NAME": str(group),
         "AWS_LAMBDA_LOG_STREAM_NAME": f"{time.strftime('%Y/%m/%d')}/[$LATEST]{secrets.token_hex(16)}",
-        "LAMBDA_TASK_ROOT": str(code),
+        "LAMBDA_TASK_ROOT": TASK,
         "_HANDLER": str(config.get("Handler", "")),
-        "_LAMBDA_LAYERS_DIRS": os.pathsep.join(map(str, layers)),
         **credentials_of(str(config["FunctionArn"]), str(config.get("Role", "")), name),
     }
 

@@ -1,6 +1,6 @@
 """What runs inside a function's process: loads the handler, then answers one invocation per line.
 
-Stands alone: it is started with the base interpreter, without the server's packages. Speaks ministack's
+Stands alone: `sandbox` runs it with the base interpreter, without the server's packages. Speaks ministack's
 worker protocol on the original stdout; whatever the function prints goes to its log (stderr).
 """
 
@@ -90,12 +90,11 @@ def make_path(code: str) -> None:
     runtime = sys.path[:]
     sys.path[:] = [code]
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    for layer in filter(None, os.environ.get("_LAMBDA_LAYERS_DIRS", "").split(os.pathsep)):
-        for folder in (f"{layer}/python/lib/{version}/site-packages", f"{layer}/python"):
-            if os.path.isdir(folder):  # noqa: PTH112 - no pathlib: a cold start is paid for every import
-                site.addsitedir(folder)
-                if folder not in sys.path:
-                    sys.path.append(folder)
+    for folder in (f"/opt/python/lib/{version}/site-packages", "/opt/python"):
+        if os.path.isdir(folder):  # noqa: PTH112 - no pathlib: a cold start is paid for every import
+            site.addsitedir(folder)
+            if folder not in sys.path:
+                sys.path.append(folder)
     sys.path += runtime
 
 
@@ -115,7 +114,3 @@ def fault_of_start(error: BaseException, init: dict[str, Any]) -> dict[str, Any]
         message = f"Handler '{name}' missing on module '{module}'"
         return {"errorMessage": message, "errorType": "Runtime.HandlerNotFound", "stackTrace": []}
     return fault(error)
-
-
-if __name__ == "__main__":
-    main()

@@ -73,7 +73,7 @@ def test_without_a_way_out_neither_aws_nor_systems_manager_is_reached_but_the_me
     alone = group(hosts)
     fenced = hosts.one(SecurityGroupIds=[alone])
     watching(hosts, fenced, f"( {CALL}; {TOKEN} )")
-    eventually(lambda: seen(hosts, fenced) == "200200")
+    eventually(lambda: seen(hosts, fenced) == "403200")
     everywhere = {
         "GroupId": alone,
         "IpPermissions": [{"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}],
@@ -84,7 +84,7 @@ def test_without_a_way_out_neither_aws_nor_systems_manager_is_reached_but_the_me
     assert hosts.ssm.list_command_invocations(CommandId=sent)["CommandInvocations"][0]["Status"] == "Pending"
     hosts.ec2.authorize_security_group_egress(**everywhere)
     assert hosts.over(sent, fenced)["Status"] == "Success"
-    eventually(lambda: seen(hosts, fenced) == "200200")
+    eventually(lambda: seen(hosts, fenced) == "403200")
 
 
 def test_networks_do_not_know_of_each_other(hosts: Hosts, network: Callable[[str], str]) -> None:

@@ -1,7 +1,7 @@
 """The firmware of a host: make its namespaces, wire it, mount its disk, become its init.
 
-Runs as a process of its own with the standard library only (`python boot.py CONTROL_FD`), because namespaces belong to
-processes and the server has threads. Everything it mounts lives in the host's own mount namespace and vanishes with it.
+Runs as a process of its own with the standard library only (`hypervisor.hosts` starts `main` with the control socket's
+descriptor). Everything it mounts lives in the host's own mount namespace and vanishes with it.
 
 The control socket carries JSON messages: the server sends the specification, this program answers `namespaces`, the
 server plugs in the network card and says `wired`; from then on the socket is init's.
@@ -24,15 +24,31 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
-CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
-MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 0x2, 0x4, 0x1000, 0x4000, 0x40000
-MNT_DETACH = 2
-AT_FDCWD, AT_RECURSIVE = -100, 0x8000
-MOUNT_ATTR_RDONLY, MOUNT_ATTR_NODEV = 0x1, 0x4
-SYS_MOUNT_SETATTR = 442  # the same number on every architecture
-SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
-PR_SET_PDEATHSIG, PR_CAPBSET_DROP = 1, 24
+from localcloud.machine.kernel import (
+    CLONE_NEWIPC,
+    CLONE_NEWNET,
+    CLONE_NEWNS,
+    CLONE_NEWPID,
+    CLONE_NEWUTS,
+    MNT_DETACH,
+    MS_NODEV,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_REC,
+    PR_SET_PDEATHSIG,
+    KernelError,
+    below,
+    bind,
+    checked,
+    drop_capabilities,
+    enter,
+    lend,
+    lend_system,
+    libc,
+    make_devices,
+    make_read_only,
+    mount,
+)
 
 KEPT_CAPABILITIES = {
     "CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7,
@@ -41,12 +57,6 @@ KEPT_CAPABILITIES = {
 """A host's root may do what root does inside a machine, but not reach around it: no mounts, no devices, no network
 settings (its address is its identity), no file handles into other disks."""
 
-DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-SYSTEM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-BORROWED_ETC = (
-    "alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "ld.so.cache", "ld.so.conf",
-    "ld.so.conf.d", "localtime", "mime.types", "pki", "ssl",
-)  # fmt: skip
 INSTALLED_PACKAGES = ("lib/python3*/dist-packages", "lib*/python3*/site-packages")
 """Folders of packages below the prefix of an interpreter."""
 ANYWHERE = "0.0.0.0"  # noqa: S104 - the gateway field of a route that has none
@@ -61,59 +71,12 @@ SHIMS = {
 }
 """Commands by the module of the guest package that is them."""
 
-DATA_CHANNEL = Path(__file__).parents[3] / "trainyard" / "datachannel"
+DATA_CHANNEL = Path(__file__).parents[2] / "trainyard" / "datachannel"
 """What sessions speak, beside the guest package in every host."""
 START = (
     "import sys; sys.path.insert(0, '/run/localcloud'); from localcloud.machine.guest.{0} import main; main()"
 )
 """How a module of the guest package is run: nothing but it and the standard library is on the path."""
-
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-class BootError(Exception):
-    """Why this machine cannot become a host; the text reaches the console and the state-change reason."""
-
-
-# --- the kernel's calls ---
-
-
-def checked(result: int, doing: str) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise BootError(f"{doing}: {os.strerror(number)} (errno {number})")
-
-
-def mount(source: str | Path, target: Path, kind: str = "", flags: int = 0, options: str = "") -> None:
-    result = libc.mount(
-        os.fsencode(source),
-        bytes(target),
-        kind.encode() or None,
-        ctypes.c_ulong(flags),
-        os.fsencode(options) or None,
-    )
-    checked(result, f"mount {kind or 'bind'} {source} on {target}")
-
-
-def make_read_only(target: Path) -> None:
-    """Read-only with everything mounted below; unlike a remount this needs no knowledge of flags that are locked."""
-    attributes = struct.pack("=QQQQ", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV, 0, 0, 0)
-    result = libc.syscall(
-        SYS_MOUNT_SETATTR,
-        AT_FDCWD,
-        bytes(target),
-        AT_RECURSIVE,
-        attributes,
-        ctypes.c_size_t(len(attributes)),
-    )
-    checked(result, f"make {target} read-only (needs Linux 5.12)")
-
-
-def bind(source: Path, target: Path, *, read_only: bool = False) -> None:
-    mount(source, target, flags=MS_BIND | MS_REC)
-    if read_only:
-        make_read_only(target)
-
 
 # --- the network card ---
 
@@ -189,12 +152,7 @@ def mount_system(root: Path, spec: dict[str, Any]) -> None:
         bind(kept_local, root / "usr/local")
     checked(libc.umount2(bytes(kept_local), MNT_DETACH), "set /usr/local free")
     kept_local.rmdir()
-    for name in SYSTEM_FOLDERS:
-        lend_system_folder(root, Path("/", name))
-    for name in BORROWED_ETC:
-        path = Path("/etc", name)
-        if path.exists():
-            lend(root, path.resolve(), path)
+    lend_system(root)
     if not python.is_relative_to("/usr"):
         lend(root, python, python)
         open_way(root, python)
@@ -224,34 +182,6 @@ def open_way(root: Path, path: Path) -> None:
             inside.chmod(inside.stat().st_mode | 0o111)
 
 
-def below(root: Path, path: str) -> Path:
-    """A folder of the host, made if it is not there."""
-    folder = root / path.lstrip("/")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def lend_system_folder(root: Path, source: Path) -> None:
-    """/bin and its like, which are links into /usr on most machines and folders on some."""
-    target = root / source.name
-    if source.is_symlink():
-        if not target.is_symlink():
-            target.symlink_to(source.readlink())
-    elif source.is_dir():
-        lend(root, source, source)
-
-
-def lend(root: Path, source: Path, path: Path) -> None:
-    """Show the machine's `source` at `path` inside the host, read-only."""
-    target = root / path.relative_to("/")
-    if source.is_dir():
-        target.mkdir(parents=True, exist_ok=True)
-    elif not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.touch()
-    bind(source, target, read_only=True)
-
-
 def mount_own(root: Path, spec: dict[str, Any]) -> None:
     """/proc, /sys, /dev and /tmp of this host alone."""
     mount("proc", below(root, "/proc"), "proc", MS_NOSUID | MS_NODEV)
@@ -264,9 +194,7 @@ def mount_own(root: Path, spec: dict[str, Any]) -> None:
             bind(path, path, read_only=True)
     dev = below(root, "/dev")
     mount("tmpfs", dev, "tmpfs", MS_NOSUID, "mode=755")
-    for device in DEVICES:
-        (dev / device).touch()
-        bind(Path("/dev", device), dev / device)
+    make_devices(dev)
     for folder, kind, options in (
         ("shm", "tmpfs", f"mode=1777,size={spec['shared_memory_mib']}m"),
         ("pts", "devpts", "newinstance,ptmxmode=0666,mode=620"),
@@ -286,9 +214,7 @@ def install_init(root: Path, spec: dict[str, Any]) -> None:
     for folder in ("bin", "notify"):
         (home / folder).mkdir()
     package = home / "localcloud" / "machine" / "guest"
-    shutil.copytree(
-        Path(__file__).parent.with_name("guest"), package, ignore=shutil.ignore_patterns("__pycache__")
-    )
+    shutil.copytree(Path(__file__).with_name("guest"), package, ignore=shutil.ignore_patterns("__pycache__"))
     for folder in ("localcloud", "localcloud/machine"):
         (home / folder / "__init__.py").touch()
     spoken = home / "trainyard" / "datachannel"
@@ -318,24 +244,6 @@ def name_host(root: Path, hostname: str, private_ip: str) -> None:
     (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n{private_ip} {hostname}.ec2.internal {hostname}\n")
 
 
-def enter(root: Path) -> None:
-    os.chdir(root)
-    machine = os.uname().machine
-    if machine not in SYS_PIVOT_ROOT:
-        raise BootError(f"this machine is a {machine}; hosts run on {', '.join(SYS_PIVOT_ROOT)}")
-    checked(libc.syscall(SYS_PIVOT_ROOT[machine], b".", b"."), "change the root")
-    checked(libc.umount2(b".", MNT_DETACH), "let go of the machine's own root")
-    os.chdir("/")
-
-
-def drop_capabilities() -> None:
-    last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
-    for capability in range(last + 1):
-        if capability not in KEPT_CAPABILITIES.values():
-            result = libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
-            checked(result, f"drop capability {capability}")
-
-
 # --- the sequence ---
 
 
@@ -361,7 +269,7 @@ def become_init(control: socket.socket, spec: dict[str, Any]) -> None:
     mount_own(root, spec)
     install_init(root, spec)
     enter(root)
-    drop_capabilities()
+    drop_capabilities(KEPT_CAPABILITIES.values())
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(DESCRIPTORS, hard), hard))
     control.set_inheritable(True)
@@ -389,13 +297,9 @@ def main() -> int:
         pid = os.fork()
         if pid == 0:
             become_init(control, spec)
-    except (BootError, OSError) as error:
+    except (KernelError, OSError) as error:
         print(f"boot: {error}", file=sys.stderr, flush=True)
         send(control, event="failed", reason=str(error))
         return 1
     control.close()
     return wait_for(pid)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
