@@ -86,6 +86,7 @@ def test_a_host_trains_is_stopped_and_goes_on_from_its_checkpoint(yard: Yard) ->
     assert yard.read(f"runs/{yard.run}/model/saved_model.pb") == "model"
     assert "data hello restored 7" in yard.log(2)
     assert "data hello restored 0" in yard.log()
+    assert "one account only" not in yard.log(), "what the host is like is no line of the program's"
 
 
 def test_a_host_that_systems_manager_never_learns_of_takes_its_orders_from_the_bucket(yard: Yard) -> None:

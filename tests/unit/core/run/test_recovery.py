@@ -130,6 +130,13 @@ def test_the_run_ends(
     assert said in found.reason
 
 
+def test_a_run_without_restarts_promises_no_checkpoint_that_it_may_not_have() -> None:
+    found = decide(Trouble(error="HostLost", lost=ONE), 4, 3, 99)
+    assert isinstance(found, EndRun)
+    assert "The logs are in the bucket, and any checkpoint that was saved" in found.reason
+    assert "Checkpoints" not in found.reason
+
+
 def test_a_run_that_stops_at_its_cap_says_so_and_nothing_else() -> None:
     cap = "stopped at its cap of $20.00 (limits.dollars) after step 1,840; resume with checkpoints.resume: digits-1"
     found = decide(Trouble(error="LimitReached", reason=cap, step=1840, final=True))
