@@ -23,8 +23,10 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.awsrequest import AWSResponse
 
 from lambdas.aws import clients
+from lambdas.aws.dynamodb.ledger import packed
 from localcloud.base.facts import Facts
 from localcloud.base.price_list import PriceList
+from simulation.aws.dynamodb.expressions import condition
 
 NAMESPACE = 'xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"'
 EC2_PAGE, STATES_PAGE = 1000, 1000
@@ -322,17 +324,10 @@ class Recorded:
         self.table[row["pk"], row["sk"]] = row
 
     def _holds(self, said: Mapping[str, Any]) -> bool:
-        """The conditions that our functions write."""
-        there = self.table.get(_key_of(said), {})
-        names = said.get("ExpressionAttributeNames", {})
-        values = {
-            name: UNPACK.deserialize(value)
-            for name, value in said.get("ExpressionAttributeValues", {}).items()
-        }
-        return any(
-            _part_holds(part, there, names, values)
-            for part in said.get("ConditionExpression", "").split(" OR ")
-        )
+        """Return True if the row has what the write's condition asks for, as the simulator's DynamoDB reads it."""
+        text = said.get("ConditionExpression")
+        names, values = (said.get(f"ExpressionAttribute{kind}", {}) for kind in ("Names", "Values"))
+        return not text or condition(text).holds(packed(self.table.get(_key_of(said), {})), names, values)
 
     def _pricing(self, _operation: str, request: Any) -> Any:
         return _price_list().get_products(json.loads(request.body), asked_in="us-east-1")
@@ -453,24 +448,6 @@ def _response(url: str, body: Any, *, status: int = 200) -> AWSResponse:
 def _key_of(said: Mapping[str, Any]) -> tuple[str, str]:
     key = said["Key"] if "Key" in said else said["Item"]
     return key["pk"]["S"], key["sk"]["S"]
-
-
-def _part_holds(
-    part: str, there: Mapping[str, Any], names: Mapping[str, str], values: Mapping[str, Any]
-) -> bool:
-    if not part:
-        return True
-    if found := re.fullmatch(r"attribute_(not_)?exists\((\S+)\)", part):
-        return (names.get(found[2], found[2]) in there) is not bool(found[1])
-    name, sign, *wanted = re.findall(r"[#:]?\w+|[=<]", part)
-    known, first = there.get(names[name]), values[wanted[0]]
-    match sign:
-        case "=":
-            return bool(known == first)
-        case "<":
-            return known is not None and bool(known < first)
-        case _:
-            return known in [values[each] for each in wanted]
 
 
 def _cancelled() -> AWSResponse:

@@ -4,7 +4,7 @@ Rows that belong together are written in one transaction: a crash leaves all of 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -110,7 +110,10 @@ class Write:
     """One row to write. `put` replaces the row; otherwise `values` are set on it (None removes nothing and is left
     out), and the attributes in `without` are taken away. `unless` names an attribute that must not be there yet, `only`
     one that must, `same` one that must have that value. `add`: numbers that are added to those that are there, or to 0.
-    `delete` removes it, where there is `only` that."""
+    `delete` removes it, where there is `only` that.
+
+    `rising`: paths of attributes, the most significant first, with their new values. All together must be above those
+    in the row. A missing attribute is below every value. So a signal that arrives late changes nothing."""
 
     pk: str
     sk: str
@@ -120,6 +123,7 @@ class Write:
     unless: str | None = None
     only: str | None = None
     same: tuple[str, int] | None = None
+    rising: tuple[tuple[str, Any], ...] = ()
     add: Mapping[str, float] = field(default_factory=dict)
     delete: bool = False
 
@@ -142,6 +146,7 @@ def run_row(
     values: RunUpdate,
     *,
     unless: Literal["created", "cut_short", "stopping", "ended"] | None = None,
+    rising: tuple[tuple[str, Any], ...] = (),
     waits: bool = True,
     grows: bool = True,
     add: Mapping[str, float] | None = None,
@@ -149,7 +154,7 @@ def run_row(
     """`waits`: whether it may go on waiting; else what it has waited for is over, and goes from the row. `grows`: the
     same of more hosts. `add`: dollars."""
     gone = (*(() if waits else ("waiting",)), *(() if grows else ("grows",)))
-    return Write(f"run#{run}", "run", values, unless=unless, without=gone, add=add or {})
+    return Write(f"run#{run}", "run", values, unless=unless, rising=rising, without=gone, add=add or {})
 
 
 def open_row(run: str, kind: str, execution_arn: str, claim: Claim | None = None) -> Write:
@@ -202,9 +207,13 @@ def attempt_row(
     attempt: int,
     values: AttemptUpdate,
     *,
-    unless: Literal["ending", "gang_ready", "asked", "asked_to_stop", "capped", "growing"] | None = None,
+    unless: Literal[
+        "ending", "gang_ready", "started", "resumed", "asked", "asked_to_stop", "capped", "growing"
+    ]
+    | None = None,
+    rising: tuple[tuple[str, Any], ...] = (),
 ) -> Write:
-    return Write(f"run#{run}", f"attempt#{attempt:04d}", values, unless=unless)
+    return Write(f"run#{run}", f"attempt#{attempt:04d}", values, unless=unless, rising=rising)
 
 
 def pooled_rows(hosts: Iterable[WarmHost], before: int) -> list[Write]:
@@ -220,8 +229,8 @@ def pooled_rows(hosts: Iterable[WarmHost], before: int) -> list[Write]:
 
 
 def wiped_row(instance: str, ready: datetime, until: datetime) -> Write:
-    """That it may be taken; AlreadyWrittenError where it is not in the pool any more."""
-    return Write(POOL, instance, {"ready": ready, "until": until}, only="run")
+    """That it may be taken; AlreadyWrittenError where it is not in the pool any more, or was wiped before."""
+    return Write(POOL, instance, {"ready": ready, "until": until}, only="run", unless="ready")
 
 
 def cooled_rows(hosts: Iterable[WarmHost], at: datetime) -> list[Write]:
@@ -260,9 +269,11 @@ def launched_row(
     return Write(f"run#{run}", f"host#{host.instance}", values)
 
 
-def host_row(run: str, instance: str, values: HostUpdate) -> Write:
+def host_row(
+    run: str, instance: str, values: HostUpdate, *, rising: tuple[tuple[str, Any], ...] = ()
+) -> Write:
     """News of a host that this run has launched; AlreadyWrittenError where it has not."""
-    return Write(f"run#{run}", f"host#{instance}", values, only="launched")
+    return Write(f"run#{run}", f"host#{instance}", values, only="launched", rising=rising)
 
 
 def token_row(run: str, attempt: int, wait: str, token: str, now: datetime) -> Write:
@@ -505,17 +516,34 @@ class Ledger(Table):
             gone = {f"#w{n}": name for n, name in enumerate(write.without)}
             update["UpdateExpression"] += " REMOVE " + ", ".join(gone)
             names |= gone
+        conditions = []
         if write.unless:
             names["#unless"] = write.unless
-            update["ConditionExpression"] = "attribute_not_exists(#unless)"
-        elif write.only:
+            conditions.append("attribute_not_exists(#unless)")
+        if write.only:
             names["#only"] = write.only
-            update["ConditionExpression"] = "attribute_exists(#only)"
-        elif write.same:
+            conditions.append("attribute_exists(#only)")
+        if write.same:
             names["#same"], value = write.same
-            update["ConditionExpression"] = "#same = :same"
-            update["ExpressionAttributeValues"][":same"] = pack(value)
+            conditions.append("#same = :same")
+            words[":same"] = pack(value)
+        if write.rising:
+            names |= {f"#{name}": name for path, _ in write.rising for name in path.split(".")}
+            words |= {f":r{n}": pack(value) for n, (_, value) in enumerate(write.rising)}
+            conditions.append(f"({_is_above([path for path, _ in write.rising])})")
+        if conditions:
+            update["ConditionExpression"] = " AND ".join(conditions)
         return {"Update": update | {"ExpressionAttributeNames": names}}
+
+
+def _is_above(paths: Sequence[str]) -> str:
+    """Return the condition that the values `:r0`, `:r1`, ... are above those at the paths, compared in this order."""
+    aliases = [".".join(f"#{name}" for name in path.split(".")) for path in paths]
+    above = [
+        " AND ".join([*(f"{each} = :r{n}" for n, each in enumerate(aliases[:last])), f"{path} < :r{last}"])
+        for last, path in enumerate(aliases)
+    ]
+    return " OR ".join([f"attribute_not_exists({aliases[0]})", *above])
 
 
 def _did_not_hold(error: ClientError) -> bool:

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import assert_never
+from typing import Any, assert_never
 
 from lambdas.aws import states
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Write, attempt_row, event_row, host_row, run_row
@@ -15,7 +15,7 @@ from lambdas.core.run import deadlines, silent_hosts
 from lambdas.core.run import records as ledger_rows
 from lambdas.core.run.conclusion import steps
 from lambdas.core.run.outcome import Ending
-from lambdas.core.run.records import AttemptUpdate, HostUpdate, Records
+from lambdas.core.run.records import AttemptUpdate, HostUpdate, Records, RunUpdate, TokenRow
 from lambdas.core.run.recovery import Trouble
 from lambdas.steps import attempts, orders
 from lambdas.steps.observability import logger
@@ -32,6 +32,7 @@ GIVEN_UP = "checkpoint"
 OVER = {"ProgramHangs": "hung", "Resized": "resized"}
 """The timeline's words for a gang that has left."""
 NO_PART = "not a host of a live attempt"
+OVER_BEFORE = "news of an attempt that is over"
 PROGRESS = ("step", "steps", "epoch", "loss", "accuracy", "steps_per_second", "nan_since")
 
 
@@ -57,7 +58,7 @@ def _ready(context: SignalContext, signal: FromHost, now: datetime) -> str:
         reason = _unmanaged(signal.ssm_denied) if signal.ssm_denied else None
         entry = _entry(context, signal, "ready", now, boot_seconds=signal.boot_seconds, reason=reason)
         events = [] if _has_finished(records) else [event_row(context.run, entry)]
-        context.ledger.write(host_row(context.run, instance, ready), *events)
+        _move(context, host_row(context.run, instance, ready, rising=(("ready", attempt),)), *events)
         records = context.ledger.known(context.run)
     attempts.gather(context.ledger, records, attempt, now, lost={})
     if joins:
@@ -142,48 +143,82 @@ def _lose(
 
 def _started(context: SignalContext, signal: FromHost, now: datetime) -> str:
     role = f"{signal.role}-{signal.index}"
-    writes = [event_row(context.run, _entry(context, signal, "started", now, role=role))]
-    if signal.role == Role.CHIEF:
-        writes.append(attempt_row(context.run, context.attempt, {"started": signal.at or now}))
-    return _alive(context, writes)
+    event = event_row(context.run, _entry(context, signal, "started", now, role=role))
+    if signal.role != Role.CHIEF:
+        return _alive(context, None, event)
+    started: AttemptUpdate = {"started": signal.at or now}
+    return _alive(context, attempt_row(context.run, context.attempt, started, unless="started"), event)
 
 
 def _progress(context: SignalContext, signal: FromHost, now: datetime) -> str:
-    """The run's row has the news; the attempt's own keeps how far it came, and of a restart where it went on."""
-    writes = [_came(context, signal, now)]
-    if came := _how_far(signal):
-        writes.append(attempt_row(context.run, context.attempt, came))
-    return _alive(context, writes)
+    """Write how far the program has come into the rows of the run and of the attempt; the attempt's row also keeps
+    where a restarted program continued."""
+    token = _token(context)
+    if token is None:
+        return OVER_BEFORE
+    _note_progress(context, signal, now)
+    return _beat_train(token)
 
 
-def _came(context: SignalContext, signal: FromHost, now: datetime) -> Write:
-    """What the run's row says of how far its program came."""
+def _note_progress(context: SignalContext, signal: FromHost, now: datetime) -> None:
+    """Write how far the program has come, unless later news is written already."""
+    run, attempt, at = context.run, context.attempt, signal.at or now
     facts = {key: getattr(signal, key) for key in PROGRESS}
-    return run_row(context.run, {"progress": facts | {"at": signal.at or now, "attempt": context.attempt}})
-
-
-def _how_far(signal: FromHost) -> AttemptUpdate:
-    """The step that the chief's host knows of, and where its program went on."""
-    came: AttemptUpdate = {"resumed": signal.resumed} if signal.resumed else {}
+    newest: tuple[tuple[str, Any], ...] = (("progress.attempt", attempt), ("progress.at", wire.stamp(at)))
     if signal.step is not None:
-        came["reported"] = signal.step
-    return came
+        newest = (*newest, ("progress.step", signal.step))  # two words of one millisecond
+    progress: RunUpdate = {"progress": facts | {"at": at, "attempt": attempt}}
+    reported: AttemptUpdate = {"reported": signal.step} if signal.step is not None else {}
+    resumed: AttemptUpdate = {"resumed": signal.resumed} if signal.resumed else {}
+    rows = [attempt_row(run, attempt, {**reported, **resumed})] if reported or resumed else []
+    try:
+        context.ledger.write(run_row(run, progress, rising=newest), *rows)
+    except AlreadyWrittenError:
+        logger.info("%s: late or repeated progress of attempt %s", run, attempt)
+        if reported:
+            _move(context, attempt_row(run, attempt, reported, rising=(("reported", signal.step),)))
+        if resumed:
+            _move(context, attempt_row(run, attempt, resumed, unless="resumed"))
 
 
 def _checkpointed(context: SignalContext, signal: FromHost, now: datetime) -> str:
-    entry = _entry(context, signal, "checkpointed", now, step=signal.step, key=signal.key)
-    saved: AttemptUpdate = {"saved": signal.at or now}
+    entry, at = _entry(context, signal, "checkpointed", now, step=signal.step, key=signal.key), signal.at or now
+    saved: AttemptUpdate = {"saved": at}
     if signal.step is not None:
         saved["checkpointed"] = signal.step
-    return _alive(context, [event_row(context.run, entry), attempt_row(context.run, context.attempt, saved)])
+    newest = attempt_row(context.run, context.attempt, saved, rising=(("saved", wire.stamp(at)),))
+    return _alive(context, newest, event_row(context.run, entry))
 
 
-def _alive(context: SignalContext, writes: list[Write]) -> str:
-    """News of a running program: written down, and the heartbeat of Train."""
+def _alive(context: SignalContext, news: Write | None, event: Write) -> str:
+    """Write news of a running program, and send the heartbeat of Train."""
+    token = _token(context)
+    if token is None:
+        return OVER_BEFORE
+    if news:
+        _move(context, news, event)
+    else:
+        context.ledger.write(event)
+    return _beat_train(token)
+
+
+def _move(context: SignalContext, news: Write, *events: Write) -> None:
+    """Write the news and its events. If the row has later news already, write the events only."""
+    try:
+        context.ledger.write(news, *events)
+    except AlreadyWrittenError:
+        logger.info("%s: late or repeated news changes nothing of %s", context.run, news.sk)
+        if events:
+            context.ledger.write(*events)
+
+
+def _token(context: SignalContext) -> TokenRow | None:
+    """Return the token of Train; None once the attempt has ended."""
     token = context.ledger.token(context.run, context.attempt, "train")
-    if token is None or token.answered is not None:
-        return "news of an attempt that is over"
-    context.ledger.write(*writes)
+    return token if token and token.answered is None else None
+
+
+def _beat_train(token: TokenRow) -> str:
     return "alive" if states.heartbeat(token.token) else "alive, though nobody waits any more"
 
 
@@ -200,7 +235,7 @@ def _finished(context: SignalContext, signal: FromHost, now: datetime) -> str:
     reason = f"{reason}, but {'; '.join(signal.but)}" if signal.but else reason
     entry = _entry(context, signal, "finished", now, reason=reason, step=step)
     if step is not None:
-        context.ledger.write(_came(context, signal, now))
+        _note_progress(context, signal, now)
     if signal.but:
         context.ledger.write(attempt_row(context.run, context.attempt, {"but": signal.but}))
     context.end(entry, now, trouble=None, step=step, resumed=signal.resumed)
@@ -229,15 +264,11 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
     entry = _entry(context, signal, "stopped", now, reason=said, step=step)
     is_new = records.hosts[instance].stopped < context.attempt
     stopped: HostUpdate = {"stopped": context.attempt, "stopped_at": now, "why": why}
-    writes = [event_row(context.run, entry)]
-    if records.hosts[instance].stopped <= context.attempt:
-        writes.append(host_row(context.run, instance, stopped))
+    left = host_row(context.run, instance, stopped, rising=(("stopped", context.attempt),))
+    _move(context, left, event_row(context.run, entry))
     chief = records.chief(context.attempt)
-    if chief and chief.instance == instance and (came := _how_far(signal)):
-        writes.append(attempt_row(context.run, context.attempt, came))
-        if signal.step is not None and is_new and context.attempt == records.run.attempt:
-            writes.append(_came(context, signal, now))
-    context.ledger.write(*writes)
+    if chief and chief.instance == instance and (signal.step is not None or signal.resumed):
+        _note_progress(context, signal, now)
     records = context.ledger.known(context.run)
     if records.run.attempt != context.attempt:
         return f"{instance} stopped ({why}), heard when attempt {context.attempt} was over"
