@@ -91,6 +91,8 @@ def _from_host(sender: str, event: Event) -> FromHost | None:
     if isinstance(signal, str):
         logger.warning("%s is no signal and is ignored: %s", event.detail_type, signal)
         return None
+    for value in signal.left_out:
+        logger.warning("%s of %s is read without a value: %s", event.detail_type, sender, value)
     if signal.instance != sender:
         _count_forged(f"{sender} says {event.detail_type} in the name of {signal.instance}")
         return None

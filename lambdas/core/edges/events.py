@@ -1,5 +1,6 @@
 """Events: what signal and submit are given by EventBridge, from hosts, from AWS and from patrol."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
@@ -142,8 +143,12 @@ class FromHost:
     left: str | None = None
     but: tuple[str, ...] = ()
     until: datetime | None = None
+    left_out: tuple[str, ...] = ()
+    """Values that did not fit, and were left out of the signal."""
 
 
+OF_KEY = re.compile(r"[.:\[]")
+"""What follows the name of a key in a fault of wire.faults."""
 MOST_CHARACTERS = {"reason": 4_096, "tail": 8_192}
 OF_ANY_TEXT = 512
 MOST_DOUBTS = 8
@@ -153,22 +158,42 @@ LARGEST = 1e15
 RESUMED = ("step", "global_batch_size", "epoch", "batch", "verified")
 
 
+ESSENTIAL = ("run", "attempt", "instance")
+"""A signal without one of these, or with a value that does not fit, is ignored."""
+
+
 def host_signal(word: str, detail: object) -> FromHost | str:
-    """The signal, its text fit to be shown and no longer than anybody reads; or why this is none, before anybody acts
-    on it: whoever may put events on the bus can say anything, and what is written wrongly would spoil the ledger for
-    every later reader."""
-    wrong = wire.faults(FromHost, detail)
-    if not wrong and isinstance(detail, Mapping):
-        wrong = [f"{name} is missing" for name in ("run", "instance") if not detail.get(name)]
-        wrong += [f"attempt: found {detail['attempt']}, attempts begin with 1"] * (detail["attempt"] < 1)
-        wrong += [
-            f"{name}: found {value!r:.40}, beyond all that is counted"
-            for name, value in detail.items()
-            if _is_number(value) and not abs(value) < LARGEST
-        ]
-        # Left out by mistake, it must not end a hold, which None does.
-        wrong += ["until is missing"] * (word == "hold" and "until" not in detail)
-    return "; ".join(wrong) or wire.from_json(FromHost, _fit(cast(Mapping[str, Any], detail)))
+    """Return the signal, or why the detail is not one.
+
+    Any host can put any event on the bus, so each value is checked before a function acts on it. Texts are made
+    printable and shortened. A value that does not fit costs the signal this value only: `left_out` names it."""
+    if not isinstance(detail, Mapping):
+        return "; ".join(wire.faults(FromHost, detail))
+    wrong = _wrong(detail)
+    missing = [f"{name} is missing" for name in ESSENTIAL if not detail.get(name)]
+    # A hold without a time ends the hold, so the time must be there and fit.
+    essential = (*ESSENTIAL, "until") if word == "hold" else ESSENTIAL
+    missing += ["until is missing"] * (word == "hold" and "until" not in detail)
+    refused = [problem for name, problem in wrong if name in essential] or missing
+    if refused:
+        return "; ".join(refused)
+    fit = {name: value for name, value in detail.items() if name not in dict(wrong)}
+    left_out = [printable(problem, OF_ANY_TEXT) for _, problem in wrong[:MOST_DOUBTS]]
+    return wire.from_json(FromHost, {**_fit(fit), "left_out": left_out})
+
+
+def _wrong(detail: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return each value that does not fit: its name, and what is wrong with it."""
+    found = [(OF_KEY.split(fault, maxsplit=1)[0], fault) for fault in wire.faults(FromHost, detail)]
+    found += [
+        (name, f"{name}: found {value!r:.40}, beyond all that is counted")
+        for name, value in detail.items()
+        if _is_number(value) and not abs(value) < LARGEST
+    ]
+    attempt = detail.get("attempt")
+    if _is_number(attempt) and cast(float, attempt) < 1:
+        found.append(("attempt", f"attempt: found {attempt}, attempts begin with 1"))
+    return found
 
 
 def _fit(detail: Mapping[str, Any]) -> dict[str, Any]:

@@ -182,7 +182,10 @@ def _note_progress(context: SignalContext, signal: FromHost, now: datetime) -> N
 
 
 def _checkpointed(context: SignalContext, signal: FromHost, now: datetime) -> str:
-    entry, at = _entry(context, signal, "checkpointed", now, step=signal.step, key=signal.key), signal.at or now
+    entry, at = (
+        _entry(context, signal, "checkpointed", now, step=signal.step, key=signal.key),
+        signal.at or now,
+    )
     saved: AttemptUpdate = {"saved": at}
     if signal.step is not None:
         saved["checkpointed"] = signal.step
@@ -401,8 +404,15 @@ def _entry(
     reason: str | None = None,
     **detail: str | float | None,
 ) -> Entry:
+    left_out = "; ".join(signal.left_out) or None
     return context.entry(
-        event, at=signal.at or now, source=Source.HOST, instance=signal.instance, reason=reason, **detail
+        event,
+        at=signal.at or now,
+        source=Source.HOST,
+        instance=signal.instance,
+        reason=reason,
+        left_out=left_out,
+        **detail,
     )
 
 

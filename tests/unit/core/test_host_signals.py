@@ -61,7 +61,33 @@ CASES: list[tuple[str, str, Any, str | None]] = [
 )
 def test_what_counts_as_a_signal(word: str, change: dict[str, Any], wrong: str | None) -> None:
     found = host_signal(word, GOOD | change)
-    assert isinstance(found, FromHost) if wrong is None else wrong in str(found)
+    if wrong is None:
+        assert isinstance(found, FromHost)
+        assert found.left_out == ()
+    elif set(change) & {"run", "attempt", "instance"} or word == "hold":
+        assert isinstance(found, str)
+        assert wrong in found
+    else:
+        assert isinstance(found, FromHost)
+        (said,) = found.left_out
+        assert wrong in said
+        assert all(getattr(found, name) is None for name in change)
+
+
+@pytest.mark.parametrize("step", [10**15, -(10**15), 1_764_000_000_000_000, 10**50])
+def test_a_signal_with_a_number_that_is_too_large_is_read_without_it(step: int) -> None:
+    said = {"step": step, "steps": 40, "key": "runs/r/checkpoints/\ud800\x1b[1m/", "loss": 0.5}
+    found = host_signal("finished", GOOD | said)
+    assert isinstance(found, FromHost)
+    assert (found.step, found.steps, found.loss) == (None, 40, 0.5)
+    assert found.key == "runs/r/checkpoints/\\ud800/"
+    assert "beyond all that is counted" in found.left_out[0]
+
+
+def test_a_host_cannot_say_that_values_were_left_out() -> None:
+    found = host_signal("ready", GOOD | {"left_out": ["x" * 99_999]})
+    assert isinstance(found, FromHost)
+    assert found.left_out == ()
 
 
 def test_a_detail_that_is_no_mapping_is_no_signal() -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import random
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -64,3 +65,13 @@ def test_a_program_that_counts_down_is_shown_as_it_is_now(run: Run) -> None:
     run.says("i-a", "progress", step=50, at="2026-11-20T12:00:20.000Z")
     run.says("i-a", "progress", step=3, at="2026-11-20T12:00:30.000Z")
     assert run.row("run")["progress"]["step"] == 3
+
+
+def test_a_finish_with_a_step_that_is_too_large_ends_the_run_and_its_timeline_says_so(run: Run) -> None:
+    """A folder of checkpoints that are named by microseconds: three attempts were lost, each after 150 s of silence."""
+    assert run.says("i-a", "progress", step=1_764_000_000_000_000, loss=0.25) == "alive"
+    assert (run.row("run")["progress"]["step"], run.row("run")["progress"]["loss"]) == (None, Decimal("0.25"))
+    assert run.says("i-a", "finished", step=1_764_000_000_000_000) == "finished"
+    assert run.row("attempt#0002")["ending"] == "finished"
+    (told,) = [row for row in run.account.table.values() if row.get("event") == "finished"]
+    assert "beyond all that is counted" in told["detail"]["left_out"]
