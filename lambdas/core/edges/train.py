@@ -20,7 +20,7 @@ class Overdue(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Waits(Answer):
-    """The yard is full: Admit is asked again after so many seconds."""
+    """The yard is full, or the run that this one resumes is saving: Admit is called again after `seconds`."""
 
     kind = "waits"
     seconds: int

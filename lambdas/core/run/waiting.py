@@ -1,4 +1,4 @@
-"""What a run waits for that has no hosts: room in EC2's pools, or its place in the yard. For who looks at it."""
+"""What a run without hosts waits for: capacity in EC2, a slot in the yard, or the end of the run that it resumes."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,6 +14,7 @@ from trainyard.core.values.lazy import dataclass
 class WaitsFor(StrEnum):
     CAPACITY = "capacity"
     PLACE = "place"
+    RUN = "run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +55,19 @@ def for_capacity(
 
 
 def for_place(job: Job, created: datetime, *, seconds: int, reason: str, now: datetime) -> Waiting:
+    return _before_its_launch(WaitsFor.PLACE, job, created, seconds, reason, now)
+
+
+def for_run(job: Job, created: datetime, *, seconds: int, reason: str, now: datetime) -> Waiting:
+    """Return that the run waits for the end of the run that it resumes."""
+    return _before_its_launch(WaitsFor.RUN, job, created, seconds, reason, now)
+
+
+def _before_its_launch(
+    what: WaitsFor, job: Job, created: datetime, seconds: int, reason: str, now: datetime
+) -> Waiting:
     return Waiting(
-        what=WaitsFor.PLACE,
+        what=what,
         since=created,
         asks=now + timedelta(seconds=seconds),
         seconds=seconds,

@@ -13,7 +13,7 @@ from lambdas.core.run import places as run_places
 from lambdas.core.run.places import YardLimits
 from lambdas.core.run.records import RunUpdate
 from lambdas.settings import TrainAdmitSettings
-from lambdas.steps import admission, places, uploads
+from lambdas.steps import admission, places, resuming, uploads
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
 from trainyard.core.jobfile import check, references
@@ -53,6 +53,9 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
     too_dear = admission.over_budget(yard.table_name, yard.monthly_dollars)
     if too_dear:
         return admitting.write(too_dear, values) or too_dear
+    drains = resuming.drains(admitting, job, values)
+    if drains:
+        return drains
     answer = places.admit(admitting, job, values, Admitted(reason=references.in_words(warnings)), limits)
     if isinstance(answer, Admitted):
         s3.put_json(yard.bucket_name, f"runs/{run}/job.json", wire.to_json(job))
@@ -107,7 +110,10 @@ def _checked(
     findings = references.findings(parsed, _source_facts(parsed), _data_facts(parsed))
     faults = (*findings.faults, *_secret_faults(parsed, yard.yard), *run_places.faults(parsed, limits))
     resume = parsed.checkpoints.resume
-    if resume:
+    earlier = Ledger(yard.table_name).run(resume) if resume else None
+    if resume and earlier and resuming.is_open(earlier):
+        faults = (*faults, *resuming.faults(earlier))
+    elif resume:
         owner = _owner_of_work(resume, parsed, yard.bucket_name)
         if isinstance(owner, Fault):
             faults = (*faults, owner)

@@ -111,6 +111,16 @@ def test_a_run_that_has_not_ended_is_not_resumed_even_by_force(
     assert yard.job_of(RUN).job.name == "digits"
 
 
+def test_a_run_that_is_being_stopped_may_be_resumed_at_once(
+    yard: Yard, ended: Ended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Admit waits for its last checkpoint."""
+    ended.status = "RUNNING"
+    row = {"execution_arn": ARN, "stopping": "2026-11-20T12:00:00.000Z"}
+    monkeypatch.setattr(Yard, "row", lambda self, run: row)
+    assert yard.job_of(RUN, resume=True).job.checkpoints.resume == RUN
+
+
 @pytest.mark.usefixtures("ended")
 def test_a_run_without_a_job_is_not_run_again(yard: Yard) -> None:
     with pytest.raises(RunNotFound):

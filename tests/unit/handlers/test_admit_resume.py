@@ -1,5 +1,6 @@
 """What Admit makes of checkpoints.resume: a checkpoint, outputs, or a refusal before anything is launched."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import boto3
@@ -9,6 +10,8 @@ from benchmarks.recorded import CONTEXT
 from lambdas import settings
 from lambdas.handlers.train import admit
 from lambdas.settings import TrainAdmitSettings
+from lambdas.steps import resuming
+from tests.unit.core.run.test_records import AT
 from tests.unit.handlers.conftest import Place
 
 CHECKPOINT = {"key": "runs/earlier-1/checkpoints/00000040/", "step": 40}
@@ -20,6 +23,7 @@ def yard(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         yard="trainyard", table_name="ledger", bucket_name="bucket", monthly_dollars=0.0
     )
     monkeypatch.setattr(settings, "read", lambda _: yard)
+    monkeypatch.setattr(resuming, "clock", lambda: datetime(2026, 11, 20, 12, 0, 5, tzinfo=UTC))
 
 
 def admitted(resume: str, outputs: dict[str, Any]) -> dict[str, Any]:
@@ -83,3 +87,52 @@ def test_a_run_that_left_nothing_is_refused(place: Place) -> None:
     answer = admitted("earlier-1", {})
     assert answer["kind"] == "refused"
     assert "and no output (runs/earlier-1/outputs/)" in answer["reason"]
+
+
+def own_row(place: Place) -> Any:
+    return place.ledger.run("next-1")
+
+
+@pytest.mark.parametrize("state", ["Admit", "Plan", "Launch", "AwaitHosts", "Train"])
+def test_a_run_that_goes_on_is_not_resumed(place: Place, state: str) -> None:
+    """Whoever starts the execution: the command refuses it before."""
+    place.row("run", {"state": state})
+    place.put("runs/digits-1/checkpoints/latest.json", CHECKPOINT)
+    answer = admitted("digits-1", {})
+    assert (answer["kind"], answer["error"]) == ("refused", "JobRefused")
+    assert "digits-1, which is still running" in answer["reason"]
+    assert "trainyard stop digits-1" in answer["reason"]
+    assert not has_checkpoint()
+
+
+@pytest.mark.parametrize(
+    "why", [{"stopping": AT, "stopped_by": "alice"}, {"cut_short": AT}, {"state": "Release"}]
+)
+def test_a_run_that_is_saving_is_resumed_from_its_last_checkpoint(place: Place, why: dict[str, Any]) -> None:
+    """`resume` 0.5 s after `stop` began at step 170; step 182 was saved a second later."""
+    folder = "runs/digits-1/checkpoints/"
+    old: dict[str, Any] = {"key": f"{folder}00000170/", "step": 170, "before": []}
+    last: dict[str, Any] = {"key": f"{folder}00000182/", "step": 182, "before": []}
+    place.row("run", why)
+    place.put("runs/digits-1/checkpoints/latest.json", old)
+    for _ in range(2):
+        answer = admitted("digits-1", {})
+        assert (answer["kind"], answer["seconds"]) == ("waits", 10)
+        assert own_row(place).waiting.reason == "digits-1, which it resumes, saves its last checkpoint"
+    assert not has_checkpoint()
+    place.put("runs/digits-1/checkpoints/latest.json", last)
+    place.row("run", {"ended": AT})
+    assert admitted("digits-1", {})["kind"] == "admitted"
+    assert (own_row(place).waiting, own_row(place).job.checkpoints.resume) == (None, "digits-1")
+    assert place.object("runs/next-1/checkpoints/latest.json") == last
+
+
+def test_a_run_that_never_ends_is_not_waited_for_longer_than_the_job_says(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.row("run", {"stopping": AT, "stopped_by": "alice"})
+    assert admitted("digits-1", {})["kind"] == "waits"
+    monkeypatch.setattr(resuming, "clock", lambda: datetime(2026, 11, 20, 14, tzinfo=UTC))
+    answer = admitted("digits-1", {})
+    assert answer["kind"] == "refused"
+    assert "digits-1, which this run resumes, has not ended" in answer["reason"]

@@ -24,8 +24,8 @@ INDEX = "month"
 
 @dataclass(frozen=True)
 class Waiting:
-    """What a run without hosts waits for, `capacity` or `place`: since when, until when at most, when it asks next and
-    every so many seconds from then on; how many pools refused last, by the kind of their refusal."""
+    """What a run without hosts waits for, `capacity`, `place` or `run`: since when, until when at most, when it asks
+    next and every so many seconds from then on; how many pools refused last, by the kind of their refusal."""
 
     what: str
     since: datetime
@@ -38,7 +38,7 @@ class Waiting:
     @property
     def noun(self) -> str:
         """What the run waits for, in the words of users."""
-        return "a slot" if self.what == "place" else self.what
+        return {"place": "a slot", "run": "the run that it resumes"}.get(self.what, self.what)
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:

@@ -151,6 +151,8 @@ def _waits(execution: Execution, waiting: Waiting, now: datetime) -> Reason:
     if waiting.what == "place":
         lines = (f"{execution.name} waits {since} for its place in the yard: {waiting.reason}; {asks}.",)
         return Reason("waiting", lines, (f"{command_line('ls')} lists the runs before it",))
+    if waiting.what == "run":
+        return Reason("waiting", (f"{execution.name} waits {since}: {waiting.reason}; {asks}.",))
     kinds = Counter({REFUSED.get(kind, kind): count for kind, count in waiting.refused.items()})
     refused = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     pools = f"{counted(kinds.total(), 'pool')} refused ({refused})" if kinds else waiting.reason

@@ -1,0 +1,61 @@
+"""A run that resumes another begins once that one has ended: until then its hosts save and prune checkpoints."""
+
+from lambdas.aws.dynamodb.ledger import run_row
+from lambdas.core.edges.train import Waits
+from lambdas.core.run import places, waiting
+from lambdas.core.run.records import RunRow, RunUpdate
+from lambdas.steps.admission import Admission
+from lambdas.steps.observability import clock
+from trainyard.core.model.errors import JobRefused, Refused
+from trainyard.core.model.job import Job
+from trainyard.core.values.validation import Fault
+
+LOOK_SECONDS = 10
+"""Between two looks at a run that is saving its last checkpoint."""
+AT_ITS_END = ("Release", "Conclude")
+"""States after which a run trains no more."""
+
+
+def is_open(earlier: RunRow) -> bool:
+    """Return True until the run has ended."""
+    return earlier.ended is None
+
+
+def faults(earlier: RunRow) -> tuple[Fault, ...]:
+    """Return why a run that has not ended cannot be resumed. A run that is about to end has no fault."""
+    if earlier.stopping or earlier.cut_short or earlier.state in AT_ITS_END:
+        return ()
+    return (
+        Fault(
+            "checkpoints.resume",
+            f"found {earlier.run}, which is still running and replaces its checkpoints; a second run that reads them "
+            f"meanwhile would lose them; stop it first (trainyard stop {earlier.run}), or wait for its end",
+        ),
+    )
+
+
+def drains(admitting: Admission, job: Job, values: RunUpdate) -> Waits | Refused | None:
+    """Return that this run waits for the last checkpoint of the run that it resumes, or has waited too long; None once
+    that run has ended."""
+    ledger, run, now = admitting.ledger, admitting.given.run, clock()
+    earlier = ledger.run(job.checkpoints.resume) if job.checkpoints.resume else None
+    own = ledger.run(run) if earlier else None
+    if earlier is None or not is_open(earlier):
+        if own and own.waiting:
+            ledger.write(run_row(run, values, waits=False))
+        return None
+    created = admitting.given.started
+    reason = f"{earlier.run}, which it resumes, saves its last checkpoint"
+    if late := places.too_late(job, created, now):
+        refused = Refused(
+            JobRefused.__name__,
+            f"{earlier.run}, which this run resumes, has not ended: {late}. Nothing was started. Look at it with "
+            f"trainyard show {earlier.run}, and resume it once it has ended.",
+        )
+        return admitting.write(refused, values) or refused
+    told = waiting.for_run(job, created, seconds=LOOK_SECONDS, reason=reason, now=now)
+    waits = Waits(reason=reason, seconds=LOOK_SECONDS)
+    if own:
+        ledger.write(run_row(run, {"waiting": told}))
+        return waits
+    return admitting.write(waits, {**values, "waiting": told}) or waits
