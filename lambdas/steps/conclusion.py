@@ -6,7 +6,15 @@ from datetime import datetime
 from typing import Any, Literal
 
 from lambdas.aws import s3
-from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger, Write, event_row, no_open_row, run_row
+from lambdas.aws.dynamodb.ledger import (
+    AlreadyWrittenError,
+    Ledger,
+    Write,
+    event_row,
+    no_open_row,
+    open_row,
+    run_row,
+)
 from lambdas.core.capacity.cost import bill
 from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
 from lambdas.core.run import outcome, stopping
@@ -63,9 +71,13 @@ class RunEnd(RunFacts):
             added["dollars"] = values.pop("dollars")
         return run_row(self.run, values, unless=unless, waits=False, add=added)
 
-    def write(self, summary: Mapping[str, Any], *, unless: Literal["ended"] | None = "ended") -> None:
-        """summary.json, timeline.jsonl, plan.json with every pool that was asked; then the run's row, and the
-        timeline's last entries, unless somebody has written these meanwhile: a run ends once."""
+    def write(
+        self, summary: Mapping[str, Any], *, unless: Literal["ended"] | None = "ended", notifies: bool = False
+    ) -> bool:
+        """Write summary.json, timeline.jsonl, and plan.json with every pool that was asked; then the run's row and the
+        timeline's last entries, unless another call has written these: a run ends once. Return False if one has.
+
+        A run that `notifies` stays among the open ones, without its slot, until its notification is sent."""
         run, records = self.run, self.records
         last = [note("warning", warning, at=self.now) for warning in self.warnings]
         last.append(note(self.conclusion.outcome.value, self.conclusion.reason, at=self.now))
@@ -77,13 +89,16 @@ class RunEnd(RunFacts):
             s3.put_json(self.bucket, f"runs/{run}/plan.json", plan)
         entries = [event_row(run, entry) for entry in last]
         ended = [self.row_write(unless=unless), *entries] if records else []
+        row = self.row if notifies else None
+        is_open = open_row(run, row.kind, row.execution_arn) if row else no_open_row(run)
         try:
-            self.ledger.write(*ended, no_open_row(run))
+            self.ledger.write(*ended, is_open)
         except AlreadyWrittenError:
             logger.info("%s was concluded meanwhile", run)
-        else:
-            if unless and records:
-                self.count()
+            return False
+        if unless and records:
+            self.count()
+        return True
 
     def count(self) -> None:
         """For CloudWatch, by whoever has written when the run ended."""
@@ -127,7 +142,8 @@ def end_of(
     if records and not admission.is_its_own(records.run, given):
         return end.answer
     if given.cut_short and (has_concluded(records) if records else has_summary(bucket_name, run)):
-        ledger.write(no_open_row(run))
+        if records is None or not records.run.lacks_notification:
+            ledger.write(no_open_row(run))
         return NotConcluded(reason=f"{run} had concluded by itself")
     if given.cut_short and records:
         ledger.write(run_row(run, {"cut_short": end.now}))

@@ -145,7 +145,8 @@ def run_row(
     run: str,
     values: RunUpdate,
     *,
-    unless: Literal["created", "cut_short", "stopping", "ended"] | None = None,
+    unless: Literal["created", "cut_short", "stopping", "ended", "notified"] | None = None,
+    only: Literal["created"] | None = None,
     rising: tuple[tuple[str, Any], ...] = (),
     waits: bool = True,
     grows: bool = True,
@@ -154,7 +155,9 @@ def run_row(
     """`waits`: whether it may go on waiting; else what it has waited for is over, and goes from the row. `grows`: the
     same of more hosts. `add`: dollars."""
     gone = (*(() if waits else ("waiting",)), *(() if grows else ("grows",)))
-    return Write(f"run#{run}", "run", values, unless=unless, rising=rising, without=gone, add=add or {})
+    return Write(
+        f"run#{run}", "run", values, unless=unless, only=only, rising=rising, without=gone, add=add or {}
+    )
 
 
 def open_row(run: str, kind: str, execution_arn: str, claim: Claim | None = None) -> Write:

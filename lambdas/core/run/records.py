@@ -55,7 +55,8 @@ class RunRow:
     vouches (core/model/submitter.py), `requester` the account that S3 told of. `stopping`: when a
     person asked for it to be stopped, `stopped_by`. `grows`: when more hosts may be asked for, where the job would have
     them; None: it has all.
-    `pool_dollars`: what its hosts have cost in the pool, which are among its `dollars`."""
+    `pool_dollars`: what its hosts have cost in the pool, which are among its `dollars`. `notifying`: when a function
+    began to send the notification of its end, `notified`: when that was sent."""
 
     run: str
     kind: str
@@ -97,6 +98,13 @@ class RunRow:
     stopped_by: str | None = None
     grows: datetime | None = None
     ended: datetime | None = None
+    notifying: datetime | None = None
+    notified: datetime | None = None
+
+    @property
+    def lacks_notification(self) -> bool:
+        """Return True if the run has ended and the notification of its end is not sent yet."""
+        return self.kind == "train" and self.ended is not None and self.notified is None
 
     def is_of(self, execution: str | None, started: datetime | None = None) -> bool:
         """Whether it is this execution's: executions of two workflows may have one name, and with it one run; and Step
@@ -144,6 +152,8 @@ class RunUpdate(TypedDict, total=False):
     stopped_by: str
     grows: datetime
     ended: datetime
+    notifying: datetime
+    notified: datetime
 
 
 @dataclass(frozen=True, kw_only=True)

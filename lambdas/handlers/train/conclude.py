@@ -3,12 +3,13 @@
 A rule calls it for executions that were cut short, which never reach their own Conclude.
 """
 
+import re
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 from lambdas import settings
-from lambdas.aws import messages, s3
+from lambdas.aws import s3
 from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
 from lambdas.core.run import outcome, recovery
 from lambdas.core.run.conclusion import blame, summary
@@ -16,32 +17,32 @@ from lambdas.core.run.conclusion.blame import Failure
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Records
 from lambdas.settings import ConcludeSettings
-from lambdas.steps import conclusion, left_words
+from lambdas.steps import conclusion, left_words, notification
 from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import logger
 from trainyard.core.model import outputs
 from trainyard.core.model.ends import BUT
-from trainyard.core.model.errors import AccessDenied, ProgramFailed
+from trainyard.core.model.errors import ProgramFailed
 from trainyard.core.values import wire
+
+CHECKPOINTS = re.compile(r"runs/[^/]+/checkpoints/")
 
 
 @entry_point
 def handler(given: ConcludeInput) -> Concluded | NotConcluded:
     yard = settings.read(ConcludeSettings)
     end = conclusion.end_of(yard.table_name, yard.bucket_name, given)
+    if isinstance(end, NotConcluded):
+        notification.send_late(yard.table_name, yard.bucket_name, given.run, yard.topic_arn)
     if not isinstance(end, RunEnd):
         return end
     objects = s3.keys(end.bucket, f"runs/{end.run}/")
     end = _resumable(_doubted(_blamed(end)), objects)
     metrics, kept = _metrics(end, objects), _outputs(end, objects)
-    try:
-        notice = summary.notice(summary.summarise(end, objects=objects, metrics=metrics, outputs=kept))
-        messages.publish(yard.topic_arn, *notice)
-    except AccessDenied as denied:
-        # The summary must say how the execution ends, so the notice goes first and its failure is the run's.
-        end = _resumable(end.spoiled(denied), objects)
-    end.write(summary.summarise(end, objects=objects, metrics=metrics, outputs=kept))
+    said = summary.summarise(end, objects=objects, metrics=metrics, outputs=kept)
+    if end.write(said, notifies=True):
+        notification.send(end, yard.topic_arn, summary.notice(said))
     return end.answer
 
 
@@ -94,12 +95,32 @@ def _resumable(end: RunEnd, objects: Collection[str]) -> RunEnd:
     conclusion = outcome.resumable(
         end.conclusion,
         end.run,
-        has_checkpoint=f"runs/{end.run}/checkpoints/latest.json" in objects,
+        has_checkpoint=_has_checkpoint(end, objects),
         has_outputs=job is not None
         and outputs.are_restored(wire.to_json(job))
         and any(key.startswith(prefix) for key in objects),
     )
     return replace(end, conclusion=conclusion)
+
+
+def _has_checkpoint(end: RunEnd, objects: Collection[str]) -> bool:
+    """Return True if every file of the run's last checkpoint is in the bucket. It may be another run's, and a program
+    may have written anything there."""
+    latest = f"runs/{end.run}/checkpoints/latest.json"
+    if latest not in objects:
+        return False
+    try:
+        key = str((s3.get_json(end.bucket, latest) or {})["key"]).rstrip("/")
+        folder = f"{key.rpartition('/')[0]}/"
+        if not CHECKPOINTS.fullmatch(folder):
+            return False
+        files = (s3.get_json(end.bucket, f"{key}.json") or {})["files"].values()
+        needed = {f"{folder}{stored[3]}" for stored in files}
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        logger.warning("%s names no checkpoint: %s", latest, error)
+        return False
+    own = folder.startswith(f"runs/{end.run}/")
+    return needed <= set(objects if own else s3.keys(end.bucket, folder))
 
 
 def _outputs(end: RunEnd, objects: Collection[str]) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from lambdas import settings
 from lambdas.aws import messages
 from lambdas.handlers.train import conclude
 from lambdas.settings import ConcludeSettings
+from lambdas.steps import notification
 from tests.unit.core.facts import admitted
 from tests.unit.handlers.conftest import Log
 from trainyard.core.model.errors import AccessDenied
@@ -187,8 +188,13 @@ def test_an_attempt_that_ended_before_keeps_its_end(run: Run) -> None:
     assert (run.row("attempt#0001")["ending"], run.row("attempt#0001")["ended"]) == ("finished", AT)
 
 
-def leaves_a_checkpoint(run: Run) -> None:
-    run.account.objects["runs/r/checkpoints/latest.json"] = b"{}"
+def leaves_a_checkpoint(run: Run, of: str = "r") -> None:
+    folder = f"runs/{of}/checkpoints/"
+    latest = {"step": 40, "key": f"{folder}00000040/", "before": []}
+    manifest = {"files": {"last.ckpt": [2, 0, 420, "00000040/last.ckpt"]}, "links": {}, "folders": {}}
+    run.account.objects["runs/r/checkpoints/latest.json"] = json.dumps(latest).encode()
+    run.account.objects[f"{folder}00000040.json"] = json.dumps(manifest).encode()
+    run.account.objects[f"{folder}00000040/last.ckpt"] = b"{}"
 
 
 ENDS = [
@@ -233,16 +239,94 @@ def test_an_end_without_a_checkpoint_says_how_to_continue_from_outputs_that_a_ru
     assert "its last checkpoint" in reason
 
 
-def test_so_does_a_run_that_fails_at_its_notice(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("of", ["r", "earlier"])
+@pytest.mark.parametrize("gone", ["00000040/last.ckpt", "00000040.json"])
+def test_no_end_advises_to_resume_a_run_whose_checkpoint_is_gone(run: Run, of: str, gone: str) -> None:
+    """A resumed run begins with the catalogue of the other run, which may have pruned what it names."""
+    leaves_a_checkpoint(run, of)
+    lost = {"kind": "error", "error": "HostLost", "cause": "gone"}
+    assert "checkpoints.resume: r" in run.ends(outcome=lost)["reason"]
+    del run.account.objects[f"runs/{of}/checkpoints/{gone}"]
+    assert "checkpoints.resume" not in run.ends(outcome=lost)["reason"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"key": 5}', '{"key": "runs/r/"}', '{"key": "jobs/a/b"}'])
+def test_what_a_program_writes_into_its_catalogue_fails_no_conclude(run: Run, text: str) -> None:
+    run.account.objects["runs/r/checkpoints/latest.json"] = text.encode()
+    run.account.objects["runs/r.json"] = b'{"files": [1]}'
+    assert "checkpoints.resume" not in run.ends(outcome={"kind": "error", "error": "HostLost"})["reason"]
+
+
+def sent(run: Run) -> list[str]:
+    return [subject for subject, _ in run.account.notices]
+
+
+def test_two_concludes_send_one_notification(run: Run) -> None:
+    run.finishes()
+    run.ends()
+    run.ends()
+    run.ends(outcome={"kind": "error", "error": "Aborted", "reason": "by hand"}, cut_short=True)
+    assert sent(run) == ["Trainyard: r succeeded"]
+    assert run.row("run")["notified"]
+
+
+def test_a_notification_that_cannot_be_sent_changes_no_end_and_is_sent_later(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def denied(*_: str) -> None:
         raise AccessDenied("sns:Publish is not allowed")
 
-    monkeypatch.setattr(messages, "publish", denied)
     run.finishes()
-    leaves_a_checkpoint(run)
-    ended = run.ends()
-    assert ended["error"] == "AccessDenied"
-    assert ended["summary"]["reason"].count("checkpoints.resume: r") == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(messages, "publish", denied)
+        assert run.ends()["outcome"] == run.row("run")["outcome"] == "succeeded"
+        assert run.account.table["open", "r"] == {
+            "pk": "open",
+            "sk": "r",
+            "kind": "train",
+            "execution_arn": "arn",
+        }
+        (warned,) = [row for row in run.account.table.values() if row.get("event") == "warning"]
+        assert "sns:Publish is not allowed" in warned["reason"]
+        passes(run, monkeypatch, minutes=5)
+        with pytest.raises(AccessDenied):
+            patrolled(run)
+    passes(run, monkeypatch, minutes=10)
+    patrolled(run)
+    patrolled(run)
+    assert sent(run) == ["Trainyard: r succeeded"]
+    assert ("open", "r") not in run.account.table
+
+
+@pytest.mark.parametrize(("minutes", "times"), [(0, 0), (2, 0), (4, 1)])
+def test_a_conclude_that_dies_before_it_sends_is_followed_by_another(
+    run: Run, monkeypatch: pytest.MonkeyPatch, minutes: int, times: int
+) -> None:
+    """One that may still be sending is left alone."""
+
+    def dies(*_: str) -> None:
+        raise KeyboardInterrupt
+
+    run.finishes()
+    with monkeypatch.context() as patch:
+        patch.setattr(messages, "publish", dies)
+        with pytest.raises(KeyboardInterrupt):
+            run.ends()
+    passes(run, monkeypatch, minutes=minutes)
+    patrolled(run)
+    assert len(sent(run)) == times
+    assert (("open", "r") in run.account.table) is not bool(times)
+
+
+def passes(run: Run, monkeypatch: pytest.MonkeyPatch, *, minutes: int) -> None:
+    later = datetime.now(UTC) + timedelta(minutes=minutes)
+    monkeypatch.setattr(notification, "clock", lambda: later)
+
+
+def patrolled(run: Run) -> None:
+    cut = {"kind": "error", "error": "Aborted", "reason": "nothing says how it ended"}
+    answer = conclude.handler({"run": "r", "execution": "arn", "outcome": cut, "cut_short": True}, CONTEXT)
+    assert answer == {"kind": "not concluded", "reason": "r had concluded by itself"}
 
 
 def test_a_success_says_nothing_of_its_checkpoint(run: Run) -> None:
