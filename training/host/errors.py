@@ -4,6 +4,7 @@ HostTrouble            something on this host keeps the attempt from going on
 ├── AccessDenied       a permission is missing (final)
 ├── Missing            an object is not there (final)
 ├── Damaged            what came from the bucket is not what was put there
+├── Replaced           a newer checkpoint has taken the place of the one that is asked for
 ├── GivenUp            the hosts of a cluster must restore an earlier checkpoint, all of them (the host is well)
 └── ProgramFault       what the user handed in cannot be run (reported as the program's, final)
 """
@@ -40,6 +41,10 @@ class Missing(HostTrouble):
 
 class Damaged(HostTrouble):
     """Raised once it was fetched a second time and came no better."""
+
+
+class Replaced(HostTrouble):
+    """latest.json names a newer checkpoint, and not the one that is asked for."""
 
 
 class GivenUp(HostTrouble):

@@ -9,9 +9,9 @@ from simulation.hosts.machine import Disk
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
 from training.host.checkpoints.in_bucket import FACTS, STEP, Manifest, Stored, Version
-from training.host.checkpoints.restore import named
+from training.host.checkpoints.restore import bring
 from training.host.cluster import Checkpoint
-from training.host.errors import Damaged, GivenUp, HostTrouble
+from training.host.errors import Damaged
 
 VARIABLES = "variables.data-00000-of-00001"
 
@@ -54,24 +54,14 @@ def restore(
     if checkpoint is None:
         disk.checkpoints, disk.restores = set(), set()
         return -1, None
-    try:
-        version = named(bucket, run, checkpoint)
+
+    def put(version: Version) -> None:
         if version.step not in disk.checkpoints:
             fetch(bucket, version, disk)
-    except Damaged as damaged:
-        before = in_bucket.give_up(bucket, run, checkpoint.key)
-        if before is None:
-            raise HostTrouble(
-                f"{damaged.reason}; no earlier checkpoint is kept, so this run cannot go on: start the job anew",
-                final=True,
-            ) from damaged
-        instead = f"{damaged.reason}; the one before it, {before.called}, is restored instead"
-        if not alone:
-            raise GivenUp(f"{instead}, in the next attempt, by all hosts") from damaged
-        step, again = restore(bucket, run, Checkpoint(before.step, before.key), disk, alone=True)
-        return step, again or instead
-    disk.checkpoints, disk.restores = {version.step}, set()
-    return version.step, None
+        disk.checkpoints, disk.restores = {version.step}, set()
+
+    brought = bring(bucket, run, checkpoint, put, alone=alone)
+    return brought.version.step, brought.instead
 
 
 def fetch(bucket: Bucket, version: Version, disk: Disk) -> None:

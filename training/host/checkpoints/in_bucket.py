@@ -358,6 +358,26 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def run_of(key: str) -> str:
+    """Return the run whose checkpoint is under this key."""
+    return key.split("/")[1]
+
+
+def replacement(bucket: Bucket, run: str, key: str) -> Version | None:
+    """Return the newest checkpoint of the run if latest.json has dropped the one under `key` for newer ones, and has
+    therefore deleted its files; else None."""
+    known = catalogue_of(bucket, run)
+    if known is None or known.named(key):
+        return None
+    return known.newest if _order(known.newest.key) > _order(key) else None
+
+
+def _order(key: str) -> tuple[int, int]:
+    """Return the step in the key of a checkpoint, and the number behind it."""
+    step, _, number = key.rstrip("/").rpartition("/")[2].partition(".")
+    return int(step), int(number or 0)
+
+
 def give_up(bucket: Bucket, run: str, key: str) -> Version | None:
     """Let latest.json name the checkpoint before the one under `key`; that one, None when none is kept."""
     known = catalogue_of(bucket, run)

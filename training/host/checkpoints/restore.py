@@ -2,8 +2,10 @@
 
 import logging
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket, on_disk
@@ -11,10 +13,11 @@ from training.host.checkpoints.in_bucket import FOLDER, STEP, Version, name_of
 from training.host.checkpoints.placing import place, remove
 from training.host.checkpoints.upload import LastCheckpoint
 from training.host.cluster import Checkpoint
-from training.host.errors import Damaged, GivenUp, HostTrouble, Missing
+from training.host.errors import Damaged, GivenUp, HostTrouble, Missing, Replaced
 from training.host.places import Places
 
 logger = logging.getLogger(__name__)
+What = TypeVar("What")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,50 +48,83 @@ def fetch_ahead(bucket: Bucket, run: str, places: Places) -> None:
 def restore(
     bucket: Bucket, run: str, checkpoint: Checkpoint | None, places: Places, *, alone: bool
 ) -> Restored:
-    """Leave just that checkpoint in the program's folder; nothing for a fresh start.
-
-    Where it is damaged, the one before it becomes the run's checkpoint. A host that restores `alone` goes on with it;
-    the hosts of a cluster must restore the same, so they fail this attempt and restore it in the next. One that comes
-    later finds that another has given the checkpoint up, which is no different.
-    """
+    """Leave only that checkpoint in the program's folder; nothing for a fresh start."""
     if checkpoint is None:
         _empty(places.checkpoints)
         shutil.rmtree(places.restores, ignore_errors=True)
         return Restored(LastCheckpoint())
+    brought = bring(bucket, run, checkpoint, lambda version: _put(bucket, version, places), alone=alone)
+    return Restored(brought.what, brought.version.called, brought.instead)
+
+
+@dataclass(frozen=True, slots=True)
+class Brought(Generic[What]):
+    """The checkpoint that a host has now. `instead` says why it is not the one that cluster.json names."""
+
+    what: What
+    version: Version
+    instead: str | None = None
+
+
+def bring(
+    bucket: Bucket, run: str, checkpoint: Checkpoint, put: Callable[[Version], What], *, alone: bool
+) -> Brought[What]:
+    """Have `put` bring the checkpoint here. `put` raises Damaged if it cannot.
+
+    If the checkpoint is damaged, the one before it becomes the run's checkpoint. If a newer one has replaced it, that
+    one counts. A host that restores `alone` continues with the other one. The hosts of a cluster must restore the same
+    checkpoint, so they fail this attempt and restore the other one in the next. A host that comes later finds that
+    another has given the checkpoint up, and does the same."""
     try:
         version = named(bucket, run, checkpoint)
-        return Restored(_put(bucket, version, places), version.called)
-    except Damaged as damaged:
-        before = in_bucket.give_up(bucket, run, checkpoint.key)
-        if before is None:
-            raise HostTrouble(
-                f"{damaged.reason}; no earlier checkpoint is kept, so this run cannot go on: start the job anew",
-                final=True,
-            ) from damaged
-        instead = f"{damaged.reason}; the one before it, {before.called}, is restored instead"
+        return Brought(put(version), version)
+    except (Damaged, Replaced) as wrong:
+        other, instead = _other(bucket, run, checkpoint, wrong)
         if not alone:
-            raise GivenUp(f"{instead}, in the next attempt, by all hosts") from damaged
+            raise GivenUp(f"{instead}, in the next attempt, by all hosts") from wrong
         logger.warning("%s", instead)
-    again = restore(bucket, run, Checkpoint(before.step, before.key), places, alone=True)
+    again = bring(bucket, run, Checkpoint(other.step, other.key), put, alone=True)
     return replace(again, instead=again.instead or instead)
+
+
+def _other(
+    bucket: Bucket, run: str, checkpoint: Checkpoint, wrong: Damaged | Replaced
+) -> tuple[Version, str]:
+    """Return the checkpoint to restore instead, and why. Raises HostTrouble, which is final, if there is none."""
+    owner = in_bucket.run_of(checkpoint.key)
+    newer = in_bucket.replacement(bucket, owner, checkpoint.key)
+    if newer and owner != run:
+        raise HostTrouble(
+            f"the checkpoint {bucket.uri(checkpoint.key)} of {owner} was replaced by {newer.called} while this run "
+            f"read it; this run has trained nothing; resume {owner} again once it has ended: trainyard resume {owner}",
+            final=True,
+        ) from wrong
+    if newer:
+        called = bucket.uri(checkpoint.key)
+        return newer, f"the checkpoint {called} was replaced; {newer.called} is restored instead"
+    before = in_bucket.give_up(bucket, run, checkpoint.key)
+    if before is None:
+        raise HostTrouble(
+            f"{wrong.reason}; no earlier checkpoint is kept, so this run cannot go on: start the job anew",
+            final=True,
+        ) from wrong
+    return before, f"{wrong.reason}; the one before it, {before.called}, is restored instead"
 
 
 def named(bucket: Bucket, run: str, checkpoint: Checkpoint) -> Version:
     """Return the checkpoint of cluster.json as latest.json names it. Raises Damaged if another host has given it up,
-    and Missing if it was never there."""
+    Replaced if a newer one has taken its place, and Missing if the run has no checkpoint."""
     known = in_bucket.catalogue_of(bucket, run)
-    version = known.named(checkpoint.key) if known else None
-    if version is None and known and known.newest.step == checkpoint.step:
+    uri = bucket.uri(checkpoint.key)
+    if known is None:
+        raise Missing(f"no latest.json names the checkpoint {uri}; start the job again from the beginning")
+    version = known.named(checkpoint.key)
+    if version is None and known.newest.step == checkpoint.step:
         return known.newest  # the same checkpoint with longer logs: its host has replaced it meanwhile
-    if version is None and known and known.newest.step < checkpoint.step:
-        raise Damaged(
-            f"the checkpoint {bucket.uri(checkpoint.key)} is damaged: another host has found that and given it up"
-        )
+    if version is None and known.newest.step < checkpoint.step:
+        raise Damaged(f"the checkpoint {uri} is damaged: another host has found that and given it up")
     if version is None:
-        raise Missing(
-            f"the checkpoint {bucket.uri(checkpoint.key)} is not one that latest.json names any more; "
-            "start the job anew"
-        )
+        raise Replaced(f"the checkpoint {uri} was replaced by {known.newest.called}")
     return version
 
 

@@ -2,12 +2,15 @@
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
+from simulation.hosts.agent import checkpoints as simulated
+from simulation.hosts.machine import Disk
 from training.host.bucket import Bucket
 from training.host.checkpoints.restore import restore
 from training.host.cluster import Checkpoint
@@ -99,6 +102,88 @@ def test_when_none_is_left_the_run_is_over(s3: S3, tmp_path: Path) -> None:
     assert (said.value.kind, said.value.final) == ("host", True)
 
 
-def test_a_checkpoint_that_was_never_named_is_missing(s3: S3, tmp_path: Path) -> None:
+def test_without_latest_json_the_checkpoint_is_missing(s3: S3, tmp_path: Path) -> None:
+    del s3.objects["runs/r/checkpoints/latest.json"]
     with pytest.raises(Missing, match=r"latest\.json"):
-        restored(s3, host(tmp_path), 15)
+        restored(s3, host(tmp_path), 30)
+
+
+@pytest.mark.parametrize("gone", [15, 5])
+def test_a_checkpoint_that_newer_ones_have_replaced_is_not_called_damaged(
+    s3: S3, tmp_path: Path, gone: int
+) -> None:
+    """A host that was cut off may save and prune while the next attempt restores."""
+    with pytest.raises(GivenUp, match="was replaced; the checkpoint of step 30 is restored instead") as said:
+        restored(s3, host(tmp_path / "gang"), gone)
+    assert "damaged" not in said.value.reason
+    assert restored(s3, host(tmp_path / "alone", 30), gone, alone=True) == 30
+    assert json.loads(s3.objects["runs/r/checkpoints/latest.json"])["key"] == key(30)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_checkpoint_that_is_pruned_while_a_host_reads_it_is_not_called_damaged(
+    s3: S3, tmp_path: Path, alone: bool
+) -> None:
+    places = host(tmp_path, 40)
+    read = s3.get_object
+
+    def get_object(Bucket: str, Key: str) -> dict[str, Any]:  # noqa: N803 - boto3's names
+        if Key == f"{key(30)[:-1]}.json":  # its manifest, after latest.json named it
+            s3.objects["runs/r/checkpoints/latest.json"] = json.dumps(manifest(40) | {"before": []}).encode()
+            s3.objects[f"{key(40)[:-1]}.json"] = s3.objects.pop(Key).replace(b"00000030", b"00000040")
+        return read(Bucket, Key)
+
+    s3.get_object = get_object  # type: ignore[method-assign]
+    if alone:
+        assert restored(s3, places, 30, alone=True) == 40
+    else:
+        with pytest.raises(GivenUp, match="was replaced; the checkpoint of step 40 is restored instead"):
+            restored(s3, places, 30)
+
+
+def test_a_pruned_checkpoint_of_the_run_that_is_resumed_says_what_to_type(s3: S3, tmp_path: Path) -> None:
+    other = "runs/other/checkpoints/"
+    own = manifest(20) | {"key": f"{other}00000020/", "before": []}
+    s3.objects["runs/r/checkpoints/latest.json"] = json.dumps(own).encode()
+    s3.objects[f"{other}latest.json"] = json.dumps(
+        manifest(50) | {"key": f"{other}00000050/", "before": []}
+    ).encode()
+    with pytest.raises(HostTrouble, match="trainyard resume other") as said:
+        restore(Bucket(s3, "b"), "r", Checkpoint(20, f"{other}00000020/"), host(tmp_path), alone=True)
+    assert said.value.final
+    assert "replaced by the checkpoint of step 50" in said.value.reason
+    assert "damaged" not in said.value.reason
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("case", ["whole", "damaged", "all damaged", "given up", "replaced", "no catalogue"])
+def test_the_simulator_ends_a_restore_as_the_host_does(
+    s3: S3, tmp_path: Path, case: str, alone: bool
+) -> None:
+    """Both call `bring`; this holds what each of them brings, and raises."""
+
+    def prepare(objects: dict[str, bytes]) -> int:
+        if case == "no catalogue":
+            del objects["runs/r/checkpoints/latest.json"]
+        return {"given up": 40, "replaced": 5}.get(case, 30)
+
+    def outcome(act: Callable[[Bucket, int], int]) -> object:
+        mine = S3()
+        mine.objects = dict(s3.objects)
+        asked = prepare(mine.objects)
+        try:
+            return act(Bucket(mine, "b"), asked)
+        except HostTrouble as trouble:
+            return type(trouble), trouble.kind, trouble.final
+
+    whole = {"damaged": [20, 10], "all damaged": []}.get(case, [30, 20, 10])
+
+    def on_host(bucket: Bucket, step: int) -> int:
+        places = host(tmp_path / "host", *whole)
+        return restore(bucket, "r", Checkpoint(step, key(step)), places, alone=alone).checkpoint.step
+
+    def in_simulator(bucket: Bucket, step: int) -> int:
+        disk = Disk(checkpoints=set(whole))
+        return simulated.restore(bucket, "r", Checkpoint(step, key(step)), disk, alone=alone)[0]
+
+    assert outcome(in_simulator) == outcome(on_host)
