@@ -40,6 +40,7 @@ class EventFault(StrEnum):
     LATE = "late by 10 s"
     VERY_LATE = "late by 2 minutes"
     MUCH_TOO_LATE = "late by an hour"
+    STORM = "ten times, in any order, up to 90 s late, as all events from it on"
 
 
 class HostFault(StrEnum):
@@ -102,6 +103,14 @@ WHATS: dict[Kind, tuple[type[StrEnum], ...]] = {
     Kind.STATE: (PersonFault,),
     Kind.POOL: (PoolFault,),
 }
+STORMS = (
+    "HostSignal ready",
+    "HostSignal progress",
+    "HostSignal stopped",
+    "HostSignal finished",
+    "HostSignal wiped",
+)
+"""Events with which a storm begins: worlds whose storms begin later are the same until then."""
 PERSON = "alice"
 """Who asks for runs to be stopped."""
 READS = ("get_", "describe_", "list_", "query", "batch_get", "head_")
@@ -231,6 +240,8 @@ def makes_sense(fault: Fault) -> bool:
         if fault.what in (Fate.LOST_AFTER, Fate.KILLED_AFTER):
             return not operation.startswith(READS)
         return True
+    if fault.what == EventFault.STORM:
+        return fault.place.endswith(" #1") and fault.place.startswith(STORMS)
     if fault.kind is Kind.HOST:
         boots = fault.place.endswith(BOOTS)
         return boots == (fault.what in set(BootFault))

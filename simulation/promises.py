@@ -1,4 +1,4 @@
-"""What must hold, always: nine promises, each checked on what a user could see beside the world's own books."""
+"""What must hold, always: eleven promises, each checked on what a user could see beside the world's own books."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from simulation import invariants
 from simulation.aws.door.gateway import Fate
 from simulation.aws.dynamodb import Key
 from simulation.aws.dynamodb.values import Item
@@ -27,6 +28,9 @@ from simulation.faults import (
 )
 from simulation.hosts.agent.agent import NOT_WIPED
 
+POOL_MINUTES = 6
+"""For which the jobs of scenarios keep hosts."""
+
 if TYPE_CHECKING:
     from simulation.scenarios import Scenario
     from simulation.yard import Yard
@@ -35,7 +39,7 @@ PASSES = 4
 """Of patrol, after a run's end: no host of it lives longer."""
 WARNED = "whether it works has been unknown"
 """What patrol tells of a host of which CloudWatch knows nothing."""
-MOST_TRANSITIONS = dict.fromkeys(("train", "servers", "evaluator", "elastic", "pool"), (15, 14))
+MOST_TRANSITIONS = dict.fromkeys(("train", "servers", "evaluator", "elastic", "pool", "rivals"), (15, 14))
 """Of an execution: without any trouble, and for each attempt more."""
 JOINS = timedelta(minutes=26)
 """A host has twenty minutes to get ready, and patrol looks each minute; a lost event or a killed function costs some
@@ -66,6 +70,8 @@ class Promise(StrEnum):
     ENDS_IN_TIME = "ends in time"
     NEVER_STUCK = "never waits for what cannot come"
     WITHIN_BUDGETS = "within budgets"
+    FORWARD = "never backward"
+    ONE_CLAIMANT = "one claimant"
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,14 @@ TRAINS_ON: frozenset[str] = frozenset(
 NEEDED = {"host": "launched", "token": "token"}
 """What the row of a host and that of a wait begin with."""
 HARMLESS = frozenset(
-    {EventFault.TWICE, EventFault.LATE, EventFault.VERY_LATE, EventFault.MUCH_TOO_LATE, HostFault.SAYS_TWICE}
+    {
+        EventFault.TWICE,
+        EventFault.STORM,
+        EventFault.LATE,
+        EventFault.VERY_LATE,
+        EventFault.MUCH_TOO_LATE,
+        HostFault.SAYS_TWICE,
+    }
 )
 """News that comes late or twice ends no attempt."""
 UNKNOWN = frozenset({BootFault.NEVER_REGISTERS, BootFault.REGISTERS_LATE})
@@ -106,6 +119,8 @@ class Oracle:
         self.broken: dict[Promise, Broken] = {}
         yard.ec2.on_change.append(lambda instance: self._look_at_gang(instance.tags.get("trainyard:run")))
         yard.dynamodb.on_change.append(lambda _, key, before, after: self._look_at_row(key, before, after))
+        yard.on_object.append(self._look_at_object)
+        self._claims = invariants.Claims()
 
     @property
     def faults(self) -> Sequence[Fault]:
@@ -134,6 +149,10 @@ class Oracle:
     def _look_at_row(self, key: Key, before: Item | None, after: Item | None) -> None:
         """News of a host or a wait is news of one that is known. `ended` never changes once it is written. Whoever
         deletes a row means it."""
+        if two := self._claims.look(key, after):
+            self.breaks(Promise.ONE_CLAIMANT, two)
+        for back in invariants.went_back(key, before, after) if before and after else ():
+            self.breaks(Promise.FORWARD, f"{key[0]} {key[1]}: {back}")
         needed = NEEDED.get(key[1].partition("#")[0])
         if after and needed and needed not in after:
             self.breaks(
@@ -151,6 +170,13 @@ class Oracle:
         if was != now:
             self.breaks(Promise.ONE_END, f"{key} had ended as {was}, and then as {now}")
 
+    def _look_at_object(self, key: str) -> None:
+        """A catalogue names checkpoints that are whole. Credentials are of the run that has the host."""
+        if missing := invariants.missing_of(self.yard, key):
+            self.breaks(Promise.TRUE_BOOKS, missing)
+        if stranger := invariants.stranger_of(self.yard, key):
+            self.breaks(Promise.ONE_CLAIMANT, stranger)
+
     # --------------------------------------------------------------------------------------------------- at the end
 
     def conclude(self) -> list[Broken]:
@@ -160,7 +186,19 @@ class Oracle:
         self._orphans()
         self._stuck()
         self._pool()
+        self._warnings()
+        for wrong in invariants.notices_of_ends(self.yard):
+            self.breaks(Promise.ONE_END, wrong)
         return list(self.broken.values())
+
+    def _warnings(self) -> None:
+        """A training host that EC2 warns of is marked as one that goes: that event, too, has its peers save."""
+        warned = [fault for fault in self.yard.plan.struck if fault.what == HostFault.WARNED_120]
+        in_training = [fault for fault in warned if "progress" in fault.place]
+        if len(self.faults) == len(in_training) == 1 and not any(
+            "warned" in row for row in self.yard.host_rows()
+        ):
+            self.breaks(Promise.TRUE_BOOKS, f"EC2 has warned of {in_training[0].place}, and no row says so")
 
     def _end_of(self, execution: Execution) -> None:
         run = execution.name
@@ -182,15 +220,47 @@ class Oracle:
             self.breaks(
                 Promise.ONE_END, f"{run} is {execution.status}, its summary says {summary['outcome']}"
             )
-        self._survival(execution, summary)
+        if run not in self.scenario.refused:
+            self._survival(execution, summary)
         self._cause(execution, summary)
+        if run in self.scenario.refused:
+            self._refused(execution, summary)
+            return
         if self.scenario.gang:
+            self._resumed(run, summary)
             self._model(execution, summary)
             self._gangs(run)
             self._stops(execution, summary)
             self._steps(run, summary)
             self._bill(run, summary)
         self._budgets(execution, summary)
+
+    def _refused(self, execution: Execution, summary: Mapping[str, Any]) -> None:
+        """A run that resumes one that trains is refused, unless that one has ended by then."""
+        if summary["outcome"] != "refused" and len(self.faults) == 0:
+            self.breaks(
+                Promise.ONE_CLAIMANT, f"{execution.name} ended as {summary['outcome']}: it was to be refused"
+            )
+
+    def _resumed(self, run: str, summary: Mapping[str, Any]) -> None:
+        """A run that resumes another begins with the last checkpoint that the other one ever had."""
+        named = self.scenario.resumed.get(run)
+        begins = (summary.get("resume") or {}).get("resumed_at", ())
+        earlier = (
+            [each.name for each in self.yard.runs() if each.name.startswith(f"{named}-")] if named else []
+        )
+        if (
+            not earlier
+            or not begins
+            or any(fault.what == PersonFault.DELETES_CHECKPOINTS for fault in self.faults)
+        ):
+            return
+        last = max(self.yard.confirmed(earlier[0]), default=0)
+        if begins[0] != last:
+            self.breaks(
+                Promise.ONE_CLAIMANT,
+                f"{run} began at step {begins[0]}; the last checkpoint of {earlier[0]} is of {last}",
+            )
 
     def _stops(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         """A run that somebody has stopped ends soon and says so, unless its program was faster."""
@@ -304,7 +374,7 @@ class Oracle:
         """The summary's hours are EC2's, unless somebody has deleted what the ledger knew."""
         if any(fault.what in (PersonFault.DELETES_ROWS, Fate.ROWS_DELETED) for fault in self.faults):
             return
-        if self.scenario.name == "pool":
+        if self.scenario.name in ("pool", "rivals"):
             return  # a host has several runs: _pool looks at all of them
         seconds, hosts = self.yard.hours(run)
         billed = float(summary["cost"]["hours"]) * 3600
@@ -367,6 +437,9 @@ class Oracle:
             if entry.what == NOT_WIPED:
                 self.breaks(Promise.WHOLE_GANG, f"{entry.who} {entry.what}")
         rows = self.yard.host_rows()
+        for row in rows:
+            if too_long := invariants.too_long_in_pool(row, POOL_MINUTES):
+                self.breaks(Promise.TRUE_BOOKS, too_long)
         if not any("taken" in row or "pooled" in row for row in rows):
             return
         if any(fault.what in (PersonFault.DELETES_ROWS, Fate.ROWS_DELETED) for fault in self.faults):

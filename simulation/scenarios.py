@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+
+from simulation.promises import POOL_MINUTES
 
 if TYPE_CHECKING:
     from simulation.yard import Yard
 
 STEPS, STEP_SECONDS, CHECKPOINT_STEPS = 40, 2.0, 10
-POOL_MINUTES = 6
+PATIENCE = timedelta(minutes=5)
+"""After its end, for hosts of a run to be warm, before somebody asks for them all the same."""
 SHORT = {"module": "training.programs.digits", "args": {"steps": 4, "step-seconds": STEP_SECONDS}}
 """What it does on warm hosts is as on any: how it comes there, and leaves them, is what is tried."""
 
@@ -36,6 +39,10 @@ class Scenario:
     """The first place of its own: single faults before it are tried in the scenario that it begins like."""
     until: str = ""
     """The first place that is its own no more: single faults from it on are tried in the scenario that it ends like."""
+    refused: frozenset[str] = frozenset()
+    """Runs that must be refused."""
+    resumed: Mapping[str, str] = field(default_factory=dict)
+    """By the name of a run, the job of the run whose last checkpoint it must begin with."""
 
 
 HARDWARE: dict[str, Any] = {
@@ -99,8 +106,62 @@ def _pool(yard: Yard) -> None:
     yard.after(20, once_it_is_over, "somebody looks whether it is over")
 
 
-def _both_are_over(yard: Yard) -> bool:
-    return len(yard.runs()) > 1 and yard.all_over()
+def _over(runs: int) -> Callable[[Yard], bool]:
+    """Return what is true once so many runs have ended."""
+    return lambda yard: len(yard.runs()) >= runs and yard.all_over()
+
+
+def _are_resumed(yard: Yard) -> bool:
+    return yard.all_over() and any(each.name == "late-b" for each in yard.runs())
+
+
+def _rivals(yard: Yard) -> None:
+    """Two runs at once, each of which would have the two hosts that a run before has kept."""
+    cluster = {"strategy": "multi_worker", "workers": 2}
+    first = job("first", cluster, program=SHORT, pool={"keep": 2, "minutes": POOL_MINUTES})
+    yard.upload("jobs/first.json", first)
+
+    def once_both_are_wiped() -> None:
+        wiped = [row for row in yard.rows("pool") if "ready" in row]
+        if len(wiped) == len(yard.rows("pool")) == 2 or (yard.runs() and yard.since_over() > PATIENCE):
+            for name in ("second", "third"):
+                yard.upload(f"jobs/{name}.json", job(name, cluster, program=SHORT))
+        else:
+            yard.after(5, once_both_are_wiped, "somebody looks whether hosts are warm")
+
+    yard.after(20, once_both_are_wiped, "somebody looks whether hosts are warm")
+
+
+def _resumes(yard: Yard) -> None:
+    """Two start-execution by hand resume a run that trains, and two more half a second after it is stopped."""
+    cluster = {"strategy": "multi_worker", "workers": 2}
+    yard.upload("jobs/first.json", job("first", cluster))
+
+    def resume(run: str, *names: str) -> None:
+        again = json.loads(job("again", cluster, program=SHORT))
+        again["checkpoints"]["resume"] = run
+        for name in names:
+            yard.start("train", name, {"job": again})
+
+    def stop(first: str) -> None:
+        yard.ask_to_stop(first)
+        yard.after(0.5, lambda: resume(first, "late-a", "late-b"), "somebody resumes it twice")
+
+    def once_it_has_saved() -> None:
+        first = next((each.name for each in yard.runs()), None)
+        if first and (yard.confirmed(first) or yard.all_over()):
+            resume(first, "early-a", "early-b")
+            yard.after(25, lambda: stop(first), "somebody stops it")
+        else:
+            yard.after(1, once_it_has_saved, "somebody looks whether it has saved")
+
+    yard.after(20, once_it_has_saved, "somebody looks whether it has saved")
+
+
+def _bakes(yard: Yard) -> None:
+    """Two of one family at once: one is refused, and moves nothing."""
+    yard.upload("images/gpu.yaml", yard.recipe)
+    yard.upload("images/gpu.yaml", yard.recipe + b"\n# again\n")
 
 
 def _bake(yard: Yard) -> None:
@@ -133,10 +194,6 @@ def _patrol(yard: Yard) -> None:
     yard.launch_by_hand()
 
 
-def _imaged(yard: Yard) -> bool:
-    return len(yard.runs()) == 2 and yard.all_over()
-
-
 def _nothing_runs(yard: Yard) -> bool:
     return all(not each.live for each in yard.ec2.ever.values())
 
@@ -160,17 +217,46 @@ SCENARIOS: Mapping[str, Scenario] = {
             "two runs, the second on the hosts of the first",
             _pool,
             gang=2,
-            over=_both_are_over,
+            over=_over(2),
             since="release#1",
             until="train Train #2",
         ),
+        Scenario(
+            "rivals",
+            "two runs at once, both for the hosts of a third",
+            _rivals,
+            gang=2,
+            over=_over(3),
+            since="train-admit#2",
+            until="train Train #3",
+        ),
+        Scenario(
+            "resumes",
+            "a run that two others resume, as it trains and as it stops",
+            _resumes,
+            gang=2,
+            over=_are_resumed,
+            since="train-admit#2",
+            until="train Launch #2",
+            refused=frozenset({"early-a", "early-b"}),
+            resumed={"late-a": "first", "late-b": "first"},
+        ),
         Scenario("bake", "an image from its recipe", _bake, timedelta(hours=6)),
+        Scenario(
+            "bakes",
+            "two bakes of one family at once",
+            _bakes,
+            timedelta(hours=6),
+            over=_over(2),
+            since="bake-admit#1",
+            until="bake Install #1",
+        ),
         Scenario(
             "snapshot",
             "an image of a host that works",
             _snapshot,
             stays=1,
-            over=_imaged,
+            over=_over(2),
             since="snapshot-admit#1",
         ),
         Scenario("launch", "a host from the yard's image", _launch, stays=1),

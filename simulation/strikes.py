@@ -35,6 +35,7 @@ LATENESS = {
     EventFault.VERY_LATE: (120.0,),
     EventFault.MUCH_TOO_LATE: (3600.0,),
 }
+STORM_COPIES, STORM_SECONDS = 10, 90.0
 AT_HOSTS: dict[str, hosts.Fault] = {
     HostFault.DIES: hosts.Dies(),
     HostFault.HANGS: hosts.Hangs(),
@@ -62,6 +63,7 @@ class Strikes:
     def __init__(self, yard: Yard) -> None:
         self.yard, self.plan, self.world = yard, yard.plan, yard.world
         self._counts: Counter[str] = Counter()
+        self._storms = False
 
     def listen(self) -> None:
         self.yard.functions.on_begin = self._invocation
@@ -122,6 +124,8 @@ class Strikes:
     def _event(self, event: Event, rule: Rule, target: Target) -> Sequence[float] | None:
         if rule.schedule is not None:
             return None
+        if self._storms:
+            return self._storm()
         word, instance = _subject(event)
         about = " ".join(part for part in (word, self._number_of(instance)) if part)
         place = self._numbered(f"{short(rule.name)} {about}")
@@ -129,8 +133,15 @@ class Strikes:
             return None
         passed = Passed(self._during(), f"{short(rule.name)} {word} {self.yard.machines.role_of(instance)}")
         for what in self._place(Kind.EVENT, place, "events", passed):
+            if what == EventFault.STORM:
+                self._storms = True
+                return self._storm()
             return LATENESS[EventFault(what)]
         return None
+
+    def _storm(self) -> Sequence[float]:
+        chance = self.world.chance("storm")
+        return [chance.uniform(0.0, STORM_SECONDS) for _ in range(STORM_COPIES)]
 
     def _number_of(self, instance: str) -> str:
         """EC2's ids are numbers in the order of the launches."""

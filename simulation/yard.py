@@ -87,6 +87,8 @@ class Yard:
             "lambda": self.functions,
         }
         self.gateway = Gateway(world, services, self.iam)
+        self.on_object: list[Callable[[str], None]] = []
+        """Called with the key of every object that is written."""
         self.asked_to_stop: set[str] = set()
         """Runs that somebody has asked to stop, in vain or not."""
         self.in_use: Callable[[datetime], float | None] = lambda at: 0.0
@@ -304,6 +306,8 @@ class Yard:
         detail = {"version": "0", "bucket": {"name": bucket}, "object": described, "reason": "PutObject"}
         detail["requester"] = ACCOUNT
         self.events.emit("aws.s3", detail_type, detail, [f"arn:{PARTITION}:s3:::{bucket}"])
+        for look in self.on_object:
+            look(key)
         folder, _, run = key.removesuffix("/order.json").partition("/")
         if folder == "runs" and key.endswith("/order.json"):
             self.machines.ordered(run)
@@ -458,11 +462,20 @@ class Yard:
         return not any(each.status is Status.RUNNING for each in self.stepfunctions.executions.values())
 
     def is_awaited(self) -> bool:
-        """Whether events or invocations are still under way, however late."""
-        return bool(self.functions.running) or self.events.under_way > 0 or self.functions.waiting > 0
+        """Return True while events or invocations are under way, however late, or a notification is to be sent."""
+        under_way = bool(self.functions.running) or self.events.under_way > 0 or self.functions.waiting > 0
+        return under_way or any("ended" in (self.run_row(row["sk"]) or {}) for row in self.rows("open"))
 
     def run_row(self, run: str) -> dict[str, Any] | None:
         return self.dynamodb.row(self.template.table.name, f"run#{run}", "run")
+
+    def rows(self, pk: str) -> list[dict[str, Any]]:
+        """The rows of that partition of the ledger."""
+        return list(self.dynamodb.rows(self.template.table.name, pk))
+
+    def since_over(self) -> timedelta:
+        """How long ago the last execution ended; nothing while one goes on."""
+        return min(self.world.now - (each.stopped or self.world.now) for each in self.runs())
 
     def host_rows(self) -> list[dict[str, Any]]:
         """What the ledger says of all hosts of all runs, of each run's its own."""

@@ -247,6 +247,12 @@ def _write(
     writes = [host_row(run, host, {"ended": at}) for host, at in ended.items()]
     if not_kept:
         writes.append(event_row(run, note("warning", not_kept, at=now, attempt=given.attempt)))
-    ledger.write(
-        *writes, event_row(run, entry), *([run_row(run, {"state": "Release"})] if run_is_over else [])
-    )
+    writes.append(event_row(run, entry))
+    if run_is_over:
+        try:
+            ledger.write(*writes, run_row(run, {"state": "Release"}, unless="ended"))
+        except AlreadyWrittenError:
+            logger.info("%s has ended before", run)
+        else:
+            return
+    ledger.write(*writes)

@@ -37,8 +37,8 @@ def send(end: RunEnd, topic: str, notice: tuple[str, str]) -> None:
 def send_late(table_name: str, bucket: str, run: str, topic: str) -> None:
     """Send the notification of a run that ended without one, as its summary has it."""
     ledger = Ledger(table_name)
-    row = ledger.run(run)
-    if row is None or not row.lacks_notification:
+    records = ledger.read(run)
+    if records is None or not records.run.lacks_notification:
         return
     said = s3.get_json(bucket, f"runs/{run}/summary.json")
     if said is None:

@@ -1,5 +1,7 @@
 """A run that resumes another begins once that one has ended: until then its hosts save and prune checkpoints."""
 
+from datetime import datetime, timedelta
+
 from lambdas.aws.dynamodb.ledger import run_row
 from lambdas.core.edges.train import Waits
 from lambdas.core.run import places, waiting
@@ -12,6 +14,7 @@ from trainyard.core.values.validation import Fault
 
 LOOK_SECONDS = 10
 """Between two looks at a run that is saving its last checkpoint."""
+ON_ITS_WAY = timedelta(seconds=8)
 AT_ITS_END = ("Release", "Conclude")
 """States after which a run trains no more."""
 
@@ -21,9 +24,10 @@ def is_open(earlier: RunRow) -> bool:
     return earlier.ended is None
 
 
-def faults(earlier: RunRow) -> tuple[Fault, ...]:
-    """Return why a run that has not ended cannot be resumed. A run that is about to end has no fault."""
-    if earlier.stopping or earlier.cut_short or earlier.state in AT_ITS_END:
+def faults(earlier: RunRow, asked: datetime) -> tuple[Fault, ...]:
+    """Return why a run that has not ended cannot be resumed. A run that is about to end has no fault. No run has one for
+    a moment after this one was `asked` for: the order to stop may still be on its way."""
+    if earlier.stopping or earlier.cut_short or earlier.state in AT_ITS_END or clock() - asked < ON_ITS_WAY:
         return ()
     return (
         Fault(

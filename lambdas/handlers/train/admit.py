@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from lambdas import settings
@@ -38,7 +39,7 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
     source = check.read_input(given.input)
     misnamed = admitting.misnamed()
     limits = _limits(yard)
-    job, warnings = (misnamed, ()) if misnamed else _checked(source, yard, limits)
+    job, warnings = (misnamed, ()) if misnamed else _checked(source, yard, limits, given.started)
     if isinstance(source, JobSource) and source.is_to_be_planned:
         return _to_plan(yard, admitting, job, warnings)
     values: RunUpdate = {
@@ -96,7 +97,7 @@ def _limits(yard: TrainAdmitSettings) -> YardLimits:
 
 
 def _checked(
-    source: JobSource | InputFaults, yard: TrainAdmitSettings, limits: YardLimits
+    source: JobSource | InputFaults, yard: TrainAdmitSettings, limits: YardLimits, asked: datetime
 ) -> tuple[Job | InputFaults, tuple[str, ...]]:
     """The job without faults, also without those that only the bucket, Parameter Store or the yard's limits show; and
     what of it will probably fail."""
@@ -112,7 +113,7 @@ def _checked(
     resume = parsed.checkpoints.resume
     earlier = Ledger(yard.table_name).run(resume) if resume else None
     if resume and earlier and resuming.is_open(earlier):
-        faults = (*faults, *resuming.faults(earlier))
+        faults = (*faults, *resuming.faults(earlier, asked))
     elif resume:
         owner = _owner_of_work(resume, parsed, yard.bucket_name)
         if isinstance(owner, Fault):

@@ -89,15 +89,21 @@ def test_a_run_that_left_nothing_is_refused(place: Place) -> None:
     assert "and no output (runs/earlier-1/outputs/)" in answer["reason"]
 
 
+def after_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resuming, "clock", lambda: datetime(2026, 11, 20, 12, 0, 12, tzinfo=UTC))
+
+
 def own_row(place: Place) -> Any:
     return place.ledger.run("next-1")
 
 
 @pytest.mark.parametrize("state", ["Admit", "Plan", "Launch", "AwaitHosts", "Train"])
-def test_a_run_that_goes_on_is_not_resumed(place: Place, state: str) -> None:
+def test_a_run_that_goes_on_is_not_resumed(place: Place, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
     """Whoever starts the execution: the command refuses it before."""
     place.row("run", {"state": state})
     place.put("runs/digits-1/checkpoints/latest.json", CHECKPOINT)
+    assert admitted("digits-1", {})["kind"] == "waits", "the order to stop may be on its way"
+    after_a_moment(monkeypatch)
     answer = admitted("digits-1", {})
     assert (answer["kind"], answer["error"]) == ("refused", "JobRefused")
     assert "digits-1, which is still running" in answer["reason"]
@@ -108,13 +114,16 @@ def test_a_run_that_goes_on_is_not_resumed(place: Place, state: str) -> None:
 @pytest.mark.parametrize(
     "why", [{"stopping": AT, "stopped_by": "alice"}, {"cut_short": AT}, {"state": "Release"}]
 )
-def test_a_run_that_is_saving_is_resumed_from_its_last_checkpoint(place: Place, why: dict[str, Any]) -> None:
+def test_a_run_that_is_saving_is_resumed_from_its_last_checkpoint(
+    place: Place, monkeypatch: pytest.MonkeyPatch, why: dict[str, Any]
+) -> None:
     """`resume` 0.5 s after `stop` began at step 170; step 182 was saved a second later."""
     folder = "runs/digits-1/checkpoints/"
     old: dict[str, Any] = {"key": f"{folder}00000170/", "step": 170, "before": []}
     last: dict[str, Any] = {"key": f"{folder}00000182/", "step": 182, "before": []}
     place.row("run", why)
     place.put("runs/digits-1/checkpoints/latest.json", old)
+    after_a_moment(monkeypatch)
     for _ in range(2):
         answer = admitted("digits-1", {})
         assert (answer["kind"], answer["seconds"]) == ("waits", 10)

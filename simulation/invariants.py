@@ -1,0 +1,158 @@
+"""Invariants that the oracle checks at every write to the ledger and to the bucket, and the notifications of ends."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from lambdas.aws.dynamodb.ledger import unpack
+from simulation.aws.door.gateway import Fate
+from simulation.aws.dynamodb import Key
+from simulation.aws.dynamodb.values import Item
+from simulation.faults import Kind, PersonFault
+from training.host.checkpoints.in_bucket import Version
+
+if TYPE_CHECKING:
+    from simulation.yard import Yard
+
+STATES = ("Admit", "Plan", "Launch", "AwaitHosts", "Train", "Capture", "Release", "Conclude")
+"""Of one attempt of a training run, in their order."""
+RISING: Mapping[str, tuple[str, ...]] = {
+    "attempt": ("reported", "checkpointed", "saved"),
+    "host": ("ready", "stopped"),
+}
+"""By the first word of a row's key, the attributes that never decrease."""
+FIXED: Mapping[str, tuple[str, ...]] = {
+    "attempt": ("ending", "ended", "gang_ready", "started"),
+    "host": ("launched",),
+    "run": ("created", "notified"),
+}
+"""Attributes that never change once they are written."""
+DELETES = (PersonFault.DELETES_ROWS, Fate.ROWS_DELETED)
+LOOKS = timedelta(minutes=10)
+"""From the end of a host's time in the pool until patrol has ended it: the wipe and its passes."""
+
+
+def went_back(key: Key, before: Item, after: Item) -> Iterator[str]:
+    """Yield what a write of this row took back."""
+    kind = key[1].partition("#")[0]
+    was, now = _plain(before), _plain(after)
+    for name in RISING.get(kind, ()):
+        if name in was and (name not in now or now[name] < was[name]):
+            yield f"{name} was {was[name]} and is {now.get(name)}"
+    for name in FIXED.get(kind, ()):
+        if name in was and now.get(name) != was[name]:
+            yield f"{name} was {was[name]} and is {now.get(name)}"
+    same_stop = kind == "host" and was.get("stopped") == now.get("stopped")
+    if same_stop and was.get("stopped_at") != now.get("stopped_at"):
+        yield f"stopped_at was {was['stopped_at']} and is {now['stopped_at']}"
+    same_token = kind == "token" and was.get("token") == now.get("token")
+    if same_token and "answered" in was and "answered" not in now:
+        yield "its token is not answered any more"
+    if kind == "run":
+        yield from _run_went_back(was, now)
+
+
+def _run_went_back(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    if was.get("kind") == "train" and _phase(now) < _phase(was):
+        yield f"it was in {_named(was)}, and is in {_named(now)}"
+    known, told = (row.get("progress") or {} for row in (was, now))
+    if known and (told.get("attempt"), told.get("at")) < (known["attempt"], known["at"]):
+        yield f"its progress was of {known['at']}, and is of {told.get('at')}"
+
+
+def _phase(row: Mapping[str, Any]) -> tuple[int, int]:
+    state = row.get("state")
+    return int(row.get("attempt") or 0), STATES.index(state) if state in STATES else -1
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    return f"{row.get('state')} of attempt {row.get('attempt')}"
+
+
+def _plain(item: Item) -> dict[str, Any]:
+    """Return the row's attributes as plain values."""
+    return unpack(item)
+
+
+class Claims:
+    """Which runs have each host now, by the ledger."""
+
+    def __init__(self) -> None:
+        self._runs: defaultdict[str, set[str]] = defaultdict(set)
+
+    def look(self, key: Key, after: Item | None) -> str | None:
+        """Return how a host has two runs at once, if it has."""
+        kind, _, instance = key[1].partition("#")
+        if kind != "host":
+            return None
+        runs = self._runs[instance]
+        if after and "launched" in after and "ended" not in after:
+            runs.add(key[0])
+        else:
+            runs.discard(key[0])
+        return f"{instance} is a host of {' and '.join(sorted(runs))} at once" if len(runs) > 1 else None
+
+
+def missing_of(yard: Yard, key: str) -> str | None:
+    """Return what a catalogue of checkpoints names that is not in the bucket; None if nothing is missing."""
+    if not key.endswith("/checkpoints/latest.json"):
+        return None
+    version = Version.from_json(yard.document(key))
+    own = key.removesuffix("latest.json")
+    manifest = yard.document(version.manifest_key)
+    if not version.key.startswith(own):
+        return None
+    if manifest is None:
+        return f"{key} names {version.key}, which has no manifest"
+    lacks = [name for _, _, _, name in manifest["files"].values() if not yard.versions(f"{own}{name}")]
+    return f"{key} names {version.key}, and {lacks[0]} is not there" if lacks else None
+
+
+def stranger_of(yard: Yard, key: str) -> str | None:
+    """Return which host has credentials of a run that it is no host of; None if it is one."""
+    if not key.startswith("credentials/"):
+        return None
+    instance, run = key.removesuffix(".json").rpartition(":")[2], yard.document(key).get("Run")
+    row = yard.dynamodb.row(yard.template.table.name, f"run#{run}", f"host#{instance}") if run else None
+    is_its = run is None or (row is not None and "launched" in row)
+    return None if is_its else f"{instance} has credentials of {run}, whose host it is not"
+
+
+def notices_of_ends(yard: Yard) -> Iterator[str]:
+    """Yield each run that has another number of notifications than one. A function that dies as it sends may send
+    again, and a lost answer is asked for again."""
+    faults = yard.plan.struck
+    if any(fault.what in (*DELETES, Fate.DENIED) for fault in faults):
+        return
+    again = sum(
+        fault.kind in (Kind.REQUEST, Kind.INVOCATION) and "conclude" in fault.place for fault in faults
+    )
+    sent = Counter(
+        notice.subject.split()[1] for notice in yard.notices.published if _is_of_an_end(notice.subject)
+    )
+    for execution in yard.runs():
+        row = yard.run_row(execution.name) or {}
+        if row.get("kind") != "train" or "ended" not in row:
+            continue
+        count = sent[execution.name]
+        if not 1 <= count <= 1 + again:
+            yield f"{execution.name} has ended, and {count} notifications say so"
+
+
+def _is_of_an_end(subject: str) -> bool:
+    return subject.startswith("Trainyard: ")
+
+
+def too_long_in_pool(row: Mapping[str, Any], minutes: float) -> str | None:
+    """Return how long a host was in the pool, if it was longer than its run would have it."""
+    if "pooled" not in row or "cooled" not in row:
+        return None
+    pooled, cooled = (datetime.fromisoformat(row[name]) for name in ("pooled", "cooled"))
+    if cooled - pooled <= timedelta(minutes=minutes) + LOOKS:
+        return None
+    return (
+        f"{row['sk']} was in the pool for {cooled - pooled}, and its job keeps hosts for {minutes:g} minutes"
+    )
