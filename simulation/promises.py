@@ -28,9 +28,6 @@ from simulation.faults import (
 )
 from simulation.hosts.agent.agent import NOT_WIPED
 
-POOL_MINUTES = 6
-"""For which the jobs of scenarios keep hosts."""
-
 if TYPE_CHECKING:
     from simulation.scenarios import Scenario
     from simulation.yard import Yard
@@ -437,8 +434,8 @@ class Oracle:
             if entry.what == NOT_WIPED:
                 self.breaks(Promise.WHOLE_GANG, f"{entry.who} {entry.what}")
         rows = self.yard.host_rows()
-        for row in rows:
-            if too_long := invariants.too_long_in_pool(row, POOL_MINUTES):
+        for row in rows if self.scenario.pool_minutes else ():
+            if too_long := invariants.too_long_in_pool(row, self.scenario.pool_minutes or 0):
                 self.breaks(Promise.TRUE_BOOKS, too_long)
         if not any("taken" in row or "pooled" in row for row in rows):
             return

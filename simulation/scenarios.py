@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from simulation.promises import POOL_MINUTES
-
 if TYPE_CHECKING:
     from simulation.yard import Yard
 
 STEPS, STEP_SECONDS, CHECKPOINT_STEPS = 40, 2.0, 10
+POOL_MINUTES = 6
 PATIENCE = timedelta(minutes=5)
 """After its end, for hosts of a run to be warm, before somebody asks for them all the same."""
 SHORT = {"module": "training.programs.digits", "args": {"steps": 4, "step-seconds": STEP_SECONDS}}
@@ -39,6 +38,8 @@ class Scenario:
     """The first place of its own: single faults before it are tried in the scenario that it begins like."""
     until: str = ""
     """The first place that is its own no more: single faults from it on are tried in the scenario that it ends like."""
+    pool_minutes: float | None = None
+    """For which its jobs keep hosts."""
     refused: frozenset[str] = frozenset()
     """Runs that must be refused."""
     resumed: Mapping[str, str] = field(default_factory=dict)
@@ -217,6 +218,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             "two runs, the second on the hosts of the first",
             _pool,
             gang=2,
+            pool_minutes=POOL_MINUTES,
             over=_over(2),
             since="release#1",
             until="train Train #2",
@@ -226,6 +228,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             "two runs at once, both for the hosts of a third",
             _rivals,
             gang=2,
+            pool_minutes=POOL_MINUTES,
             over=_over(3),
             since="train-admit#2",
             until="train Train #3",

@@ -6,8 +6,6 @@ calls Conclude, which sends it. Only a function that dies between sending and wr
 
 from datetime import datetime, timedelta
 
-from botocore.exceptions import ClientError
-
 from lambdas.aws import messages, s3
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger, event_row, no_open_row, run_row
 from lambdas.core.run.conclusion import summary
@@ -28,7 +26,7 @@ def send(end: RunEnd, topic: str, notice: tuple[str, str]) -> None:
         return
     try:
         _send_once(end.ledger, end.run, topic, notice)
-    except (TrainyardError, ClientError) as error:
+    except TrainyardError as error:
         logger.exception("the notification of %s could not be sent", end.run)
         reason = f"The notification of this end could not be sent, and is tried again: {error}"
         end.ledger.write(event_row(end.run, note("warning", reason, at=end.now)))

@@ -25,8 +25,8 @@ def is_open(earlier: RunRow) -> bool:
 
 
 def faults(earlier: RunRow, asked: datetime) -> tuple[Fault, ...]:
-    """Return why a run that has not ended cannot be resumed. A run that is about to end has no fault. No run has one for
-    a moment after this one was `asked` for: the order to stop may still be on its way."""
+    """Return why a run that has not ended cannot be resumed. A run that is about to end has no fault. For a moment
+    after this run was `asked` for, no run has one: the order to stop may still be on its way."""
     if earlier.stopping or earlier.cut_short or earlier.state in AT_ITS_END or clock() - asked < ON_ITS_WAY:
         return ()
     return (
