@@ -39,7 +39,7 @@ class Browser:
 
     def __init__(self, driver: webdriver.Chrome, address: str) -> None:
         self.driver, self.address = driver, address
-        self.root = address.partition("/?")[0]
+        self.root = address.partition("/#")[0]
 
     def open(self, path: str = "/") -> None:
         """The page at this path; from now on it must not be loaded anew (`same_page`)."""

@@ -121,19 +121,19 @@ def test_the_other_pages_show_the_yard(runs: Runs, page: Browser) -> None:
 
 
 def test_nothing_is_reachable_without_the_token(window: Browser) -> None:
-    for path in ("/", "/events", "/hosts", "/static/page.js", "/?token=no"):
+    for path in ("/", "/events", "/hosts", "/runs/x/left/model", "/?token=no"):
         assert status_of(window.root + path) == 403
 
 
 def test_the_command_ends_as_ctrl_c_does(runs: Runs, tmp_path: Path) -> None:
     with browser.served(runs.cloud.environment(), tmp_path) as address:
-        assert status_of(address) == 200
+        assert status_of(address) == 403
     with pytest.raises(OSError, match="refused"):
         status_of(address)
 
 
 def status_of(address: str) -> int:
-    """What whoever has no cookie is answered with."""
+    """What a program without the token is answered with."""
     try:
         with urlopen(address) as answer:
             return int(answer.status)

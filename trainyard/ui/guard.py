@@ -1,22 +1,26 @@
-"""Who may see the page: whoever has the address that the command printed, from this computer, and nobody's other page.
+"""Who may see the page: the user who has the address that the command printed, and no other page or account.
 
-The address has a token; with it comes a cookie, and without either every answer is 403. `Host` must be ours, so that no
-name that somebody points at 127.0.0.1 is (DNS rebinding). What changes anything is a POST that our own page sent.
+The token comes in the fragment of the address, which browsers do not send. `static/enter.js` keeps it in the browser's
+localStorage, which belongs to one address with its port, and sends it as a header with each request. A cookie would go
+to every port of 127.0.0.1, so to the servers of all other users of this computer. Navigations carry no header: they get
+a page without content that asks again with it. `Host` must be ours, so that no name that a stranger points at
+127.0.0.1 is (DNS rebinding). What changes anything is a POST that our own page sent.
 """
 
 from __future__ import annotations
 
 import secrets
+import time
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs, urlencode
 
-from markupsafe import escape
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 READS = ("GET", "HEAD")
+TOKEN_HEADER = "X-Trainyard-Token"  # noqa: S105 - the header's name
+ENTER, TICKET, STATIC = "/enter", "/ticket", "/static/"
+TICKET_SECONDS = 60.0
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -26,8 +30,13 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-CLOSED = "403: this page is for whoever started it. Open the address that `trainyard ui` printed, with its token.\n"
-STRANGE = "403: this page answers as {} alone, and not what another page sends.\n"
+CLOSED = "403: this page is its user's only. Open the address that `trainyard ui` printed, with its token.\n"
+STRANGE = "403: this page answers as {} only, and not what another page sends.\n"
+DOOR = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><link rel="icon" href="/static/icon.svg">'
+    f'<script src="/static/enter.js" defer></script><title>Trainyard</title><p>{CLOSED}</p></html>'
+)
+"""Without content: the script in it asks again with the token, or leaves what is written there."""
 
 
 @dataclass(frozen=True)
@@ -38,66 +47,61 @@ class Guard:
     token: str
     port: int
     once: set[str] = field(default_factory=set)
-    """Tokens that open the page for the first who comes with one: a browser's command line can be read by everybody
-    on this computer."""
+    """Tokens that are exchanged for `token` once: all users of this computer can read a browser's command line."""
+    tickets: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """For one download each, which no script can ask with a header: its path, and until when it is good."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
-            answer = self._refusal(scope) or self._entry(scope) or self.app
+            answer = self._refusal(scope) or self._own(scope) or self.app
             await answer(scope, receive, _with_headers(send))
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """Why not; None where nothing speaks against it."""
+        """Return why the request is not answered, or None."""
         headers = Headers(scope=scope)
         hosts = (f"127.0.0.1:{self.port}", f"localhost:{self.port}")
         if headers.getlist("host") not in ([hosts[0]], [hosts[1]]):
             return PlainTextResponse(STRANGE.format(hosts[0]), 403)
-        if not (self._has_cookie(headers) or self._has_token(scope)):
-            return PlainTextResponse(CLOSED, 403)
-        if scope["method"] in READS:
+        reads = scope["method"] in READS
+        if reads and (scope["path"].startswith(STATIC) or self._takes_ticket(scope)):
+            return None
+        given = headers.getlist(TOKEN_HEADER)
+        if not (len(given) == 1 and (self._is_token(given[0]) or self._is_entry(scope, given[0]))):
+            navigates = reads and "text/html" in headers.get("accept", "")
+            return HTMLResponse(DOOR) if navigates else PlainTextResponse(CLOSED, 403)
+        if reads:
             return None
         if scope["method"] != "POST":
             return PlainTextResponse("405: GET shows, POST does\n", 405, {"Allow": "GET, HEAD, POST"})
-        ours = headers.get("origin") == f"http://{headers['host']}" and self._has_cookie(headers)
+        ours = headers.getlist("origin") == [f"http://{headers['host']}"]
         return None if ours else PlainTextResponse(STRANGE.format(hosts[0]), 403)
 
-    def _entry(self, scope: Scope) -> Response | None:
-        """What answers an address with the token: the cookie, and a page that goes on without the token, so that it is
-        neither in the history nor on a screenshot. A redirect would not do: where a page of elsewhere links to us, a
-        browser sends no SameSite=Strict cookie along with it."""
-        if not self._has_token(scope):
-            return None
-        query = parse_qs(scope["query_string"].decode("latin-1"))
-        self.once.discard(query.pop("token")[0])
-        there = "/" + scope["path"].lstrip("/") + (f"?{urlencode(query, doseq=True)}" if query else "")
-        entry = HTMLResponse(
-            f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(there)}">'
-            '<link rel="icon" href="/static/icon.svg"><title>Trainyard</title>',
-            headers={"Cache-Control": "no-store"},
-        )
-        entry.set_cookie(self.cookie, self.token, httponly=True, samesite="strict", path="/")
-        return entry
+    def _own(self, scope: Scope) -> Response | None:
+        """Answer an entry with the token, and a request for a ticket with one for the path in its query."""
+        if (scope["method"], scope["path"]) == ("POST", ENTER):
+            self.once.discard(Headers(scope=scope)[TOKEN_HEADER])
+            return PlainTextResponse(self.token)
+        if (scope["method"], scope["path"]) == ("POST", TICKET):
+            now, ticket = time.monotonic(), secrets.token_urlsafe(32)
+            for over in [name for name, (_, ends) in self.tickets.items() if ends < now]:
+                del self.tickets[over]
+            path = QueryParams(scope["query_string"]).get("path", "")
+            self.tickets[ticket] = (path, now + TICKET_SECONDS)
+            return PlainTextResponse(ticket)
+        return None
 
-    @property
-    def cookie(self) -> str:
-        """Its name: browsers do not tell ports apart, and two yards may be looked at."""
-        return f"trainyard-{self.port}"
-
-    def _has_cookie(self, headers: Headers) -> bool:
-        cookies: SimpleCookie = SimpleCookie()
-        try:
-            cookies.load(headers.get("cookie", ""))
-        except CookieError:
+    def _takes_ticket(self, scope: Scope) -> bool:
+        ticket = QueryParams(scope["query_string"]).get("ticket", "")
+        path, ends = self.tickets.get(ticket, ("", 0.0))
+        if path != scope["path"] or time.monotonic() > ends:
             return False
-        return self.cookie in cookies and self._is_token(cookies[self.cookie].value)
+        del self.tickets[ticket]
+        return True
 
-    def _has_token(self, scope: Scope) -> bool:
-        told = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
-        return (
-            scope["method"] in READS and len(told) == 1 and (self._is_token(told[0]) or told[0] in self.once)
-        )
+    def _is_entry(self, scope: Scope, given: str) -> bool:
+        return (scope["method"], scope["path"]) == ("POST", ENTER) and given in self.once
 
     def _is_token(self, text: str) -> bool:
         return secrets.compare_digest(text.encode(), self.token.encode())

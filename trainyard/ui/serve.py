@@ -49,7 +49,7 @@ def serve(find: Callable[[], Yard], yard: Yard, port: int | None, ready: Callabl
         timeout_graceful_shutdown=3,
         ws="none",
     )
-    ready(*(f"http://{LOOPBACK}:{port}/?token={each}" for each in (token, once)))
+    ready(*(f"http://{LOOPBACK}:{port}/#token={each}" for each in (token, once)))
     Ending(config, closing).run(sockets=[listening])
 
 

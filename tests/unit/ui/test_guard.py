@@ -6,6 +6,7 @@ from starlette.testclient import TestClient
 from tests.unit.ui import canned
 from tests.unit.ui.canned import TRAINING
 from tests.unit.ui.site import HERE, ONCE, PORT, TOKEN, owner, post, stranger
+from trainyard.ui.guard import TOKEN_HEADER
 
 PATHS = (
     "/",
@@ -30,16 +31,17 @@ def cloud() -> canned.Cloud:
     return canned.cloud()
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", [path for path in PATHS if not path.startswith("/static/")])
 def test_nothing_is_reachable_without_the_token(cloud: canned.Cloud, path: str) -> None:
     client = stranger(cloud)
     for answer in (
         client.get(path),
-        client.get(path, params={"token": "no"}),
-        client.get(path, params=[("token", TOKEN), ("token", TOKEN)]),
-        client.get(path, headers={"cookie": f"trainyard-{PORT}=another"}),
-        client.get(path, headers={"cookie": f"trainyard-{PORT + 1}={TOKEN}"}),
-        client.get(path, headers={"cookie": "\x7f;;=,"}),
+        client.get(path, params={"token": TOKEN}),
+        client.get(path, params={"ticket": TOKEN}),
+        client.get(path, headers={TOKEN_HEADER: "another"}),
+        client.get(path, headers=[(TOKEN_HEADER, TOKEN), (TOKEN_HEADER, TOKEN)]),
+        client.get(path, headers={TOKEN_HEADER: ONCE}),
+        client.get(path, headers={"cookie": f"trainyard-{PORT}={TOKEN}"}),
         client.head(path),
         client.options(path),
         client.post(path, headers={"origin": HERE}),
@@ -48,25 +50,60 @@ def test_nothing_is_reachable_without_the_token(cloud: canned.Cloud, path: str) 
     assert not cloud.calls
 
 
-def test_the_address_gives_a_cookie_and_goes_on_without_its_token(cloud: canned.Cloud) -> None:
-    answer = stranger(cloud).get(f"/runs/{TRAINING}", params={"token": TOKEN, "q": 'a"b'})
-    told = answer.headers["set-cookie"]
-    assert "HttpOnly" in told
-    assert "SameSite=strict" in told
-    assert f"0;url=/runs/{TRAINING}?q=a%22b" in answer.text
-    assert TOKEN not in answer.text
+def test_a_navigation_gets_a_page_without_content_which_is_the_same_for_each_address(
+    cloud: canned.Cloud,
+) -> None:
+    navigates = {"accept": "text/html,application/xhtml+xml"}
+    doors = {
+        stranger(cloud).get(path, headers=navigates).text
+        for path in (*PATHS[:10], "/\\evil.example", "//evil")
+    }
+    assert len(doors) == 1
+    (door,) = doors
+    assert "enter.js" in door
+    assert TOKEN not in door
+    assert not cloud.calls
+    assert stranger(cloud).post("/", headers=navigates | {"origin": HERE}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "path", ["//evil.example/", "/%5Cevil.example", "/\\evil.example?token=x", "/%2F%2Fevil"]
+)
+def test_no_answer_leads_elsewhere(cloud: canned.Cloud, path: str) -> None:
+    for client in (owner(cloud), stranger(cloud)):
+        for headers in ({}, {"accept": "text/html"}):
+            answer = client.get(HERE + path, headers=headers)
+            assert "location" not in answer.headers
+            assert "refresh" not in answer.text.lower()
+
+
+def test_no_answer_sets_a_cookie(cloud: canned.Cloud) -> None:
+    """A browser sends cookies to every port of 127.0.0.1, so to the servers of all users of this computer."""
+    client = owner(cloud)
+    answers = [client.get(path) for path in PATHS]
+    answers.append(client.post("/enter", headers={"origin": HERE}))
+    assert not [answer for answer in answers if "set-cookie" in answer.headers]
 
 
 def test_what_a_browser_is_started_with_is_good_once(cloud: canned.Cloud) -> None:
-    client = stranger(cloud)
-    assert client.head("/", params={"token": ONCE}).headers["set-cookie"].count(TOKEN) == 1
-    client.cookies.clear()
-    assert client.get("/", params={"token": ONCE}).status_code == 403
-    assert client.get("/", headers={"cookie": f"trainyard-{PORT}={ONCE}"}).status_code == 403
+    client, ours = stranger(cloud), {"origin": HERE, TOKEN_HEADER: ONCE}
+    assert client.post("/enter", headers=ours | {"origin": "http://evil.example"}).status_code == 403
+    assert client.post("/enter", headers=ours).text == TOKEN
+    assert client.post("/enter", headers=ours).status_code == 403
+    assert client.get("/", headers=ours).status_code == 403
 
 
-def test_the_address_leads_nowhere_else(cloud: canned.Cloud) -> None:
-    assert "url=/example.com/" in stranger(cloud).get(f"{HERE}//example.com/", params={"token": TOKEN}).text
+def test_a_download_takes_a_ticket_which_is_good_once_and_for_one_path(cloud: canned.Cloud) -> None:
+    path, other = f"/runs/{TRAINING}/left/summary.json", f"/runs/{TRAINING}/stop"
+    client = owner(cloud)
+    browser = TestClient(client.app, base_url=HERE)
+    assert browser.post("/ticket", params={"path": path}, headers={"origin": HERE}).status_code == 403
+    assert client.post("/ticket", params={"path": path}).status_code == 403, "another page's"
+    ticket = post(client, "/ticket?path=" + path).text
+    assert browser.get(other, params={"ticket": ticket}).status_code == 403
+    assert browser.post(path, params={"ticket": ticket}, headers={"origin": HERE}).status_code == 403
+    assert browser.get(path, params={"ticket": ticket}).status_code in (200, 404)
+    assert browser.get(path, params={"ticket": ticket}).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -85,9 +122,7 @@ def test_another_name_for_this_computer_is_refused(cloud: canned.Cloud, host: st
 
 
 def test_localhost_is_this_computer(cloud: canned.Cloud) -> None:
-    client = owner(cloud)
-    cookie = f"trainyard-{PORT}={TOKEN}"
-    assert client.get("/", headers={"host": f"localhost:{PORT}", "cookie": cookie}).status_code == 200
+    assert owner(cloud).get("/", headers={"host": f"localhost:{PORT}"}).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,15 @@ document.addEventListener("keydown", (event) => {
 });
 $("[data-help]")?.addEventListener("click", DEEDS["?"]);
 
+document.addEventListener("click", async (event) => {
+  const download = event.target.closest("a[download]");
+  if (!download) return;
+  event.preventDefault(); // a download sends no header with the token: it takes a ticket that is good once
+  const path = new URL(download.href).pathname;
+  const answer = await fetch(`/ticket?path=${encodeURIComponent(decodeURIComponent(path))}`, { method: "POST" });
+  if (answer.ok) location.assign(`${path}?ticket=${await answer.text()}`);
+});
+
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-close]")) event.target.closest("dialog").close();
   const row = event.target.closest("tr[data-row]");
