@@ -171,6 +171,10 @@ def fetch(
     record = Record(owner, {**before.files} if is_mine else {}, {**before.links} if is_mine else {})
     folder.mkdir(parents=True, exist_ok=True)
     removed = () if is_mine else _remove_others(folder, before, {each.name for each in files})
+    if is_mine:
+        _remove_replaced(folder, record, _folders_of(each.name for each in files))
+    reasons |= dict(_blocked(folder, [each.name for each in files]))
+    files = [each for each in files if each.name not in reasons]
     there = {each.name: each for each in files if _is_there(folder / each.name, each, before)}
     missing = [each for each in files if each.name not in there]
     record.files |= {name: _known(folder / name, there[name]) for name in there}
@@ -196,7 +200,7 @@ def _check_folder(folder: Path) -> None:
 
 def _unusable(folder: Path, names: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield each name that no file of the folder can have, and why."""
-    folders = {str(above) for name in names for above in PurePosixPath(name).parents}
+    folders = _folders_of(names)
     root = folder.resolve()
     for name in names:
         parts = name.removesuffix("/").split("/")
@@ -208,12 +212,38 @@ def _unusable(folder: Path, names: Collection[str]) -> Iterator[tuple[str, str]]
             yield name, "its name is no path of a file"
         elif any(len(os.fsencode(part)) > MOST_NAME_BYTES for part in parts):
             yield name, f"its name is longer than the {MOST_NAME_BYTES} bytes that a file's may have"
-        elif name == RECORD:
+        elif name in (RECORD, *map(str, PurePosixPath(RECORD).parents)) or name.startswith(f"{RECORD}/"):
             yield name, "its name is that of the record of what was fetched"
         elif name in folders:
             yield name, "other objects need its name for their folder"
         elif not (folder / name).parent.resolve().is_relative_to(root):
             yield name, "a link leads out of the folder there"
+
+
+def _folders_of(names: Iterable[str]) -> set[str]:
+    """Return the folders that files of these names lie in."""
+    return {str(above) for name in names for above in PurePosixPath(name).parents}
+
+
+def _blocked(folder: Path, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield each name that something of the user's in the folder leaves no room for, and why."""
+    for name in names:
+        above = [each for each in PurePosixPath(name).parents if (folder / each).is_file()]
+        if above:
+            yield (
+                name,
+                f"{_shown(str(above[0]))} is a file in the folder already, and would have to be a folder",
+            )
+        elif (folder / name).is_dir():
+            yield name, "a folder of that name is in the folder already"
+
+
+def _remove_replaced(folder: Path, record: Record, folders: Collection[str]) -> None:
+    """Remove files of an earlier fetch from the same run that are folders in the bucket now."""
+    for name in [name for name in record.files if name in folders]:
+        if record.is_untouched(name, folder / name):
+            (folder / name).unlink()
+            del record.files[name]
 
 
 def _remove_others(folder: Path, before: Record, stay: Collection[str]) -> tuple[str, ...]:

@@ -117,6 +117,8 @@ def test_parts_of_one_run_stay_beside_each_other(bucket: Bucket, tmp_path: Path)
         ("dir", "other objects need"),
         ("out/x", "a link leads out"),
         (RECORD, "the record"),
+        (".trainyard", "the record"),
+        (f"{RECORD}/x", "the record"),
     ],
 )
 def test_a_name_that_no_file_can_have_is_reported_and_the_others_arrive(
@@ -134,6 +136,34 @@ def test_a_name_that_no_file_can_have_is_reported_and_the_others_arrive(
     assert files(folder) == {"dir/inside": b"1", "good": b"1"}
     assert list(outside.iterdir()) == []
     assert sorted(each.name for each in tmp_path.iterdir()) == ["model", "outside"]
+
+
+def test_what_the_user_has_at_a_name_stays_and_the_others_arrive(bucket: Bucket, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "folder" / "inside").mkdir(parents=True)
+    for name in ("file/a/b", "folder", "good"):
+        bucket.put(f"runs/a/model/{name}", b"1")
+    first, second = get(bucket, tmp_path).left_out
+    assert first.startswith("file/a/b: file is a file in the folder already")
+    assert second == "folder: a folder of that name is in the folder already"
+    assert files(tmp_path) == {"file": b"mine", "good": b"1"}
+
+
+@pytest.mark.parametrize("run", ["a", "b"])
+@pytest.mark.parametrize(("before", "after"), [("x", "x/y"), ("x/y", "x"), ("x/y", "x/y/z")])
+def test_a_file_that_has_become_a_folder_is_replaced(
+    bucket: Bucket, tmp_path: Path, run: str, before: str, after: str
+) -> None:
+    bucket.put(f"runs/a/model/{before}", b"1")
+    get(bucket, tmp_path)
+    bucket.session.client("s3").delete_object(Bucket=NAME, Key=f"runs/a/model/{before}")
+    bucket.put(f"runs/{run}/model/{after}", b"2")
+    fetched = get(bucket, tmp_path, run)
+    if (run, before, after) == ("a", "x/y", "x"):  # what was fetched from this run stays
+        assert fetched.left_out == ("x: a folder of that name is in the folder already",)
+    else:
+        assert fetched.left_out == ()
+        assert files(tmp_path) == {after: b"2"}
 
 
 @pytest.mark.parametrize("name", ["a b", "läuft", "n" * 255, "ü" * 127, "a\nb", "100%", "#?&", "-x", "名前"])
