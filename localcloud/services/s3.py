@@ -8,11 +8,18 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import ParseError
 
+from ministack import app
 from ministack.core.responses import error_response_xml
+from ministack.core.router import detect_service
+from ministack.services import s3
 
 from localcloud.base.context import ACCOUNT, REGION, Context
 from localcloud.patches import MINISTACK
+
+KEY_BYTES = 1024
+"""Of the longest key that S3 takes."""
 
 _version: contextvars.ContextVar[str | None] = contextvars.ContextVar("s3_event_version", default=None)
 _keyed: contextvars.ContextVar[bool] = contextvars.ContextVar("s3_keyed", default=False)
@@ -24,6 +31,7 @@ def install(context: Context) -> None:
     name_the_version_in_events()
     refuse_on_a_full_disk(context.state)
     encrypt_by_the_managed_key()
+    refuse_what_no_bucket_takes()
 
 
 def name_the_version_in_events() -> None:
@@ -67,6 +75,45 @@ def encrypt_by_the_managed_key() -> None:
 
     MINISTACK.replace("services.s3:_resolve_sse_write_headers", headers_of)
     MINISTACK.replace("services.s3:md5_hash", etag_of)
+
+
+def refuse_what_no_bucket_takes() -> None:
+    """Refuse a key of more than 1,024 bytes, and a list of keys to delete that is no XML, before IAM is asked."""
+    stock = MINISTACK.stock("app:_handle_post_body_shortcuts")
+
+    async def looked_at(
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        query: Mapping[str, Any],
+        request_id: str,
+    ) -> Any:
+        answer = await stock(method, path, headers, body, query, request_id)
+        if answer is not None:
+            return answer
+        deletes = method == "POST" and "delete" in query
+        if (deletes or len(path) > KEY_BYTES // 4) and detect_service(method, path, headers, query) == "s3":
+            return _unfit(path, headers, body if deletes else None)
+        return None
+
+    MINISTACK.replace("app:_handle_post_body_shortcuts", looked_at)
+
+
+def _unfit(path: str, headers: Mapping[str, str], deleted: bytes | None) -> Any:
+    in_host = app._extract_s3_vhost_bucket(headers.get("host", ""))
+    key = path[1:] if in_host else s3._parse_bucket_key(path, dict(headers))[1]
+    if len(key.encode()) > KEY_BYTES:
+        return error_response_xml("KeyTooLongError", "Your key is too long", 400)
+    if deleted is not None:
+        try:
+            s3.fromstring(deleted)  # defused
+        except (ParseError, ValueError):
+            message = (
+                "The XML you provided was not well-formed or did not validate against our published schema"
+            )
+            return error_response_xml("MalformedXML", message, 400)
+    return None
 
 
 def refuse_on_a_full_disk(state: Path) -> None:

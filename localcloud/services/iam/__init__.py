@@ -8,7 +8,7 @@ conditions ask for; and each act of a service is checked under the role it was g
 from __future__ import annotations
 
 from localcloud.base.root_key import RootKey
-from localcloud.services.iam import enforcement, service_linked_roles, signatures, variables
+from localcloud.services.iam import enforcement, service_linked_roles, signatures, variables, wildcards
 
 
 def install(root: RootKey) -> None:
@@ -16,4 +16,5 @@ def install(root: RootKey) -> None:
     signatures.install(root)
     enforcement.install()
     variables.install()
+    wildcards.install()
     service_linked_roles.install()

@@ -1,0 +1,48 @@
+"""Names as IAM compares them, where ministack compares others.
+
+`*` and `?` stand for any character, a newline too. The key of an object counts as it is written, with each slash.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ministack.services import s3
+
+from localcloud.patches import MINISTACK
+
+PATTERNS = 4096
+WILD = {"*": ".*", "?": "."}
+
+
+def install() -> None:
+    """Compare patterns with whole names, and S3's resources by their keys."""
+    stock_arn = MINISTACK.stock("core.iam_actions:extract_resource_arn")
+
+    def resource_arn(
+        service: str,
+        method: str,
+        path: str,
+        headers: dict[str, str],
+        body: bytes,
+        query: Mapping[str, Any],
+        *more: str,
+    ) -> Any:
+        if service == "s3":
+            bucket, key = s3._parse_bucket_key(path, headers)
+            if bucket and key:
+                return f"arn:aws:s3:::{bucket}/{key}"
+        return stock_arn(service, method, path, headers, body, query, *more)
+
+    MINISTACK.replace("core.iam_actions:extract_resource_arn", resource_arn)
+    MINISTACK.replace("core.iam_evaluator:_fnmatch_compile", compiled)
+
+
+@functools.lru_cache(PATTERNS)
+def compiled(pattern: str, ignore_case: bool) -> re.Pattern[str]:
+    """Return the expression that the whole of a name must match."""
+    text = "".join(WILD.get(character) or re.escape(character) for character in pattern)
+    return re.compile(rf"{text}\Z", re.DOTALL | (re.IGNORECASE if ignore_case else 0))
