@@ -1,0 +1,236 @@
+"""Web pages in a real browser: from another origin, and by a name that an attacker points at this machine.
+
+What a program can send instead of a browser is in test_privacy.py; it runs where there is no Chromium, too.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import shutil
+import threading
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import pytest
+from selenium import webdriver
+
+from localcloud.base import root_key
+from tests.contract.conftest import ACCOUNT, Cloud
+from tests.unit.ui import canned
+from trainyard.ui import serve
+
+MISSING = "no Chromium here: apt-get install --no-install-recommends chromium chromium-driver"
+REBOUND = "rebound.evil.example"
+READ = """
+const done = arguments[arguments.length - 1], [url, options] = arguments;
+fetch(url, options ?? {}).then(async (r) => done([r.type, r.status, r.type === "opaque" ? "" : await r.text()]),
+                               (error) => done(["refused", 0, String(error)]));
+"""
+IMAGE = """
+const done = arguments[arguments.length - 1], image = new Image();
+image.onload = () => done("loaded"); image.onerror = () => done("refused"); image.src = arguments[0];
+"""
+SOCKET = """
+const done = arguments[arguments.length - 1], socket = new WebSocket(arguments[0]);
+socket.onopen = () => done("open"); socket.onerror = () => done("refused");
+"""
+FORM = """
+const form = document.createElement("form");
+form.method = "post"; form.action = arguments[0]; form.enctype = "text/plain";
+const field = document.createElement("input");
+field.name = '{"instance_type": "*", "zone": "*", "market": "*", "x": "'; field.value = '"}';
+form.append(field); document.body.append(form); form.submit();
+"""
+
+
+class Heard(http.server.BaseHTTPRequestHandler):
+    """The attacker's server: an empty page, and whatever browsers send with a request for it."""
+
+    headers_of: list[dict[str, str]]
+
+    def do_GET(self) -> None:
+        self.headers_of.append(dict(self.headers.items()))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>evil</title><body>")
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's own name
+        return
+
+
+@contextmanager
+def attacking() -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """A page at another port of this machine, and what was sent along to it."""
+    heard: list[dict[str, str]] = []
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Own", (Heard,), {"headers_of": heard}))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/", heard
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not (chromium and chromedriver):
+        pytest.skip(MISSING)
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for word in (
+        "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+        f"--user-data-dir={tmp_path_factory.mktemp('chromium')}",
+        f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1, MAP *.evil.example 127.0.0.1",
+    ):  # fmt: skip
+        options.add_argument(word)
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(chromedriver))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def elsewhere(browser: webdriver.Chrome) -> Iterator[webdriver.Chrome]:
+    """The browser on the attacker's page."""
+    with attacking() as (address, _):
+        browser.get(address)
+        yield browser
+
+
+def read(driver: webdriver.Chrome, url: str, **options: Any) -> list[Any]:
+    """The kind, status and text of what a page's fetch was answered."""
+    return list(driver.execute_async_script(READ, url, options))
+
+
+def faults(cloud: Cloud) -> Any:
+    return cloud.admin("GET", "/faults")["capacity"]
+
+
+def test_a_page_of_another_origin_reads_nothing(cloud: Cloud, elsewhere: webdriver.Chrome) -> None:
+    s3 = cloud.client("s3")
+    s3.create_bucket(Bucket="seen-by-nobody")
+    s3.put_object(Bucket="seen-by-nobody", Key="a", Body=b"text", ContentType="image/png")
+    presigned = s3.generate_presigned_url("get_object", {"Bucket": "seen-by-nobody", "Key": "a"})
+    basic = root_key.of(cloud.state).as_basic()
+    for url in (
+        cloud.endpoint,
+        f"{cloud.endpoint}/_localcloud/status",
+        f"{cloud.endpoint}/_ministack/health",
+        presigned,
+    ):
+        assert read(elsewhere, url)[0] == "refused"
+        assert read(elsewhere, url, headers={"Authorization": basic})[0] == "refused", (
+            "a preflight is before it"
+        )
+        kind, status, text = read(elsewhere, url, mode="no-cors", credentials="include")
+        assert (kind, status, text) == ("opaque", 0, "")
+        assert elsewhere.execute_async_script(IMAGE, url) == "refused"
+    for path in ("/", "/v1/data-channel/x", "/_localcloud/status"):
+        assert elsewhere.execute_async_script(SOCKET, f"ws://127.0.0.1:{cloud.port}{path}") == "refused"
+
+
+def test_a_page_of_another_origin_does_nothing(cloud: Cloud, elsewhere: webdriver.Chrome) -> None:
+    before = faults(cloud)
+    refuse = f"{cloud.endpoint}/_localcloud/faults/refuse"
+    body = json.dumps({"instance_type": "*", "zone": "*", "market": "*"})
+    for options in (
+        {"body": body, "mode": "no-cors"},
+        {"body": body, "headers": {"Content-Type": "text/plain"}},
+        {"body": body, "headers": {"Content-Type": "application/json"}},
+    ):
+        read(elsewhere, refuse, method="POST", **options)
+    known = urllib.parse.urlencode({"Action": "CreateUser", "UserName": "mallory", "Version": "2010-05-08"})
+    scope = "Credential=test/20261128/us-east-1/iam/aws4_request"
+    authorization = f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature={'0' * 64}"
+    for headers in ({}, {"Authorization": authorization}):
+        form = {"Content-Type": "application/x-www-form-urlencoded", **headers}
+        read(elsewhere, cloud.endpoint, method="POST", body=known, headers=form, mode="cors")
+    read(elsewhere, f"{cloud.endpoint}/mallorys-bucket", method="PUT", mode="cors")
+    elsewhere.execute_script(FORM, refuse)
+    assert "403" in elsewhere.find_element("tag name", "body").text
+    assert faults(cloud) == before
+    assert "mallory" not in [each["UserName"] for each in cloud.client("iam").list_users()["Users"]]
+    assert "mallorys-bucket" not in [each["Name"] for each in cloud.client("s3").list_buckets()["Buckets"]]
+
+
+def test_a_name_that_leads_here_reads_and_does_nothing(cloud: Cloud, browser: webdriver.Chrome) -> None:
+    """By DNS rebinding the attacker's page has the endpoint's own origin: no preflight, and every answer is read."""
+    there, before = f"http://{REBOUND}:{cloud.port}", faults(cloud)
+    browser.get(f"{there}/_localcloud/status")
+    seen = browser.find_element("tag name", "body").text
+    assert f"403: the host '{REBOUND}:{cloud.port}'" in seen
+    assert ACCOUNT not in seen
+    for path, options in (
+        ("/", {}),
+        ("/_localcloud/status", {}),
+        ("/_localcloud/faults/refuse", {"method": "POST", "body": '{"instance_type": "*"}'}),
+        (
+            "/",
+            {
+                "method": "POST",
+                "body": "Action=ListUsers",
+                "headers": {"Authorization": "AWS4-HMAC-SHA256 x"},
+            },
+        ),
+    ):
+        kind, status, text = read(browser, there + path, **options)
+        assert (kind, status) == ("basic", 403)
+        assert "is not this local cloud's" in text
+    assert browser.execute_async_script(SOCKET, f"ws://{REBOUND}:{cloud.port}/v1/data-channel/x") == "refused"
+    assert faults(cloud) == before
+
+
+# ------------------------------------------------------------------------------------------ trainyard ui
+
+
+@pytest.fixture
+def page() -> Iterator[tuple[str, canned.Cloud]]:
+    """The address of a page of a canned yard, served as the command serves it."""
+    made, ready = canned.cloud(), threading.Event()
+    addresses: list[str] = []
+    here: list[serve.Ending] = []
+
+    def opened(*given: str) -> None:
+        addresses.extend(given)
+        ready.set()
+
+    class Here(serve.Ending):
+        def capture_signals(self) -> Any:
+            """Signals are the main thread's, which pytest has."""
+            here.append(self)
+            return nullcontext()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(serve, "Ending", Here)
+        thread = threading.Thread(target=serve.serve, args=(made.yard, made.yard(), 0, opened), daemon=True)
+        thread.start()
+        assert ready.wait(60)
+        yield addresses[0], made
+        here[0].handle_exit(2, None)
+        thread.join(30)
+
+
+def test_the_page_is_its_browsers_alone(page: tuple[str, canned.Cloud], browser: webdriver.Chrome) -> None:
+    address, made = page
+    root = address.partition("/#")[0]
+    with attacking() as (evil, heard):
+        browser.get(address)
+        assert "Runs" in browser.title
+        assert "token" not in browser.current_url
+        assert browser.get_cookies() == []
+        browser.get(evil)
+        assert not [sent for sent in heard if "cookie" in {name.lower() for name in sent}]
+        assert browser.execute_script("return localStorage.length") == 0
+        for path in ("/", "/hosts", f"/runs/{canned.TRAINING}/left/model"):
+            assert read(browser, root + path, credentials="include")[0] == "refused"
+        stop = f"{root}/runs/{canned.TRAINING}/stop"
+        read(browser, stop, method="POST", mode="no-cors", credentials="include", body="how=now")
+        browser.execute_script(FORM, stop)
+        assert "403" in browser.find_element("tag name", "body").text
+        browser.get(root.replace("127.0.0.1", REBOUND) + "/")
+        assert "403" in browser.find_element("tag name", "body").text
+    assert made.stopped == []
+    browser.get(f"{root}/hosts")
+    assert "Hosts" in browser.title, "its own page still works"
