@@ -16,7 +16,7 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from tensorboard.compat.proto.event_pb2 import Event
 
-from training.host.reporting.printed import PLAIN, TRAINING
+from training.host.reporting.words import PLAIN, TRAINING
 
 AT_ONCE_BYTES = 4 * 1024 * 1024
 """Of one file, in one look."""

@@ -1,7 +1,8 @@
 """Step, loss and accuracy in what ordinary programs print, if the program reports nothing and its job has no pattern.
 
-A line counts only if it has a loss or an accuracy of the training and says where the training is: a wrong number is
-worse than none. Patterns are RE2's, whose time grows only with the line's length. POSITIONS are tried in their order.
+A line counts only if it says where the training is, and has a loss or an accuracy of the training or a form that only
+a training prints: a wrong number is worse than none. Patterns are RE2's, whose time grows only with the line's length.
+POSITIONS are tried in their order.
 """
 
 from collections.abc import Iterator
@@ -11,85 +12,13 @@ from typing import Any
 import re2
 
 from training.host.program.tracebacks import AGENTS_OWN
+from training.host.reporting import tables
+from training.host.reporting.words import ASIDE, DISCRIMINATOR, GENERATOR, PLAIN, TRAINING
 
 LONGEST = 2000
 """Characters of a line that are read."""
-KEYWORDS = ("loss", "acc", "cost", "epoch", "%|", "test", "val")
+KEYWORDS = ("loss", "acc", "cost", "epoch", "%|", "% ━", "test", "val")
 """A line without any of these has nothing to read, and costs no pattern."""
-
-TRAINING = frozenset({"train", "training", "trn", "tr"})
-ASIDE = frozenset(
-    {
-        "val",
-        "valid",
-        "validation",
-        "validating",
-        "validate",
-        "eval",
-        "evaluation",
-        "evaluating",
-        "evaluate",
-        "evaluated",
-        "test",
-        "testing",
-        "tested",
-        "dev",
-        "holdout",
-        "best",
-        "lowest",
-        "highest",
-        "min",
-        "minimum",
-        "max",
-        "previous",
-        "target",
-        "initial",
-        "baseline",
-        "dict",
-    }
-)
-"""Words before a number that is not the training's own. TensorFlow's estimators evaluate as `Saving dict ...`."""
-PLAIN = frozenset(
-    {
-        "total",
-        "avg",
-        "average",
-        "mean",
-        "batch",
-        "running",
-        "step",
-        "iter",
-        "iteration",
-        "epoch",
-        "global",
-        "current",
-        "cur",
-        "smoothed",
-        "lm",
-        "mlm",
-        "log",
-        "mlog",
-        "nll",
-        "sparse",
-        "categorical",
-        "binary",
-        "with",
-        "and",
-        "the",
-        "its",
-        "has",
-        "now",
-        "at",
-        "end",
-        "finished",
-        "done",
-        "cross",
-        "entropy",
-        "mse",
-        "ce",
-    }
-)
-"""Words before `loss` or `accuracy` with which it is still the whole loss; any other word names a part of it."""
 
 NUMBER = r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|nan|inf(?:inity)?)"
 WRAPPING = r"""(?:(?:\w+\.)?(?:tensor|array|float\d*)\(\s*)?['"]?"""
@@ -103,7 +32,8 @@ def pattern(text: str) -> Any:
 
 
 VALUE = pattern(
-    r"(?P<what>loss|cost|accuracy|acc)(?:[_/](?:step|epoch|avg|mean|total|train))?"
+    r"(?P<what>loss|cost|accuracy|acc)(?:_(?P<of>g|gen|generator|d|disc|discriminator))?"
+    r"(?:[_/](?:step|epoch|avg|mean|total|train))?"
     r"(?:\s*\((?:train|training|avg|total|for (?:one|1|the) batch|(?:epoch|step) \d+)\))?"
     r"(?: over epoch| (?:at|after|for|of|in) (?:step|epoch|iter|iteration|batch) \d+)?"
     rf"""['"]?\s*(?:[:=]|->|\bis\b)?\s*{WRAPPING}(?P<number>{NUMBER})(?P<unit>%?)(?:[^\w.%/:]|\.\D|\.?$)"""
@@ -123,8 +53,20 @@ HEADLINE = pattern(
 """A line that only says which epoch begins, as Keras and PyTorch's tutorials print it."""
 ASIDE_HEADLINE = pattern(r"^\W*(?:test|validation|eval\w*)(?: [a-z]+){0,3}\s*:?\W*$")
 """A line behind which numbers of an evaluation follow, until a line says where the training is."""
+EPOCH_OVER = pattern(
+    r"^\W*(?:time (?:taken )?for |finished |completed |end of )?epoch\s*[:#]?\s*"
+    r"\[?(?P<epoch>\d+)\]?(?:\s*(?:/|of)\s*(?P<epochs>\d+))?\]?[\s:,-]*(?:is|took|takes|done|finished|completed|in)\s"
+    r"[^=]*?\d+(?:\.\d+)?\s*(?:s|secs?|seconds|m|min|minutes)\.?\W*$"
+)
+"""A line that only says how long an epoch took, as TensorFlow's tutorials of GANs print it."""
+YOLO = pattern(
+    rf"^\s*(?P<epoch>\d+)/\d+\s+[\d.]+[MG]B?\s[^|%]*?:\s*\d+%\|?[^|\d]*\|?\s*(?P<at>{COUNT})/(?P<of>{COUNT})\s"
+)
+"""A row of YOLO's table with its bar. Its losses are parts of one that is not printed."""
 BARE_BAR = pattern(rf"^\s*\d+%\|[^|]*\|\s*(?P<at>{COUNT})/(?P<of>{COUNT})\s*\[")
 """tqdm's bar without a name or a loss, as Hugging Face's Trainer draws it beside the lines of its losses."""
+TRAINERS = pattern(r"^\s*\{.*'grad_norm'")
+"""A dictionary of Hugging Face's Trainer, whose epoch is a whole number now and then."""
 PACE = pattern(
     r"(?P<time>\d+(?:\.\d+)?)\s*(?P<unit>us|ms|s)/(?:step|it|iter)\b|(?P<pace>\d+(?:\.\d+)?)\s*it/s"
 )
@@ -143,11 +85,30 @@ class Position:
     name: str
     pattern: Any
     in_epoch: bool
+    from_zero: bool = False
+    """True if these programs number their epochs from 0, which a program that resumes at epoch 5 does not show."""
 
 
 POSITIONS = (
     Position("bar", pattern(rf"^\s*{AT_AND_OF}\s+(?:━|\[[=>.]|- \d|\d+(?:s|ms|us)\s)"), in_epoch=True),
+    Position(
+        "tqdm",
+        pattern(rf"^epoch \d+:\s*\d+%\|[^|]*\|\s*{AT_AND_OF}\s*\[.*\bv_num="),
+        in_epoch=True,
+        from_zero=True,
+    ),
     Position("tqdm", pattern(rf"\d+%\|[^|]*\|\s*{AT_AND_OF}\s*\["), in_epoch=True),
+    Position(
+        "epoch and step",
+        pattern(rf"^\s*\[(?P<epoch>\d+)/(?P<epochs>\d+)\]\s*\[\s*{AT_AND_OF}\s*\]"),
+        in_epoch=True,
+    ),
+    Position(
+        "epoch and step",
+        pattern(rf"^epoch: \[\d+\]\s*\[\s*{AT_AND_OF}\s*\]"),
+        in_epoch=True,
+        from_zero=True,
+    ),
     Position(
         "epoch and step",
         pattern(
@@ -156,7 +117,12 @@ POSITIONS = (
         ),
         in_epoch=True,
     ),
-    Position("epoch and step", pattern(rf"^train:\s*(?P<epoch>\d+)\s*\[\s*{AT_AND_OF}"), in_epoch=True),
+    Position(
+        "epoch and step",
+        pattern(rf"^train:\s*(?P<epoch>\d+)\s*\[\s*{AT_AND_OF}"),
+        in_epoch=True,
+        from_zero=True,
+    ),
     Position("epoch and step", pattern(rf"^\s*\[(?P<epoch>\d+),\s*(?P<at>{COUNT})\]\s"), in_epoch=True),
     Position(
         "step",
@@ -187,8 +153,9 @@ class Reading:
     in_epoch: bool = False
     epoch: float | None = None
     epochs: int | None = None
+    from_zero: bool = False
     is_trainers: bool = False
-    """True for a dictionary of Hugging Face's Trainer, which names the epoch and no step."""
+    """True for a dictionary of Hugging Face's Trainer, which names a part of an epoch and no step."""
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -200,12 +167,16 @@ class Reading:
 def may_say(line: str) -> bool:
     """Return True for a line that is worth reading. It costs a microsecond, and reading costs a hundred."""
     lowered = line[:LONGEST].lower()
-    return any(word in lowered for word in KEYWORDS) and not line.startswith(AGENTS_OWN)
+    is_worth = any(word in lowered for word in KEYWORDS) or tables.is_row(lowered)
+    return is_worth and not line.startswith(AGENTS_OWN)
 
 
 def read(line: str) -> Reading | None:
     """Return what a line says of the training; None for a line that has no number of it."""
     values = dict(reversed([*_values(line)]))
+    generator, discriminator = values.pop("generator", None), values.pop("discriminator", None)
+    if generator is not None and discriminator is not None:
+        values.setdefault("loss", generator)
     if not values or "train_runtime" in line:
         return None
     epoch, position, pace = EPOCH.search(line), _position(line), PACE.search(line)
@@ -222,8 +193,9 @@ def read(line: str) -> Reading | None:
         of=_count(found.get("of")),
         in_epoch=way.in_epoch if way else False,
         epoch=float(number) if number else None,
-        epochs=_count(epoch["epochs"]) if epoch else None,
-        is_trainers=line.lstrip().startswith("{") and bool(epoch) and way is None,
+        epochs=_count(found.get("epochs")) or (_count(epoch["epochs"]) if epoch else None),
+        from_zero=way.from_zero if way else False,
+        is_trainers=way is None and bool(epoch) and ("." in epoch["epoch"] or bool(TRAINERS.search(line))),
     )
 
 
@@ -239,7 +211,10 @@ def _values(line: str) -> Iterator[tuple[str, float]]:
             aside = word not in TRAINING and (aside or word in ASIDE)
         if aside and not near & TRAINING:
             continue
-        if near <= TRAINING | PLAIN:
+        parts = near & (GENERATOR | DISCRIMINATOR) | {*filter(None, [(found["of"] or "").lower()])}
+        if parts and found["what"].lower() == "loss" and near <= TRAINING | PLAIN | parts:
+            yield "generator" if parts <= GENERATOR else "discriminator", float(found["number"])
+        elif near <= TRAINING | PLAIN and not parts:
             what = {"acc": "accuracy"}.get(found["what"].lower(), found["what"].lower())
             yield what, float(found["number"]) / (100 if found["unit"] else 1)
 
@@ -291,6 +266,7 @@ class PrintedLines:
     """
 
     _way: str = ""
+    _table: tables.Table | None = None
     _strangers: int = 0
     _epoch: float | None = None
     _epochs: int | None = None
@@ -323,12 +299,24 @@ class PrintedLines:
         if ASIDE_HEADLINE.search(line):
             self._is_aside = True
             return {}
-        reading = read(line)
+        self._table = tables.headed(line) or self._table
+        reading = self._row(line) or read(line)
         if reading:
             return self._take(reading)
+        if over := EPOCH_OVER.search(line):
+            self._begin_epoch(float(over["epoch"]), _count(over["epochs"]))
+            return self._count_epochs({"epoch": int(over["epoch"])})
         if bar := BARE_BAR.search(line):
             self._trainer_bar = _count(bar["at"]) or 0, _count(bar["of"])
         return {}
+
+    def _row(self, line: str) -> Reading | None:
+        """Return what a row of a table says."""
+        if yolo := YOLO.search(line):
+            at, of = _count(yolo["at"]), _count(yolo["of"])
+            return Reading(way="yolo", at=at, of=of, in_epoch=True, epoch=float(yolo["epoch"]))
+        row = self._table.row(line) if self._table else None
+        return Reading(loss=row.loss, accuracy=row.accuracy, epoch=float(row.epoch)) if row else None
 
     def _begin_epoch(self, epoch: float, epochs: int | None) -> None:
         self._epoch, self._epochs = epoch, epochs or self._epochs
@@ -336,6 +324,8 @@ class PrintedLines:
             self._first_epoch = 0
 
     def _take(self, reading: Reading) -> dict[str, Any]:
+        if reading.from_zero:
+            self._first_epoch = 0
         if reading.epoch is not None:
             self._begin_epoch(reading.epoch, reading.epochs)
         if reading.at is not None or reading.epoch is not None:
@@ -352,7 +342,7 @@ class PrintedLines:
         """Return step, steps and epoch; nothing for a line that is not about the training under way."""
         epoch = {} if self._epoch is None else {"epoch": int(self._epoch)}
         if reading.at is None:
-            return self._count_epochs(epoch)
+            return epoch if reading.is_trainers else self._count_epochs(epoch)
         if not self._is_own(reading) or (step := self._step(reading, reading.at)) is None:
             return {}
         steps = self._steps(reading)

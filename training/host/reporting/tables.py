@@ -1,0 +1,68 @@
+"""Tables that programs print while they train, as fastai and skorch do: a headline of names, then a row an epoch."""
+
+import re
+from dataclasses import dataclass
+
+NUMBERS = re.compile(r"[\s|]*\d+[\s|][\s\d.:|%eEnNaAiIfF+-]*")
+"""A row: a whole number first, numbers and times behind it."""
+LOSSES, ACCURACIES = (
+    ("train_loss", "training_loss", "loss"),
+    ("train_acc", "train_accuracy", "training_accuracy"),
+)
+"""Names of the columns that count. Columns of an evaluation have other names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The numbers of one epoch."""
+
+    epoch: int
+    loss: float
+    accuracy: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The columns of a table, and whether bars stand between them."""
+
+    columns: tuple[str, ...]
+    has_bars: bool
+
+    def row(self, line: str) -> Row | None:
+        """Return the numbers of a row; None for a line that is no row of this table."""
+        cells = _cells(line, has_bars=self.has_bars)
+        if not is_row(line) or len(cells) != len(self.columns):
+            return None
+        named = dict(zip(self.columns, cells, strict=True))
+        loss = next((number for name in LOSSES if (number := _number(named.get(name))) is not None), None)
+        accuracy = next(
+            (number for name in ACCURACIES if (number := _number(named.get(name))) is not None), None
+        )
+        return None if loss is None else Row(int(cells[0]), loss, accuracy)
+
+
+def headed(line: str) -> Table | None:
+    """Return the table that begins with this line, if the line is such a headline."""
+    lowered = line.lower()
+    has_bars = "|" in line
+    columns = tuple(cell.replace(" ", "_") for cell in _cells(lowered, has_bars=has_bars))
+    names = all(column.replace("_", "").isalnum() and not column[0].isdigit() for column in columns)
+    if len(columns) > 1 and columns[0] == "epoch" and names and set(columns) & set(LOSSES):
+        return Table(columns, has_bars)
+    return None
+
+
+def is_row(line: str) -> bool:
+    """Return True for a line that only holds numbers, the first a whole one."""
+    return line.lstrip(" |")[:1].isdigit() and bool(NUMBERS.fullmatch(line))
+
+
+def _cells(line: str, *, has_bars: bool) -> list[str]:
+    return [cell.strip() for cell in line.strip(" |").split("|")] if has_bars else line.split()
+
+
+def _number(cell: str | None) -> float | None:
+    try:
+        return None if cell is None else float(cell)
+    except ValueError:
+        return None
