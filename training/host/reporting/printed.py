@@ -6,7 +6,7 @@ POSITIONS are tried in their order.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import re2
@@ -253,6 +253,8 @@ def _per_second(found: Any) -> float | None:
     return round(1 / seconds, 3) if seconds else None
 
 
+TRAINER = "trainer"
+"""How Hugging Face's Trainer counts: by a bare bar, which is drawn again right behind each of its dictionaries."""
 STRANGERS = 20
 """Lines of another way of counting after which a program counts in that way."""
 
@@ -271,7 +273,10 @@ class PrintedLines:
     _epoch: float | None = None
     _epochs: int | None = None
     _first_epoch: int = 1
-    _trainer_bar: tuple[int, int | None] | None = None
+    _bar_of: int | None = None
+    """The end of the bare bar that was drawn last before the Trainer's first dictionary: the Trainer's own."""
+    _waiting: dict[str, float] = field(default_factory=dict)
+    """Numbers of the Trainer's dictionary, until the bar is drawn that shows their step."""
     _passed: int = 0
     """Steps of the epochs that are over."""
     _at: int = 0
@@ -307,8 +312,17 @@ class PrintedLines:
             self._begin_epoch(float(over["epoch"]), _count(over["epochs"]))
             return self._count_epochs({"epoch": int(over["epoch"])})
         if bar := BARE_BAR.search(line):
-            self._trainer_bar = _count(bar["at"]) or 0, _count(bar["of"])
+            return self._draw_bar(_count(bar["at"]) or 0, _count(bar["of"]))
         return {}
+
+    def _draw_bar(self, at: int, of: int | None) -> dict[str, Any]:
+        """Count by the Trainer's bar. The bar of its evaluation has another end."""
+        if self._way != TRAINER:
+            self._bar_of = of
+        if self._way != TRAINER or of != self._bar_of:
+            return {}
+        numbers, self._waiting = self._waiting, {}
+        return {"step": at, "steps": of, "epoch": int(self._epoch or 0)} | numbers
 
     def _row(self, line: str) -> Reading | None:
         """Return what a row of a table says."""
@@ -332,9 +346,9 @@ class PrintedLines:
             self._is_aside = False
         if self._is_aside:
             return {}
-        if reading.is_trainers and self._trainer_bar:
-            at, of = self._trainer_bar
-            reading = replace(reading, way="trainer", at=at, of=of)
+        if reading.is_trainers and self._bar_of and self._way in ("", "epoch", TRAINER):
+            self._way, self._waiting = TRAINER, reading.numbers
+            return {}
         counts = self._counts(reading)
         return counts | reading.numbers if counts else {}
 

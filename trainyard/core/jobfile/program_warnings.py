@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Self
 
-from trainyard.core.jobfile import tensorflow_names
+from trainyard.core.jobfile import resuming, tensorflow_names
 from trainyard.core.jobfile.program_archive import Archive
 from trainyard.core.jobfile.program_code import Module, imported, in_no_branch, reach
 from trainyard.core.model.job import Job
@@ -65,7 +65,7 @@ def warnings(job: Job, archive: Archive) -> tuple[str, ...]:
             found += _fit_across_hosts(nodes)
         if job.gang > 1:
             found += _addresses_of_others(nodes)
-    return tuple(found)
+    return (*found, *resuming.warnings(job, modules))
 
 
 def _brings_tensorflow(job: Job, archive: Archive) -> bool:

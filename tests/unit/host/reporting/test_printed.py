@@ -263,16 +263,18 @@ def test_another_way_of_counting_moves_nothing_unless_it_goes_on() -> None:
     assert steps("step 5 loss 1", *bars)[-1] == 5 + 29
 
 
-def test_hugging_faces_trainer_has_its_step_in_a_bar_and_its_loss_in_a_line() -> None:
+def test_hugging_faces_trainer_has_its_loss_in_a_line_and_its_step_in_the_bar_behind() -> None:
     found = seen(
         " 10%|█   | 10/100 [00:10<00:20, 3.00it/s]",
         "{'loss': 0.5, 'learning_rate': 5e-05, 'epoch': 0.3}",
         "{'eval_loss': 0.4, 'epoch': 0.3}",
         "Downloading:  50%|█   | 60/70 [00:10<00:20, 3.00it/s]",
-        " 20%|█   | 20/100 [00:10<00:20, 3.00it/s]",
+        " 50%|█   | 35/70 [00:10<00:20, 3.00it/s]",
+        " 11%|█   | 11/100 [00:10<00:20, 3.00it/s]",
         "{'loss': 0.4, 'learning_rate': 4e-05, 'epoch': 0.6}",
+        " 20%|█   | 20/100 [00:10<00:20, 3.00it/s]",
     )
-    assert [(each["step"], each["loss"]) for each in found] == [(10, 0.5), (20, 0.4)]
+    assert [(each["step"], each["steps"], each["loss"]) for each in found] == [(11, 100, 0.5), (20, 100, 0.4)]
 
 
 def test_numbers_below_the_headline_of_an_evaluation_are_not_the_trainings() -> None:

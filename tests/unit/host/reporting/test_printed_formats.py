@@ -7,6 +7,8 @@ from training.host.reporting.printed import PrintedLines, may_say
 
 Said = list[tuple[int | None, int | None, int | None, float | None]]
 BLOCKS = "█" * 10
+TICK = "\0"
+"""When the agent looks at the log: it reads whole lines and the drawings of bars that are there then."""
 
 FORMATS: dict[str, tuple[str, Said]] = {
     "TensorFlow's DCGAN": (
@@ -58,15 +60,19 @@ FORMATS: dict[str, tuple[str, Said]] = {
     ),
     "Hugging Face's Trainer with its bar": (
         (
-            f"\n  0%|          | 0/200 [00:00<?, ?it/s]\r  2%|{BLOCKS}| 5/200 [00:02<01:28,  2.21it/s]\r"
-            "                                               \n"
-            "{'loss': '0.69', 'grad_norm': '0.28', 'learning_rate': '4.9e-05', 'epoch': '0.1'}\n"
-            f"\r  2%|{BLOCKS}| 5/200 [00:02<01:28,  2.21it/s]\r  5%|{BLOCKS}| 10/200 [00:04<01:22,  2.30it/s]\r"
-            f"\nWriting model shards: 100%|{BLOCKS}| 1/1 [00:00<00:00, 22.96it/s]\n"
-            f"  5%|{BLOCKS}| 10/200 [00:04<01:22,  2.30it/s]\r                \n"
-            "{'loss': '0.68', 'grad_norm': '0.18', 'learning_rate': '4.7e-05', 'epoch': '0.2'}\n"
+            f"\r  0%|          | 0/200 [00:00<?, ?it/s]\r 38%|{BLOCKS}| 76/200 [00:00<00:01]{TICK}"
+            f"\r 40%|{BLOCKS}| 80/200 [00:02<01:28,  2.21it/s]\r                      \r"
+            "{'loss': '0.69', 'grad_norm': '0.28', 'learning_rate': '3e-05', 'epoch': '1.6'}\n"
+            f"\r 40%|{BLOCKS}| 80/200 [00:02<01:28,  2.21it/s]{TICK}\n"
+            f"\r  0%|          | 0/13 [00:00<?, ?it/s]\x1b[A{TICK}\n\r100%|{BLOCKS}| 13/13 [00:00]\x1b[A{TICK}"
+            "\r                      \r{'eval_loss': '0.4', 'eval_runtime': '1.0', 'epoch': '1.6'}\n"
+            f"\r 40%|{BLOCKS}| 80/200 [00:02<01:28,  2.21it/s]{TICK}"
+            f"\n\rWriting model shards: 100%|{BLOCKS}| 1/1 [00:00<00:00, 22.96it/s]\n{TICK}"
+            f"\r100%|{BLOCKS}| 200/200 [00:44<00:00,  2.30it/s]\r                       \r"
+            "{'loss': '0.68', 'grad_norm': '0.18', 'learning_rate': '1e-07', 'epoch': '4'}\n"
+            f"\r100%|{BLOCKS}| 200/200 [00:44<00:00,  2.30it/s]{TICK}\n"
         ),
-        [(5, 200, 0, 0.69), (10, 200, 0, 0.68)],
+        [(80, 200, 1, 0.69), (80, 200, 1, None), (200, 200, 4, 0.68)],
     ),
     "a dictionary of a loop of one's own": (
         '{"epoch": 3, "loss": 0.5, "learning_rate": 0.1}\n',
@@ -160,6 +166,9 @@ FORMATS: dict[str, tuple[str, Said]] = {
 def test_what_is_read_of_an_output(name: str) -> None:
     text, said = FORMATS[name]
     splitter, printed = Splitter(), PrintedLines()
-    lines = [*splitter.take(text.encode()), *splitter.finish()]
+    lines: list[str] = []
+    for piece in text.split(TICK):
+        lines += splitter.take(piece.encode())
+        lines += [drawing for drawing in splitter.drawings if drawing not in lines[-1:]]
     found = [facts for line in lines if may_say(line) and (facts := printed.facts(line))]
     assert [(one.get("step"), one.get("steps"), one.get("epoch"), one.get("loss")) for one in found] == said
