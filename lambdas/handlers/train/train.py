@@ -1,5 +1,6 @@
 """Train: say who is who, order the gang to start, and wait. What its hosts say is the heartbeat."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from lambdas.steps import attempts, orders
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
 from trainyard.core.model import gang
+from trainyard.core.model.outputs import are_restored
 from trainyard.core.values import wire
 
 
@@ -38,7 +40,7 @@ def handler(given: WaitInput) -> Nothing:
     where = (
         f"from {checkpoint.in_words}"
         if checkpoint
-        else f"without a checkpoint{_missed(ledger, run, attempt)}"
+        else f"without a checkpoint{_missed(ledger, run, attempt) or _outputs(cluster, attempt)}"
     )
     reason = f"{'one host starts' if len(hosts) == 1 else f'{len(hosts)} hosts start'} {where}"
     if out_of_reach:
@@ -64,6 +66,15 @@ def _end_unstarted(ledger: Ledger, run: str, attempt: int, now: datetime) -> Non
     trouble = Trouble(error="Interrupted", reason=reason, lost=tuple(going))
     entry = note("interrupted", reason, at=now, attempt=attempt, lost=list(going))
     attempts.end(ledger, run, attempt, entry, now, trouble=trouble, step=None)
+
+
+def _outputs(cluster: Mapping[str, Any], attempt: int) -> str:
+    """What a later attempt without a checkpoint begins with."""
+    return (
+        ", with what the attempt before kept of its outputs"
+        if attempt > 1 and are_restored(cluster["job"])
+        else ""
+    )
 
 
 def _missed(ledger: Ledger, run: str, attempt: int) -> str:

@@ -11,6 +11,7 @@ from lambdas.core.run.conclusion.steps import resumed_at, walk
 from lambdas.core.run.outcome import Conclusion, Ending, Outcome
 from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
 from trainyard.core.model import ends
+from trainyard.core.model.outputs import are_restored
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.quantities import counted, sized
@@ -120,7 +121,8 @@ def summarise(
     """The content of summary.json. Its keys are part of docs/contracts/bucket.md. `objects` are the keys that the run
     left in the bucket; `metrics` is metrics.json, `outputs` are the hosts' reports of what they have kept."""
     row, hosts, metrics = facts.row, sorted(facts.hosts, key=lambda host: host.launched), metrics or {}
-    steps = _steps(facts, metrics)
+    steps, kept = _steps(facts, metrics), outputs_of(outputs)
+    restores = bool(kept["files"] and row and row.job and are_restored(wire.to_json(row.job)))
     return head(facts) | {
         "job": row.job.name if row and row.job else None,
         "job_key": row.job_key if row else None,
@@ -134,8 +136,8 @@ def summarise(
         "sizes": sizes(facts.attempts),
         "steps": steps,
         "metrics": {key: value for key, value in metrics.items() if key not in LONG_METRICS},
-        "outputs": outputs_of(outputs),
-        "resume": resume(facts.attempts),
+        "outputs": kept,
+        "resume": resume(facts.attempts, from_outputs=restores),
         "cost": _cost(facts, hosts),
         "pool": _pool(facts, hosts),
         "hosts": [_host(host, facts.now) for host in hosts],
@@ -144,16 +146,18 @@ def summarise(
     }
 
 
-def resume(ordered: Sequence[AttemptRow]) -> dict[str, Any]:
+def resume(ordered: Sequence[AttemptRow], *, from_outputs: bool = False) -> dict[str, Any]:
     """The proof of resume: where each restart went on, how many steps were trained twice for that, and whether the
-    checkpoints were found whole (None where there was none to find, or a program did not say)."""
+    checkpoints were found whole (None where there was none to find, or a program did not say). With `from_outputs` a
+    restart without a checkpoint began with outputs, of which only the program knows the step: None."""
     restarts = [attempt for attempt in ordered[1:] if attempt.started]
     restored = [attempt for attempt in restarts if attempt.resumed or attempt.from_step]
     verified = [attempt.resumed.get("verified") if attempt.resumed else None for attempt in restored]
+    steps = [None if from_outputs and each not in restored else resumed_at(each) for each in restarts]
     return {
         "attempts": len(ordered),
-        "resumed_at": [resumed_at(attempt) for attempt in restarts],
-        "steps_lost": walk(ordered).lost,
+        "resumed_at": steps,
+        "steps_lost": None if None in steps else walk(ordered).lost,
         "verified": False if False in verified else True if verified and None not in verified else None,
         "restores": [dict(attempt.resumed) for attempt in restarts if attempt.resumed],
     }
@@ -228,6 +232,8 @@ def _steps_in_words(steps: Mapping[str, Any], proof: Mapping[str, Any]) -> str:
         return done
     resumed = ", ".join(str(step) for step in proof["resumed_at"])
     lost = proof["steps_lost"]
+    if None in proof["resumed_at"]:
+        return f"{done}, resumed with the outputs of the attempt before; steps lost: unknown"
     if lost is None:
         return f"{done}; steps lost: unknown, since the program reports none"
     return f"{done}, resumed at step {resumed}; steps lost: {lost}"

@@ -257,6 +257,28 @@ def test_the_proof_of_resume(
     }
 
 
+@pytest.mark.parametrize(
+    ("rows", "resumed_at", "lost"),
+    [
+        ([restart(0, 234), restart(0, 399)], [None], None),
+        ([restart(0, 234), restart(0, 399, resumed=WHOLE)], [120], 114),
+        ([restart(0, 131), restart(120)], [120], 11),
+        ([FIRST], [], 0),
+    ],
+)
+def test_of_a_restart_with_outputs_only_the_program_knows_the_step(
+    rows: list[dict[str, Any]], resumed_at: list[int | None], lost: int | None
+) -> None:
+    attempts = [again(n, **row) for n, row in enumerate(rows, 1)]
+    kept = [{"files": 3, "bytes": 9, "left_out": [], "left_out_more": 0}]
+    found = summary.summarise(run_facts(RUN, attempts=attempts, job=job()), objects=(), outputs=kept)
+    assert (found["resume"]["resumed_at"], found["resume"]["steps_lost"]) == (resumed_at, lost)
+    words = summary.notice(found)[1]
+    assert ("resumed with the outputs of the attempt before; steps lost: unknown" in words) is (
+        None in resumed_at
+    )
+
+
 def test_the_notice_says_what_an_interruption_cost() -> None:
     assert "Steps: 300 of 300.\n" in summary.notice(told(ATTEMPTS[1:]))[1]
     attempts = (
