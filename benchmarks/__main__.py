@@ -26,6 +26,7 @@ from benchmarks import (
     scaling,
     sessions,
     transfer,
+    uploading,
 )
 from benchmarks.budgets import Row
 from benchmarks.simulated import growth, scale, week
@@ -71,6 +72,9 @@ PARTS: Mapping[str, Part] = {
     ),
     "saving": Part("What a checkpoint costs a step", saving.measure, budgets.of_saving),
     "transfer": Part("Data to the disk: ours, aws s3 sync, s5cmd", transfer.measure, budgets.of_transfer),
+    "uploading": Part(
+        f"{uploading.FILES:,} small files of a user to a far region", uploading.measure, budgets.of_uploading
+    ),
     "patrol": Part(
         f"Patrol over {', '.join(f'{size:,}' for size in patrol.SIZES)} hosts",
         patrol.measure,

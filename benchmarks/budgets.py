@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks import endurance, harness, patrol, runs, saving, scaling, sessions, transfer
+from benchmarks import endurance, harness, patrol, runs, saving, scaling, sessions, transfer, uploading
 from benchmarks.simulated import growth, scale
 from benchmarks.simulated.week import Asked
 from benchmarks.simulated.worlds import FEW, MANY, Worlds
@@ -108,6 +108,26 @@ def of_endurance(found: endurance.Endurance) -> list[Row]:
         what, measured = f"{shown} of the local cloud after {calls}", f"{before:,} / {then:,}"
         rows.append(Row(what, budget, measured, then <= times * before))
     return rows
+
+
+def of_uploading(found: uploading.Uploaded) -> list[Row]:
+    """Data files that go along with a job, at the latency of a region."""
+    count, latency = uploading.FILES, uploading.LATENCY_SECONDS * 1000
+    return [
+        Row(
+            f"seconds for {count:,} small files at {latency:g} ms",
+            "<= 15",
+            f"{found.seconds:g}",
+            found.seconds <= 15,
+        ),
+        Row("times as fast as one after another", ">= 10", f"{found.ratio:g}", found.ratio >= 10),
+        Row(
+            f"bytes sent again when one of {count:,} files has changed",
+            "<= 1 MB",
+            f"{found.changed_bytes:,} in {found.changed_seconds:g} s",
+            found.changed_bytes <= 1e6,
+        ),
+    ]
 
 
 def of_patrol(passes: list[patrol.Pass]) -> list[Row]:

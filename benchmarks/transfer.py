@@ -90,14 +90,14 @@ def _serving(root: Path) -> Iterator[str]:
         [sys.executable, "-m", "benchmarks.objects", str(root), str(port)], cwd=ROOT, start_new_session=True
     )
     try:
-        _wait_for(port)
+        wait_for(port)
         yield f"http://127.0.0.1:{port}"
     finally:
         os.killpg(server.pid, signal.SIGKILL)
         server.wait()
 
 
-def _wait_for(port: int) -> None:
+def wait_for(port: int) -> None:
     """Until the server has summed its files and listens."""
     ends = time.monotonic() + 60
     while True:

@@ -31,14 +31,14 @@ class Script:
 
 NAMES: dict[str, Script] = {
     "keras_checkpoint": Script(
-        r"Restoring from checkpoints/epoch-(\d+)", ("outputs/model.keras", "checkpoints/epoch-60.keras")
+        r"Restoring from checkpoints/epoch-(\d+)", ("outputs/model.keras", "checkpoints/epoch-120.keras")
     ),
     "keras_backup": Script(r"first epoch here: (\d+)", ("final_model.h5", "history.csv")),
     "tf_loop": Script(
         r"Restored from ./ckpt/ckpt-\d+ at step (\d+)", ("ckpt/checkpoint", "export/1/saved_model.pb")
     ),
     "tf_cyclegan": Script(r"Latest checkpoint restored!! (\d+) epochs", ("checkpoints/train/checkpoint",)),
-    "torch_steps": Script(r"resuming from checkpoints/\d{7}.pt at step (\d+)", ("checkpoints/0000200.pt",)),
+    "torch_steps": Script(r"resuming from checkpoints/\d{7}.pt at step (\d+)", ("checkpoints/0000600.pt",)),
     "torch_imagenet": Script(
         r"=> loaded checkpoint 'checkpoint.pth.tar' \(epoch (\d+)\)",
         ("checkpoint.pth.tar", "model_best.pth.tar"),

@@ -15,6 +15,8 @@ from trainyard.client.fetching import Fetched, Tell, Tree
 from trainyard.client.session import Session
 
 PIECE = 2**18
+COPIED_IN_PARTS = 2**26
+"""Bytes from which on S3 copies an object in parts, which is a request more."""
 
 
 def silent(key: str, done: int, total: int) -> None:
@@ -37,6 +39,20 @@ class Bucket:
         """Write the object from a file, in parts where it is large; `tell` hears how far it is."""
         file.seek(0)
         self.session.client("s3").upload_fileobj(file, self.name, key, Callback=_counted(key, size, tell))
+
+    def copy(self, source: str, key: str, size: int) -> bool:
+        """Have S3 copy an object within the bucket; return False if there is no such object any more."""
+        client, named = self.session.client("s3"), {"Bucket": self.name, "Key": source}
+        try:
+            if size < COPIED_IN_PARTS:
+                client.copy_object(Bucket=self.name, Key=key, CopySource=named)
+            else:
+                client.copy(named, self.name, key)
+        except ClientError as error:
+            if error.response["Error"]["Code"] in ("NoSuchKey", "404"):
+                return False
+            raise
+        return True
 
     def put_folder(self, folder: Path, prefix: str) -> list[str]:
         """Write every file below the folder under the prefix; answers the keys."""

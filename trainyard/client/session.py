@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any, Self
 
 import boto3
@@ -14,6 +15,8 @@ from trainyard.client.errors import Denied, NoAnswer, NoCredentials, NoRegion
 from trainyard.command_line import command_line
 
 CONFIG = Config(retries={"mode": "standard", "max_attempts": 4}, max_pool_connections=32)
+SENT_AT_ONCE = 8 * 2**20
+"""Bytes up to which a body is sent without asking first."""
 HASTY = Config(retries={"max_attempts": 0}, connect_timeout=1, read_timeout=2)
 """For who would rather have no answer than wait."""
 NOT_FOUND = (
@@ -87,9 +90,17 @@ class Session:
             next_step = "export AWS_REGION=us-east-1 (or where you have deployed), or aws configure"
             raise NoRegion("no region is set", "a yard is in one region", next_step) from error
         events = (made if kind == "client" else made.meta.client).meta.events
+        events.register_last("before-call.s3", _send_at_once)
         events.register("after-call-error", _not_sent)
         events.register("after-call", _refused)
         return made
+
+
+def _send_at_once(params: dict[str, Any], **_: Any) -> None:
+    """Send a small body with its headers. botocore asks S3 first whether it may, which takes as long as the answer."""
+    body, headers = params.get("body"), params["headers"]
+    if headers.get("Expect") and isinstance(body, BytesIO) and body.getbuffer().nbytes < SENT_AT_ONCE:
+        del headers["Expect"]
 
 
 def _not_sent(exception: Exception, **_: Any) -> None:

@@ -12,7 +12,7 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -54,6 +54,13 @@ class Package:
     """The first bytes of scripts, lists and pointers, by the file's path."""
     holder: object = None
     """What the files go with: a clone is removed together with the last package that is made of it."""
+    contents: Mapping[str, str] = field(default_factory=dict)
+    """The SHA-256 of each file, by its path."""
+
+    @property
+    def stem(self) -> str:
+        """The name of the folder without what it holds: folders of one stem are versions of each other."""
+        return self.key.partition("/")[2].rpartition("-")[0]
 
     @property
     def root(self) -> Path:
@@ -137,6 +144,7 @@ def of(found: Tree, kind: str, name: str, holder: object = None) -> tuple[Packag
     """Return the package of these files, named by what they hold; or None and the faults of files that could not be
     read."""
     heads: dict[str, bytes] = {}
+    contents: dict[str, str] = {}
     lines: list[str] = []
     faults: list[str] = []
     left = MOST_HEADS
@@ -153,6 +161,7 @@ def of(found: Tree, kind: str, name: str, holder: object = None) -> tuple[Packag
             )
         else:
             lines.append(f"{file.path}\0{file.is_executable}\0{own}\n")
+            contents[file.path] = own
             if left >= len(head) and (file.path.endswith(LOOKED_INTO) or head.startswith(MAGIC)):
                 heads[file.path] = head
                 left -= len(head)
@@ -164,7 +173,7 @@ def of(found: Tree, kind: str, name: str, holder: object = None) -> tuple[Packag
     digest = hashlib.sha256("".join(lines).encode()).hexdigest()
     made = [each for each in ARCHIVES if kind == "programs" and name.endswith(each)]
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", name.partition(".")[0]).strip("-") or kind
-    return Package(f"{kind}/{stem}-{digest[:16]}{[*made, ENDS[kind]][0]}", found, heads, holder), ()
+    return Package(f"{kind}/{stem}-{digest[:16]}{[*made, ENDS[kind]][0]}", found, heads, holder, contents), ()
 
 
 def estimate_too_large(found: Tree) -> str | None:

@@ -1,13 +1,19 @@
-"""Send many files of this computer into the bucket side by side: for small files a request each takes longer than its
-bytes do."""
+"""Send the files of a folder into the bucket side by side: a small file's request takes longer than its bytes do.
+
+The bucket keeps a list of what the newest version of each folder holds. S3 copies from there whatever has not changed,
+so that one changed file of 5,000 is the only one that leaves this computer.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from trainyard.client.jobs.package import unchanged
+from trainyard.client.jobs.package import Package, unchanged
 from trainyard.client.jobs.tree import File
 
 if TYPE_CHECKING:
@@ -20,13 +26,59 @@ AT_ONCE = 32
 """Requests at once; as many connections has the session's client (session.py)."""
 
 
-def send(bucket: Bucket, files: Mapping[str, File], folder: str, tell: Tell) -> None:
-    """Write each file under its key. `tell` hears of the small ones together: the folder with how many of them are
-    there, their bytes so far, and all of them. Raises FileChanged; the first error ends it."""
+def send_folder(bucket: Bucket, package: Package, tell: Tell) -> list[str]:
+    """Write the files of the folder that are missing in the bucket, or have another size there, and return their keys.
+    An upload that was broken off continues. Raises FileChanged."""
+    there = bucket.keys(package.key)
+    missing = {key: file for file in package.files if there.get(key := package.key + file.path) != file.size}
+    if missing:
+        send(bucket, missing, package.key, tell, _copies(bucket, package, missing))
+        listed = {"folder": package.key, "files": dict(package.contents)}
+        bucket.put(_list_of(package), json.dumps(listed).encode())
+    return [*missing]
+
+
+def _parsed(text: bytes | None) -> object:
+    """Return what the list says; None for what is no JSON, because any user may write there."""
+    try:
+        return json.loads(text or b"null")
+    except ValueError:
+        return None
+
+
+def _list_of(package: Package) -> str:
+    return f"programs/folders/{package.stem}.json"
+
+
+def _copies(bucket: Bucket, package: Package, missing: Mapping[str, File]) -> dict[str, str]:
+    """Return the keys of files in the newest other version of the folder that hold what missing files hold, by the keys
+    of the missing ones."""
+    match _parsed(bucket.read(_list_of(package))):
+        case {"folder": str(folder), "files": dict(files)} if re.fullmatch(
+            rf"data/{package.stem}-\w+/", folder
+        ):
+            held = {str(content): folder + path for path, content in files.items()}
+        case _:
+            return {}
+    sizes = bucket.keys(folder)
+    found = {key: held.get(package.contents[file.path], "") for key, file in missing.items()}
+    return {key: source for key, source in found.items() if sizes.get(source) == missing[key].size}
+
+
+def send(
+    bucket: Bucket,
+    files: Mapping[str, File],
+    folder: str,
+    tell: Tell,
+    copies: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Write each file under its key; S3 copies those of `copies` from the key that is named there. `tell` hears of the
+    small ones together: the folder with how many of them are there, their bytes so far, and all of them. Raises
+    FileChanged; the first error ends it."""
     small = {key: file for key, file in files.items() if file.size < LARGE}
     total, done = sum(file.size for file in small.values()), 0
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="send") as pool:
-        waits = {pool.submit(_put, bucket, key, file): file for key, file in small.items()}
+        waits = {pool.submit(_put, bucket, key, file, copies.get(key)): file for key, file in small.items()}
         try:
             for count, each in enumerate(as_completed(waits), start=1):
                 each.result()
@@ -36,12 +88,14 @@ def send(bucket: Bucket, files: Mapping[str, File], folder: str, tell: Tell) -> 
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     for key, file in files.items():
-        if key not in small:
+        if key not in small and not (key in copies and bucket.copy(copies[key], key, file.size)):
             with unchanged(file) as content:
                 bucket.send(key, content, file.size, tell)
 
 
-def _put(bucket: Bucket, key: str, file: File) -> None:
+def _put(bucket: Bucket, key: str, file: File, copied_from: str | None) -> None:
+    if copied_from and bucket.copy(copied_from, key, file.size):
+        return
     with unchanged(file) as content:
         body = content.read()
     bucket.put(key, body)

@@ -60,7 +60,7 @@ def begin(bucket: Bucket, key: str, text: bytes, sent: tuple[str, ...] = ()) -> 
 def _send(bucket: Bucket, package: Package, local: LocalJob, tell: Tell) -> list[str]:
     """Return the keys that were sent. What is named by its content is there whole, or not at all."""
     if package.is_folder:
-        return _send_files(bucket, package, tell)
+        return sending.send_folder(bucket, package, tell)
     if bucket.keys(package.key):
         return []
     with tempfile.SpooledTemporaryFile(IN_MEMORY) as archive:
@@ -70,11 +70,3 @@ def _send(bucket: Bucket, package: Package, local: LocalJob, tell: Tell) -> list
             raise refused(local.file, (Fault("program.source", too_large(package.tree, size)),))
         bucket.send(package.key, archive, size, tell)
     return [package.key]
-
-
-def _send_files(bucket: Bucket, package: Package, tell: Tell) -> list[str]:
-    """Send the files that are not there in their size, side by side: an upload that was broken off goes on."""
-    there = bucket.keys(package.key)
-    missing = {key: file for file in package.files if there.get(key := package.key + file.path) != file.size}
-    sending.send(bucket, missing, package.key, tell)
-    return [*missing]

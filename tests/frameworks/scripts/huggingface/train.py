@@ -45,7 +45,7 @@ config = BertConfig(
 )
 arguments = TrainingArguments(
     output_dir="results",
-    num_train_epochs=4,
+    num_train_epochs=12,
     per_device_train_batch_size=16,
     logging_steps=5,
     save_steps=15,

@@ -34,7 +34,7 @@ class Pause(keras.callbacks.Callback):
 model.fit(
     x,
     y,
-    epochs=60,
+    epochs=120,
     callbacks=[
         keras.callbacks.BackupAndRestore("./backup"),
         keras.callbacks.CSVLogger("history.csv", append=True),

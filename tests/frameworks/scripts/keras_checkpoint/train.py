@@ -38,7 +38,7 @@ class Pause(keras.callbacks.Callback):
 model.fit(
     x,
     y,
-    epochs=60,
+    epochs=120,
     initial_epoch=initial_epoch,
     verbose=2,
     callbacks=[

@@ -12,7 +12,7 @@ if os.path.exists("./outputs/state.npz"):
     start, w = int(saved["step"]), saved["w"]
     print("continuing at", start)
 
-for step in range(start, 160):
+for step in range(start, 400):
     w = w - 0.02 * (w - target)
     loss = float(((w - target) ** 2).mean())
     if step % 10 == 0:

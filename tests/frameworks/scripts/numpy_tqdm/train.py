@@ -15,7 +15,7 @@ if os.path.exists("results/state.npz"):
     print("resuming at", start, flush=True)
 
 log = open("results/metrics.jsonl", "a")
-progress = tqdm(range(start, 200), initial=start, total=200, desc="Training")
+progress = tqdm(range(start, 500), initial=start, total=500, desc="Training")
 for step in progress:
     w += 0.05 * (1.0 - w)
     loss = float(((1.0 - w) ** 2).mean())

@@ -53,7 +53,7 @@ def train_step(points):
     return gen_loss, disc_loss
 
 
-EPOCHS = 150
+EPOCHS = 200
 for epoch in range(int(done), EPOCHS):
     start = time.time()
     for _ in range(10):

@@ -14,7 +14,7 @@ if manager.latest_checkpoint:
 else:
     print("Initializing from scratch.")
 
-while int(ckpt.step) <= 150:
+while int(ckpt.step) <= 400:
     with tf.GradientTape() as tape:
         loss = (w * 3.0 - 6.0) ** 2
     opt.apply_gradients([(tape.gradient(loss, w), w)])

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 parser = argparse.ArgumentParser(description="PyTorch Training")
-parser.add_argument("--epochs", default=25, type=int, metavar="N")
+parser.add_argument("--epochs", default=75, type=int, metavar="N")
 parser.add_argument("--resume", default="", type=str, metavar="PATH", help="path to latest checkpoint")
 parser.add_argument("-p", "--print-freq", default=2, type=int, metavar="N")
 

@@ -21,7 +21,7 @@ if paths:
     step = checkpoint["step"]
     print(f"resuming from {paths[-1]} at step {step}")
 
-while step < 200:
+while step < 600:
     x = torch.randn(64, 16)
     loss = nn.functional.mse_loss(model(x), x.sum(dim=1, keepdim=True))
     optimizer.zero_grad()
