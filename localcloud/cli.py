@@ -213,7 +213,9 @@ def allow(
 def throttle(
     action: Annotated[
         str,
-        typer.Argument(help='An action as in a policy, such as "ssm:SendCommand"; EC2\'s without "ec2:".'),
+        typer.Argument(
+            help='An action as in a policy, such as "ssm:SendCommand", or a service, "s3:*"; EC2\'s without "ec2:".'
+        ),
     ],
     times: Annotated[int | None, typer.Option(help="How many of the next requests fail (1).", min=1)] = None,
     seconds: Annotated[float | None, typer.Option(help="For how long every request fails.", min=0)] = None,

@@ -137,8 +137,10 @@ class Faults:
         return {"pool": str(pool), "slots": None}
 
     def throttle(self, request: Request) -> dict[str, Any]:
-        """Requests of an action are refused: the next `times` (1), or all for `seconds`. {"action" ("ssm:SendCommand",
-        for EC2's "CreateFleet"), "times", "seconds", "code" (the one that the service throttles with)}
+        """Refuse requests of an action, or of a whole service: the next `times` (1), or all for `seconds`.
+
+        {"action" ("ssm:SendCommand", for EC2's "CreateFleet", "s3:*"), "times", "seconds", "code" (the one that the
+        service throttles with)}
         """
         action, seconds = str(request.get("action") or ""), _number_if_given(request, "seconds")
         times = (

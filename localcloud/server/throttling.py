@@ -65,11 +65,16 @@ STATUSES = {
 """Of codes that somebody asks for."""
 
 
+EVERY = "*"
+"""In place of an operation: every one of the service."""
+
+
 class Throttle(Injected[Words]):
     """Actions whose next so many requests, or all for a while, are refused."""
 
     def fail(self, action: str, code: str | None, times: int | None, seconds: float | None = None) -> str:
-        """The code that requests of this action ("ssm:SendCommand"; EC2's may go without "ec2:") answer from now on."""
+        """Refuse requests of this action ("ssm:SendCommand"; EC2's may go without "ec2:"), or of a whole service
+        ("s3:*"), from now on. Return the code that they answer."""
         service, _, operation = _known(action)
         usual = WORDS.get(service, Words())
         words = usual
@@ -77,6 +82,10 @@ class Throttle(Injected[Words]):
             words = Words(code, MESSAGES.get(code, "Injected fault."), STATUSES.get(code, 400))
         self.set(f"{service}:{operation}", words, times, seconds)
         return words.code
+
+    def take_action(self, action: str) -> Words | None:
+        """Return how this request is refused, by a fault of its action or of its whole service; None if it is not."""
+        return self.take(action) or self.take(f"{action.partition(':')[0]}:{EVERY}")
 
     def throttled(self) -> dict[str, int | str | None]:
         """Which actions are still refused: how many times, or until when."""
@@ -122,7 +131,7 @@ def install(facts: Facts) -> None:
         ) -> Answer:
             parameters = {**_form(headers, body), **(query_params or {})}
             action = iam_actions.extract_iam_action(service, method, path, headers, body, parameters)
-            words = throttle.take(action) if action else None
+            words = throttle.take_action(action) if action else None
             if words is None and action and not limits.take(action, _named(parameters)):
                 words = WORDS.get(action.partition(":")[0], Words())
             if words is None:
@@ -157,6 +166,8 @@ def _known(action: str) -> tuple[str, str, str]:
         raise admin.Refused(
             f"there is no service {service!r}; allowed: ec2, ssm, states, dynamodb, s3 ..., as in a policy"
         ) from unknown
+    if operation == EVERY:
+        return service, ":", EVERY
     if operation not in operations:
         like = difflib.get_close_matches(operation, operations, 3, 0.5) or list(operations)[:3]
         raise admin.Refused(f"there is no {service} action {operation!r}; there is {', '.join(like)} ...")

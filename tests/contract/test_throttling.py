@@ -147,6 +147,24 @@ def test_requests_of_any_service_can_be_refused_for_a_time_or_for_some_times(clo
     cloud.client("dynamodb").list_tables()
 
 
+def test_a_whole_service_can_be_down(cloud: Cloud) -> None:
+    s3 = cloud.client("s3")
+    s3.create_bucket(Bucket="goes-down")
+    try:
+        cloud.command("fault", "throttle", "s3:*", "--seconds", "3600", "--code", "ServiceUnavailable")
+        assert "s3:* ServiceUnavailable: until 2" in cloud.command("fault", "list").stdout
+        for call in (
+            s3.list_buckets,
+            lambda: s3.list_objects_v2(Bucket="goes-down"),
+            lambda: s3.put_object(Bucket="goes-down", Key="k", Body=b"v"),
+        ):
+            assert refusal(call) == ("ServiceUnavailable", 503)
+        cloud.client("dynamodb").list_tables()
+    finally:
+        cloud.command("fault", "clear")
+    s3.put_object(Bucket="goes-down", Key="k", Body=b"v")
+
+
 def test_a_state_machines_own_call_is_refused_too(cloud: Cloud) -> None:
     machine = cloud.machine(
         {
