@@ -119,7 +119,7 @@ def denial(code: str, message: str, *, action: str) -> AccessDenied | None:
     function = f"the function {os.environ.get('AWS_LAMBDA_FUNCTION_NAME', '')}".rstrip()
     return AccessDenied(
         f"The role may not {action}: {message or code}. "
-        f"Give the role of {function} (or of the host) the permission {action}; nothing was retried."
+        f"Give the role of {function} (or of the host) the permission {action}, and start the run again."
     )
 
 

@@ -1,11 +1,11 @@
 """Signal: every event about a live attempt, from its hosts, people, AWS and patrol. Brings task tokens back.
 
-An event about somebody else's instance, or about a run that is over, is logged and ignored. An access error
-met on the way ends the run with that error: nobody waits for an event to be retried.
+An event about another account's instance, or about a run that is over, is logged and ignored. An access error ends the
+run with that error if Lambda's next try of the same event, a minute later, still meets it.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar, assert_never
 
 from lambdas import settings
@@ -39,6 +39,9 @@ NewsOfRuns = FromHost | FromPatrol | FromPerson | events.AwsNews
 News = NewsOfRuns | DevAsked
 Wish = TypeVar("Wish", FromPerson, DevAsked)
 NOT_OURS = Handled(result="nothing of ours")
+DENIED_FOR = timedelta(seconds=45)
+"""How old an event is when its denial counts: a permission may be missing for the seconds in which IAM applies a
+change. Lambda tries an event again after one minute and after two more."""
 
 
 @entry_point
@@ -64,7 +67,7 @@ def handler(event: Event) -> Handled:
         result = f"{attempts.give_up(ledger, context.run, lost, now)} waits end: {lost.reason}"
     except AccessDenied as denied:
         run, attempt = (context.run, context.attempt) if context else _named(event)
-        if run:
+        if run and (event.time is None or now - event.time >= DENIED_FOR):
             end_denied(ledger, run, attempt, denied, now)
         raise
     logger.info("%s: %s", event.detail_type, result)

@@ -1,5 +1,5 @@
-"""What hosts leave in the bucket when they end their part in an attempt: for whoever looks when no event came. Each
-under a name of its own, which IAM holds it to: nobody leaves word for another."""
+"""What hosts leave in the bucket, for a look when no event came: how they ended their part in an attempt, and before
+that, from a chief's host, a sign of life once a minute. Each under a name of its own, which IAM holds it to."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -22,8 +22,17 @@ class LeftWord:
     detail: Mapping[str, Any]
 
 
+SIGN_OF_LIFE = "progress"
+
+
+def endings_of(bucket: str, run: str, attempt: int) -> list[LeftWord]:
+    """Return how hosts of this attempt have ended their part in it, oldest first."""
+    words = of_attempt(bucket, run, attempt)
+    return sorted((left for left in words if left.word != SIGN_OF_LIFE), key=lambda left: left.at)
+
+
 def of_attempt(bucket: str, run: str, attempt: int) -> Iterator[LeftWord]:
-    """What the hosts of this attempt have left. What cannot be read as that is logged and left out."""
+    """Return the words of this attempt's hosts. What cannot be read as a word is logged and left out."""
     for key in s3.keys(bucket, f"runs/{run}/attempts/{attempt}/words/"):
         found = _read(bucket, key)
         if isinstance(found, LeftWord):

@@ -1,4 +1,4 @@
-"""S3 in the host's words. The only file that knows its error codes; the client retries hiccups by itself."""
+"""S3 in the host's words. The client retries hiccups by itself; outages.py knows which errors pass in minutes."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,8 @@ from boto3.exceptions import S3UploadFailedError
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
-from training.host.errors import AccessDenied, HostTrouble, Missing
+from training.host.errors import AccessDenied, HostTrouble, Missing, Unreachable
+from training.host.outages import ANY_ERROR, is_passing_code, is_passing_error
 
 DENIED = {"AccessDenied", "403", "AllAccessDisabled"}
 ABSENT = {"NoSuchKey", "404", "NoSuchBucket", "NoSuchVersion"}
@@ -108,7 +109,7 @@ class Bucket:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._s3.download_file(self.name, key, str(path))
-        except (ClientError, BotoCoreError) as error:
+        except ANY_ERROR as error:
             self._explain(error, "s3:GetObject", key)
         except OSError as error:
             raise HostTrouble(f"writing {path} failed: {error.strerror or error}") from error
@@ -154,7 +155,7 @@ class Bucket:
         which = {"VersionId": version} if version else {}
         try:
             self._s3.download_file(self.name, key, str(path), ExtraArgs=which)
-        except (ClientError, BotoCoreError) as error:
+        except ANY_ERROR as error:
             self._explain(error, "s3:GetObjectVersion" if version else "s3:GetObject", key)
 
     def list(self, prefix: str) -> Iterator[Object]:
@@ -216,9 +217,14 @@ class Bucket:
             return Missing(
                 f"{self.uri(key)} does not exist; upload it, or correct the job file, and start again"
             )
-        return HostTrouble(f"{action} on {self.uri(key)} failed: {message}", passes=code not in REFUSALS)
+        failed = f"{action} on {self.uri(key)} failed: {message}"
+        return (
+            Unreachable(failed) if is_passing_code(code) else HostTrouble(failed, passes=code not in REFUSALS)
+        )
 
     def _explain(self, error: BaseException, action: str, key: str) -> NoReturn:
+        if is_passing_error(error):
+            raise Unreachable(f"{action} on {self.uri(key)} failed: {error}") from error
         code = error.response["Error"]["Code"] if isinstance(error, ClientError) else ""
         raise self.trouble(code, action, key, str(error)) from error
 

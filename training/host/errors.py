@@ -1,6 +1,7 @@
 """The one error tree of the host.
 
 HostTrouble            something on this host keeps the attempt from going on
+├── Unreachable        a service does not answer, or refuses for now
 ├── AccessDenied       a permission is missing (final)
 ├── Missing            an object is not there (final)
 ├── Damaged            what came from the bucket is not what was put there
@@ -21,6 +22,12 @@ class HostTrouble(Exception):  # noqa: N818 - the word fits the tree, its childr
         self.reason = reason
         self.final = final
         self.passes = passes and not final
+
+
+class Unreachable(HostTrouble):
+    """A service does not answer, or refuses for now: the same call may succeed minutes later. The host is well."""
+
+    kind = "service"
 
 
 class AccessDenied(HostTrouble):

@@ -4,13 +4,15 @@ import logging
 import threading
 from collections.abc import Callable
 
+from training.host.denials import Denials
 from training.host.errors import HostTrouble
 
 logger = logging.getLogger(__name__)
 
 
 class Repeat(threading.Thread):
-    """Calls `act(last=False)` every few seconds. What may pass is tried again; a final trouble is kept in `trouble`."""
+    """Calls `act(last=False)` every few seconds. What may pass is tried again; a final trouble is kept in `trouble`, a
+    denial once it has lasted (denials.py)."""
 
     def __init__(self, name: str, act: Callable[[bool], None], *, every: float) -> None:
         super().__init__(name=name, daemon=True)
@@ -18,14 +20,16 @@ class Repeat(threading.Thread):
         self._act = act
         self._every = every
         self._ended = threading.Event()
+        self._denials = Denials()
 
     def run(self) -> None:
         while not self._ended.wait(self._every):
             try:
                 self._act(False)
+                self._denials.clear()
             except HostTrouble as trouble:
                 logger.warning("%s: %s", self.name, trouble.reason)
-                if trouble.final:
+                if self._denials.ends_tries(trouble):
                     self.trouble = trouble
                     return
             except OSError as error:  # the disk may be full: the program will say so, or make room
@@ -39,8 +43,6 @@ class Repeat(threading.Thread):
         """Stop, and do it a last time; raises what keeps the last time from succeeding: HostTrouble or OSError."""
         self._ended.set()
         self.join()
-        if self.trouble:
-            raise self.trouble
         self._act(True)
 
     def end(self) -> None:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from training.host import credentials
 from training.host.account import Account
 from training.host.bucket import Bucket
+from training.host.denials import Denials
 from training.host.errors import AccessDenied, HostTrouble
 from training.host.places import Places
 from training.host.reporting.signals import Sender, Signal
@@ -66,6 +67,7 @@ class Renewal:
         self._asked_at = float("-inf")
         self._until = self._recalled()
         self._denied: AccessDenied | None = None
+        self._denials = Denials()
 
     @property
     def are_there(self) -> bool:
@@ -78,10 +80,12 @@ class Renewal:
         try:
             found = self._mailbox.read_if_changed(self._key, self._seen)
         except AccessDenied as denied:
-            if self._denied is None:
+            if self._denials.ends_tries(denied) and self._denied is None:
                 logger.warning("%s", denied.reason)
-            self._denied = denied
+                self._denied = denied
             return
+        self._denied = None
+        self._denials.clear()
         if found:
             self._seen = found.etag
             self._take(found.body)

@@ -124,6 +124,15 @@ class GangReady(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Alive(Answer):
+    """The answer of the look at an overdue Train if the attempt goes on: Train waits again, for these seconds."""
+
+    kind = "alive"
+    train_seconds: int
+    heartbeat_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finished(Answer):
     """What answers the token of Train when the program ended well."""
 

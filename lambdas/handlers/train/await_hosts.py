@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import assert_never
 
 from lambdas import settings
@@ -10,7 +10,7 @@ from lambdas.aws.dynamodb.ledger import Ledger, answered_row, event_row
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.edges.common import Caught, Nothing
-from lambdas.core.edges.train import AwaitHostsInput, Finished, Overdue
+from lambdas.core.edges.train import Alive, AwaitHostsInput, Finished, Overdue
 from lambdas.core.run import deadlines, readiness, silent_hosts
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Records, ended_badly
@@ -22,10 +22,15 @@ from lambdas.steps.observability import clock, logger, note
 from lambdas.steps.signals import from_hosts
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.errors import Misconfigured
+from trainyard.core.values import wire
+
+FRESH = deadlines.HEARTBEAT - timedelta(seconds=30)
+"""The oldest sign of life that counts. A host leaves one a minute; of a host that is lost, the last one is older than
+HEARTBEAT by then, on a clock that may be half a minute ahead."""
 
 
 @entry_point
-def handler(given: AwaitHostsInput) -> Nothing | Caught | Finished:
+def handler(given: AwaitHostsInput) -> Nothing | Caught | Finished | Alive:
     yard, now = settings.read(YardSettings), clock()
     ledger = Ledger(yard.table_name)
     if given.overdue:
@@ -48,9 +53,9 @@ def handler(given: AwaitHostsInput) -> Nothing | Caught | Finished:
 
 def _overdue(
     yard: YardSettings, ledger: Ledger, run: str, attempt: int, state: Overdue, now: datetime
-) -> Caught | Finished:
-    """The failure in facts, in place of a timeout that names nobody: EC2, the bucket and the ledger are asked. Or
-    that there is none: the attempt is over, and only the news of it was lost."""
+) -> Caught | Finished | Alive:
+    """Return the failure in facts, in place of a timeout that names no host: EC2, the bucket and the ledger are asked.
+    Return Finished if the attempt is over and only the news of it was lost, Alive if it goes on."""
     records = ledger.known(run)
     known = records.attempts[attempt].ending is not None
     if state is Overdue.TRAIN and not known:
@@ -59,6 +64,12 @@ def _overdue(
     if row.ending is Ending.FINISHED:
         return Finished(reason=row.reason or "the program finished", step=row.to_step)
     trouble = row.trouble
+    if state is Overdue.TRAIN and trouble is None and (sign := _sign_of_life(yard, records, attempt, now)):
+        reason = f"no event of a host has come for {deadlines.HEARTBEAT.total_seconds():g} s, but the chief's host "
+        reason += f"has left a sign of life in the bucket at {sign:%H:%M:%S} UTC: the attempt goes on"
+        ledger.write(event_row(run, note("overdue", reason, at=now, attempt=attempt)))
+        lasts, silent = deadlines.train_timeouts(records, attempt, now)
+        return Alive(reason=reason, train_seconds=lasts, heartbeat_seconds=silent)
     if trouble is None:
         match state:
             case Overdue.AWAIT_HOSTS:
@@ -83,10 +94,26 @@ def _hear_what_was_left(
     if token:
         ledger.write(answered_row(run, token, now))
     heard = SignalContext(SignalSettings(**vars(yard), stop_document=""), ledger, run, attempt)
-    for left in sorted(left_words.of_attempt(yard.bucket_name, run, attempt), key=lambda left: left.at):
+    for left in left_words.endings_of(yard.bucket_name, run, attempt):
         if (left.signal.run, left.signal.attempt) == (run, attempt):
             logger.info("%s was left: %s", left.word, from_hosts.handle(heard, left.word, left.signal, now))
     return ledger.known(run)
+
+
+def _sign_of_life(yard: YardSettings, records: Records, attempt: int, now: datetime) -> datetime | None:
+    """Return when the attempt was last seen to go on, if that is so recent that only its events can be missing: the bus
+    or the ledger was down. Return None if a host has left it or is gone, or if its time is used up."""
+    words = list(left_words.of_attempt(yard.bucket_name, records.run.run, attempt))
+    progress = records.run.progress or {}
+    seen = [left.at for left in words if left.word == left_words.SIGN_OF_LIFE]
+    seen += [wire.instant(str(progress["at"]))] if progress.get("attempt") == attempt else []
+    newest = max(seen, default=None)
+    has_left = any(left.word != left_words.SIGN_OF_LIFE for left in words)
+    if newest is None or now - newest >= FRESH or has_left:
+        return None
+    if _gone(records, attempt) or deadlines.used_up(records, attempt, now, step=None):
+        return None
+    return newest
 
 
 def _as_nobody_was_asked(trouble: Trouble, records: Records, attempt: int) -> Trouble:

@@ -25,8 +25,8 @@ def handler(given: WaitInput) -> Nothing:
     yard, run, attempt = settings.read(TrainSettings), given.run, given.attempt
     ledger, now = Ledger(yard.table_name), clock()
     records = attempts.await_news(ledger, run, attempt, "train", given.token, now, state="Train")
-    if attempts.settle(ledger, records, attempt, now):
-        return Nothing()
+    if attempts.settle(ledger, records, attempt, now) or records.attempts[attempt].started:
+        return Nothing()  # it has ended, or goes on although no event has come for long
     cluster = _cluster(records, attempt, yard.bucket_name, now)
     deadline = wire.instant(cluster["deadline"])
     hosts = [assignment["instance"] for assignment in cluster["hosts"]]

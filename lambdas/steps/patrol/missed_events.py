@@ -120,7 +120,7 @@ def _left_signals(runs: Mapping[str, RunRow], yard: PatrolSettings, now: datetim
     for run, row in runs.items():
         if row.state != "Train" or not _is_silent(row, now):
             continue
-        for left in left_words.of_attempt(yard.bucket_name, run, row.attempt):
+        for left in left_words.endings_of(yard.bucket_name, run, row.attempt):
             if now - left.at >= PATIENCE:
                 yield (
                     run,

@@ -21,7 +21,7 @@ from lambdas.steps import attempts, orders
 from lambdas.steps.observability import logger
 from lambdas.steps.signals import credentials, from_people, newcomers, pooled
 from lambdas.steps.signals.context import SignalContext
-from trainyard.core.model.errors import AccessDenied, Infrastructure
+from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
 from trainyard.core.model.gang import StopReason
 from trainyard.core.model.job import Role
 from trainyard.core.model.timeline import Entry, Source
@@ -29,6 +29,8 @@ from trainyard.core.values import wire
 
 GIVEN_UP = "checkpoint"
 """The kind of a failure that is no host's and not the program's: a damaged checkpoint, which nobody restores again."""
+OUT_OF_REACH = "service"
+"""The kind of a failure that is AWS's: the host could not reach a service for too long, and is well."""
 OVER = {"ProgramHangs": "hung", "Resized": "resized"}
 """The timeline's words for a gang that has left."""
 NO_PART = "not a host of a live attempt"
@@ -336,7 +338,7 @@ def failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
     """A host's `failed`, signalled or found as its last words: the attempt is over for all, at once. Who has given a
     damaged checkpoint up is well, and so are the others."""
     instance, by_program = signal.instance, signal.kind == "program"
-    is_well = signal.kind == GIVEN_UP
+    is_well = signal.kind in (GIVEN_UP, OUT_OF_REACH)
     reason = signal.reason or "no reason given"
     if not by_program and not is_well:
         try:
@@ -346,7 +348,7 @@ def failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
     records = context.ledger.known(context.run)
     row = records.attempts.get(context.attempt)
     trouble = Trouble(
-        error="ProgramFailed" if by_program else _host_error(reason, signal.exit_code),
+        error="ProgramFailed" if by_program else _host_error(signal.kind, reason, signal.exit_code),
         reason=reason,
         lost=() if by_program or is_well else (instance,),
         step=row.reached_with(signal.step) if row else signal.step,
@@ -387,9 +389,11 @@ def _unmanaged(denied: str) -> str:
     )
 
 
-def _host_error(reason: str, exit_code: int | None) -> str:
+def _host_error(kind: str | None, reason: str, exit_code: int | None) -> str:
     """Return the error word of a host's trouble. A host says access denied in these words, and the exit code of a
     program that has ended."""
+    if kind == OUT_OF_REACH:
+        return ServiceUnavailable.__name__
     if reason.startswith("access denied") or ": access denied: " in reason:
         return "AccessDenied"
     return "StartFailed" if exit_code is None else "UploadFailed"

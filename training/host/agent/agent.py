@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from training.host import account, credentials, dev, fence, orders, renewal
 from training.host.account import Account
 from training.host.agent import standing_order, state, systems_manager
-from training.host.agent.attempt import Attempt, Outcome
+from training.host.agent.attempt import Attempt, LeftUnstarted, Outcome
 from training.host.agent.deadlines import hold, lease
 from training.host.agent.deadlines.lease import Lease
+from training.host.agent.insistence import Insistence, is_unreachable
 from training.host.agent.life import Peers
 from training.host.agent.membership import join, recall_assignment
 from training.host.agent.standing_order import StandingOrder
@@ -34,7 +35,7 @@ from training.host.dev import jupyter, owner, serve
 from training.host.dev.idle import watch
 from training.host.dev.idle.kernels import Server
 from training.host.disk import Disk
-from training.host.errors import GivenUp, HostTrouble
+from training.host.errors import GivenUp, HostTrouble, Unreachable
 from training.host.image import disk_identity
 from training.host.metadata import Identity, Metadata
 from training.host.periodic import Repeat
@@ -45,15 +46,19 @@ from training.host.program.fetch import fetch_all, fetch_job
 from training.host.program.process import Program
 from training.host.renewal import Renewal
 from training.host.reporting import gpus
+from training.host.reporting.progress import ALIVE_SECONDS
 from training.host.reporting.signals import Outbox, Sender, Signal, failed
 
 READY_EVERY_SECONDS = 15.0
 TICK_SECONDS = 0.2
 TRY_AGAIN_SECONDS = 30.0
 FLUSH_SECONDS = 30.0
+FETCH_SECONDS = 900.0
+"""How long a host tries to fetch what a program needs: the yard replaces a host that is not ready after 20 minutes."""
 UNTAGGED_LEASE = timedelta(hours=6)
 
 logger = logging.getLogger(__name__)
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +337,12 @@ class Agent:
     def _one_attempt(self) -> None:
         if self._state.phase != "running":
             self._put_up_fence(())
-        self._job = self._fetch()
+        try:
+            self._job = self._fetch()
+        except Unreachable:
+            if not self._leaves_while_fetching():
+                raise
+            return
         program = None
         if self._state.phase == "running":
             cluster, assignment = recall_assignment(
@@ -348,10 +358,12 @@ class Agent:
                 self._change(phase="done")
                 return
             self._change(attempt=order.attempt)
-            cluster, assignment = join(self._bucket, order, self._places, instance=self._identity.instance)
+            cluster, assignment = self._join(order)
             self._put_up_fence(cluster.hosts)
             attempt = self._attempt(cluster, assignment)
             program = self._start(attempt, cluster)
+            if program is None:
+                return
         self._after(attempt.watch(program), cluster)
 
     def _fetch(self) -> dict[str, Any]:
@@ -360,16 +372,74 @@ class Agent:
             job: dict[str, Any] = json.loads(self._places.job.read_text())
             return job
         self._credentials.wait()
-        job = fetch_job(self._bucket, self._tags.run, self._places)
+        job = self._get("fetching the job", lambda: fetch_job(self._bucket, self._tags.run, self._places))
         kept.give(job, self._places, self._account)
-        with self._account.acting():
-            packages = fetch_all(self._bucket, job, self._places)
-            restore.fetch_ahead(self._bucket, self._tags.run, self._places)
+
+        def fetch() -> str | None:
+            with self._account.acting():
+                return fetch_all(self._bucket, job, self._places)
+
+        packages = self._get("fetching program, packages and data", fetch)
+        self._fetch_ahead()
         shutil.rmtree(self._places.spare, ignore_errors=True)
         if job.get("pool", {}).get("keep"):
             kept.note(job, packages, self._places)
         self._change(phase="waiting")
         return job
+
+    def _get(self, what: str, act: Callable[[], Value]) -> Value:
+        """Return what `act` returns, and try again while a service cannot be reached."""
+        began = datetime.now(UTC)
+        insistence = Insistence(
+            has_to_end=self._why_to_leave,
+            until=lambda: min(began + timedelta(seconds=FETCH_SECONDS), self._watchdog.lease.until),
+            note=lambda text: logger.warning("%s", text),
+            disk_trouble=self._disk.trouble,
+            passes=is_unreachable,
+        )
+        return insistence.get(what, act, most_seconds=FETCH_SECONDS)
+
+    def _fetch_ahead(self) -> None:
+        """Fetch the newest checkpoint before it is asked for; the attempt that restores it insists on it."""
+        try:
+            with self._account.acting():
+                restore.fetch_ahead(self._bucket, self._tags.run, self._places)
+        except Unreachable as trouble:
+            logger.warning("no checkpoint is fetched ahead: %s", trouble.reason)
+
+    def _why_to_leave(self) -> str | None:
+        if self._watchdog.notice:
+            return "interrupted"
+        if self._watchdog.lease_over or self._watchdog.going_down.is_set() or self._watchdog.pooled:
+            return "over"
+        return "asked" if self._stop_order() else None
+
+    def _stop_order(self) -> orders.Order | None:
+        stop = orders.latest("stop", self._places)
+        return stop if stop and stop.run == self._tags.run and stop.attempt >= self._state.attempt else None
+
+    def _leaves_while_fetching(self) -> bool:
+        """Leave if the host or its attempt has to end; return False if neither has."""
+        why = self._why_to_leave()
+        if why == "asked" and (stop := self._stop_order()):
+            self._leave_unstarted(stop.attempt)
+        elif why:
+            if why == "interrupted":
+                self._say("stopped", step=None, why=why)
+            self._change(phase="done")
+        return why is not None
+
+    def _join(self, order: orders.Order) -> tuple[Cluster, Assignment]:
+        """Return the gang and this host's part in it. The host says that it is alive while the bucket is down."""
+        beat = Repeat("heartbeat", lambda _: self._say("progress"), every=ALIVE_SECONDS)
+        beat.start()
+        try:
+            return self._get(
+                "reading cluster.json",
+                lambda: join(self._bucket, order, self._places, instance=self._identity.instance),
+            )
+        finally:
+            beat.end()
 
     def _await_start(self) -> orders.Order | None:
         """Say ready until ordered. None when this host will not be part of anything any more."""
@@ -381,16 +451,15 @@ class Agent:
                 return None
             if self._watchdog.lease_over or self._watchdog.going_down.is_set() or self._watchdog.pooled:
                 return None
-            stop, start = (orders.latest(word, self._places) for word in ("stop", "start"))
-            if stop and stop.run == self._tags.run and stop.attempt >= self._state.attempt:
+            start = orders.latest("start", self._places)
+            if stop := self._stop_order():
                 self._leave_unstarted(stop.attempt)
                 ready_at = 0.0
             if start and start.run == self._tags.run and start.attempt >= self._state.attempt:
                 return start
             if time.monotonic() >= ready_at:
                 if ready_at:
-                    with self._account.acting():
-                        restore.fetch_ahead(self._bucket, self._tags.run, self._places)
+                    self._fetch_ahead()
                 denied = systems_manager.denial(self._places.ssm_errors, since=self._born)
                 hint = {"ssm_denied": denied} if denied else {}
                 self._say("ready", address=self._identity.address, boot_seconds=boot_seconds, **hint)
@@ -429,10 +498,16 @@ class Agent:
             ssm=lambda: self._as_run.client("ssm", config=CALLS),
         )
 
-    def _start(self, attempt: Attempt, cluster: Cluster) -> Program:
+    def _start(self, attempt: Attempt, cluster: Cluster) -> Program | None:
+        """Start the program; return None if the attempt has to leave before that."""
         self._watchdog.renew(lease.while_training(cluster.deadline))
         try:
             program = attempt.start()
+        except LeftUnstarted as left:
+            why = left.leaving.why
+            stopped = Signal("stopped", cluster.attempt, {"step": None, "why": why})
+            self._after(Outcome(Stopped(why), stopped), cluster)
+            return None
         except OSError as error:
             trouble = self._disk.trouble(error)
             raise HostTrouble(

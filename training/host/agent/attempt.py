@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 from training.host import orders
 from training.host.account import NOBODY_ELSE, Account
@@ -24,7 +24,13 @@ from training.host.agent.deadlines.notice import (
     leave_since_it_hangs,
     order_to_leave,
 )
-from training.host.agent.insistence import EXTRAS_SECONDS, Insistence, why_it_has_to_end
+from training.host.agent.insistence import (
+    EXTRAS_SECONDS,
+    FINISHED_DENIED_SECONDS,
+    Insistence,
+    is_unreachable,
+    why_it_has_to_end,
+)
 from training.host.agent.life import Life, Peers, StillTraining, has_ended, has_gpus
 from training.host.agent.outputs import Outputs
 from training.host.agent.parting import Parting
@@ -33,7 +39,7 @@ from training.host.agent.watchdog import Watchdog
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
 from training.host.checkpoints.in_bucket import Version
-from training.host.checkpoints.restore import restore
+from training.host.checkpoints.restore import Restored, restore
 from training.host.checkpoints.upload import CheckpointUpload, LastCheckpoint
 from training.host.cluster import Assignment, Cluster, Role
 from training.host.data import keras_home
@@ -70,6 +76,7 @@ EVALUATION_SECONDS = 60.0
 LINES_AT_ONCE = 20
 """Lines that are read for progress every TICK_SECONDS: 100 lines a second take 2 % of a processor."""
 logger = logging.getLogger(__name__)
+Value = TypeVar("Value")
 
 RESULTS = ("model", "metrics", "checkpoint")
 
@@ -91,22 +98,26 @@ def with_what_lacks(
     if isinstance(ended, Failed):
         return ended
     if isinstance(ended, Stopped):
-        trouble = lacking or extras
-        return (
-            Failed(trouble.trouble.kind, trouble.trouble.reason, code, trouble.trouble.final)
-            if trouble
-            else ended
-        )
+        what = lacking or extras
+        return Failed(what.kind, what.trouble.reason, code, what.trouble.final) if what else ended
     if lacking or (extras and extras.trouble.final):
         what = lacking or extras
         assert what is not None, "one of them is there"
         reason = f"the program finished, but its {what.what} could not be uploaded: {what.trouble.reason}"
-        return Failed(what.trouble.kind, reason, code, final=True)
+        return Failed(what.kind, reason, code, final=True)
     if extras:
         return Finished(
             (*ended.but, f"its {extras.what} could not be uploaded whole: {extras.trouble.reason}")
         )
     return ended
+
+
+class LeftUnstarted(Exception):  # noqa: N818 - no error: the attempt was to leave before its program ran
+    """The attempt has to leave while a service that its program needs cannot be reached."""
+
+    def __init__(self, leaving: Leaving) -> None:
+        super().__init__(leaving.in_words)
+        self.leaving = leaving
 
 
 class Attempt:
@@ -173,14 +184,15 @@ class Attempt:
         )
 
     def start(self) -> Program:
-        """Restore what the attempt restores, clear what an earlier one left, and start the program."""
+        """Restore what the attempt restores, clear what an earlier one left, and start the program. Raises
+        LeftUnstarted if the attempt has to leave while a service cannot be reached."""
         self._account.end_all()
         fresh(self._places.attempt(self._cluster.attempt))
         with self._account.acting():
             fresh(self._places.progress(self._cluster.attempt).parent)
         with self._heartbeat():
             instead = self._prepare()
-            values = self._fetch_secrets()
+            values = self._get("fetching its secrets", self._fetch_secrets)
             self._log.hide(values)
         program = Program.start(
             environment.command_line(self._cluster, self._assignment, self._places),
@@ -206,17 +218,24 @@ class Attempt:
     def recall(self) -> Program | None:
         """The program that an earlier agent started for this attempt."""
         program = Program.recall(self._places.process(self._cluster.attempt))
-        if program:
-            held = secrets.held_by(program.itself(), self._secrets) if program.is_alive() else {}
-            self._log.hide(held or self._fetch_secrets())
-        if program and self._assignment.is_chief:
-            self._metrics.begin()
+        if program is None:
+            return None
+        held = secrets.held_by(program.itself(), self._secrets) if program.is_alive() else {}
+        with self._heartbeat():
+            insistence = self._insistence(None, finished=False)
+            self._log.hide(held or insistence.get("fetching its secrets", self._fetch_secrets))
+            if self._assignment.is_chief:
+                insistence.get("reading its curve", self._metrics.begin)
         return program
 
     def watch(self, program: Program) -> Outcome:
         """Wait for the program's end, carrying its work away meanwhile; judge the end and say so."""
         started = self._places.process(self._cluster.attempt).stat().st_mtime
-        outputs = self._outputs.upload(program.runs)
+        with self._heartbeat():
+            insistence = self._insistence(None, finished=False)
+            outputs = insistence.get(
+                "reading the list of its outputs", lambda: self._outputs.upload(program.runs)
+            )
         events = (
             EventFiles(lambda: readable_files(self._places.tensorboard), self._places.tensorboard, started),
             EventFiles(lambda: outputs.event_files, self._places.program, started),
@@ -322,26 +341,35 @@ class Attempt:
         """What must be on the disk before the program starts; why another checkpoint than the one named, if so."""
         asked = self._cluster.checkpoint
         alone = self._cluster.restores_alone(self._assignment)
-        with self._account.acting():
-            restored = restore(self._bucket, self._cluster.run, asked, self._places, alone=alone)
+
+        def restore_checkpoint() -> Restored:
+            with self._account.acting():
+                return restore(self._bucket, self._cluster.run, asked, self._places, alone=alone)
+
+        def fetch_data() -> None:
+            with self._account.acting():
+                fetch_shares(
+                    self._bucket,
+                    self._cluster,
+                    self._assignment,
+                    self._places,
+                    given_up=lambda: bool(self._order_to_leave()),
+                )
+
+        restored = self._get("restoring its checkpoint", restore_checkpoint)
         self._checkpoints.last = restored.checkpoint
         self._note_checkpoint(restored.checkpoint)
+        self._get("fetching its data", fetch_data)
         with self._account.acting():
-            fetch_shares(
-                self._bucket,
-                self._cluster,
-                self._assignment,
-                self._places,
-                given_up=lambda: bool(self._order_to_leave()),
-            )
             self._places.results.mkdir(exist_ok=True)
             keras_home.link(self._places)
-        self._outputs.begin()
+        self._get("restoring its outputs", self._outputs.begin)
         if self._assignment.is_chief:
             self._restore_history()
             # the number of a counted checkpoint is no step of the program's, and outputs have none
             counted = bool(restored.checkpoint.folder) or self._outputs.restored > 0
-            self._metrics.begin(up_to=math.inf if counted else restored.checkpoint.step, begins=counted)
+            up_to = math.inf if counted else restored.checkpoint.step
+            self._get("reading its curve", lambda: self._metrics.begin(up_to=up_to, begins=counted))
         fresh_start = "no checkpoint to restore" if self._outputs.restored else "a fresh start"
         what = f"restore {restored.called}" if asked else fresh_start
         if restored.instead:
@@ -355,13 +383,34 @@ class Attempt:
         """A run does without the logs of its earlier attempts if they cannot be fetched."""
         if self._cluster.attempt == 1:
             return
-        try:
+
+        def fetch_history() -> None:
             with self._account.acting():
                 history.restore(
                     self._bucket, f"runs/{self._cluster.run}/tensorboard/", self._places.tensorboard
                 )
+
+        try:
+            self._get("fetching the logs of earlier attempts", fetch_history)
         except (HostTrouble, OSError) as trouble:
             self._log.note(f"what earlier attempts left in ${{tensorboard}} is not restored: {trouble}")
+
+    def _get(self, what: str, act: Callable[[], Value]) -> Value:
+        """Return what `act` returns, and try again while a service cannot be reached. Raises its other troubles, and
+        LeftUnstarted once the attempt has to leave."""
+        insistence = Insistence(
+            has_to_end=lambda: leaving.in_words if (leaving := self._order_to_leave()) else None,
+            until=lambda: min(self._cluster.deadline, self._watchdog.lease.until),
+            note=self._log.note,
+            disk_trouble=self._disk.trouble,
+            passes=is_unreachable,
+        )
+        try:
+            return insistence.get(what, act)
+        except HostTrouble as trouble:
+            if not trouble.final and (leaving := self._order_to_leave()):
+                raise LeftUnstarted(leaving) from trouble
+            raise
 
     def _reason_to_leave(self, uploads: Uploads) -> Leaving | None:
         trouble = uploads.trouble
@@ -423,7 +472,7 @@ class Attempt:
             self._closing.say_closing()
         self._checkpoints.ends_well, self._checkpoints.has_finished = end.is_whole, code == 0
         outputs.ends_well = end.is_whole
-        insistence = self._insistence(leaving)
+        insistence = self._insistence(leaving, finished=code == 0 and not leaving)
         has_failed = isinstance(ending.decide(end), Failed)
         lacking = uploads.finish(
             "checkpoints",
@@ -698,9 +747,12 @@ class Attempt:
                 return Lacking(what, trouble)
         return None
 
-    def _insistence(self, leaving: Leaving | None) -> Insistence:
+    def _insistence(self, leaving: Leaving | None, *, finished: bool) -> Insistence:
         """How long the host tries to upload what the program has left."""
         asked_at = datetime.now(UTC) if leaving and leaving.why == "asked" else None
+
+        def until() -> datetime:
+            return min(self._cluster.deadline, self._watchdog.lease.until)
 
         def has_to_end() -> str | None:
             nonlocal asked_at
@@ -712,11 +764,17 @@ class Attempt:
                 notice_at=notice.at if notice else None,
                 going_down=self._watchdog.going_down.is_set(),
                 asked_at=asked_at,
-                until=min(self._cluster.deadline, self._watchdog.lease.until),
+                until=until(),
                 now=now,
             )
 
-        return Insistence(has_to_end, self._note_at_once, self._disk.trouble)
+        return Insistence(
+            has_to_end=has_to_end,
+            until=until,
+            note=self._note_at_once,
+            disk_trouble=self._disk.trouble,
+            denied_seconds=FINISHED_DENIED_SECONDS if finished else None,
+        )
 
     def _note_at_once(self, text: str) -> None:
         """Write a line into the program's log and let it be sent, also after the program's end."""

@@ -1,66 +1,120 @@
-"""The last uploads of a program that has ended, tried again for as long as S3's trouble may pass and the host may stay.
+"""Calls of AWS that a run depends on, tried again for as long as a trouble may pass and the host may stay.
 
-This is the one place where they are. What a program has left is on this host alone until then, so an outage of S3 costs
-time, and never a training that has finished.
+Every such call is made here: the fetches before a program starts, and the uploads after it has ended. What a program
+has left is on this host alone until then, so an outage of S3 costs time, and never a training that has finished.
 """
 
 import logging
+import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
 from training.host.agent.deadlines.notice import LAST_MOMENTS
-from training.host.errors import HostTrouble
+from training.host.denials import Denials
+from training.host.errors import AccessDenied, HostTrouble, Unreachable
 
-PAUSE_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 15.0
 NOTE_SECONDS = 60.0
 EXTRAS_SECONDS = 600.0
 """The longest a host waits to upload what a run can do without: its log, its curve, TensorBoard's events."""
+FINISHED_DENIED_SECONDS = 600.0
+"""How long a finished program's results are tried although the permission is missing: a person may add it meanwhile."""
 
 logger = logging.getLogger(__name__)
+Value = TypeVar("Value")
 
 
-@dataclass(slots=True)
+def is_passing(trouble: HostTrouble) -> bool:
+    """Return True for each trouble that may pass on this host."""
+    return trouble.passes
+
+
+def is_unreachable(trouble: HostTrouble) -> bool:
+    """Return True for a service that does not answer; what else fails before a program starts is reported at once."""
+    return isinstance(trouble, Unreachable)
+
+
+@dataclass(slots=True, kw_only=True)
 class Insistence:
-    """`has_to_end` returns why the host may not wait any longer; `note` writes into the program's log; `disk_trouble`
-    explains an error of the operating system."""
+    """Try a call again until it succeeds, its trouble cannot pass, or the host has to end."""
 
     has_to_end: Callable[[], str | None]
+    """Returns why the host may not wait any longer."""
+    until: Callable[[], datetime]
+    """When the host has to end at the latest, for the log."""
     note: Callable[[str], None]
+    """Writes a line into the log that people read."""
     disk_trouble: Callable[[OSError], HostTrouble]
+    """Explains an error of the operating system."""
+    passes: Callable[[HostTrouble], bool] = is_passing
+    denied_seconds: float | None = None
+    """How long a denial is doubted (denials.py)."""
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+
+    def get(self, what: str, act: Callable[[], Value], *, most_seconds: float | None = None) -> Value:
+        """Return what `act` returns once it succeeds. Raises the trouble that kept it from succeeding."""
+        began, since, noted, tries = self.clock(), datetime.now(UTC), float("-inf"), 0
+        denials = Denials(self.denied_seconds, self.clock)
+        while True:
+            try:
+                value = act()
+            except HostTrouble as trouble:
+                now = self.clock()
+                over = most_seconds is not None and now - began >= most_seconds
+                if over or self._ends_tries(trouble, denials) or self.has_to_end():
+                    raise
+                if now - noted >= NOTE_SECONDS:
+                    noted = now
+                    self.note(self._line(what, since, trouble, most_seconds))
+                tries += 1
+                self.sleep(random.uniform(0, min(LONGEST_PAUSE_SECONDS, 2.0**tries)))
+            else:
+                if tries:
+                    self.note(f"{what}: succeeded after {self.clock() - began:.0f} s")
+                return value
 
     def bring(
         self, what: str, upload: Callable[[], None], *, most_seconds: float | None = None
     ) -> HostTrouble | None:
         """Upload until that succeeds; return the trouble that kept it from succeeding."""
-        began, noted = self.clock(), None
-        while trouble := self._trouble(what, upload):
-            waited = self.clock() - began
-            ends = self.has_to_end()
-            if not trouble.passes or ends or (most_seconds is not None and waited >= most_seconds):
-                return trouble
-            if noted is None or self.clock() - noted >= NOTE_SECONDS:
-                noted = self.clock()
-                self.note(
-                    f"{what} cannot be uploaded yet, for {waited:.0f} s, and is tried again: {trouble.reason}"
-                )
-            self.sleep(PAUSE_SECONDS)
-        return None
 
-    def _trouble(self, what: str, upload: Callable[[], None]) -> HostTrouble | None:
+        def try_upload() -> None:
+            try:
+                upload()
+            except OSError as error:
+                raise self.disk_trouble(error) from error
+            except HostTrouble:
+                raise
+            except (
+                Exception
+            ) as error:  # a fault of ours: the training has ended, and must not be repeated for it
+                logger.exception("%s failed", what)
+                raise HostTrouble(f"the host agent itself failed: {error!r}", passes=False) from error
+
         try:
-            upload()
+            self.get(f"uploading its {what}", try_upload, most_seconds=most_seconds)
         except HostTrouble as trouble:
             return trouble
-        except OSError as error:
-            return self.disk_trouble(error)
-        except Exception as error:  # a fault of ours: the training has ended, and must not be repeated for it
-            logger.exception("%s cannot be uploaded", what)
-            return HostTrouble(f"the host agent itself failed: {error!r}", passes=False)
         return None
+
+    def _ends_tries(self, trouble: HostTrouble, denials: Denials) -> bool:
+        if isinstance(trouble, AccessDenied):
+            return denials.ends_tries(trouble)
+        denials.clear()
+        return not self.passes(trouble)
+
+    def _line(self, what: str, since: datetime, trouble: HostTrouble, most_seconds: float | None) -> str:
+        until = self.until()
+        if most_seconds is not None:
+            until = min(until, since + timedelta(seconds=most_seconds))
+        return (
+            f"{what} fails since {since:%H:%M:%S} UTC: {trouble.reason}. This host tries again until "
+            f"{until:%H:%M:%S} UTC at the latest, and is billed meanwhile"
+        )
 
 
 def why_it_has_to_end(

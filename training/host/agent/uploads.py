@@ -12,7 +12,7 @@ from training.host.bucket import Bucket
 from training.host.checkpoints.evaluator import CheckpointDownload
 from training.host.checkpoints.upload import CheckpointUpload
 from training.host.cluster import Assignment, Cluster, Role
-from training.host.errors import HostTrouble
+from training.host.errors import HostTrouble, Unreachable
 from training.host.keys import LeftOut
 from training.host.outputs.upload import OutputsUpload
 from training.host.periodic import Repeat
@@ -31,6 +31,11 @@ class Lacking:
 
     what: str
     trouble: HostTrouble
+
+    @property
+    def kind(self) -> str:
+        """The kind of the failure: work that stays on this host is lost with it, even if a service is at fault."""
+        return HostTrouble.kind if isinstance(self.trouble, Unreachable) else self.trouble.kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ from typing import Any
 from training.host.account import as_this_thread
 from training.host.bucket import Bucket, Object
 from training.host.data.integrity import difference
-from training.host.errors import Damaged, HostTrouble
+from training.host.errors import Damaged, HostTrouble, Unreachable
+from training.host.outages import is_passing_code
 
 OBJECTS_AT_ONCE = 64
 CHECKS_AT_ONCE = 4
@@ -235,7 +236,8 @@ class _Transfer:
         if "no space left on device" in complaint:
             return HostTrouble(f"{self._what}: the disk became full while fetching ({complaint})", final=True)
         if output.path is None or not output.path.name.isdigit():
-            return HostTrouble(f"{self._what}: s5cmd failed: {complaint}")
+            failed = f"{self._what}: s5cmd failed: {complaint}"
+            return Unreachable(failed) if is_passing_code(output.code) else HostTrouble(failed)
         return self._bucket.trouble(
             output.code, "s3:GetObject", self._wanted[int(output.path.name)][1].key, complaint
         )

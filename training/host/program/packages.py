@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from training.host.account import as_this_thread
 from training.host.disk import inside
-from training.host.errors import HostTrouble, ProgramFault
+from training.host.errors import HostTrouble, ProgramFault, Unreachable
 from training.host.places import Places
 from trainyard.core.jobfile.package_lists import base_of, paths_in, text_of
 
@@ -25,8 +25,11 @@ TELLING = ("error", "\N{MULTIPLICATION SIGN}", "╰─>", "modulenotfounderror",
 HASH = re.compile(r"\s--hash=sha256:[0-9a-f]{64}")
 NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\[\], ()!=<>~*+;'\"-]*")
 """A requirement that names a package, with its versions and markers."""
-NO_WAY = "connection broken by"
-"""In pip's warning that a package index does not answer."""
+NO_WAY = re.compile(
+    r"connection broken by|\b(429|5\d\d) (Client|Server) Error|HTTP error (429|5\d\d)|ReadTimeoutError|Read timed out"
+    r"|ConnectionResetError|ProtocolError"
+)
+"""What pip says of a package index that does not answer, or refuses for now."""
 
 
 def install(requirements: str, places: Places) -> str | None:
@@ -132,8 +135,8 @@ def command(
     if done.returncode:
         output = done.stderr.strip() or done.stdout
         lines = " / ".join(telling_lines(output))
-        if NO_WAY in output:
-            raise HostTrouble(
+        if NO_WAY.search(output):
+            raise Unreachable(
                 f"{doing} failed: {lines}; a package index could not be reached from this host: add the packages to "
                 "the image, or let hosts reach the index"
             )

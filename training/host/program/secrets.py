@@ -9,7 +9,8 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from training.host.errors import AccessDenied, HostTrouble, Missing
+from training.host.errors import AccessDenied, HostTrouble, Missing, Unreachable
+from training.host.outages import is_passing_error
 
 ACTION = "ssm:GetParameters"
 SHORTEST_HIDDEN = 6
@@ -30,7 +31,8 @@ def fetch(wanted: Mapping[str, str], *, yard: str, client: Callable[[], Any]) ->
     except ClientError as error:
         raise _explained(error, names) from error
     except BotoCoreError as error:
-        raise HostTrouble(f"the secrets {', '.join(names)} cannot be read: {error}") from error
+        said = f"the secrets {', '.join(names)} cannot be read: {error}"
+        raise (Unreachable(said) if is_passing_error(error) else HostTrouble(said)) from error
     if answer["InvalidParameters"]:
         missing = ", ".join(answer["InvalidParameters"])
         raise Missing(
@@ -76,4 +78,5 @@ def _explained(error: ClientError, names: list[str]) -> HostTrouble:
         )
     if code == "AccessDeniedException":
         return AccessDenied(ACTION, ", ".join(names), role="role of runs")
-    return HostTrouble(f"{ACTION} on {', '.join(names)} failed: {said or code}")
+    failed = f"{ACTION} on {', '.join(names)} failed: {said or code}"
+    return Unreachable(failed) if is_passing_error(error) else HostTrouble(failed)

@@ -1,12 +1,13 @@
 """Signals: what this host says on the bus, in order, delivered late rather than never.
 
-A signal that is superseded before it could be sent (an older progress, an older ready) is left out. When the host
-may not put events at all, the last words go to the bucket and the host powers itself off: nobody can hear it.
+A signal that is superseded before it could be sent (an older progress, an older ready) is left out. When the host may
+not put events for a while (denials.py), the last words go to the bucket and the host powers itself off.
 """
 
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from training.host.bucket import Bucket
+from training.host.denials import Denials
 from training.host.errors import AccessDenied, HostTrouble
 from training.host.program.ending import Failed
 from trainyard.core.values import floats
@@ -22,6 +24,10 @@ from trainyard.core.values import floats
 SUPERSEDED = {"credentials", "ready", "progress"}
 ENDINGS = {"finished", "stopped", "failed"}
 """What ends a host's part in an attempt: left in the bucket too, since an event may be lost on its way."""
+SIGN_OF_LIFE = "progress"
+"""The signal of a chief's host that is left in the bucket too, once in SIGN_SECONDS: while the bus or the ledger is
+down, the yard sees there that the attempt goes on."""
+SIGN_SECONDS = 55.0
 RETRY_SECONDS = 5.0
 DENIED = {"AccessDeniedException", "AccessDenied"}
 
@@ -97,7 +103,10 @@ def put(events: Any, asked: Mapping[str, str]) -> None:
             raise AccessDenied("events:PutEvents", f"the bus {bus}") from error
         raise HostTrouble(f"the bus {bus} does not take {word}: {error}; try again") from error
     if answer.get("FailedEntryCount"):
-        raise HostTrouble(f"the bus {bus} refused {word}: {answer['Entries'][0]}; try again")
+        refused = answer["Entries"][0]
+        if refused.get("ErrorCode") in DENIED:
+            raise AccessDenied("events:PutEvents", f"the bus {bus}")
+        raise HostTrouble(f"the bus {bus} refused {word}: {refused}; try again")
 
 
 def failed(attempt: int, ended: Failed, tail: str, *, restored: Mapping[str, Any] | None = None) -> Signal:
@@ -142,6 +151,9 @@ class Outbox(threading.Thread):
         self._waiting: list[tuple[Signal, dict[str, Any]]] = []
         self._sending = False
         self._mute = False
+        self._denials = Denials()
+        self._left: dict[str, Any] = {}
+        self._sign_at = float("-inf")
 
     def put(self, signal: Signal) -> None:
         event = detail(signal, run=self._run_id, instance=self._instance, at=datetime.now(UTC))
@@ -178,31 +190,45 @@ class Outbox(threading.Thread):
 
     def _deliver(self, signal: Signal, event: dict[str, Any]) -> bool:
         """True when nothing more is to be done about this signal."""
-        try:
-            answer = self._events.put_events(Entries=[entry(signal, self._sender, event)])
-        except (ClientError, BotoCoreError) as error:
-            if isinstance(error, ClientError) and error.response["Error"]["Code"] in DENIED:
-                self._say_last_words(event)
-                return True
-            logger.warning("the bus does not take %s yet: %s", signal.word, error)
-            return False
-        if not answer.get("FailedEntryCount"):
-            if signal.word in ENDINGS:
-                self._leave_word(event)
+        trouble = self._put(signal, event)
+        self._leave_word(event)
+        if trouble is None:
+            self._denials.clear()
             return True
-        failure = answer["Entries"][0]
-        if failure.get("ErrorCode") in DENIED:
+        logger.warning("%s", trouble.reason)
+        for end in self._endings_that_wait():
+            self._leave_word(end)
+        if self._denials.ends_tries(trouble):
             self._say_last_words(event)
             return True
-        logger.warning("the bus refused %s: %s", signal.word, failure)
         return False
 
+    def _put(self, signal: Signal, event: dict[str, Any]) -> HostTrouble | None:
+        try:
+            put(self._events, entry(signal, self._sender, event))
+        except HostTrouble as trouble:
+            return trouble
+        return None
+
+    def _endings_that_wait(self) -> list[dict[str, Any]]:
+        with self._changed:
+            return [event for signal, event in self._waiting if signal.word in ENDINGS]
+
     def _leave_word(self, event: dict[str, Any]) -> None:
-        """For whoever looks when nobody has heard the event, though the bus took it."""
+        """For the time when the event does not arrive: the bus may be down or lose it, and the ledger may be down."""
+        word, now = event["signal"], time.monotonic()
+        has_ended = self._left.get("signal") in ENDINGS and self._left["attempt"] >= event["attempt"]
+        is_sign = word == SIGN_OF_LIFE and now - self._sign_at >= SIGN_SECONDS and not has_ended
+        if event == self._left or not (word in ENDINGS or is_sign):
+            return
         try:
             self._bucket.write(self._key(event, "words"), json.dumps(event).encode())
         except HostTrouble as trouble:
-            logger.warning("%s could not be left in the bucket: %s", event["signal"], trouble.reason)
+            logger.warning("%s could not be left in the bucket: %s", word, trouble.reason)
+            return
+        self._left = event
+        if is_sign:
+            self._sign_at = now
 
     def _key(self, event: dict[str, Any], name: str) -> str:
         return self._sender.key(self._run_id, event["attempt"], name)

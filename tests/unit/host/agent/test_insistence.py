@@ -1,5 +1,6 @@
 """The last uploads of a program outlast an outage of S3, and never cost a training that has finished."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -7,14 +8,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from training.host.agent.attempt import with_what_lacks
-from training.host.agent.insistence import Insistence, why_it_has_to_end
+from training.host.agent.insistence import Insistence, is_passing, is_unreachable, why_it_has_to_end
 from training.host.agent.uploads import Lacking
 from training.host.bucket import Bucket
-from training.host.errors import AccessDenied, HostTrouble
+from training.host.errors import AccessDenied, Damaged, GivenUp, HostTrouble, ProgramFault, Unreachable
 from training.host.program.ending import Failed, Finished, Stopped
 
 SLOW_DOWN = HostTrouble("s3:PutObject on s3://b/model/x failed: SlowDown")
 DENIED = AccessDenied("s3:PutObject", "s3://b/model/x", role="role of runs")
+
+
+NOW = datetime(2026, 11, 28, tzinfo=UTC)
 
 
 @dataclass
@@ -25,6 +29,7 @@ class Host:
     ends_at: float = 3600.0
     now: float = 0.0
     notes: list[str] = field(default_factory=list)
+    passes: Callable[[HostTrouble], bool] = is_passing
 
     def upload(self) -> None:
         self.now += 18.0  # what botocore tries by itself
@@ -33,9 +38,12 @@ class Host:
 
     def insistence(self) -> Insistence:
         return Insistence(
-            lambda: "the lease is over" if self.now >= self.ends_at else None,
-            self.notes.append,
-            lambda error: HostTrouble(f"disk: {error}", passes=False),
+            has_to_end=lambda: "the lease is over" if self.now >= self.ends_at else None,
+            until=lambda: NOW + timedelta(seconds=self.ends_at),
+            note=self.notes.append,
+            disk_trouble=lambda error: HostTrouble(f"disk: {error}", passes=False),
+            passes=self.passes,
+            denied_seconds=45,
             clock=lambda: self.now,
             sleep=self.sleep,
         )
@@ -49,7 +57,7 @@ def test_an_outage_costs_time_and_nothing_else(outage: float) -> None:
     host = Host(back_at=outage)
     assert host.insistence().bring("model", host.upload) is None
     assert outage <= host.now < outage + 60
-    assert abs(len(host.notes) - outage / 60) <= outage / 240 + 1, "a line a minute"
+    assert abs(len(host.notes) - 1 - outage / 60) <= outage / 240 + 1, "a line a minute"
 
 
 def test_it_ends_with_the_lease() -> None:
@@ -74,7 +82,6 @@ def raising(error: Exception) -> Callable[[], None]:
 @pytest.mark.parametrize(
     ("sentence", "error", "said"),
     [
-        ("a missing permission", DENIED, "access denied"),
         ("a disk that cannot be read", PermissionError(13, "Permission denied"), "disk: "),
         (
             "a fault of ours",
@@ -91,6 +98,58 @@ def test_what_does_not_pass_is_tried_once(sentence: str, error: Exception, said:
     assert host.now == 0
 
 
+def test_a_line_a_minute_says_what_fails_since_when_and_until_when_it_is_tried() -> None:
+    host = Host(back_at=90)
+    host.insistence().bring("model", host.upload)
+    assert re.fullmatch(
+        r"uploading its model fails since \d\d:\d\d:\d\d UTC: s3:PutObject .* failed: SlowDown. This host tries again "
+        r"until 01:00:00 UTC at the latest, and is billed meanwhile",
+        host.notes[0],
+    )
+    assert re.fullmatch(r"uploading its model: succeeded after \d+ s", host.notes[-1])
+
+
+@pytest.mark.parametrize(("lasts", "is_denied"), [(15, False), (44, False), (120, True)])
+def test_a_permission_that_is_gone_for_seconds_is_not_missing(lasts: float, is_denied: bool) -> None:
+    host = Host(back_at=0)
+
+    def upload() -> None:
+        host.now += 0.1
+        if host.now < lasts:
+            raise DENIED
+
+    assert (host.insistence().bring("model", upload) is DENIED) is is_denied
+    assert host.now < 75
+
+
+BEFORE_A_PROGRAM = [
+    ("a service that does not answer", Unreachable("S3 is down"), True),
+    ("a permission that comes back", DENIED, True),
+    ("a damaged checkpoint", Damaged("facts.json has 3 bytes"), False),
+    ("a gang that restores another one", GivenUp("in the next attempt"), False),
+    ("a program that cannot be installed", ProgramFault("no such package", final=False), False),
+    ("a host's own trouble", HostTrouble("unpacking failed"), False),
+]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "waits"), [row[1:] for row in BEFORE_A_PROGRAM], ids=[row[0] for row in BEFORE_A_PROGRAM]
+)
+def test_what_a_host_waits_for_before_a_program_starts(trouble: HostTrouble, waits: bool) -> None:
+    host, answers = Host(back_at=0, passes=is_unreachable), iter([trouble, None])
+
+    def fetch() -> str:
+        if error := next(answers):
+            raise error
+        return "here"
+
+    if waits:
+        assert host.insistence().get("fetching the job", fetch) == "here"
+    else:
+        with pytest.raises(type(trouble)):
+            host.insistence().get("fetching the job", fetch)
+
+
 @pytest.mark.parametrize(
     ("code", "passes"),
     [
@@ -105,7 +164,6 @@ def test_which_answers_of_s3_pass(code: str, passes: bool) -> None:
     assert Bucket(None, "b").trouble(code, "s3:PutObject", "k", code).passes is passes
 
 
-NOW = datetime(2026, 11, 28, tzinfo=UTC)
 ENDS = [
     # sentence, what differs, why it has to end
     ("nothing asks for an end", {}, None),

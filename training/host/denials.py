@@ -1,0 +1,34 @@
+"""When a denial of AWS counts: IAM applies a change within seconds, so a permission may be missing for a moment."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from training.host.errors import AccessDenied, HostTrouble
+
+GRACE_SECONDS = 45.0
+"""How long the same call is denied before the permission counts as missing."""
+
+
+@dataclass(slots=True)
+class Denials:
+    """The denials of one call that is made again and again."""
+
+    grace_seconds: float | None = None
+    """GRACE_SECONDS if it is None."""
+    clock: Callable[[], float] = time.monotonic
+    _since: float | None = None
+
+    def ends_tries(self, trouble: HostTrouble) -> bool:
+        """Return True if another try cannot help: for each final trouble, and for a denial once the grace is over."""
+        if not isinstance(trouble, AccessDenied):
+            self._since = None
+            return trouble.final
+        if self._since is None:
+            self._since = self.clock()
+        grace = GRACE_SECONDS if self.grace_seconds is None else self.grace_seconds
+        return self.clock() - self._since >= grace
+
+    def clear(self) -> None:
+        """Forget earlier denials: the call has succeeded."""
+        self._since = None
