@@ -6,9 +6,9 @@ for one. So whatever the agent reads or writes there it does inside `acting`, wi
 """
 
 import ctypes
+import errno
 import os
 import pwd
-import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -108,7 +108,7 @@ class Account:
                 mine = [name for name in folders if self._has(Path(place, name))]
                 folders[:] = [name for name in folders if name not in mine]
                 for name in (*mine, *(name for name in files if self._has(Path(place, name)))):
-                    _remove(Path(place, name))
+                    remove_tree(Path(place, name))
 
     def _has(self, path: Path) -> bool:
         """Whether the file is its own; not one that somebody else has just removed."""
@@ -155,12 +155,23 @@ def _raise_unless_gone(error: OSError) -> None:
         raise error
 
 
-def _remove(path: Path) -> None:
-    """A link, and not what it leads to."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
+def remove_tree(path: Path) -> None:
+    """Remove a file, a link, or a folder with all below it, as the account that this thread acts as. Folders may be
+    nested deeper than Python follows (rm keeps no path), and their owner may have taken its own rights to them away.
+    Raises OSError for what is left."""
+    remove = ["rm", "-rf", "--", str(path)]
+    if _run(remove).returncode == 0:
+        return
+    _run(["chmod", "-R", "u+rwX", "--", str(path)])
+    done = _run(remove)
+    if done.returncode:
+        raise OSError(errno.ENOTEMPTY, f"it cannot be removed: {done.stderr.strip()[-500:]}", str(path))
+
+
+def _run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, errors="replace", **as_this_thread()
+    )
 
 
 def _is_mapped(uid: int) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from training.host.account import remove_tree
 from training.host.errors import HostTrouble, ProgramFault
 
 PASSING_ERRORS = frozenset(
@@ -30,6 +31,20 @@ PASSING_ERRORS = frozenset(
     }
 )
 """Errors of the operating system that may be over soon."""
+PROGRAMS_DOING = frozenset(
+    {
+        errno.EACCES,
+        errno.EPERM,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EEXIST,
+        errno.ELOOP,
+        errno.ENOTEMPTY,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+    }
+)
+"""Errors that a healthy disk gives only for what the program has done to its own folders."""
 RESERVE_BYTES = 16 * 1024 * 1024
 FULL_BELOW = 8 * 1024 * 1024
 EVENT_FILE = ".tfevents."
@@ -88,9 +103,10 @@ def room_at(path: Path) -> Room:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """`reserve` is a file in the folder that the program fills."""
+    """`reserve` is a file in the folder that the program fills; `home` holds what is the program's own."""
 
     reserve: Path
+    home: Path
 
     def room(self) -> Room:
         """Without what was released of the reserve: the disk is full for a program though the agent can still write."""
@@ -114,22 +130,50 @@ class Disk:
     def _released(self) -> int:
         return RESERVE_BYTES - self.reserve.stat().st_size if self.reserve.exists() else 0
 
+    def _is_the_programs(self, path: object) -> bool:
+        named = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
+        return PurePosixPath(named).is_relative_to(self.home)
+
     def trouble(self, error: OSError) -> HostTrouble:
         """What an error of the operating system means. A full disk would be as full the next time."""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return HostTrouble(f"{self.room().advice} ({error})", final=True)
+        if error.errno in PROGRAMS_DOING and self._is_the_programs(error.filename):
+            return ProgramFault(
+                f"the program, or a package that it installs, has made its own folder unusable for this host: {error}. "
+                "Another attempt would end alike, so none follows. Let the program leave the folders of its home as it "
+                "finds them: no other permissions, no links or files in their place"
+            )
         return HostTrouble(
             f"this host's disk or network is in trouble: {error}", passes=error.errno in PASSING_ERRORS
         )
 
 
+def walk(folder: Path, *, besides: Collection[Path] = ()) -> Iterator["os.DirEntry[str]"]:
+    """Yield everything below a folder that is no folder, without following links. Folders `besides`, those that this
+    thread may not read and paths that are longer than Linux takes are passed over. Uses no recursion: a program may
+    nest its folders as deep as it likes."""
+    waiting = [str(folder)]
+    skipped = {str(path) for path in besides}
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                found = list(entries)
+        except OSError:  # it has just been removed, may not be read, or has too long a path
+            continue
+        for entry in found:
+            if not entry.is_dir(follow_symlinks=False):
+                yield entry
+            elif entry.path not in skipped:
+                waiting.append(entry.path)
+
+
 def readable_files(folder: Path) -> Iterator[Path]:
     """Every file below it that this thread may read (account.py). A link counts as the file that it leads to."""
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            path = Path(parent, name)
-            if is_readable(path):
-                yield path
+    for entry in walk(folder):
+        path = Path(entry.path)
+        if is_readable(path):
+            yield path
 
 
 def written_below(folder: Path, *, besides: Collection[Path]) -> tuple[int, int]:
@@ -137,21 +181,22 @@ def written_below(folder: Path, *, besides: Collection[Path]) -> tuple[int, int]
     written anew with what it had. Left out are those `besides`, and TensorFlow's event files, which a program that
     waits goes on to write."""
     files = size = 0
-    for parent, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if Path(parent, name) not in besides]
-        for name in names:
-            path = Path(parent, name)
-            try:
-                if EVENT_FILE not in name and is_readable(path):
-                    files, size = files + 1, size + path.stat().st_size
-            except FileNotFoundError:  # it has just been replaced: the next look sees what by
-                continue
+    for entry in walk(folder, besides=besides):
+        path = Path(entry.path)
+        try:
+            if EVENT_FILE not in entry.name and is_readable(path):
+                files, size = files + 1, size + path.stat().st_size
+        except OSError:  # it has just been replaced: the next look sees what by
+            continue
     return files, size
 
 
 def is_readable(path: Path) -> bool:
     """Whether there is a file that this thread may read; no error where it may not even look whether there is one."""
-    return os.access(path, os.R_OK, effective_ids=True) and path.is_file()
+    try:
+        return os.access(path, os.R_OK, effective_ids=True) and path.is_file()
+    except OSError:  # a path that is too long
+        return False
 
 
 def inside(folder: Path, relative: str) -> Path:
@@ -163,6 +208,7 @@ def inside(folder: Path, relative: str) -> Path:
 
 
 def fresh(folder: Path) -> None:
-    """An empty folder, whatever was there."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """An empty folder, whatever was there. Raises OSError if what was there cannot be removed."""
+    if folder.exists() or folder.is_symlink():
+        remove_tree(folder)
     folder.mkdir(parents=True)

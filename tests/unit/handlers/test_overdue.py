@@ -12,6 +12,7 @@ from lambdas.handlers.train import await_hosts
 from tests.unit.core.facts import NOON, after
 from tests.unit.core.run.test_records import AT
 from tests.unit.handlers.conftest import Place
+from trainyard.core.values import wire
 
 LEFT: dict[str, Any] = {"stopped": 1, "stopped_at": AT, "why": "peer"}
 
@@ -39,6 +40,44 @@ def test_hosts_that_hang_together_are_all_replaced(place: Place) -> None:
         "though EC2 calls them running"
     )
     assert place.ledger.known("digits-1").attempts[1].ending == "lost"
+
+
+SIGNS = [
+    # sentence, seconds before the look, does the attempt go on
+    ("left a moment ago: the bus or the ledger was down", 10, True),
+    ("left with the last event that came: the host is lost", 151, False),
+    ("left by a clock that is half a minute ahead", 121, False),
+]
+
+
+@pytest.mark.parametrize(("ago", "goes_on"), [row[1:] for row in SIGNS], ids=[str(row[0]) for row in SIGNS])
+def test_a_sign_of_life_in_the_bucket_keeps_an_attempt_whose_events_are_missing(
+    place: Place, ago: int, goes_on: bool
+) -> None:
+    place.leaves(place.chief, "progress", step=8, at=wire.stamp(after(200 - ago)))
+    said = look()
+    assert said["kind"] == ("alive" if goes_on else "error")
+    if goes_on:
+        assert said["heartbeat_seconds"] == 150
+        assert place.ledger.known("digits-1").attempts[1].ending is None
+
+
+def test_news_that_reached_the_ledger_while_the_look_was_retried_keep_it_too(place: Place) -> None:
+    place.row("run", {"progress": {"attempt": 1, "step": 8, "at": wire.stamp(after(190))}})
+    assert look()["kind"] == "alive"
+
+
+def test_a_sign_of_life_counts_for_nothing_once_a_host_has_left_or_is_gone(place: Place) -> None:
+    place.leaves(place.chief, "progress", step=8, at=wire.stamp(after(190)))
+    boto3.client("ec2").terminate_instances(InstanceIds=[place.worker])
+    assert found().error == "HostLost"
+
+
+def test_a_sign_of_life_outlasts_no_deadline(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    late = NOON + timedelta(hours=3)
+    monkeypatch.setattr(await_hosts, "clock", lambda: late)
+    place.leaves(place.chief, "progress", step=8, at=wire.stamp(late))
+    assert found().error == "LimitReached"
 
 
 def test_a_finish_of_which_no_event_came_is_no_failure(place: Place) -> None:

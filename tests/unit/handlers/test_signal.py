@@ -3,7 +3,7 @@
 import copy
 import json
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -19,8 +19,10 @@ from lambdas.handlers.train import await_hosts
 from lambdas.settings import SignalSettings
 from lambdas.steps import orders
 from lambdas.steps.orders import Order
+from lambdas.steps.signals import from_hosts
 from lambdas.steps.signals.context import SignalContext
 from tests.unit.handlers.conftest import HOST, Log
+from trainyard.core.model.errors import AccessDenied
 from trainyard.core.model.instance_types import Market
 
 AT = "2026-11-20T12:00:00.000Z"
@@ -97,6 +99,36 @@ def test_a_host_that_asks_has_credentials_of_its_run_for_an_hour(run: Run) -> No
         "Expiration": "2026-11-20T13:00:00+00:00",
         "Run": "r",
     }
+
+
+DENIALS = [
+    # sentence, age of the event in seconds, does the run end
+    ("the permission vanished a moment ago: Lambda tries again in a minute", 1, False),
+    ("it is still missing at that try", 61, True),
+]
+
+
+@pytest.mark.parametrize(("age", "ends"), [row[1:] for row in DENIALS], ids=[str(row[0]) for row in DENIALS])
+def test_a_permission_that_vanishes_for_seconds_ends_no_live_run(
+    run: Run, monkeypatch: pytest.MonkeyPatch, age: int, ends: bool
+) -> None:
+    def denied(*_: object, **__: object) -> None:
+        raise AccessDenied("The role may not dynamodb:UpdateItem")
+
+    monkeypatch.setattr(from_hosts, "handle", denied)
+    detail = {"run": "r", "attempt": 2, "instance": "i-a", "at": AT, "signal": "progress"}
+    event = {"source": "trainyard.host/AROA:i-a", "detail-type": "progress", "detail": detail}
+    with pytest.raises(AccessDenied):
+        signal.handler({**event, "time": (NOON - timedelta(seconds=age)).isoformat()}, CONTEXT)
+    assert bool(run.account.answered) is ends
+
+
+def test_a_host_that_cannot_reach_a_service_is_well_and_the_service_is_named(run: Run) -> None:
+    said = "s3:GetObject on s3://b/k failed: SlowDown"
+    run.says("i-a", "failed", kind="service", reason=said, tail="", exit_code=None, final=False)
+    (answer,) = (each[2] for each in run.account.answered)
+    assert answer["error"] == "ServiceUnavailable"
+    assert json.loads(answer["cause"])["all_well"] is True
 
 
 def test_a_policy_that_finds_no_room_in_the_token_is_made_shorter(run: Run) -> None:

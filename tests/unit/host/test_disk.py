@@ -20,7 +20,7 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
         return SimpleNamespace(free=SIZE - used, total=SIZE)
 
     monkeypatch.setattr(shutil, "disk_usage", usage)
-    return Disk(tmp_path / "reserve")
+    return Disk(tmp_path / "reserve", tmp_path / "home")
 
 
 def fill(disk: Disk) -> Path:

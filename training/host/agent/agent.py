@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from training.host import account, credentials, dev, fence, orders, renewal
-from training.host.account import Account
+from training.host.account import Account, remove_tree
 from training.host.agent import standing_order, state, systems_manager
 from training.host.agent.attempt import Attempt, LeftUnstarted, Outcome
 from training.host.agent.deadlines import hold, lease
@@ -257,7 +256,7 @@ class Agent:
             self._as_run.client("s3", config=CALLS), tags.bucket, credentials=credentials.environment(places)
         )
         self._mailbox = mailbox = Bucket(session.client("s3", config=CALLS), tags.bucket)
-        self._disk = Disk(places.reserve)
+        self._disk = Disk(places.reserve, places.home)
         self._watchdog = Watchdog(metadata, tags.lease, self._leave, held=hold.held_until(identity.tags))
         self._outbox = Outbox(
             session.client("events", config=CALLS),
@@ -381,7 +380,7 @@ class Agent:
 
         packages = self._get("fetching program, packages and data", fetch)
         self._fetch_ahead()
-        shutil.rmtree(self._places.spare, ignore_errors=True)
+        remove_tree(self._places.spare)
         if job.get("pool", {}).get("keep"):
             kept.note(job, packages, self._places)
         self._change(phase="waiting")
@@ -563,7 +562,8 @@ class Agent:
         """An image made from a host carries that host's work and logs, and what its program left in /var/tmp, which the
         account of the next one could read. What our own interrupted fetch left is gone on with."""
         for leftover in (self._places.work, self._places.log, self._places.orders):
-            shutil.rmtree(leftover, ignore_errors=True)
+            if leftover.exists():
+                remove_tree(leftover)
         self._account.remove_traces(self._places.root)
         self._places.home.mkdir(parents=True)
         self._account.give(self._places.home)

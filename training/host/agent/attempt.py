@@ -51,7 +51,7 @@ from training.host.metadata import Identity
 from training.host.outputs.upload import OutputsUpload
 from training.host.periodic import Repeat
 from training.host.places import Places
-from training.host.program import ending, environment, exits, secrets, silence, torchrun, tracebacks
+from training.host.program import ending, environment, exits, folders, secrets, silence, torchrun, tracebacks
 from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.program.exits import Exit
 from training.host.program.process import Program, killed_for_memory
@@ -270,6 +270,10 @@ class Attempt:
         background = self._left_running(program) if code == 0 else ()
         program.kill()  # whatever it left behind in its group, and anywhere else
         self._account.end_all()
+        with self._account.acting():
+            rights_taken = folders.give_back_rights(
+                folders.given_to_program(self._places, self._cluster.attempt)
+            )
         with self._heartbeat():
             starved = killed_before is None or killed_for_memory() != killed_before
             end = End(
@@ -279,6 +283,7 @@ class Attempt:
                 starved=starved,
                 exited=self._exited(program, itself),
                 background=background,
+                rights_taken=rights_taken,
             )
             return self._conclude(
                 end, parting or self._parting_of_the_machine(program, code), uploads, outputs
@@ -506,6 +511,8 @@ class Attempt:
         if leaving and leaving.trouble and isinstance(ended, Stopped):
             lacking = Lacking("work", leaving.trouble)
         ended = with_what_lacks(ended, code, lacking, extras)
+        if end.rights_taken and isinstance(ended, Finished):
+            ended = Failed("program", folders.why_failed(end.rights_taken), code, final=True)
         if outputs_lack and isinstance(ended, Finished):
             trouble = outputs_lack.trouble.reason
             ended = Finished((*ended.but, f"its outputs could not be uploaded whole: {trouble}"))
@@ -535,7 +542,9 @@ class Attempt:
                     if self._closing.has_finished():
                         return Outcome(Finished(), None)
                 tail = ending.last_lines(end.tail.encode())
-                said = signals.failed(self._cluster.attempt, ended, tail, restored=self._progress.restored)
+                said = signals.failed(
+                    self._cluster.attempt, ended, tail, step=self._step(), restored=self._progress.restored
+                )
                 return Outcome(ended, said)
 
     def _nan_since(self, step: int | None) -> int:

@@ -1,11 +1,10 @@
 """An evaluator's checkpoints: the newest of the run, brought from the bucket while the evaluator runs."""
 
 import logging
-import shutil
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
-from training.host.account import Account
+from training.host.account import Account, remove_tree
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket, on_disk
 from training.host.checkpoints.in_bucket import STEP, Fetched, Version, name_of
@@ -43,7 +42,7 @@ class CheckpointDownload:
                 logger.warning("%s", damaged.reason)
                 return
             self._put(known.newest, fetched)
-            shutil.rmtree(self.places.restores, ignore_errors=True)
+            remove_tree(self.places.restores)
         self.have = known.newest.step
 
     def _put(self, version: Version, fetched: Fetched) -> None:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from training.host.bucket import Bucket
 from training.host.data.transfer import download_all
-from training.host.disk import fresh, inside
+from training.host.disk import fresh, inside, is_readable, walk
 from training.host.errors import Damaged, Missing
 from training.host.reporting.metrics import as_object
 from training.host.reporting.signals import stamp
@@ -299,7 +299,8 @@ def _sound_manifest(bucket: Bucket, version: Version) -> Manifest:
 def _whole_below(have: Path, manifest: Manifest) -> set[str]:
     """Return the files of the folder `have` if it lies whole on this disk, and holds no others."""
     names = {name for name in manifest.files if name.startswith(f"{have.name}/")}
-    found = {path.relative_to(have.parent).as_posix() for path in have.rglob("*") if path.is_file()}
+    there = (Path(entry.path) for entry in walk(have))
+    found = {path.relative_to(have.parent).as_posix() for path in there if is_readable(path)}
     sizes = {name: manifest.files[name].size for name in names}
     return names if found == names and damage(have.parent, sizes) is None else set()
 

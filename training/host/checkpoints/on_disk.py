@@ -15,13 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from training.host.account import remove_tree
 from training.host.checkpoints.in_bucket import FACTS, Link, name_of
-from training.host.disk import is_readable
+from training.host.disk import fresh, is_readable
 from training.host.keys import LONGEST_KEY_BYTES
 
 PARTIAL = ".trainyard-partial-"
 """How the name of a folder begins in which the runtime puts a checkpoint together."""
-STEP_FOLDER = re.compile(r"[0-9]{8,}")
+STEP_FOLDER = re.compile(r"[0-9]{8,15}")
+"""The runtime's checkpoint of a step; a longer number is a program's own name, such as a time in microseconds."""
 TEMPORARY = re.compile(r".*_temp(_[0-9a-f]+)?")
 PART = re.compile(r"part-\d{5}-of-\d{5}\.(index|data-\d{5}-of-\d{5})(\.tempstate\d+)?")
 """A file in a folder like TEMPORARY: TensorFlow merges these into a checkpoint, and removes the folder."""
@@ -78,7 +80,7 @@ def steps_in(folder: Path) -> list[int]:
 def keep_newest(folder: Path, keep: int) -> None:
     """Remove the runtime's checkpoints in `folder` except the newest `keep`."""
     for step in steps_in(folder)[:-keep]:
-        shutil.rmtree(folder / name_of(step), ignore_errors=True)
+        remove_tree(folder / name_of(step))
 
 
 def listing_of(folder: Path) -> Listing:
@@ -237,8 +239,7 @@ def stage(folder: Path, target: Path, linked: Iterable[str], copied: Mapping[str
     of each the first bytes up to a size, also stay the same when the program writes into them. Raises
     FileNotFoundError for a file that was removed or became shorter meanwhile.
     """
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
+    fresh(target)
     for name in linked:
         source, taken = (folder / name).resolve(), target / name
         taken.parent.mkdir(parents=True, exist_ok=True)

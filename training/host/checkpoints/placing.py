@@ -5,11 +5,11 @@ which no program can set. So times are set in their own order, from the oldest t
 """
 
 import os
-import shutil
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from training.host.account import remove_tree
 from training.host.checkpoints.in_bucket import Fetched, Manifest
 from training.host.disk import inside
 
@@ -54,7 +54,7 @@ def add_link(manifest: Manifest, name: str, folder: Path) -> None:
 def remove(path: Path) -> None:
     """Remove a file, a link or a folder with all below it; nothing if there is none."""
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
+        remove_tree(path)
     else:
         path.unlink(missing_ok=True)
 

@@ -1,12 +1,12 @@
 """What an attempt begins with: the checkpoint that cluster.json names, whole, on this host's disk."""
 
 import logging
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from training.host.account import remove_tree
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket, on_disk
 from training.host.checkpoints.in_bucket import FOLDER, STEP, Version, name_of
@@ -42,7 +42,7 @@ def fetch_ahead(bucket: Bucket, run: str, places: Places) -> None:
         return
     for older in places.restores.iterdir():
         if older != fetched.folder:
-            shutil.rmtree(older, ignore_errors=True)
+            remove_tree(older)
 
 
 def restore(
@@ -51,7 +51,7 @@ def restore(
     """Leave only that checkpoint in the program's folder; nothing for a fresh start."""
     if checkpoint is None:
         _empty(places.checkpoints)
-        shutil.rmtree(places.restores, ignore_errors=True)
+        remove_tree(places.restores)
         return Restored(LastCheckpoint())
     brought = bring(bucket, run, checkpoint, lambda version: _put(bucket, version, places), alone=alone)
     return Restored(brought.what, brought.version.called, brought.instead)
@@ -137,7 +137,7 @@ def _put(bucket: Bucket, version: Version, places: Places) -> LastCheckpoint:
     _empty(folder)
     place(fetched, folder)
     fingerprint = on_disk.fingerprint(on_disk.listing_of(folder).files) if version.kind == FOLDER else ""
-    shutil.rmtree(places.restores)
+    remove_tree(places.restores)
     return LastCheckpoint(version.step, fingerprint)
 
 

@@ -4,7 +4,6 @@ A checkpoint is the folder at one moment, as a crash at that moment would have l
 keep the agent waiting; logs and files that never lie still do not, and are copied. Only files that changed are sent.
 """
 
-import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -13,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from training.host.account import Account
+from training.host.account import Account, remove_tree
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket, on_disk
 from training.host.checkpoints.in_bucket import (
@@ -336,7 +335,7 @@ class CheckpointUpload:
         except FileNotFoundError:
             return None  # the program replaced a file meanwhile: not still after all
         finally:
-            shutil.rmtree(staging, ignore_errors=True)
+            remove_tree(staging)
         manifest = self._manifest(choice, {name: facts for name, facts in taken.items() if name in sent}, key)
         at_step = choice.step if choice.kind == STEP else self.reported()
         version = in_bucket.new_version(

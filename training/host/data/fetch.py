@@ -1,12 +1,12 @@
 """The job's data on this host's disk: every entry whole, or this worker's share of its files."""
 
 import logging
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from training.host.account import remove_tree
 from training.host.bucket import Bucket, Object
 from training.host.cluster import Assignment, Cluster
 from training.host.data.journal import Journal
@@ -174,18 +174,20 @@ class _Folder:
     def clear(self) -> None:
         """Remove what the entry does not hold, or holds as something else."""
         if self._root in self.files:
-            if self._root.is_dir():
-                shutil.rmtree(self._root)
+            if _is_folder(self._root):
+                remove_tree(self._root)
             return
-        if self._root.is_file():
-            self._root.unlink()
+        if not _is_folder(self._root):
+            self._root.unlink(missing_ok=True)
         self._root.mkdir(parents=True, exist_ok=True)
-        for path in sorted(self._root.rglob("*"), reverse=True):
-            if path.is_dir() and not path.is_symlink():
-                if not any(path.iterdir()):
-                    path.rmdir()
-            elif path not in self.files:
-                path.unlink()
+        folders = {parent for path in self.files for parent in path.parents}
+        waiting = [self._root]
+        while waiting:
+            for path in waiting.pop().iterdir():
+                if _is_folder(path) and path in folders:
+                    waiting.append(path)
+                elif _is_folder(path) or path not in self.files:
+                    remove_tree(path)
 
     def missing(self) -> dict[Path, Object]:
         return {
@@ -203,3 +205,7 @@ class _Folder:
     @staticmethod
     def _path(root: Path, relative: str) -> Path:
         return root if relative == "." else inside(root, relative)
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()

@@ -6,11 +6,11 @@ agent was doing. `builder`: nothing of its making is left either, and nothing th
 
 import os
 import re
-import shutil
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from training.host.account import remove_tree
 from training.host.errors import HostTrouble
 from training.host.orders import write_whole
 from training.host.places import Places
@@ -167,7 +167,7 @@ def _may_come_back(root: Path, depth: str, command: str) -> Iterator[Path]:
 
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
+        remove_tree(path)
     else:
         path.unlink(missing_ok=True)
 

@@ -22,6 +22,7 @@ from typing import Any
 
 from training.host.account import Account
 from training.host.data.fetch import DataEntry, entries_of
+from training.host.disk import walk
 from training.host.places import Places
 
 DATA, PACKAGES = "data", "packages"
@@ -88,10 +89,9 @@ def _data(entry: DataEntry, places: Places) -> Tree:
 
 def _look(folder: Path) -> Iterator[tuple[str, Noted]]:
     """Every file and link below it, by its path there."""
-    for place, _, names in os.walk(folder):
-        for name in names:
-            path = Path(place, name)
-            yield str(path.relative_to(folder)), Noted.of(path.lstat())
+    for entry in walk(folder):
+        path = Path(entry.path)
+        yield str(path.relative_to(folder)), Noted.of(path.lstat())
 
 
 # ------------------------------------------------------------------------------------------------- when it is wiped

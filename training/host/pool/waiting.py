@@ -44,8 +44,9 @@ def wait_if_warm(
         account = find_account()
         put_up_fence(account)
         wipe(places, account, name=account_name)
-    except (HostTrouble, OSError) as trouble:
-        why = trouble.reason if isinstance(trouble, HostTrouble) else str(trouble)
+    except Exception as trouble:  # whatever it is, its program's files must reach no other run
+        logger.exception("this host cannot be wiped")
+        why = trouble.reason if isinstance(trouble, HostTrouble) else repr(trouble)
         reason = f"it cannot be wiped for another run: {why}"
         _say(events(identity.region), identity, reason=reason)
         return _end(power_off, reason)

@@ -6,14 +6,13 @@ kernel keeps for an account without a process. What cannot be removed is an erro
 
 import logging
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from training.host.account import NOBODY_ELSE, Account
+from training.host.account import NOBODY_ELSE, Account, remove_tree
 from training.host.errors import HostTrouble
 from training.host.places import Places
 from training.host.pool import kept
@@ -69,7 +68,7 @@ def wipe(places: Places, account: Account, *, name: str) -> None:
     kept.take(places)
     for leftover in (places.work, places.log, places.orders):
         if leftover.exists():
-            shutil.rmtree(leftover)
+            remove_tree(leftover)
     for file in (places.credentials, places.aws_config, places.started_again):
         file.unlink(missing_ok=True)
     account.remove_traces(places.root)
@@ -112,7 +111,7 @@ def _remove_elsewhere(places: Places, account: Account, name: str) -> None:
             continue
         for each in path.iterdir():
             if each.lstat().st_uid == account.uid:
-                shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
+                remove_tree(each)
 
 
 def _remove_kept_by_kernel(places: Places, account: Account) -> None:

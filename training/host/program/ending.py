@@ -138,6 +138,8 @@ class End:
     """How the program's Python process says that it ended."""
     background: tuple[str, ...] = ()
     """Processes that still ran, by their command lines."""
+    rights_taken: tuple[str, ...] = ()
+    """Folders that a host gave the program, without their owner's rights (folders.py)."""
     strict: bool = False
     """The job wants what speaks against an end with 0 to be a failure."""
 

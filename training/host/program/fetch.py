@@ -14,7 +14,7 @@ from typing import Any
 
 from training.host.bucket import Bucket
 from training.host.data.fetch import fetch_whole
-from training.host.disk import fresh
+from training.host.disk import fresh, walk
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.places import Places
 from training.host.program import archive
@@ -95,7 +95,7 @@ def refuse_our_name(folder: Path, brought_by: str) -> None:
     if found is None:
         return
     folders = map(Path, found.submodule_search_locations or ())
-    if found.loader or any(True for each in folders for _ in each.rglob("*.py")):
+    if found.loader or any(entry.name.endswith(".py") for each in folders for entry in walk(each)):
         raise ProgramFault(
             f"{brought_by} brings a module {LIBRARY} of its own, but that is the name under which programs import "
             "what the host has (from trainyard.runtime import start): give yours another name"

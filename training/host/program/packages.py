@@ -14,7 +14,7 @@ from training.host.account import as_this_thread
 from training.host.disk import inside
 from training.host.errors import HostTrouble, ProgramFault, Unreachable
 from training.host.places import Places
-from trainyard.core.jobfile.package_lists import base_of, paths_in, text_of
+from trainyard.core.jobfile.package_lists import base_of, lines_of, paths_in, text_of
 
 INSTALL_SECONDS = 1800
 LOOK_SECONDS = 120
@@ -25,6 +25,12 @@ TELLING = ("error", "\N{MULTIPLICATION SIGN}", "╰─>", "modulenotfounderror",
 HASH = re.compile(r"\s--hash=sha256:[0-9a-f]{64}")
 NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\[\], ()!=<>~*+;'\"-]*")
 """A requirement that names a package, with its versions and markers."""
+OPTION = re.compile(r"\s-")
+"""An option behind a requirement, such as --config-settings."""
+OTHER_ENCODING = re.compile(
+    r"\A(?:[^\n]*\n)?[ \t]*#[^\n]*coding[:=][ \t]*(?!utf-?8\b|us-ascii\b|ascii\b)", re.IGNORECASE
+)
+"""A comment in the first two lines by which pip reads the list in another encoding than a host does."""
 NO_WAY = re.compile(
     r"connection broken by|\b(429|5\d\d) (Client|Server) Error|HTTP error (429|5\d\d)|ReadTimeoutError|Read timed out"
     r"|ConnectionResetError|ProtocolError"
@@ -75,9 +81,9 @@ def _base(text: bytes, requirements: str, places: Places) -> Path:
 def list_of_packages(text: str) -> str | None:
     """What a list of requirements is known by; None for one that brings more than packages of the index: an option, a
     path, an address."""
-    lines = [line.split(" #")[0].strip() for line in text.replace("\\\n", " ").splitlines()]
-    wanted = [HASH.sub("", f" {line}").strip() for line in lines if line and not line.startswith("#")]
-    if not all(NAMED.fullmatch(line) for line in wanted) or paths_in(text.encode()):
+    wanted = [HASH.sub("", f" {line}").strip() for line in lines_of(text)]
+    is_plain = all(NAMED.fullmatch(line) and not OPTION.search(line) for line in wanted)
+    if not is_plain or OTHER_ENCODING.search(text) or paths_in(text.encode()):
         return None
     return hashlib.sha256(text.encode()).hexdigest()
 

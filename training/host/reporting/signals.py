@@ -6,6 +6,7 @@ not put events for a while (denials.py), the last words go to the bucket and the
 
 import json
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -28,6 +29,8 @@ SIGN_OF_LIFE = "progress"
 """The signal of a chief's host that is left in the bucket too, once in SIGN_SECONDS: while the bus or the ledger is
 down, the yard sees there that the attempt goes on."""
 SIGN_SECONDS = 55.0
+LARGEST = 1e15
+"""Of any number in a signal (docs/contracts/signals.md)."""
 RETRY_SECONDS = 5.0
 DENIED = {"AccessDeniedException", "AccessDenied"}
 
@@ -45,9 +48,20 @@ def stamp(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def _countable(signal: Signal) -> dict[str, Any]:
+    """Return the facts without numbers that the yard does not count up to: it would ignore them, too."""
+    facts = {}
+    for name, value in signal.facts.items():
+        if isinstance(value, int | float) and LARGEST <= abs(value) < math.inf:
+            logger.warning("%s: %s is left out, since it is %r", signal.word, name, value)
+            value = None
+        facts[name] = value
+    return facts
+
+
 def detail(signal: Signal, *, run: str, instance: str, at: datetime) -> dict[str, Any]:
     """The event's Detail, as docs/contracts/signals.md has it."""
-    facts: dict[str, Any] = floats.with_texts(signal.facts)
+    facts: dict[str, Any] = floats.with_texts(_countable(signal))
     return {
         "run": run,
         "attempt": signal.attempt,
@@ -109,9 +123,16 @@ def put(events: Any, asked: Mapping[str, str]) -> None:
         raise HostTrouble(f"the bus {bus} refused {word}: {refused}; try again")
 
 
-def failed(attempt: int, ended: Failed, tail: str, *, restored: Mapping[str, Any] | None = None) -> Signal:
-    """The signal that a program or this host failed; `tail` holds the program's last lines, `restored` what it found
-    when it restored."""
+def failed(
+    attempt: int,
+    ended: Failed,
+    tail: str,
+    *,
+    step: int | None = None,
+    restored: Mapping[str, Any] | None = None,
+) -> Signal:
+    """The signal that a program or this host failed; `tail` holds the program's last lines, `step` its last step,
+    `restored` what it found when it restored."""
     return Signal(
         "failed",
         attempt,
@@ -122,6 +143,7 @@ def failed(attempt: int, ended: Failed, tail: str, *, restored: Mapping[str, Any
             "exit_code": ended.exit_code,
             "final": ended.final,
             "advised": ended.advised,
+            "step": step,
             **(restored or {}),
         },
     )

@@ -41,6 +41,8 @@ OTHER_LISTS = {
 """By the name of the file."""
 OTHER_ENDINGS = (".yml", ".yaml", ".toml", ".lock", ".json", ".cfg", ".py")
 """What no list of pip's ends with."""
+COMMENT = re.compile(r"(^|\s+)#.*$")
+"""pip's own pattern (pip/_internal/req/req_file.py)."""
 ARCHIVES = (".whl", ".tar.gz", ".tgz", ".zip", ".tar.bz2")
 """What pip installs as a file."""
 MARKS = (
@@ -75,11 +77,24 @@ def text_of(content: bytes) -> str:
     return content.decode(errors="replace")
 
 
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a list as pip reads them, without comments: a backslash at the end continues a line, except
+    that of a comment."""
+    lines, begun = [], ""
+    for line in text.splitlines():
+        is_comment = COMMENT.match(line) is not None
+        if line.endswith("\\") and not is_comment:
+            begun += line.strip("\\")
+        else:
+            lines.append(f"{begun} {line}" if is_comment else f"{begun}{line}")
+            begun = ""
+    return [line for each in (*lines, begun) if (line := COMMENT.sub("", each).strip())]
+
+
 def paths_in(content: bytes) -> tuple[str, ...]:
     """Return what a list names of this computer: projects, wheels and folders of them, by paths that are neither
     absolute nor filled in from the environment."""
-    lines = (line.split(" #")[0].strip() for line in text_of(content).replace("\\\n", " ").splitlines())
-    found = (_path_in(line) for line in lines if line and not line.startswith("#"))
+    found = (_path_in(line) for line in lines_of(text_of(content)))
     return tuple(dict.fromkeys(path for path in found if path))
 
 

@@ -185,6 +185,16 @@ def test_a_wipe_that_was_broken_off_keeps_what_it_had(places: Places) -> None:
         ("-e .\n", False),
         ("file:///tmp/x.whl\n", False),
         ("mine.whl/\n", False),
+        ("numpy \\\n==2.1\n# -*- coding: utf-8 -*-\n", True),
+        ("numpy\n# why \\\n./evil\n", False),
+        ("numpy\n# why \\\n--index-url https://evil.example/simple\n", False),
+        ("numpy\n\t# why \\\n-r more.txt\n", False),
+        ("numpy \\\n --index-url https://evil.example/simple\n", False),
+        ("numpy --config-settings=key=value\n", False),
+        ("numpy\x0c./evil\n", False),
+        ("${EVIL}\n", False),
+        ("# coding: utf-7\n+AC4ALw-evil\n", False),
+        ("numpy\n# coding=utf-16\n", False),
     ],
 )
 def test_a_list_that_brings_more_than_packages_of_the_index_is_no_other_runs(

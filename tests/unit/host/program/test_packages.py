@@ -1,14 +1,16 @@
 """From where the paths in a list of packages start, and what a list is known by."""
 
 import codecs
+import random
 from pathlib import Path
 
 import pytest
+from pip._internal.req import req_file
 
 from training.host.places import Places
 from training.host.program import packages
 from training.host.program.packages import list_of_packages
-from trainyard.core.jobfile.package_lists import base_of, paths_in, text_of
+from trainyard.core.jobfile.package_lists import base_of, lines_of, paths_in, text_of
 
 LIST = """# what we need
 -e .
@@ -59,6 +61,15 @@ def test_paths_start_at_the_list_or_at_the_top(
     there: set[str], paths: tuple[str, ...], base: str | None
 ) -> None:
     assert base_of(paths, "needs", there.__contains__) == base
+
+
+PARTS = ["numpy", "# why", " # why", "\\", " \\", "./evil", "-r more.txt", "\n", "\t", "==2", "#", " "]
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_a_list_is_read_as_pip_reads_it(seed: int) -> None:
+    text = "".join(random.Random(seed).choices(PARTS, k=12))
+    assert lines_of(text) == [line for _, line in req_file.preprocess(text)]
 
 
 @pytest.mark.parametrize("line", ["-e .", "./x.whl", "x-1.whl", "lib/mine", "x @ file:///y"])

@@ -224,11 +224,11 @@ with (here / "ballast").open("wb", buffering=0) as ballast:
             ballast.write(b"x" * 4096)
     except OSError:
         pass
-assert Disk(here / "reserve").room().is_full
+assert Disk(here / "reserve", here / "home").room().is_full
 try:
     log.stamp(now)
 except OSError as error:
-    trouble = Disk(here / "reserve").trouble(error)
+    trouble = Disk(here / "reserve", here / "home").trouble(error)
     assert trouble.final and trouble.reason.startswith("the disk of this host is full (0 MB of"), trouble.reason
 else:
     raise SystemExit("the disk was not full")
