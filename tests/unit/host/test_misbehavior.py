@@ -25,7 +25,7 @@ def nest(folder: Path, depth: int, *, name: str = "d") -> None:
     folder.mkdir(parents=True, exist_ok=True)
     inside = os.open(folder, os.O_RDONLY)
     for _ in range(depth):
-        os.mkdir(name, dir_fd=inside)  # noqa: PTH102 - a Path has no dir_fd
+        os.mkdir(name, dir_fd=inside)
         deeper = os.open(name, os.O_RDONLY, dir_fd=inside)
         os.close(inside)
         inside = deeper
