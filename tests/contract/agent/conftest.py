@@ -6,6 +6,7 @@ import pytest
 
 from tests.contract.agent.host import Yard, become
 from tests.contract.conftest import Cloud
+from training.host import denials
 from training.host.periodic import Repeat
 
 
@@ -17,6 +18,12 @@ def powered_off() -> Iterator[None]:
     for thread in threading.enumerate():
         if isinstance(thread, Repeat):
             thread._ended.set()
+
+
+@pytest.fixture(autouse=True)
+def denials_count_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host doubts a denial for 45 s (tests/unit/host/agent/test_insistence.py)."""
+    monkeypatch.setattr(denials, "GRACE_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -339,7 +339,7 @@ class Agent:
         try:
             self._job = self._fetch()
         except Unreachable:
-            if not self._leaves_while_fetching():
+            if not self._leaves_unstarted():
                 raise
             return
         program = None
@@ -357,7 +357,12 @@ class Agent:
                 self._change(phase="done")
                 return
             self._change(attempt=order.attempt)
-            cluster, assignment = self._join(order)
+            try:
+                cluster, assignment = self._join(order)
+            except Unreachable:
+                if not self._leaves_unstarted():
+                    raise
+                return
             self._put_up_fence(cluster.hosts)
             attempt = self._attempt(cluster, assignment)
             program = self._start(attempt, cluster)
@@ -417,7 +422,7 @@ class Agent:
         stop = orders.latest("stop", self._places)
         return stop if stop and stop.run == self._tags.run and stop.attempt >= self._state.attempt else None
 
-    def _leaves_while_fetching(self) -> bool:
+    def _leaves_unstarted(self) -> bool:
         """Leave if the host or its attempt has to end; return False if neither has."""
         why = self._why_to_leave()
         if why == "asked" and (stop := self._stop_order()):
