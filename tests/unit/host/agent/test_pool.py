@@ -259,10 +259,12 @@ def until(minutes: float) -> str:
     return (datetime.now(UTC) + timedelta(minutes=minutes)).isoformat(timespec="milliseconds")
 
 
-def wait(service: Service, bus: Bus, monkeypatch: pytest.MonkeyPatch, *, trouble: str = "") -> Identity:
+def wait(
+    service: Service, bus: Bus, monkeypatch: pytest.MonkeyPatch, *, trouble: Exception | None = None
+) -> Identity:
     def wiped(places: Places, whose: account.Account, *, name: str) -> None:
         if trouble:
-            raise HostTrouble(trouble)
+            raise trouble
 
     monkeypatch.setattr(waiting, "wipe", wiped)
     monkeypatch.setattr(waiting, "LOOK_SECONDS", 0.001)
@@ -311,15 +313,24 @@ def test_its_time_is_over_and_everybody_has_forgotten_it(monkeypatch: pytest.Mon
         wait(Service((f"{until(-4)} first", "first")), Bus(), monkeypatch)
 
 
-def test_one_that_cannot_be_wiped_says_why_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+UNWIPED = [
+    (HostTrouble("a process hangs"), "a process hangs"),
+    (OSError(39, "it cannot be removed", "/var/lib/trainyard"), "it cannot be removed"),
+    (RecursionError("maximum recursion depth exceeded"), "RecursionError"),
+    (UnicodeEncodeError("utf-8", "x", 0, 1, "surrogates"), "UnicodeEncodeError"),
+]
+
+
+@pytest.mark.parametrize(("trouble", "why"), UNWIPED, ids=[type(trouble).__name__ for trouble, _ in UNWIPED])
+def test_one_that_cannot_be_wiped_says_why_and_ends(
+    monkeypatch: pytest.MonkeyPatch, trouble: Exception, why: str
+) -> None:
     bus = Bus()
-    with pytest.raises(OffError, match="it cannot be wiped for another run: a process hangs"):
-        wait(Service((f"{until(5)} first", "first")), bus, monkeypatch, trouble="a process hangs")
+    with pytest.raises(OffError, match=f"it cannot be wiped for another run: .*{why}"):
+        wait(Service((f"{until(5)} first", "first")), bus, monkeypatch, trouble=trouble)
     (said,) = bus.said
-    assert (said["signal"], said["reason"]) == (
-        "wiped",
-        "it cannot be wiped for another run: a process hangs",
-    )
+    assert said["signal"] == "wiped"
+    assert why in said["reason"]
 
 
 def test_where_programs_run_as_the_agent_nobody_can_tell_what_is_left(places: Places) -> None:

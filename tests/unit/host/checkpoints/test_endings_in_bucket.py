@@ -1,11 +1,15 @@
 """What ends a host's part in an attempt stays in the bucket, for whoever looks when the event was lost."""
 
 import json
+import math
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from lambdas.core.edges import events
 from training.host.bucket import Bucket
+from training.host.program.ending import Failed
 from training.host.reporting import signals
 from training.host.reporting.signals import Outbox, Sender, Signal
 
@@ -110,3 +114,28 @@ def test_a_bus_that_denies_for_a_moment_mutes_no_host(
     assert outbox.flush(10)
     assert bool(mute) is is_mute
     assert bus.taken == ([] if is_mute else ["finished"])
+
+
+@pytest.mark.parametrize(
+    ("value", "sent"),
+    [
+        (10**15, None),
+        (10**400, None),
+        (-1e300, None),
+        (10**15 - 1, 10**15 - 1),
+        (math.inf, "Infinity"),
+        (True, True),
+    ],
+)
+def test_no_signal_carries_a_number_that_the_yard_ignores(value: float, sent: object) -> None:
+    said_at = datetime(2026, 11, 28, tzinfo=UTC)
+    signal = Signal("finished", 1, {"step": value, "loss": 0.5})
+    event = signals.detail(signal, run="digits-1", instance="i-a", at=said_at)
+    assert (event["step"], event["loss"]) == (sent, 0.5)
+    if sent is not True:
+        assert not isinstance(events.host_signal("finished", event), str)
+
+
+def test_a_failure_carries_the_last_step() -> None:
+    ended = Failed("program", "ValueError", 1)
+    assert signals.failed(1, ended, tail="", step=10).facts["step"] == 10
