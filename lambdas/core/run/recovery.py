@@ -186,7 +186,7 @@ def _advice(blame: errors.Blame) -> str:
         case errors.Blame.CAPACITY:
             return "Nothing is left to try now; allow more instance types or markets, or try later."
         case errors.Blame.USER:
-            return "This is the job's own error, so it is not tried again; mend it and upload the job anew."
+            return "The program or its job file is at fault, so it is not tried again; correct it, and submit it again."
         case errors.Blame.ACCESS:
             return "A permission is missing, which trying again cannot add; give it to the role."
         case errors.Blame.CONFIGURATION | errors.Blame.INFRASTRUCTURE | errors.Blame.UNKNOWN:

@@ -236,6 +236,20 @@ def test_what_speaks_against_a_finish_is_kept(run: Run) -> None:
     assert ("\x1b" in kept[0], len(kept[1]) <= 512) == (False, True)
 
 
+def test_a_failure_of_the_chiefs_program_tells_how_far_it_came(run: Run) -> None:
+    run.says("i-a", "progress", step=0, loss=1.0)
+    run.says("i-a", "failed", kind="program", reason="it raised", exit_code=1, step=11, loss=0.083)
+    progress = run.row("run")["progress"]
+    assert (progress["step"], float(progress["loss"])) == (11, 0.083)
+    assert json.loads(run.account.answered[-1][2]["cause"])["step"] == 11
+
+
+def test_a_failure_of_a_workers_program_leaves_the_runs_progress_as_the_chief_told_it(run: Run) -> None:
+    run.says("i-a", "progress", step=7, loss=0.5)
+    run.says("i-b", "failed", kind="program", reason="it raised", exit_code=1, step=9, loss=0.1)
+    assert run.row("run")["progress"]["step"] == 7
+
+
 def test_a_host_that_fails_for_itself_is_lost(run: Run) -> None:
     run.says("i-b", "failed", kind="host", reason="the disk is full", final=False)
     assert run.row("host#i-b")["lost"] == "the disk is full"

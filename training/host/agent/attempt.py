@@ -532,7 +532,7 @@ class Attempt:
                     ended, self._signal("finished", **facts) if self._assignment.is_chief else None
                 )
             case Stopped(why, words):
-                facts = {**self._progress.all, "step": self._step(), "why": why}
+                facts = {**self._how_far, "why": why}
                 if words:
                     facts["reason"] = words
                 return Outcome(ended, self._signal("stopped", **facts))
@@ -542,9 +542,7 @@ class Attempt:
                     if self._closing.has_finished():
                         return Outcome(Finished(), None)
                 tail = ending.last_lines(end.tail.encode())
-                said = signals.failed(
-                    self._cluster.attempt, ended, tail, step=self._step(), restored=self._progress.restored
-                )
+                said = signals.failed(self._cluster.attempt, ended, tail, how_far=self._how_far)
                 return Outcome(ended, said)
 
     def _nan_since(self, step: int | None) -> int:
@@ -796,6 +794,11 @@ class Attempt:
         last = self._checkpoints.last
         told = (last.step if last.tells_step else None, self._progress.step, written)
         return max((step for step in told if step is not None), default=None)
+
+    @property
+    def _how_far(self) -> dict[str, object]:
+        """How far the program came, for the last signal of an attempt that did not finish."""
+        return {**self._progress.all, "step": self._step()}
 
     def _signal(self, word: str, **facts: object) -> Signal:
         return Signal(word, self._cluster.attempt, facts)

@@ -123,16 +123,9 @@ def put(events: Any, asked: Mapping[str, str]) -> None:
         raise HostTrouble(f"the bus {bus} refused {word}: {refused}; try again")
 
 
-def failed(
-    attempt: int,
-    ended: Failed,
-    tail: str,
-    *,
-    step: int | None = None,
-    restored: Mapping[str, Any] | None = None,
-) -> Signal:
-    """The signal that a program or this host failed; `tail` holds the program's last lines, `step` its last step,
-    `restored` what it found when it restored."""
+def failed(attempt: int, ended: Failed, tail: str, *, how_far: Mapping[str, Any] | None = None) -> Signal:
+    """Return the signal that a program or this host failed. `tail` holds the program's last lines, `how_far` its last
+    progress and what it found when it restored."""
     return Signal(
         "failed",
         attempt,
@@ -143,8 +136,7 @@ def failed(
             "exit_code": ended.exit_code,
             "final": ended.final,
             "advised": ended.advised,
-            "step": step,
-            **(restored or {}),
+            **(how_far or {}),
         },
     )
 
