@@ -137,7 +137,7 @@ class OutputsUpload:
         try:
             self._send_all(sorted(wanted, key=lambda path: changed[path].size), changed)
             self._remove(found, at_the_end)
-            self._take_snapshot(found, changed, still, opened, over)
+            self._take_snapshot(found, changed, still, over, at_the_end)
         finally:
             self._write_index(found, at_the_end)
         if at_the_end:
@@ -318,11 +318,11 @@ class OutputsUpload:
         found: Scan,
         changed: Mapping[str, Seen],
         still: frozenset[str],
-        opened: frozenset[str],
         over: Mapping[str, LeftOut],
+        at_the_end: bool,
     ) -> None:
         """Let a restart find the files as they are now, if none is being written. Where that never happens, each file
-        that lies still joins the snapshot alone."""
+        that lies still joins the snapshot alone, also at the end of a program that left no such moment."""
         files, now = self.index.files, time.monotonic()
         moving = [
             path
@@ -336,7 +336,9 @@ class OutputsUpload:
             self._whole_at = now
             if self.index.snapshot is not None:
                 self.index.snapshot, self._unwritten = None, True
-        elif self.index.snapshot is not None and now - self._whole_at > MERGE_SECONDS:
+        elif self.index.snapshot is not None and (
+            now - self._whole_at > MERGE_SECONDS or (at_the_end and not self.index.snapshot)
+        ):
             self._whole_at = now
             away = set(moving)
             self.index.snapshot |= {path: sent for path, sent in files.items() if path not in away}

@@ -154,6 +154,25 @@ def test_restored_files_keep_their_modification_times_so_that_the_newest_stays_t
     assert {name: (folder / name).read_text() for name in ages} == {name: name for name in ages}
 
 
+def test_a_short_program_that_never_paused_and_was_ended_leaves_its_whole_files_to_a_restart(
+    s3: S3, tmp_path: Path
+) -> None:
+    host = Host(tmp_path / "one", s3)
+    for number in range(3):  # a file is being written at each look
+        host.write(f"w-{number}.npy", "whole")
+        host.write("last.pt", f"begun {number}", seconds_ago=0)
+        host.look()
+    host.upload.ends_well = False
+    host.upload.runs = lambda: False
+    host.write("last.pt", "half", seconds_ago=0)
+    host.end()
+    folder = tmp_path / "two"
+    folder.mkdir()
+    begun = restore.restore(Bucket(s3, "bucket"), RUN, HOST, folder, Sources(), of=None)
+    assert {path.name for path in folder.iterdir()} == {"w-0.npy", "w-1.npy", "w-2.npy"}
+    assert begun.restored == 3
+
+
 def test_files_with_long_names_that_differ_only_at_their_ends_are_restored_each_with_its_own_bytes(
     s3: S3, tmp_path: Path
 ) -> None:
