@@ -122,8 +122,14 @@ def put_json_once(bucket: str, key: str, document: Mapping[str, Any], *, over: s
 
 def first_page(bucket: str, prefix: str) -> tuple[tuple[str, int], ...]:
     """(key, size) of the first thousand objects under a prefix."""
-    answer = client("s3").list_objects_v2(Bucket=bucket, Prefix=prefix)
-    return tuple((found["Key"], found["Size"]) for found in answer.get("Contents", []))
+    return listed(bucket, prefix, most=1000)
+
+
+def listed(bucket: str, prefix: str, *, most: int) -> tuple[tuple[str, int], ...]:
+    """Return (key, size) of the first `most` objects under a prefix."""
+    pages = client("s3").get_paginator("list_objects_v2")
+    found = pages.paginate(Bucket=bucket, Prefix=prefix, PaginationConfig={"MaxItems": most})
+    return tuple((each["Key"], each["Size"]) for page in found for each in page.get("Contents", []))
 
 
 def unreadable(bucket: str, prefix: str) -> str | None:

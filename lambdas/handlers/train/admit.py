@@ -17,7 +17,7 @@ from lambdas.settings import TrainAdmitSettings
 from lambdas.steps import admission, places, resuming, uploads
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
-from trainyard.core.jobfile import check, references
+from trainyard.core.jobfile import check, data_files, references
 from trainyard.core.jobfile.check import JobSource
 from trainyard.core.jobfile.references import PrefixFacts, SourceFacts
 from trainyard.core.model import outputs, submitter
@@ -187,6 +187,12 @@ def _source_facts(admitted: Job) -> SourceFacts | None:
 def _data_facts(admitted: Job) -> dict[str, PrefixFacts]:
     facts = {}
     for name, entry in admitted.data.items():
-        sizes = [size for _, size in s3.first_page(*references.split_uri(entry.source)) if size]
-        facts[name] = PrefixFacts(len(sizes), sum(sizes))
+        listed = dict(s3.listed(*references.split_uri(entry.source), most=references.MOST_LISTED))
+        sizes = [size for size in listed.values() if size]
+        try:
+            data_files.files_of(entry.source, (key for key in listed if not key.endswith("/")))
+            same_file = ""
+        except data_files.NamesMeetError as error:
+            same_file = str(error)
+        facts[name] = PrefixFacts(len(sizes), sum(sizes), same_file)
     return facts

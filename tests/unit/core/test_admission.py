@@ -59,6 +59,7 @@ GOOD_SOURCE, GOOD_DATA = SourceFacts(len(ARCHIVE), ARCHIVE), PrefixFacts(3, 4096
         (SourceFacts(2**26, tar("w", "other.py")), GOOD_DATA, []),
         (GOOD_SOURCE, PrefixFacts(0, 0), ["data.train: there is nothing under s3://yard-bucket/data/t/"]),
         (GOOD_SOURCE, PrefixFacts(2, 0), ["data.train: the 2 objects under"]),
+        (GOOD_SOURCE, PrefixFacts(2, 9, "a//b and a/b are two objects"), ["data.train: a//b and a/b are two objects"]),
         (None, PrefixFacts(0, 0), ["program.source", "data.train"]),
     ],
 )  # fmt: skip

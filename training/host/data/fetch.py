@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from training.host.account import remove_tree
@@ -15,6 +15,7 @@ from training.host.data.transfer import clear_staging, download_all, make_sure_t
 from training.host.disk import inside
 from training.host.errors import HostTrouble, Missing
 from training.host.places import Places
+from trainyard.core.jobfile.data_files import NamesMeetError, files_of
 
 logger = logging.getLogger(__name__)
 
@@ -139,25 +140,12 @@ def named_files(entry: DataEntry, files: list[Object], bucket: Bucket) -> dict[s
     key = bucket.of(entry.source)[1]
     if [item.key for item in files] == [key]:
         return {".": files[0]}
-    named: dict[str, Object] = {}
-    for item in files:
-        name = str(PurePosixPath(item.key[len(key) :].lstrip("/") or "."))
-        if name in named:
-            raise HostTrouble(
-                f"data.{entry.name}: {bucket.uri(named[name].key)} and {bucket.uri(item.key)} are two objects, but on "
-                f"a disk both are the file {name}. The program would get only one of them; rename one and start again",
-                final=True,
-            )
-        named[name] = item
-    folders = {str(folder) for name in named if name != "." for folder in Path(name).parents}
-    for name in named:
-        if name in folders:
-            raise HostTrouble(
-                f"data.{entry.name}: {bucket.uri(named[name].key)} is an object and has others below it, but on a disk "
-                "a file is no folder; rename one of them",
-                final=True,
-            )
-    return named
+    by_key = {item.key: item for item in files}
+    try:
+        named = files_of(entry.source, by_key)
+    except NamesMeetError as error:
+        raise HostTrouble(f"data.{entry.name}: {error}", final=True) from error
+    return {name: by_key[key] for name, key in named.items()}
 
 
 class _Folder:

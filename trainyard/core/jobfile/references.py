@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 HEAD_BYTES = 32 * 1024**2
 """How much of `program.source` to read: up to this size an archive is looked into, a larger one the host reads."""
 MOST_SOURCE_BYTES = 1024**3
+MOST_LISTED = 10_000
+"""Objects of a data entry that admission looks at, ten pages. A host looks at all of them."""
 BLOCK = 512
 
 
@@ -30,10 +32,12 @@ class SourceFacts:
 
 @dataclass(frozen=True)
 class PrefixFacts:
-    """A data entry as S3 knows it: objects with content under it (listing one page is enough)."""
+    """A data entry as S3 lists it, up to MOST_LISTED objects: those with content, their bytes, and the sentence about
+    two objects that would be one file (data_files.py)."""
 
     objects: int
     size: int
+    same_file: str = ""
 
 
 @dataclass(frozen=True)
@@ -223,7 +227,7 @@ def _data_fault(name: str, uri: str, prefix: PrefixFacts) -> Fault | None:
         return Fault(path, f"there is nothing under {uri}; upload the data first: aws s3 sync FOLDER {uri}")
     if prefix.size == 0:
         return Fault(path, f"the {prefix.objects} objects under {uri} are all empty")
-    return None
+    return Fault(path, prefix.same_file) if prefix.same_file else None
 
 
 def _share_fault(job: Job, name: str, prefix: PrefixFacts) -> Fault | None:
