@@ -182,7 +182,7 @@ def _strategy(module: Module, call: ast.Call) -> str | None:
 
 
 def _is_fit(module: Module, call: ast.Call, calls: Iterable[tuple[Module, ast.Call]]) -> bool:
-    """Whether this is Keras's `fit`: by its own arguments, or on what the same file compiles with a loss."""
+    """Return True for Keras's `fit`: by its own arguments, or if the same file compiles the same model."""
     if not (isinstance(call.func, ast.Attribute) and call.func.attr == "fit"):
         return False
     model = ast.dump(call.func.value)
@@ -191,6 +191,5 @@ def _is_fit(module: Module, call: ast.Call, calls: Iterable[tuple[Module, ast.Ca
         and isinstance(each.func, ast.Attribute)
         and each.func.attr == "compile"
         and ast.dump(each.func.value) == model
-        and any(keyword.arg in ("loss", "optimizer") for keyword in each.keywords)
         for other, each in calls
     )

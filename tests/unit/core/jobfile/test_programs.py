@@ -263,6 +263,7 @@ MODEL = "model = tf.keras.Sequential()\nmodel.compile(loss='mse')\n"
 FITS: list[tuple[str, str, dict[str, Any], bool]] = [
     # sentence, train.py, job, whether the run warns of it
     ("on two hosts", IMPORT + STRATEGY + MODEL + "model.fit(1)", {"cluster": TWO}, True),
+    ("compiled without keywords", IMPORT + STRATEGY + "model = tf.keras.Sequential()\nmodel.compile('sgd', 'mse')\nmodel.fit(1)", {"cluster": TWO}, True),
     ("known by its arguments", IMPORT + STRATEGY + MODEL + "other.fit(1, epochs=3)", {"cluster": TWO}, True),
     ("keras under its own name", IMPORT + STRATEGY + "import keras\nm = keras.Model()\nm.fit(1, epochs=3)", {"cluster": TWO}, True),
     ("where there is a cluster", IMPORT + "import os\nif 'TF_CONFIG' in os.environ:\n  " + STRATEGY + MODEL + "model.fit(1)", {"cluster": TWO}, True),
