@@ -111,6 +111,9 @@ def test_what_a_pipe_holds_is_typed_and_then_its_end() -> None:
         with Terminal(reading, reading) as terminal:
             assert terminal.size is None
             with terminal.typed(take):
+                await asyncio.sleep(0.1)
+                assert typed == []  # a shell that has shown nothing yet would throw it away
+                terminal.answered()
                 while not typed or typed[-1] != b"\x04":
                     await asyncio.sleep(0.01)
         return typed

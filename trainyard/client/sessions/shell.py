@@ -84,7 +84,7 @@ async def _shell(link: Link, terminal: Terminal) -> None:
             terminal.resized(lambda size: channel.write(Kind.SIZE, size.payload())),
         ):
             left = asyncio.ensure_future(terminal.left.wait())
-            shown = asyncio.ensure_future(_show(link))
+            shown = asyncio.ensure_future(_show(link, terminal))
             try:
                 await asyncio.wait([left, shown], return_when=asyncio.FIRST_COMPLETED)
                 if shown.done():
@@ -103,9 +103,10 @@ def _type(channel: Channel, data: bytes) -> bool:
     return not channel.is_full
 
 
-async def _show(link: Link) -> None:
+async def _show(link: Link, terminal: Terminal) -> None:
     async for kind, payload in link.payloads():
         if kind in (Kind.OUTPUT, Kind.STDERR):
+            terminal.answered()
             await _write(1, payload)
 
 

@@ -32,6 +32,7 @@ class Terminal:
         self._escape = Escape()
         self._told: Size | None = None
         self._say_size: Callable[[], None] = lambda: None
+        self._answered = threading.Event()
 
     def __enter__(self) -> Self:
         if os.isatty(self._keys):
@@ -45,6 +46,10 @@ class Terminal:
         if self._before is not None:
             with contextlib.suppress(termios.error):  # it may be gone
                 termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
+
+    def answered(self) -> None:
+        """Note that the host has sent something: from now on a file or a pipe is read."""
+        self._answered.set()
 
     @property
     def size(self) -> Size | None:
@@ -107,6 +112,7 @@ class Terminal:
             return take(data)
 
         def read() -> None:
+            self._answered.wait()  # bash throws away what comes before its first prompt
             while not over.is_set():
                 data = os.read(self._keys, READ)
                 room = asyncio.run_coroutine_threadsafe(typed(data or END_OF_INPUT), loop).result()
@@ -120,6 +126,7 @@ class Terminal:
             yield
         finally:
             over.set()
+            self._answered.set()
 
 
 class Escape:
