@@ -498,8 +498,8 @@ class Attempt:
                     facts["reason"] = said
                 return Outcome(ended, self._signal("stopped", **facts))
             case Failed():
-                last, restored = ending.last_lines(tail.encode()), self._reports.restored
-                return Outcome(ended, signals.failed(self.cluster.attempt, ended, last, restored=restored))
+                last, far = ending.last_lines(tail.encode()), {**self._reports.all, "step": self._step()}
+                return Outcome(ended, signals.failed(self.cluster.attempt, ended, last, how_far=far))
 
     def _missing(self, program: Program) -> tuple[str, ...]:
         """Of what the job expects, what the program has not left."""
