@@ -3,6 +3,7 @@
 import io
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -35,7 +36,7 @@ def test_the_first_look_tells_everything_in_the_order_of_time() -> None:
     lines = news(None, STATUS)
     assert [line.split()[1] for line in lines] == ["state", "host", "host"]
     assert lines[0] == "12:00:00 state     planning"
-    assert "g6.xlarge in us-east-1a, spot, $0.360/h" in lines[-1]
+    assert "g6.xlarge in us-east-1a, spot, $0.360/h" in lines[1], "at its launch, not when it was seen"
 
 
 def test_the_same_look_twice_tells_nothing() -> None:
@@ -150,6 +151,35 @@ def test_what_the_program_prints_stands_between_what_happens_to_the_run(
     ]
 
 
+def test_lines_that_arrive_a_look_later_stand_in_the_order_of_time(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    began = Event(NOON + timedelta(seconds=97), "host", "started", "i-1", "")
+    first = replace(STATUS, timeline=(*STATUS.timeline, began))
+    role = replace(first, at=NOON + timedelta(seconds=102), hosts=(replace(HOST, role="chief 0"),))
+    over = replace(
+        role, at=NOON + timedelta(seconds=104), execution=replace(EXECUTION, status="SUCCEEDED", stopped=NOON)
+    )
+    screen.watch([(first, [printed(99, "second")]), (role, [printed(98, "first")]), (over, [])])
+    assert [line.partition(" ")[2] for line in capsys.readouterr().out.splitlines()[-4:]] == [
+        "host      started  i-1",
+        "host      i-1  is chief 0",
+        "| first",
+        "| second",
+    ]
+
+
+def test_a_user_who_stops_looking_has_seen_all_that_had_arrived(capsys: pytest.CaptureFixture[str]) -> None:
+    def looks() -> Iterator[tuple[RunStatus, list[LogLine]]]:
+        yield STATUS, [printed(99, "just now")]
+        assert "just now" not in capsys.readouterr().out
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        screen.watch(looks())
+    assert "just now" in capsys.readouterr().out
+
+
 def test_a_program_that_prints_nothing_shows_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     later = replace(STATUS, progress=AT_STEP_5)
     assert screen.watch([(STATUS, []), (later, [])]) == (later, False)
@@ -206,3 +236,16 @@ def test_no_curve_hides_another() -> None:
     drawing = overlaid({"one": losses, "two": losses}, room=80).rpartition("\n")[0]
     assert drawing.count("a") > 10
     assert drawing.count("b") > 10
+
+
+def test_a_run_shows_the_commit_that_its_program_is_from(capsys: pytest.CaptureFixture[str]) -> None:
+    origin = {"commit": "8f440597b618e250c8b541c19720ab34ab72b5bb", "repository": None, "ref": "main"}
+    dirty = {"dirty": True, "diff": "programs/diffs/8f-1.diff"}
+    status = replace(STATUS, row={"job": {"origin": {**origin, **dirty}}})
+    screen.show_once(status)
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("source"))
+    assert line == (
+        "source    8f440597b618 (main), with changes that are in no commit (programs/diffs/8f-1.diff)"
+    )
+    assert report.as_json(status)["origin"]["commit"] == origin["commit"]
+    assert replace(STATUS, row={"job": {"origin": {"commit": None}}}).origin == ""

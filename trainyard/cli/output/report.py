@@ -69,6 +69,7 @@ def as_json(status: RunStatus) -> dict[str, Any]:
         "state": status.state,
         "word": status.word,
         "attempt": status.attempt,
+        "origin": (status.row.get("job") or {}).get("origin"),
         "started": execution.started,
         "ended": execution.stopped,
         "error": execution.error or None,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.panel import Panel
+from rich.status import Status
 from rich.text import Text
 
 from trainyard.cli.output import report, terminal
@@ -25,6 +27,8 @@ from trainyard.core.values.text import printable
 PROGRESS = "progress"
 """How lines begin that only say how far the program is."""
 LAST_LINES = 12
+HELD = timedelta(seconds=3)
+"""A line is printed once it is this old: what hosts send takes up to two seconds, and older lines come first."""
 FRAME = 4
 """What the panel's border takes of a line."""
 COLOURS = ("blue", "cyan", "green", "magenta", "yellow", "red")
@@ -73,52 +77,77 @@ def _show_live(statuses: Iterator[RunStatus]) -> RunStatus:
     return status
 
 
+@dataclass
+class _Held:
+    """Lines of a followed run that wait for older ones to arrive."""
+
+    _lines: list[tuple[datetime, str, str]] = field(default_factory=list)
+
+    def look(self, status: RunStatus, lines: Iterable[tuple[datetime, str, str]]) -> None:
+        """Add lines, and print those that no older line can follow; all of them once the run has ended."""
+        self._lines = sorted((*self._lines, *lines), key=lambda line: line[0])
+        until = status.at - HELD
+        due = [line for line in self._lines if status.execution.is_over or line[0] <= until]
+        self._lines = self._lines[len(due) :]
+        _print_lines(due)
+
+    def rest(self) -> None:
+        """Print what still waits, when the user looks no longer."""
+        waiting, self._lines = self._lines, []
+        _print_lines(waiting)
+
+
 def _show_lines(statuses: Iterable[RunStatus]) -> RunStatus:
-    before: RunStatus | None = None
-    for status in statuses:
-        for line in news(before, status):
-            console.print(line, markup=False)
-        before = status
-    assert before is not None, "whoever is followed has a status"
-    if curve := drawn(before.losses, room=console.width):
-        console.print(curve, markup=False)
-    return before
+    return _followed((status, ()) for status in statuses)[0]
 
 
 def watch(looks: Iterable[tuple[RunStatus, Sequence[LogLine]]]) -> tuple[RunStatus, bool]:
     """Print what the program prints while it is watched, and what happens to the run between these lines. In a terminal
     the last line says how the run stands. Return the last status, and True if the program has printed something."""
-    before, has_printed = None, False
     with console.status("") if console.is_terminal else nullcontext() as bottom:
+        return _followed(looks, bottom)
+
+
+def _followed(
+    looks: Iterable[tuple[RunStatus, Sequence[LogLine]]], bottom: Status | None = None
+) -> tuple[RunStatus, bool]:
+    before, has_printed, held = None, False, _Held()
+    try:
         for status, lines in looks:
             has_printed = has_printed or bool(lines)
-            _print_look(before, status, lines)
+            held.look(status, _news_with(before, status, lines))
             if bottom:
                 bottom.update(_standing(status))
             before = status
+    finally:
+        held.rest()
     assert before is not None, "a run that is watched has a status"
     if curve := drawn(before.losses, room=console.width):
         console.print(curve, markup=False)
     return before, has_printed
 
 
-def _print_look(before: RunStatus | None, status: RunStatus, lines: Sequence[LogLine]) -> None:
+def _news_with(
+    before: RunStatus | None, status: RunStatus, lines: Sequence[LogLine]
+) -> list[tuple[datetime, str, str]]:
     """Program lines have a bar behind the time, all others a word."""
     events = timed_news(before, status)
     if lines or console.is_terminal:  # else a program that prints nothing shows how far it is
         events = [event for event in events if not event[1].startswith(PROGRESS)]
     said = [(at, text, "dim") for at, text in events]
-    said += [(line.at, f"| {printable(line.text)}", "") for line in lines]
-    in_order = sorted(said, key=lambda each: each[0])
-    if not in_order:
+    return said + [(line.at, f"| {printable(line.text)}", "") for line in lines]
+
+
+def _print_lines(lines: Sequence[tuple[datetime, str, str]]) -> None:
+    if not lines:
         return
     if console.is_terminal:
         text = Text("\n").join(
-            Text().append(f"{at:%H:%M:%S} ", "dim").append(text, style) for at, text, style in in_order
+            Text().append(f"{at:%H:%M:%S} ", "dim").append(text, style) for at, text, style in lines
         )
         console.print(text)
     else:
-        print("\n".join(f"{at:%H:%M:%S} {text}" for at, text, _ in in_order), flush=True)
+        print("\n".join(f"{at:%H:%M:%S} {text}" for at, text, _ in lines), flush=True)
 
 
 def _standing(status: RunStatus) -> str:
@@ -142,7 +171,8 @@ def timed_news(before: RunStatus | None, status: RunStatus) -> list[tuple[dateti
     known = {event.key for event in before.timeline} if before else set()
     lines += [(event.at, event_line(event)) for event in status.timeline if event.key not in known]
     seen = {host.instance: host for host in before.hosts} if before else {}
-    lines += [(status.at, line) for host in status.hosts for line in host_news(seen.get(host.instance), host)]
+    for host in status.hosts:
+        lines += host_news(seen.get(host.instance), host, status)
     if status.progress and (before is None or status.progress != before.progress):
         lines.append((status.at, progress_line(status.progress, status.cost)))
     return sorted(lines, key=lambda line: line[0])
@@ -156,17 +186,20 @@ def event_line(event: Event) -> str:
     return "  ".join(word for word in words if word)
 
 
-def host_news(before: Host | None, host: Host) -> Iterator[str]:
-    """What is new about a host: that it is there, its role, its state."""
+def host_news(before: Host | None, host: Host, status: RunStatus) -> Iterator[tuple[datetime, str]]:
+    """Yield what is new about a host, and when: that it was launched, its role since its program started, its state."""
     if before is None:
-        yield (
-            f"host      {host.instance}  {host.type} in {host.zone}, {host.market}, ${host.price:.3f}/h,"
-            f" address {host.address or 'not yet known'}"
-        )
+        where = f"{host.type} in {host.zone}, {host.market}, ${host.price:.3f}/h"
+        address = host.address or "not yet known"
+        yield host.launched, f"host      {host.instance}  {where}, address {address}"
     if host.role and (before is None or before.role != host.role):
-        yield f"host      {host.instance}  is {host.role}"
+        own = (event for event in status.timeline if event.instance == host.instance)
+        yield (
+            next((event.at for event in own if event.event == "started"), status.at),
+            f"host      {host.instance}  is {host.role}",
+        )
     if before is not None and before.state != host.state:
-        yield f"host      {host.instance}  {host.state}"
+        yield status.at, f"host      {host.instance}  {host.state}"
 
 
 def progress_line(progress: Progress, cost: str) -> str:
@@ -193,12 +226,16 @@ def plain(status: RunStatus) -> list[str]:
     """Return how a run stands, in lines of any length."""
     spent = "  ".join(f"{name} {span(seconds)}" for name, seconds in report.spans(status))
     lines = [f"run       {status.execution.name}", f"state     {_stands(status)}", f"time      {spent}"]
+    lines += [f"source    {printable(status.origin)}"] if status.origin else []
     return [*lines, progress_line(status.progress, status.cost)] if status.progress else lines
 
 
 def panel(status: RunStatus) -> RenderableType:
     """Everything about the run on one screen."""
-    parts: list[RenderableType] = [_head(status), _hosts(status)]
+    parts: list[RenderableType] = [_head(status)]
+    if status.origin:
+        parts.append(Text(f"source {printable(status.origin)}", "dim"))
+    parts.append(_hosts(status))
     if status.progress:
         parts.append(Text(progress_line(status.progress, status.cost).removeprefix(PROGRESS).strip(), "cyan"))
     if curve := drawn(status.losses, room=console.width - FRAME):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,15 +46,23 @@ class _Pipe(Console):
         raise BrokenPipeError
 
 
-def _console(**more: Any) -> Console:
-    made = _Pipe(highlight=False, soft_wrap=True, **more)
+class _Beside(_Pipe):
+    """Standard error. What was answered before stands before it, also if both go into one file."""
+
+    def print(self, *objects: Any, **more: Any) -> None:
+        sys.stdout.flush()
+        super().print(*objects, **more)
+
+
+def _console(kind: type[_Pipe] = _Pipe, **more: Any) -> Console:
+    made = kind(highlight=False, soft_wrap=True, **more)
     if not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = WIDTH_OF_A_FILE
     return made
 
 
 console = _console()
-beside = _console(stderr=True)
+beside = _console(_Beside, stderr=True)
 
 
 # --- what a command answers
@@ -186,8 +195,8 @@ def hint(line: str) -> None:
 
 
 def note(line: str) -> None:
-    """A sentence beside the answer."""
-    beside.print(line, markup=False, style="dim", soft_wrap=False)
+    """A sentence beside the answer: broken in a terminal, whole in a pipe."""
+    beside.print(line, markup=False, style="dim", soft_wrap=not beside.is_terminal)
 
 
 @contextmanager
