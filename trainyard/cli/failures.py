@@ -45,6 +45,7 @@ CODES = {
     "NoRegion": Code.USAGE,
     "FileUnreadable": Code.USAGE,
     "FileBroken": Code.USAGE,
+    "ArchiveBroken": Code.REFUSED,
     "FileChanged": Code.REFUSED,
     "RunRefused": Code.REFUSED,
     "NotPlanned": Code.REFUSED,

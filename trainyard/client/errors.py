@@ -57,6 +57,14 @@ class YardIncomplete(YardError):
     """What says where the yard is cannot be understood."""
 
 
+STEPS = {
+    errno.ENOENT: "name one that exists",
+    errno.EACCES: "name another file or folder, or change its permissions",
+    errno.EPERM: "name another file or folder, or change its permissions",
+}
+"""What to do about an error of a file, by its number."""
+
+
 class FileUnreadable(YardError):
     """A file cannot be read or written: a job file, a recipe, or what is fetched."""
 
@@ -72,7 +80,7 @@ class FileUnreadable(YardError):
             else "what the command writes is not whole",
             ENOUGH_ROOM
             if error.errno in NO_ROOM
-            else "name another file or folder, or change its permissions",
+            else STEPS.get(error.errno or 0, "name another file or folder"),
         )
 
 
@@ -85,6 +93,10 @@ class FileBroken(FileUnreadable):
             f"{file} cannot be used: {problems}", "nothing was sent", f"correct {file}, and try again"
         )
         self.faults = faults
+
+
+class ArchiveBroken(FileUnreadable):
+    """The archive of a run's program cannot be unpacked, or holds what may not be."""
 
 
 class FileChanged(YardError):

@@ -3,6 +3,7 @@ with what was fetched from somewhere else before."""
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import json
 import os
@@ -85,12 +86,14 @@ class Tree:
 @dataclass(frozen=True)
 class Fetched:
     """`files` are in the folder now, and `new` of them were not before; `left_out` has a sentence for each object that
-    is not, and `removed` the files of an earlier fetch from somewhere else."""
+    is not, and `removed` the files of an earlier fetch from somewhere else. `replaced` are files that the user had put
+    there or changed."""
 
     files: int = 0
     new: int = 0
     left_out: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -163,7 +166,7 @@ def fetch(
         listed = [replace(each, name=name) for each in listed for name in names.get(each.name, ())]
     if not (objects := [each for each in listed if wanted(each.name)]):
         return Fetched()
-    _check_folder(folder)
+    check_folder(folder)
     reasons = dict(_unusable(folder, [each.name for each in objects]))
     files = [each for each in objects if each.name not in reasons and not each.name.endswith("/")]
     before, tree = Record.read(folder), tree or Tree()
@@ -177,6 +180,7 @@ def fetch(
     files = [each for each in files if each.name not in reasons]
     there = {each.name: each for each in files if _is_there(folder / each.name, each, before)}
     missing = [each for each in files if each.name not in there]
+    replaced = _of_the_user(folder, before, [each.name for each in missing])
     record.files |= {name: _known(folder / name, there[name]) for name in there}
     try:
         vanished = _bring(client, bucket, folder, missing, record, tell, tree.times)
@@ -188,10 +192,46 @@ def fetch(
     record.write(folder)
     gone = [f"{name}: it was removed from the bucket while it was fetched" for name in vanished]
     left_out = [f"{_shown(name)}: {reason}" for name, reason in (reasons | no_links).items()] + gone
-    return Fetched(len(files) - len(vanished), len(missing) - len(vanished), tuple(left_out), removed)
+    whole, new = len(files) - len(vanished), len(missing) - len(vanished)
+    return Fetched(whole, new, tuple(left_out), removed, replaced)
 
 
-def _check_folder(folder: Path) -> None:
+def place(files: Path, folder: Path, *, owner: str) -> Fetched:
+    """Move the files and links below `files`, which is on the same disk, into the folder, as `fetch` brings objects."""
+    found = [each for each in sorted(files.rglob("*")) if each.is_symlink() or not each.is_dir()]
+    by_name = {each.relative_to(files).as_posix(): each for each in found}
+    reasons = dict(_unusable(folder, by_name))
+    links = {name: str(each.readlink()) for name, each in by_name.items() if each.is_symlink()}
+    wanted = {name: each for name, each in by_name.items() if name not in links and name not in reasons}
+    before = Record.read(folder)
+    record = before if before.owner == owner else Record(owner)
+    removed = () if before.owner == owner else _remove_others(folder, before, wanted)
+    missing = [name for name, each in wanted.items() if not _is_same(each, folder / name)]
+    replaced = _of_the_user(folder, before, missing)
+    for name in missing:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        wanted[name].replace(folder / name)
+    for name in wanted:
+        seen = (folder / name).stat()
+        record.files[name] = Known("", seen.st_size, seen.st_mtime_ns)
+    no_links = dict(_make_links(folder, Tree(links=links), record))
+    record.write(folder)
+    left_out = tuple(f"{_shown(name)}: {reason}" for name, reason in (reasons | no_links).items())
+    return Fetched(len(wanted), len(missing), left_out, removed, replaced)
+
+
+def _is_same(new: Path, there: Path) -> bool:
+    return not there.is_symlink() and there.is_file() and filecmp.cmp(new, there, shallow=False)
+
+
+def _of_the_user(folder: Path, before: Record, missing: Iterable[str]) -> tuple[str, ...]:
+    """Return those that are replaced although no fetch has written them as they are."""
+    return tuple(
+        name for name in missing if (folder / name).is_file() and not before.is_untouched(name, folder / name)
+    )
+
+
+def check_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise FileUnreadable(
             f"{folder} is a file", "what is fetched goes into a folder; nothing was fetched", "name a folder"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -33,6 +34,7 @@ from trainyard.client.runs.execution import Execution, State, states_of
 from trainyard.client.runs.logs import Chosen, LogLine
 from trainyard.client.runs.reasons import Reason, reason_for
 from trainyard.client.runs.records import Event, Progress, RunStatus
+from trainyard.client.unpacking import unpack
 from trainyard.command_line import command_line
 from trainyard.core.jobfile.references import split_uri
 from trainyard.core.model.errors import Stopped
@@ -54,6 +56,8 @@ MOST_OFFERED = 5
 LOGS = re.compile(r"(attempts/\d+/)?logs/")
 MOST_COMPARED_BYTES = 2**16
 """Of a log that is read to learn if a reason has all of it."""
+OF_THE_AGENT = "[trainyard] "
+"""Begins the lines of a log that the host's agent has written."""
 NOTED_SECONDS = 10.0
 """How long an event takes to the run's row at most; it mostly is one."""
 
@@ -227,12 +231,12 @@ class Run:
         return found.without_logs() if found.logs and self._is_whole_log(found.lines) else found
 
     def _is_whole_log(self, said: Collection[str]) -> bool:
-        """Return True if these lines have all that the hosts of the last attempt have printed."""
+        """Return True if these lines have all that the programs of the last attempt have printed."""
         folder = f"runs/{self.id}/attempts/{self.attempt}/logs/"
         if sum(self.yard.bucket.keys(folder).values()) > MOST_COMPARED_BYTES:
             return False
-        printed = logs.text_of(self.yard.bucket, folder).splitlines()
-        return all(line.partition(" | ")[2] in said for line in printed)
+        lines = (line.partition(" | ")[2] for line in logs.text_of(self.yard.bucket, folder).splitlines())
+        return all(line in said for line in lines if not line.startswith(OF_THE_AGENT))
 
     # ------------------------------------------------------------------------------------------------ its records
     @property
@@ -419,14 +423,20 @@ class Run:
         return tree
 
     def _fetch_source(self, folder: Path, tell: Tell) -> Fetched:
-        """Fetch the archive of the program from the bucket that has it."""
+        """Fetch the program's archive from the bucket that has it, and unpack it."""
         uri = (self.json("job.json").get("program") or {}).get("source")
         if not uri:
             return Fetched()
         name, key = split_uri(uri)
         above, slash, file = key.rpartition("/")
         bucket = replace(self.yard.bucket, name=name)
-        return bucket.fetch(above + slash, folder, tell, owner=self.id, wanted=lambda each: each == file)
+        with tempfile.TemporaryDirectory(prefix="trainyard-source-") as made:
+            archive = Path(made, file)
+            if not bucket.fetch(
+                above + slash, Path(made), tell, owner=self.id, wanted=lambda each: each == file
+            ).files:
+                return Fetched()
+            return unpack(archive, folder, uri=uri, owner=self.id)
 
     def model(self, folder: Path | str, tell: Tell = silent) -> Path:
         """Fetch the model that the run has exported, or else the only one among its outputs, into the folder. Raises

@@ -1,8 +1,10 @@
 """What `get` brings from the bucket into a folder: by content, whole, and never mixed with another run's."""
 
 import hashlib
+import io
 import json
 import os
+import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,7 @@ from moto import mock_aws
 
 from trainyard.client import Session, fetching
 from trainyard.client.bucket import Bucket
-from trainyard.client.errors import FileUnreadable, NoModel
+from trainyard.client.errors import ArchiveBroken, FileUnreadable, NoModel
 from trainyard.client.fetching import RECORD, Fetched, Tree
 from trainyard.client.run import Run
 
@@ -55,8 +57,9 @@ def test_weights_that_were_fetched_without_a_record_are_compared_by_content(
 ) -> None:
     (tmp_path / "weights").write_bytes(b"aaaa")
     bucket.put("runs/b/model/weights", b"bbbb")
-    get(bucket, tmp_path, "b")
+    assert get(bucket, tmp_path, "b") == Fetched(1, 1, replaced=("weights",)), "the user learns of it"
     assert files(tmp_path) == {"weights": b"bbbb"}
+    assert get(bucket, tmp_path, "b") == Fetched(1, 0)
 
 
 def test_what_is_there_is_not_fetched_again(bucket: Bucket, tmp_path: Path) -> None:
@@ -347,3 +350,49 @@ def test_a_run_without_any_model_says_what_its_program_left(bucket: Bucket, tmp_
     run = Run(Yard(bucket), "arn:digits-1")  # type: ignore[arg-type]
     with pytest.raises(NoModel, match="has no model"):
         run.model(tmp_path)
+
+
+def archive_of(tmp_path: Path, texts: dict[str, str], links: dict[str, str]) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as tar:
+        for name, text in texts.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime, member.mode = len(text), 1_700_000_000, 0o755
+            tar.addfile(member, io.BytesIO(text.encode()))
+        for name, to in links.items():
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = tarfile.SYMTYPE, to
+            tar.addfile(member)
+    return made.getvalue()
+
+
+def run_of(bucket: Bucket, name: str, archive: bytes) -> Run:
+    bucket.put(f"programs/{name}.tar.gz", archive)
+    bucket.put(
+        f"runs/{name}/job.json",
+        json.dumps({"program": {"source": f"s3://{NAME}/programs/{name}.tar.gz"}}).encode(),
+    )
+    return Run(Yard(bucket), f"arn:{name}")  # type: ignore[arg-type]
+
+
+def test_the_source_is_fetched_as_the_files_that_it_was(bucket: Bucket, tmp_path: Path) -> None:
+    first = run_of(
+        bucket, "a", archive_of(tmp_path, {"src/train.py": "1", "old.py": "x"}, {"run": "src/train.py"})
+    )
+    assert first.fetch("source", tmp_path) == Fetched(2, 2)
+    assert files(tmp_path) == {"src/train.py": b"1", "old.py": b"x", "run": b"1"}
+    assert (tmp_path / "run").readlink() == Path("src/train.py")
+    seen = (tmp_path / "src/train.py").stat()
+    assert (seen.st_mtime, seen.st_mode & 0o777) == (1_700_000_000, 0o755)
+    (tmp_path / "mine.txt").write_text("mine")
+    second = run_of(bucket, "b", archive_of(tmp_path, {"src/train.py": "2"}, {}))
+    assert second.fetch("source", tmp_path) == Fetched(1, 1, removed=("old.py", "run"))
+    assert files(tmp_path) == {"src/train.py": b"2", "mine.txt": b"mine"}
+
+
+def test_a_source_that_leads_out_of_the_folder_is_not_unpacked(bucket: Bucket, tmp_path: Path) -> None:
+    folder = tmp_path / "into"
+    run = run_of(bucket, "a", archive_of(tmp_path, {"a.py": "1", "../b.py": "2"}, {}))
+    with pytest.raises(ArchiveBroken, match=r"cannot be unpacked"):
+        run.fetch("source", folder)
+    assert (list(folder.iterdir()), (tmp_path / "b.py").exists()) == ([], False)

@@ -17,6 +17,8 @@ from trainyard.command_line import command_line
 if TYPE_CHECKING:
     from trainyard.client import Run as ARun
 
+MOST_NAMED = 5
+"""Files that a sentence names."""
 Run = Annotated[
     str,
     typer.Argument(
@@ -163,6 +165,10 @@ def get(
             fetched = found.fetch(part, target, tell)
     for line in fetched.left_out:
         terminal.note(f"Left out: {line}")
+    if fetched.replaced and not options.quiet:
+        named = ", ".join(fetched.replaced[:MOST_NAMED])
+        more = f" and {len(fetched.replaced) - MOST_NAMED} more" if len(fetched.replaced) > MOST_NAMED else ""
+        terminal.note(f"Replaced, though no get had brought what was there: {named}{more}")
     if not fetched.files:
         there = parts.of(found)
         other = next((each for each in there if each in FOLDERS), None)
@@ -173,7 +179,8 @@ def get(
         )
     if options.is_json:
         said = {"run": found.id, "part": part, "folder": str(target), "files": fetched.files}
-        terminal.answer(said | {"new": fetched.new, "left_out": fetched.left_out, "removed": fetched.removed})
+        said |= {"new": fetched.new, "left_out": fetched.left_out}
+        terminal.answer(said | {"removed": fetched.removed, "replaced": fetched.replaced})
         return
     terminal.console.print(str(target), markup=False)
     if not options.quiet:

@@ -1,0 +1,34 @@
+"""Unpack the archive of a run's program into a folder of this computer."""
+
+from __future__ import annotations
+
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from trainyard import archives
+from trainyard.client.errors import ArchiveBroken
+from trainyard.client.fetching import HALF, Fetched, check_folder, place
+
+FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+"""Checks members beside trainyard.archives, if this Python has one."""
+
+
+def unpack(archive: Path, folder: Path, *, uri: str, owner: str) -> Fetched:
+    """Unpack a tar into the folder. Raises ArchiveBroken, and leaves the folder as it was."""
+    check_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=HALF, dir=folder) as made:
+        try:
+            with archive.open("rb") as file, archives.opened(file) as tar:
+                for member in archives.members(tar):
+                    member.mode = (member.mode & 0o755) | (0o700 if member.isdir() else 0o600)
+                    tar.extract(member, made, set_attrs=not member.issym(), **FILTER)
+        except (archives.NotAllowedError, *archives.BROKEN) as error:
+            raise ArchiveBroken(
+                f"{uri} cannot be unpacked: {error}",
+                "nothing was written",
+                f"aws s3 cp {uri} . fetches it as it is",
+            ) from error
+        return place(Path(made), folder, owner=owner)
