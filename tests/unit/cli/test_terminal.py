@@ -1,6 +1,8 @@
 """What a terminal or a pipe gets to read."""
 
 import io
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -61,3 +63,18 @@ def test_many_small_files_and_each_large_one_are_counted_in_a_terminal(
     said = told.getvalue()
     assert "30 smaller files" in said
     assert "large" in said
+
+
+def test_an_answer_stands_before_what_is_said_beside_it_and_neither_is_broken_in_a_file() -> None:
+    program = (
+        "from trainyard.cli.output import terminal; print('answer'); terminal.note('beside ' * 60); "
+        "terminal.console.print('more ' * 60); terminal.hint('last')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=True,
+    )
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["answer", "beside", "more", "last"]

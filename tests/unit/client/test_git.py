@@ -55,6 +55,7 @@ def test_a_repository_is_cloned_at_a_ref(
     assert local.document["origin"]["commit"] == commit(repository, at)
     assert local.job.origin.ref == (ref[1:] or None)
     assert not local.job.origin.dirty
+    assert "left out" not in " ".join(local.notes), "trainyard has made .git"
 
 
 def test_a_commit_is_cloned_by_any_of_its_ids(tmp_path: Path, repository: Path) -> None:
@@ -76,7 +77,7 @@ def test_two_clones_make_the_same_bytes(tmp_path: Path, repository: Path) -> Non
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [("@none", "none"), ("-nowhere", "nowhere"), ("#subdirectory=none", "no folder none"), ("#subdirectory=..", "no")],
+    [("@none", "it has no branch, tag or commit none"), ("-nowhere", "nowhere"), ("#subdirectory=none", "no folder none"), ("#subdirectory=..", "no")],
 )  # fmt: skip
 def test_a_repository_that_cannot_be_had_is_a_fault_with_gits_words(
     tmp_path: Path, repository: Path, more: str, said: str

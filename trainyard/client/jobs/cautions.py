@@ -60,6 +60,8 @@ def _notes(found: Tree) -> Iterator[str]:
     ignored = [each for each in found.left_out if each.by == GIT_IGNORE]
     own = [each for each in found.left_out if each.by == OWN_IGNORE]
     others = [each for each in found.left_out if each not in (*secrets, *ignored, *own)]
+    if found.shown.startswith("git+"):
+        others = [each for each in others if each.path.rstrip("/") != ".git"]  # trainyard has made it
     if others:
         yield f"left out of {found.shown}: {', '.join(_counted(others))}"
     if secrets:

@@ -137,9 +137,11 @@ def _fetch(url: str, ref: str | None, top: Path) -> str | None:
     said = _each(top, shallow, allowed)
     if said and ref and _each(top, whole[:1], allowed) is None:
         # a server gives a commit by its whole id only, and some not even then
-        said = _each(top, whole[1:], allowed) and _each(
-            top, (("checkout", "--quiet", "--detach", ref),), allowed
-        )
+        if _each(top, whole[1:], allowed) and _each(
+            top, (("checkout", "--quiet", "--detach", ref, "--"),), allowed
+        ):
+            return f"it has no branch, tag or commit {ref}"
+        said = None
     return said or _each(
         top, (("submodule", "update", "--quiet", "--init", "--recursive", "--depth=1"),), allowed
     )

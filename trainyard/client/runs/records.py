@@ -11,12 +11,15 @@ from typing import Any
 from trainyard.client.runs import html
 from trainyard.client.runs.execution import Execution, State
 from trainyard.core.model import ends, states, timeline
+from trainyard.core.model.job import Origin
 from trainyard.core.model.yard.billing import billed_hours, host_dollars
 from trainyard.core.values import floats
 from trainyard.core.values.quantities import dollars
 
 ROLES = ("chief", "worker", "ps", "evaluator", "")
 """In the order in which hosts are listed."""
+ORIGIN = ("commit", "repository", "ref", "dirty", "diff")
+"""Keys of a job's section `origin`."""
 Rows = Iterable[dict[str, Any]]
 Loss = tuple[int, float]
 """(step, loss)."""
@@ -203,6 +206,16 @@ class RunStatus:
         return str(self.row.get("kind", "train"))
 
     @property
+    def origin(self) -> str:
+        """Return the commit that the program is from in words, and where in the bucket the changes beside it are. Empty
+        if no commit is known."""
+        said = (self.row.get("job") or {}).get("origin") or {}
+        known = Origin(**{name: said[name] for name in ORIGIN if said.get(name) is not None})
+        if not known.commit:
+            return ""
+        return f"{known.described} ({known.diff})" if known.diff else known.described
+
+    @property
     def dollars(self) -> float:
         """Return what the run has cost until now; once it has ended, the amount of its bill."""
         billed = self.row.get("dollars")
@@ -243,6 +256,7 @@ class RunStatus:
                 "hosts",
                 ", ".join(f"{host.role or 'host'} on {host.type}, {host.state}" for host in self.hosts),
             ),
+            ("source", self.origin),
             ("cost", dollars(self.dollars)),
         )
         return html.facts(rows) + html.curve(self.losses)
