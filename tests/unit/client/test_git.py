@@ -77,8 +77,13 @@ def test_two_clones_make_the_same_bytes(tmp_path: Path, repository: Path) -> Non
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [("@none", "it has no branch, tag or commit none"), ("-nowhere", "nowhere"), ("#subdirectory=none", "no folder none"), ("#subdirectory=..", "no")],
-)  # fmt: skip
+    [
+        ("@none", "it has no branch, tag or commit none"),
+        ("-nowhere", "nowhere"),
+        ("#subdirectory=none", "no folder none"),
+        ("#subdirectory=..", "no"),
+    ],
+)
 def test_a_repository_that_cannot_be_had_is_a_fault_with_gits_words(
     tmp_path: Path, repository: Path, more: str, said: str
 ) -> None:
