@@ -182,6 +182,7 @@ class Run:
             timeline=self.timeline,
             progress=records.further(records.progress_in(row), records.progress_in({"progress": metrics})),
             losses=tuple(records.losses_in(metrics)),
+            measures=records.measures_in(metrics),
             attempts=tuple(records.attempts_in(rows)),
             pools=tuple(records.pools_in(rows)),
             asked=records.asked_in(rows),

@@ -7,6 +7,7 @@ import re
 import tarfile
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
@@ -15,6 +16,8 @@ from tests.unit.ui import canned
 from tests.unit.ui.canned import FAILED, INTERRUPTED, REFUSED, TRAINING, WAITING
 from tests.unit.ui.site import owner, post
 from trainyard.client.errors import Denied, NoAnswer, NoCredentials
+from trainyard.client.runs import records
+from trainyard.ui.pages import run as run_page
 from trainyard.ui.words import failure
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -215,6 +218,23 @@ def test_events_bring_parts_curve_and_log(cloud: canned.Cloud) -> None:
     assert len(log["lines"]) == 1220
     assert log["lines"][-1][1:] == ["chief-0", 1, "step 1199  loss 0.0423  12.4 steps/s"]
     assert ["worker-1", 1, "epoch 0 <b>begins</b>"] in [line[1:] for line in log["lines"]]
+
+
+def test_a_run_has_a_curve_of_each_measure_beside_the_loss() -> None:
+    samples: list[dict[str, Any]] = [
+        {"step": step, "loss": 1.0, "accuracy": step / 10 if step else None, "steps_per_second": None}
+        for step in range(4)
+    ]
+    measures = records.measures_in({"samples": samples})
+    assert measures == {"accuracy": ((1, 0.1), (2, 0.2), (3, 0.3))}
+    told: dict[str, Any] = {}
+    (news,) = run_page._measures(measures, told)
+    assert (news.event, news.data) == (
+        "measures",
+        {"accuracy": {"steps": [1, 2, 3], "values": [0.1, 0.2, 0.3]}},
+    )
+    assert list(run_page._measures(measures, told)) == [], "nothing is new"
+    assert list(run_page._measures({}, {})) == [], "a program that reports a loss alone"
 
 
 def test_a_page_that_comes_back_is_told_what_it_missed(cloud: canned.Cloud) -> None:

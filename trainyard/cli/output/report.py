@@ -80,6 +80,7 @@ def as_json(status: RunStatus) -> dict[str, Any]:
         "states": [{"entered": state.entered, "name": state.name} for state in status.states],
         "timeline": [asdict(event) for event in status.timeline],
         "losses": [[*loss] for loss in status.losses],
+        "measures": {name: [[*each] for each in points] for name, points in status.measures.items()},
     }
 
 

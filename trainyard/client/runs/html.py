@@ -28,8 +28,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return _table([f"<tr>{first}</tr>", *(f"<tr>{line}</tr>" for line in lines)])
 
 
-def curve(points: Sequence[tuple[int, float]]) -> str:
-    """Draw a line through (step, loss), with its last value. It is empty for fewer than two points that are numbers."""
+def curve(points: Sequence[tuple[int, float]], name: str = "loss") -> str:
+    """Draw a line through (step, value), with its last value. Return nothing for fewer than two finite points."""
     finite = [point for point in points if isfinite(point[1])]
     if len(finite) < 2:
         return ""
@@ -42,9 +42,9 @@ def curve(points: Sequence[tuple[int, float]]) -> str:
         for step, loss in drawn
     )
     return (
-        f'<svg viewBox="-4 -4 {WIDTH + 8} {HEIGHT + 8}" width="{WIDTH}" role="img" aria-label="loss">'
+        f'<svg viewBox="-4 -4 {WIDTH + 8} {HEIGHT + 8}" width="{WIDTH}" role="img" aria-label="{name}">'
         f'<polyline points="{line}" fill="none" stroke="{COLOUR}" stroke-width="1.5"/></svg>'
-        f"<div>loss {floats.shown(points[-1][1], '.4g')} at step {points[-1][0]}</div>"
+        f"<div>{name} {floats.shown(points[-1][1], '.4g')} at step {points[-1][0]}</div>"
     )
 
 

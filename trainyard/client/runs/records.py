@@ -23,6 +23,8 @@ ORIGIN = ("commit", "repository", "ref", "dirty", "diff")
 Rows = Iterable[dict[str, Any]]
 Loss = tuple[int, float]
 """(step, loss)."""
+MEASURES = ("accuracy", "steps_per_second")
+"""What samples of metrics.json may have beside the loss."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,8 @@ class RunStatus:
     timeline: tuple[Event, ...]
     progress: Progress | None
     losses: tuple[Loss, ...]
+    measures: Mapping[str, tuple[Loss, ...]] = field(default_factory=dict)
+    """The curves beside the loss, by MEASURES; without those that the program does not report."""
     attempts: tuple[Attempt, ...] = ()
     pools: tuple[Pool, ...] = ()
     asked: tuple[Asked, ...] = ()
@@ -259,7 +263,11 @@ class RunStatus:
             ("source", self.origin),
             ("cost", dollars(self.dollars)),
         )
-        return html.facts(rows) + html.curve(self.losses)
+        return (
+            html.facts(rows)
+            + html.curve(self.losses)
+            + html.curve(self.measures.get("accuracy", ()), "accuracy")
+        )
 
 
 def run_row(rows: Rows) -> dict[str, Any]:
@@ -404,6 +412,18 @@ def losses_in(metrics: Mapping[str, Any]) -> Iterator[Loss]:
     for sample in metrics.get("samples", []):
         if sample.get("step") is not None and sample.get("loss") is not None:
             yield int(sample["step"]), float(sample["loss"])
+
+
+def measures_in(metrics: Mapping[str, Any]) -> dict[str, tuple[Loss, ...]]:
+    """Return (step, value) of each measure beside the loss that metrics.json has."""
+    found = {}
+    for name in MEASURES:
+        samples = [each for each in metrics.get("samples", []) if each.get("step") is not None]
+        if values := tuple(
+            (int(each["step"]), float(each[name])) for each in samples if each.get(name) is not None
+        ):
+            found[name] = values
+    return found
 
 
 def _instant(text: str | None) -> datetime | None:

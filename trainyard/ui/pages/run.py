@@ -119,6 +119,7 @@ class RunPage(Page):
     def news(self, seen: Seen, told: dict[str, Any], last: str) -> Iterator[News]:
         if "status" in seen:
             yield from _curve(seen["status"].losses, told)
+            yield from _measures(seen["status"].measures, told)
         if seen.get("feed"):
             yield from _lines(seen["feed"], told, last)
 
@@ -218,6 +219,21 @@ def _curve(losses: Sequence[Loss], told: dict[str, Any]) -> Iterator[News]:
         told["curve"] = len(losses), losses[-1]
         values = [loss if isfinite(loss) else None for _, loss in new]
         yield News("curve", {"whole": not goes_on, "steps": [step for step, _ in new], "losses": values})
+
+
+def _measures(measures: Mapping[str, Sequence[Loss]], told: dict[str, Any]) -> Iterator[News]:
+    """Yield all points of the curves beside the loss, if any is new."""
+    newest = {name: (len(points), points[-1]) for name, points in measures.items()}
+    if newest and told.get("measures") != newest:
+        told["measures"] = newest
+        yield News("measures", {name: _columns(points) for name, points in measures.items()})
+
+
+def _columns(points: Sequence[Loss]) -> dict[str, list[Any]]:
+    return {
+        "steps": [step for step, _ in points],
+        "values": [value if isfinite(value) else None for _, value in points],
+    }
 
 
 def _lines(feed: Feed, told: dict[str, Any], last: str) -> Iterator[News]:

@@ -179,17 +179,22 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 const curveData = () => [points.steps, points.losses, looks.smooth ? smoothed(points.losses) : points.losses.map(() => null)];
 const curveWidth = () => Math.max(box.clientWidth, 100);
 
+const number = (value) => (value == null ? "–" : value.toPrecision(4));
+
+function axes() {
+  const axis = { stroke: colour("--dim"), grid: { stroke: colour("--soft"), width: 1 }, ticks: { stroke: colour("--edge") } };
+  return [{ ...axis, size: 34 }, { ...axis, size: 58 }];
+}
+
 function draw() {
   plot?.destroy();
   box.replaceChildren();
-  const axis = { stroke: colour("--dim"), grid: { stroke: colour("--soft"), width: 1 }, ticks: { stroke: colour("--edge") } };
-  const number = (value) => (value == null ? "–" : value.toPrecision(4));
   plot = new uPlot(
     {
       width: curveWidth(),
       height: 240,
       scales: { x: { time: false }, y: { distr: looks.log ? 3 : 1 } },
-      axes: [{ ...axis, size: 34 }, { ...axis, size: 58 }],
+      axes: axes(),
       series: [
         { label: "step" },
         { label: "loss", stroke: colour("--accent"), width: looks.smooth ? 0.75 : 1.6, alpha: looks.smooth ? 0.5 : 1, points: { show: points.steps.length <= FEW_POINTS }, value: (_, value) => number(value) },
@@ -215,6 +220,30 @@ function onCurve({ whole, steps, losses }) {
   else draw();
 }
 
+// --- the curves beside the loss: a small chart each
+const TITLES = { accuracy: "Accuracy", steps_per_second: "Steps a second" };
+const charts = $("#measures");
+let measures = {};
+let smallPlots = [];
+
+function onMeasures(all) {
+  measures = all;
+  for (const each of smallPlots) each.destroy();
+  charts.replaceChildren();
+  smallPlots = Object.entries(measures).map(([name, { steps, values }]) => {
+    const title = document.createElement("h3");
+    title.textContent = TITLES[name];
+    charts.append(title);
+    const series = { label: TITLES[name].toLowerCase(), stroke: colour("--accent"), width: 1.6, points: { show: steps.length <= FEW_POINTS }, value: (_, value) => number(value) };
+    return new uPlot(
+      { width: curveWidth(), height: 130, scales: { x: { time: false } }, axes: axes(), series: [{ label: "step" }, series], cursor: { drag: { x: true, y: false } } },
+      [steps, values],
+      charts,
+    );
+  });
+  charts.dataset.charts = smallPlots.length;
+}
+
 if (box) {
   for (const input of $$("[data-curve]")) {
     input.addEventListener("change", () => {
@@ -222,8 +251,14 @@ if (box) {
       if (points.steps.length) draw();
     });
   }
-  new ResizeObserver(() => plot?.setSize({ width: curveWidth(), height: 240 })).observe(box);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plot && draw());
+  new ResizeObserver(() => {
+    plot?.setSize({ width: curveWidth(), height: 240 });
+    for (const each of smallPlots) each.setSize({ width: curveWidth(), height: 130 });
+  }).observe(box);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    if (plot) draw();
+    if (smallPlots.length) onMeasures(measures);
+  });
 }
 
 // --- the log
@@ -288,7 +323,7 @@ if (log) {
 
 // --- what comes from the server
 const live = $("#live");
-const NEWS = { curve: onCurve, log: onLog };
+const NEWS = { curve: onCurve, measures: onMeasures, log: onLog };
 for (const [name, take] of Object.entries(NEWS)) {
   live?.addEventListener(name, (event) => take(JSON.parse(event.detail.data)));
 }
@@ -297,8 +332,14 @@ function onLine(text) {
   write($("#line"), text);
 }
 
-document.addEventListener("htmx:sse:after:connection", () => onLine(""));
+// What is shown may be over while the server does not answer: it is dimmed until the server has sent it again.
+const stale = (is) => document.body.classList.toggle("stale", is);
+document.addEventListener("htmx:sse:after:connection", () => {
+  onLine("");
+  stale(false);
+});
 document.addEventListener("htmx:sse:error", (event) => {
+  stale(true);
   onLine(
     event.detail.status === 403
       ? "This address is of an earlier `trainyard ui`: open the one that it has printed last"
