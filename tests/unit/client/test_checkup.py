@@ -7,7 +7,8 @@ import pytest
 
 from trainyard.client.inventory import overview
 from trainyard.client.inventory.overview import Budget, Overview
-from trainyard.client.upkeep.checkup import judge_alarms, judge_budget
+from trainyard.client.run import Run
+from trainyard.client.upkeep.checkup import judge_alarms, judge_budget, judge_no_image
 from trainyard.client.upkeep.preflight import Verdict
 
 NOW = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
@@ -24,6 +25,12 @@ def alarm(name: str, metric: str = "FunctionFailures", **more: Any) -> dict[str,
         "AlarmDescription": f"what to do about {name}",
         **more,
     }
+
+
+def test_a_new_yard_whose_first_image_is_being_baked_is_well() -> None:
+    row = judge_no_image(Run(None, "arn:aws:states:us-east-1:1:execution:bake:gpu-1"))  # type: ignore[arg-type]
+    assert (row.verdict, "gpu-1" in row.found, "follows it" in row.next_step) == (Verdict.READY, True, True)
+    assert judge_no_image(None).verdict is Verdict.SHORT
 
 
 NEW = {"TreatMissingData": "breaching", "AlarmConfigurationUpdatedTimestamp": NOW - timedelta(minutes=2)}

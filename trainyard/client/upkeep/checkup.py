@@ -14,6 +14,7 @@ from trainyard.client.upkeep.preflight import BUDGET, Row, Verdict
 from trainyard.command_line import command_line
 
 if TYPE_CHECKING:
+    from trainyard.client.run import Run
     from trainyard.client.yard import Yard
 
 OLD_DAYS = 60
@@ -52,7 +53,7 @@ def _yard(yard: Yard) -> Row:
 def _image(yard: Yard) -> Row:
     current = next((image for image in images.of(yard) if image.standing == "current"), None)
     if current is None:
-        return Row("image", "none", "a baked image", Verdict.SHORT, command_line("image", "bake"))
+        return judge_no_image(yard.baking)
     days = current.age / 86400
     found = (
         f"{current.id} of {current.family}, {days:.0f} days old, TensorFlow {current.tensorflow or 'unknown'}"
@@ -60,6 +61,20 @@ def _image(yard: Yard) -> Row:
     if days <= OLD_DAYS:
         return Row("image", found, f"no older than {OLD_DAYS} days", Verdict.READY)
     return Row("image", found, f"no older than {OLD_DAYS} days", Verdict.SHORT, command_line("image", "bake"))
+
+
+def judge_no_image(baking: Run | None) -> Row:
+    """Judge a yard without an image: a new yard bakes its first one by itself."""
+    bake = command_line("image", "bake")
+    if baking:
+        return Row(
+            "image",
+            f"none yet, {baking.id} bakes the first",
+            "a baked image",
+            Verdict.READY,
+            f"{bake} follows it",
+        )
+    return Row("image", "none", "a baked image", Verdict.SHORT, bake)
 
 
 def _alarms(yard: Yard) -> Row:
