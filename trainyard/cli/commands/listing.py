@@ -24,7 +24,7 @@ USUAL, MOST = 25, 10_000
 BAR = 30
 PARTS = ("job", "user", "day")
 MOST_NAMED = 12
-BUDGET = ("counted", "monthly", "left")
+BUDGET = ("counted", "monthly", "counted_at", "left")
 
 
 class State(StrEnum):
@@ -151,8 +151,9 @@ def cost(
     said = f"{dollars(total)} by {who}; on demand {dollars(total + saved)}"
     terminal.console.print(said, markup=False)
     if budget and not options.quiet:
+        at = f" (counted at {budget.counted_at:%H:%M:%S} UTC)" if budget.counted_at else ""
         month_spent = f"All hosts of this month, those of runs that go on, too: {dollars(budget.counted)}"
-        terminal.note(month_spent + left_of(budget))
+        terminal.note(f"{month_spent}{left_of(budget)}{at}")
 
 
 def left_of(budget: Budget) -> str:

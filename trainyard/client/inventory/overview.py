@@ -60,6 +60,8 @@ class Budget:
 
     counted: float
     monthly: float | None
+    counted_at: datetime | None = None
+    """When patrol counted them, once a minute."""
 
     @property
     def in_words(self) -> str:
@@ -77,8 +79,10 @@ class Budget:
 def budget_of(yard: Yard) -> Budget:
     """Of this month."""
     row = money_row(yard)
-    counted = float(row["dollars"]) if row.get("month") == this_month() else 0.0
-    return Budget(counted, yard.monthly_dollars or None)
+    if row.get("month") != this_month():
+        return Budget(0.0, yard.monthly_dollars or None)
+    at = datetime.fromisoformat(row["at"]) if row.get("at") else None
+    return Budget(float(row["dollars"]), yard.monthly_dollars or None, at)
 
 
 def this_month() -> str:
