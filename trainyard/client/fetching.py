@@ -205,7 +205,12 @@ def place(files: Path, folder: Path, *, owner: str) -> Fetched:
     wanted = {name: each for name, each in by_name.items() if name not in links and name not in reasons}
     before = Record.read(folder)
     record = before if before.owner == owner else Record(owner)
-    removed = () if before.owner == owner else _remove_others(folder, before, wanted)
+    is_mine = before.owner == owner
+    removed = () if is_mine else _remove_others(folder, before, wanted)
+    if is_mine:
+        _remove_replaced(folder, record, _folders_of(wanted))
+    reasons |= dict(_blocked(folder, wanted))
+    wanted = {name: each for name, each in wanted.items() if name not in reasons}
     missing = [name for name, each in wanted.items() if not _is_same(each, folder / name)]
     replaced = _of_the_user(folder, before, missing)
     for name in missing:
