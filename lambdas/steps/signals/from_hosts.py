@@ -360,7 +360,7 @@ def failed(context: SignalContext, signal: FromHost, now: datetime) -> str:
     entry = _entry(context, signal, "failed", now, reason=reason, kind=signal.kind, step=signal.step)
     chief = records.chief(context.attempt)
     if signal.step is not None and chief and chief.instance == instance:
-        context.ledger.write(_came(context, signal, now))
+        _note_progress(context, signal, now)
     context.ask_to_stop(records, besides=(instance,))
     context.end(entry, now, trouble=trouble, step=trouble.step, resumed=signal.resumed)
     return f"{trouble.error}: {reason}"
