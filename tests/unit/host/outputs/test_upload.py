@@ -160,11 +160,11 @@ def test_a_short_program_that_never_paused_and_was_ended_leaves_its_whole_files_
     host = Host(tmp_path / "one", s3)
     for number in range(3):  # a file is being written at each look
         host.write(f"w-{number}.npy", "whole")
-        host.write("last.pt", f"begun {number}", seconds_ago=0)
+        host.write("last.pt", f"begun {number}", seconds_ago=-60)
         host.look()
     host.upload.ends_well = False
     host.upload.runs = lambda: False
-    host.write("last.pt", "half", seconds_ago=0)
+    host.write("last.pt", "half", seconds_ago=-60)
     host.end()
     folder = tmp_path / "two"
     folder.mkdir()
