@@ -138,4 +138,4 @@ def test_no_signal_carries_a_number_that_the_yard_ignores(value: float, sent: ob
 
 def test_a_failure_carries_the_last_step() -> None:
     ended = Failed("program", "ValueError", 1)
-    assert signals.failed(1, ended, tail="", step=10).facts["step"] == 10
+    assert signals.failed(1, ended, tail="", how_far={"step": 10}).facts["step"] == 10
