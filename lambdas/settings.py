@@ -54,13 +54,19 @@ class AdmitSettings(YardSettings):
     """The yard's budget; 0: none."""
 
 
-class TrainAdmitSettings(AdmitSettings):
-    """The yard's limits; 0: none, but for `most_pool_hosts`, of which there are none then. `when_full`: `wait` or
-    `refuse`."""
+class LimitSettings(AdmitSettings):
+    """The yard's limits of one run and of hosts at once; 0: none. `aws_region`: for its prices."""
 
+    aws_region: str
     most_dollars_per_run: float = 0.0
-    most_runs: int = 0
     most_hosts: int = 0
+
+
+class TrainAdmitSettings(LimitSettings):
+    """The yard's limits of runs; 0: none, but for `most_pool_hosts`, of which there are none then. `when_full`: `wait`
+    or `refuse`."""
+
+    most_runs: int = 0
     most_pool_hosts: int = 0
     when_full: str = "wait"
     data_buckets: tuple[str, ...] = ()
@@ -111,8 +117,10 @@ class ResumeSettings(YardSettings):
     resume_document: str
 
 
-class LaunchAdmitSettings(AdmitSettings):
+class LaunchAdmitSettings(LimitSettings):
     subnet_ids: tuple[str, ...]
+    most_hold_hours: float = 0.0
+    """How long a host that a user asks for may run or be held; 0: as long as a launch may ask for."""
 
 
 class ConcludeSettings(YardSettings):
@@ -148,6 +156,9 @@ class PatrolSettings(AdmitSettings):
     """All whose executions keep hosts, that of snapshots too."""
     policy: str
     """The yard's, as JSON."""
+    most_hosts: int = 0
+    most_hold_hours: float = 0.0
+    """The yard's limits, which hosts that are started again are held to; 0: none."""
 
 
 _READ: dict[type[Any], Any] = {}

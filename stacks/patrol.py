@@ -100,6 +100,8 @@ class PatrolStack(cdk.Stack):
             STATE_MACHINE_ARNS=",".join(machines.values()),
             POLICY=json.dumps(policy.to_json(self.settings.policy), sort_keys=True),
             MONTHLY_DOLLARS=f"{self.settings.monthly_dollars:g}",
+            MOST_HOSTS=str(self.settings.most_hosts),
+            MOST_HOLD_HOURS=f"{self.settings.most_hold_hours:g}",
         )
         function.configure_async_invoke(retry_attempts=0, max_event_age=cdk.Duration.minutes(1))
         role = function.its_role
@@ -121,7 +123,7 @@ class PatrolStack(cdk.Stack):
         mark_hosts(role, yard, verdict.TAG, policy.JUDGED_BY)
         permissions.read_objects(role, storage.bucket, "runs/")
         permissions.list_objects(role, storage.bucket, "runs/")
-        permissions.use_ledger(role, storage.table, "BatchGetItem", "Query", "PutItem")
+        permissions.use_ledger(role, storage.table, "BatchGetItem", "Query", "PutItem", "DeleteItem")
         permissions.allow(role, ["sns:Publish"], [storage.topic_arn])
         keys.use_for_notices(role, self.settings.kms_key)
         return function

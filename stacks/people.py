@@ -79,6 +79,7 @@ class PeopleStack(cdk.Stack):
             "recipe": settings.recipe_key,
             "dashboard": settings.yard,
             "monthly_dollars": settings.monthly_dollars,
+            "most_hold_hours": settings.most_hold_hours,
             "topic": storage.topic_arn,
             "policies": policies,
         }
@@ -101,18 +102,18 @@ class PeopleStack(cdk.Stack):
         yard = self._settings.yard
         send_jobs(policy, self._storage.bucket, *OWN_JOBS)
         permissions.keep_secrets(policy, yard)
-        self._start(policy, "launch", "snapshot")
+        self._start(policy, "snapshot")
         stop_at_once(policy, yard, "train", "launch", "snapshot")
         put_events(policy, yard, *(f"{OF_PEOPLE}${{{key}}}" for key in KNOWN_BY))
 
     def _operate(self, policy: PeoplesPolicy) -> None:
         bucket, yard = self._storage.bucket, self._settings.yard
         permissions.write_objects(policy, bucket, "images/")
-        self._start(policy, "train", "bake", "retire")
+        self._start(policy, "train", "launch", "bake", "retire")
         stop_at_once(policy, yard, "bake", "retire")
         end_hosts(policy, yard)
         start_hosts(policy, yard, key=self._settings.kms_key)
-        mark_hosts(policy, yard, hold.TAG)
+        mark_hosts(policy, yard, hold.TAG, hold.CAP)
         enter_hosts(policy, yard)
         use_sessions(policy, self._command, self._shell)
         letters = by_name(self, "sqs", f"{yard}-dead-letters")

@@ -10,6 +10,7 @@ from typing import Any
 
 from lambdas import settings
 from lambdas.aws import messages, pricing
+from lambdas.aws.dynamodb.ledger import Ledger, held_row, no_held_row
 from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.ec2 import instances
 from lambdas.core.capacity import cost, prices
@@ -46,7 +47,8 @@ def handler() -> dict[str, Any]:
         return {"patrol": "another one has begun within half a minute"}
     known = _tried(book.known, troubles)
     regions = Prices(yard.aws_region, known.prices if known else None)
-    seen = observe(yard, regions, book, now)
+    opened = _tried(book.opened, troubles)
+    seen = observe(yard, regions, book, now, opened=opened, money=known.money if known else None)
     allowed = guard.passed(
         seen.verdicts,
         earlier=seen.earlier,
@@ -58,6 +60,7 @@ def handler() -> dict[str, Any]:
     acted = act(allowed.acts, seen.hosts, yard, now)
     troubles += [trouble for trouble in (seen.trouble, acted.trouble) if trouble]
     entries = _entries(seen, allowed, acted, now)
+    _tried(lambda: _write_claims(yard, seen), troubles)
     _tried(lambda: instances.keep_disks(_restarted(seen)), troubles)
     _tried(lambda: instances.tag(guard.tag_changes(seen.verdicts, seen.earlier, now), verdict.TAG), troubles)
     _tried(lambda: instances.tag(guard.policy_changes(seen.hosts), policy.JUDGED_BY), troubles)
@@ -70,7 +73,7 @@ def handler() -> dict[str, Any]:
     runs = _tried(lambda: book.runs(seen.live), troubles)
     if runs is not None:
         _log_open(runs, now)
-        _tried(lambda: missed_events.send(seen, runs, book, yard, now), troubles)
+        _tried(lambda: missed_events.send(seen, runs, book, opened, yard, now), troubles)
     _tried(lambda: _sum_up_yesterday(book, yard, money, now), troubles)
     if known:
         _tried(lambda: _read_prices(book, yard, known.prices, now), troubles)
@@ -96,6 +99,13 @@ def _tried(do: Callable[[], Any], troubles: list[Exception]) -> Any:
         logger.exception("patrol goes on without this")
         troubles.append(error)
         return None
+
+
+def _write_claims(yard: PatrolSettings, seen: Observation) -> None:
+    """What hosts of launches claim from now on, where that has changed."""
+    settled = seen.settled
+    if settled.written or settled.dropped:
+        Ledger(yard.table_name).write(*map(held_row, settled.written), *map(no_held_row, settled.dropped))
 
 
 def _log_open(runs: Mapping[str, RunRow], now: datetime) -> None:

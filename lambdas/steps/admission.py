@@ -9,6 +9,7 @@ from lambdas.aws.dynamodb.ledger import (
     Ledger,
     Write,
     event_row,
+    held_row,
     open_row,
     place_given,
     run_row,
@@ -17,7 +18,7 @@ from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.edges.conclude import ConcludeInput
 from lambdas.core.patrol import budget
-from lambdas.core.run.places import Claim
+from lambdas.core.run.places import Claim, ClaimKind
 from lambdas.core.run.records import RunRow, RunUpdate
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model import names
@@ -104,10 +105,17 @@ class Admission:
         mine = None if isinstance(decided, Refused) else replace(claim, waits=not has_it)
         rows = [
             run_row(self.given.run, values, waits=not has_it) if again else self._begun(values),
-            open_row(self.given.run, values["kind"], self.given.execution, mine),
+            *self._open(values, mine),
             *((place_given(given_before),) if has_it else ()),
         ]
         self.ledger.write(*rows, self._told(decided))
+
+    def _open(self, values: RunUpdate, mine: Claim | None) -> list[Write]:
+        """The claim of a launch has a row of its own, since its host stays when the run is concluded."""
+        run, execution = self.given.run, self.given.execution
+        if mine and mine.kind is ClaimKind.HELD:
+            return [open_row(run, values["kind"], execution), held_row(mine)]
+        return [open_row(run, values["kind"], execution, mine)]
 
     def _begun(self, values: RunUpdate) -> Write:
         begun: RunUpdate = {

@@ -1,26 +1,37 @@
-"""How a training run gets its place in the yard, or waits for one.
+"""How a training run gets its place in the yard, or waits for one; and how a launch gets one, or is refused.
 
-Two that are admitted at once do not both get the last place: each gives itself one by the number of places given that
-it has read, and the second finds another."""
+Two that are admitted at once do not both get the last place, or the last dollars: each gives itself one by the number
+of places given that it has read, and the second finds another."""
 
+from collections.abc import Collection
+from dataclasses import replace
 from datetime import datetime
 
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, run_row
+from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.core.edges.common import Admitted
 from lambdas.core.edges.train import Waits
+from lambdas.core.patrol import budget
+from lambdas.core.patrol.budget import Money
 from lambdas.core.run import places, waiting
-from lambdas.core.run.places import Claim, YardLimits
+from lambdas.core.run.places import Claim, ClaimKind, YardLimits
 from lambdas.core.run.records import RunUpdate
 from lambdas.steps.admission import Admission
 from lambdas.steps.observability import clock
-from trainyard.core.model.errors import Refused, ServiceUnavailable, YardFull
+from trainyard.core.model.errors import BudgetSpent, Refused, ServiceUnavailable, YardFull
 from trainyard.core.model.job import Job
 
 MOST_TRIES = 20
 
 
 def admit(
-    admitting: Admission, job: Job, values: RunUpdate, admitted: Admitted, limits: YardLimits
+    admitting: Admission,
+    job: Job,
+    mine: Claim,
+    values: RunUpdate,
+    admitted: Admitted,
+    limits: YardLimits,
+    money: Money | None,
 ) -> Admitted | Waits | Refused:
     """The run is written, with its claim. Asked again by the same execution, it may have its place by then.
 
@@ -28,13 +39,15 @@ def admit(
     if not limits.bind:
         return admitting.write(admitted, values) or admitted
     run, ledger, now, is_written = admitting.given.run, admitting.ledger, clock(), False
+    book = Logbook(ledger.table)
     for _ in range(MOST_TRIES):
         number, claims = ledger.claims()
-        mine = Claim(run=run, hosts=job.gang, created=admitting.given.started, waits=False)
         before = next((claim for claim in claims if claim.run == run), None)
         if before and not before.waits:
             return admitted
         others = [claim for claim in claims if claim.run != run]
+        if too_dear := over_budget(book, mine.dollars, others, limits, money, now):
+            return admitting.write(too_dear, values) or too_dear
         decided = _decide(job, places.full(mine, others, limits), mine.created, now, admitted, limits)
         if isinstance(decided, Waits):
             told = waiting.for_place(
@@ -53,6 +66,29 @@ def admit(
         else:
             return decided
     raise ServiceUnavailable(f"{run} finds no place: too many runs are admitted at the same time")
+
+
+def over_budget(
+    book: Logbook,
+    asks: float,
+    others: Collection[Claim],
+    limits: YardLimits,
+    money: Money | None,
+    now: datetime,
+) -> Refused | None:
+    """Refuse a run that may cost `asks` dollars when these are spent already or promised to others. Rows of runs are
+    read only when the full promises leave too little: a run that has spent half of its dollars may cost half yet."""
+    month, running = limits.month or None, [claim for claim in others if not claim.waits]
+    promised = [claim.promise(now) for claim in running]
+    if budget.refusal(money, month, now, asks=asks, promised=promised) is None:
+        return None
+    rows = book.runs(claim.run for claim in running if claim.kind is ClaimKind.TRAIN)
+    known = [
+        replace(claim, per_hour=row.price, until=row.deadline) if (row := rows.get(claim.run)) else claim
+        for claim in running
+    ]
+    why = budget.refusal(money, month, now, asks=asks, promised=[claim.promise(now) for claim in known])
+    return Refused(BudgetSpent.__name__, why) if why else None
 
 
 def _decide(

@@ -62,7 +62,8 @@ class YardSettings:
     policy: Policy = field(default_factory=Policy)
     """When patrol calls a host idle, and what it does then; what is not given is the default."""
     monthly_dollars: float = 1000.0
-    """What hosts may cost in a month before new runs are refused; 0: no budget."""
+    """What hosts may cost in a month, with what is promised to runs and launches, before new ones are refused; 0: no
+    budget."""
     most_dollars_per_run: float = 500.0
     """The most that a job may allow its run to cost (limits.dollars); 0: no limit."""
     most_runs: int = 20
@@ -71,7 +72,9 @@ class YardSettings:
     """Other buckets, or folders of them, that jobs may name in `data` and `program.source`; runs may read there what
     their job names, and nobody may write."""
     most_hosts: int = 64
-    """How many hosts training runs may have at once, all together; 0: no limit."""
+    """How many hosts training runs and launches may have at once, all together; 0: no limit."""
+    most_hold_hours: float = 24.0
+    """How long a host that a user launches may run or be held. Operators may exceed it; 0: no limit."""
     most_pool_hosts: int = 8
     """How many hosts of runs that have ended may wait for other runs at once (a job's `pool`); 0: none."""
     when_full: str = "wait"
@@ -106,7 +109,11 @@ class YardSettings:
         )
         runs, hosts = (number or "any number of" for number in (self.most_runs, self.most_hosts))
         full = "others wait" if self.when_full == "wait" else "others are refused"
-        return f"a run: {run}; at once: {runs} training runs with {hosts} hosts ({full}); a month: {month}"
+        hold = f"{self.most_hold_hours:g} hours" if self.most_hold_hours else "any time"
+        return (
+            f"a run: {run}; at once: {runs} training runs with {hosts} hosts ({full}); a user's host: {hold}; "
+            f"a month: {month}"
+        )
 
     @property
     def image_parameter(self) -> str:

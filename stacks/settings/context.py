@@ -116,6 +116,7 @@ READERS: Mapping[str, Reader] = {
     "most_dollars_per_run": _matches(*DOLLARS, to=float),
     "most_runs": _matches(*NUMBER, to=int),
     "most_hosts": _matches(*NUMBER, to=int),
+    "most_hold_hours": _matches(r"\d{1,4}(\.\d{1,2})?", "say hours, like 24; 0 for no limit", to=float),
     "most_pool_hosts": _matches(r"0*(\d|1[0-6])", "say 0 to 16 hosts; 0 for none", to=int),
     "data_buckets": _data_buckets,
     "when_full": _matches("wait|refuse", "say wait or refuse"),

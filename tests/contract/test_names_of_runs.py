@@ -32,6 +32,7 @@ RUN = "first-come"
 NAMES: dict[str, Any] = {
     "yard": "yard",
     "monthly_dollars": 0.0,
+    "aws_region": "us-east-1",
     "most_dollars_per_run": 500.0,
     "most_runs": 20,
     "most_hosts": 64,

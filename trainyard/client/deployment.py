@@ -42,6 +42,8 @@ class Deployment:
     monthly_dollars: float
     topic: str
     policies: Mapping[str, str]
+    most_hold_hours: float = 0.0
+    """How long a host that a user launches may run or be held; 0: no limit."""
 
     @classmethod
     def find(cls, name: str = "Trainyard", session: Session | None = None) -> Self:
@@ -57,6 +59,7 @@ class Deployment:
                 name=known["yard"],
                 bucket=Bucket(session, known["bucket"]),
                 **{word: known[word] for word in AS_TOLD},
+                most_hold_hours=float(known.get("most_hold_hours", 0.0)),
             )
         except (KeyError, TypeError, ValueError) as wrong:
             raise YardIncomplete(
@@ -72,6 +75,10 @@ class Deployment:
     def timeline(self, run: str) -> list[dict[str, Any]]:
         """The ledger's rows of the run's timeline, the oldest first."""
         return self._partition(f"timeline#{run}")
+
+    def claims(self) -> list[dict[str, Any]]:
+        """Return what training runs and launched hosts claim of the yard: hosts, and dollars."""
+        return [row for row in self._partition("open") if "hosts" in row]
 
     def _partition(self, pk: str) -> list[dict[str, Any]]:
         table = self.session.resource("dynamodb").Table(self.table)

@@ -48,6 +48,8 @@ PRICES = ("patrol", "prices")
 """The key of the region's price list, which patrol keeps."""
 OPEN = "open"
 """The key under which every run has a row from Admit to Conclude."""
+HELD = "held#"
+"""Precedes, under that key, a launch whose host may still run."""
 PLACES = ("places", "given")
 """The key of the number of places that training runs were given so far."""
 POOL = "pool"
@@ -167,6 +169,24 @@ def open_row(run: str, kind: str, execution_arn: str, claim: Claim | None = None
         {} if claim is None else {name: value for name, value in wire.to_json(claim).items() if name != "run"}
     )
     return Write(OPEN, run, {"kind": kind, "execution_arn": execution_arn, **claimed}, put=True)
+
+
+def held_row(claim: Claim) -> Write:
+    """The claim of a launch, which outlives its run: patrol deletes the row once no host of the launch runs."""
+    known = {
+        name: value for name, value in wire.to_json(claim).items() if name != "run" and value is not None
+    }
+    return Write(OPEN, HELD + claim.run, known, put=True)
+
+
+def no_held_row(run: str) -> Write:
+    return Write(OPEN, HELD + run, delete=True)
+
+
+def claim_of(row: Mapping[str, Any]) -> Claim | None:
+    """Return the claim of a row of an open run or of a launch; None for a run that asks for no place."""
+    run = str(row["sk"]).removeprefix(HELD)
+    return wire.from_json(Claim, {**row, "run": run}) if "hosts" in row else None
 
 
 def place_given(before: int) -> Write:
@@ -434,13 +454,13 @@ class Ledger(Table):
         return wire.from_json(PriceList, row) if row else None
 
     def claims(self) -> tuple[int, tuple[Claim, ...]]:
-        """How many places were given until now, and the claims of all training runs that are not concluded.
+        """How many places were given until now, and the claims of training runs that are not concluded and of launches.
 
         The number is read first: who gives a place by these claims and finds another number was not alone."""
         given = self._get(*PLACES)
         rows = self._query("pk = :open", {"open": OPEN}, ConsistentRead=True)
-        claims = (wire.from_json(Claim, {**row, "run": row["sk"]}) for row in rows if "hosts" in row)
-        return int(given["number"]) if given else 0, tuple(claims)
+        claims = tuple(claim for row in rows if (claim := claim_of(row)))
+        return int(given["number"]) if given else 0, claims
 
     def warm_hosts(self) -> tuple[int, tuple[WarmHost, ...]]:
         """How often hosts were put into the pool until now, and all that are there. The number is read first, as that

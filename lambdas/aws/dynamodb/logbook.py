@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from lambdas.aws.dynamodb.ledger import OPEN, PRICES, Table, packed, unpack
+from lambdas.aws.dynamodb.ledger import HELD, OPEN, PRICES, Table, claim_of, packed, unpack
 from lambdas.core.capacity.prices import PriceList
 from lambdas.core.patrol.budget import Money
 from lambdas.core.run import records
+from lambdas.core.run.places import Claim
 from lambdas.core.run.records import RunRow
 from trainyard.core.model.errors import Infrastructure
 from trainyard.core.values import wire
@@ -28,6 +29,14 @@ class OpenRun:
     run: str
     kind: str
     execution_arn: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """What goes on by the ledger: runs, and the claims of training runs and of launches."""
+
+    runs: tuple[OpenRun, ...]
+    claims: tuple[Claim, ...]
 
 
 @dataclass(frozen=True)
@@ -97,10 +106,14 @@ class Logbook(Table):
         rows = self._query("pk = :day", {"day": f"{PATROL}#{day:%Y-%m-%d}"})
         return [verdict for row in rows for verdict in row["verdicts"]]
 
-    def open_runs(self) -> list[OpenRun]:
-        """Every run that nobody has concluded yet: one call for thousands."""
+    def opened(self) -> Opened:
+        """Return the runs that have not been concluded, and all claims, by one call for thousands."""
         rows = self._query("pk = :open", {"open": OPEN})
-        return [OpenRun(str(row["sk"]), str(row["kind"]), str(row["execution_arn"])) for row in rows]
+        runs = (row for row in rows if not str(row["sk"]).startswith(HELD))
+        return Opened(
+            runs=tuple(OpenRun(str(row["sk"]), str(row["kind"]), str(row["execution_arn"])) for row in runs),
+            claims=tuple(claim for row in rows if (claim := claim_of(row))),
+        )
 
     def runs(self, names: Iterable[str]) -> dict[str, RunRow]:
         """The rows of these runs, as far as the ledger has them: a call for each hundred."""

@@ -111,12 +111,21 @@ def not_asked(name: str) -> InputFaults:
     return _refused(Fault("dev", problem))
 
 
-def read_asked(row: DevRow) -> LaunchRequest | InputFaults:
+def read_asked(row: DevRow, *, most_hours: float = 0.0) -> LaunchRequest | InputFaults:
     """What the owner of a dev host asks for, who need not name an image; or every fault of it. On demand unless it says
-    otherwise: EC2 can stop such hosts."""
+    otherwise: EC2 can stop such hosts. `most_hours`: how long a user's host may run or be held; 0: no limit."""
     request, section = Record(LaunchRequest).whole({"market": "on_demand", **json.loads(row.asked)})
     if sum(map(section.given, SOURCES)) > 1:
         section.one_of(SOURCES, "one image, or none")
+    read = not section.faults
+    for each in ("hours", "hold_hours"):
+        hours = getattr(request, each) if read else None
+        if most_hours and hours is not None and hours > most_hours:
+            section.fault(
+                each,
+                f"found {hours:g}; this yard lets a user's host run for {most_hours:g} hours (most_hold_hours): ask "
+                "for less (--hours), or let an operator hold the host longer once it runs (trainyard hold HOST TIME)",
+            )
     return _refused(*section.faults) if section.faults else request
 
 
@@ -152,6 +161,18 @@ def meant(
     wait = "wait until it is" if found.state == "pending" else "take another"
     problem = f"the image {found.id} is {found.state}, not available; {wait}"
     return _refused(Fault(request.source, problem))
+
+
+def too_much(dollars: float, hours: float, most: float) -> InputFaults | None:
+    """Return the fault of a user's host that may cost more than one run of the yard; None within the limit, or without
+    one (0)."""
+    if not most or dollars <= most:
+        return None
+    problem = (
+        f"the dearest host that it allows costs up to ${dollars:,.2f} in {hours:g} hours; this yard lets one run cost "
+        f"${most:g} (most_dollars_per_run): ask for fewer hours (--hours) or a cheaper type (--type)"
+    )
+    return _refused(Fault("hours", problem))
 
 
 def admit(

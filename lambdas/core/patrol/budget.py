@@ -4,11 +4,14 @@ A host costs here what it costs on the bill of its run (lambdas/core/capacity/co
 second, at least a minute from each start, and once the rate that its disk was fetched at.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
+from trainyard.core.model.yard import promises
 from trainyard.core.model.yard.billing import LEAST_SECONDS
+from trainyard.core.model.yard.promises import Promise
 from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.quantities import dollars
 
 WARN_AT = (50, 80, 100)
 """Percent of the monthly budget."""
@@ -54,13 +57,38 @@ def spent(money: Money | None, now: datetime) -> float:
     return money.dollars if money is not None and money.month == month_of(now) else 0.0
 
 
-def refusal(money: Money | None, budget: float | None, now: datetime) -> str | None:
-    """Why no new run may begin; None while the budget lasts, and in a yard without one."""
-    if budget is None or spent(money, now) < budget:
+def refusal(
+    money: Money | None,
+    budget: float | None,
+    now: datetime,
+    *,
+    asks: float = 0.0,
+    promised: Collection[Promise] = (),
+) -> str | None:
+    """Return why a run of at most `asks` dollars may not begin: the budget is spent, or promised to others. Return None
+    while the budget lasts, and in a yard without one."""
+    if budget is None:
         return None
+    if spent(money, now) < budget:
+        left = budget - spent(money, now) - promises.total(promised)
+        return None if asks <= left else _promised_away(spent(money, now), budget, now, asks, promised)
     return (
         f"the yard has spent ${spent(money, now):.2f} in {month_of(now)} and may spend ${budget:.2f} a month (context "
         "monthly_dollars); runs that go on are not touched. Raise the budget and deploy, or start again next month"
+    )
+
+
+def _promised_away(
+    spent: float, budget: float, now: datetime, asks: float, promised: Collection[Promise]
+) -> str:
+    left = max(0.0, budget - spent - promises.total(promised))
+    less = f"Ask for at most {dollars(left)} (limits.dollars; of a host: --hours), start" if left else "Start"
+    return (
+        f"it may cost up to {dollars(asks)}, and {dollars(left)} are left of the yard's {dollars(budget)} a month "
+        f"(context monthly_dollars): {dollars(spent)} are spent in {month_of(now)}, and promised are "
+        f"{promises.in_words(promised)}. Nothing was launched, and nothing is billed. {less} it again when one of "
+        "them has ended, or let whoever deploys the yard raise the budget (cdk deploy --all -c "
+        f"monthly_dollars={2 * budget:g})"
     )
 
 

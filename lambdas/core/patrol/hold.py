@@ -7,6 +7,8 @@ from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 
 TAG = "trainyard:hold"
+CAP = "trainyard:cap"
+"""The tag that says until when a host may be held. Functions and operators write this tag; users may not."""
 LONGEST = timedelta(hours=24)
 CLOCKS = timedelta(minutes=5)
 """How far a host's clock may be ahead, and how old its signal."""
@@ -46,3 +48,14 @@ def held(tags: Mapping[str, str]) -> datetime | None:
         return wire.instant(tags[TAG]) if TAG in tags else None
     except ValueError:
         return None
+
+
+def counts_until(
+    held: datetime, *, launched: datetime, lease: datetime | None, cap: datetime | None, most: timedelta
+) -> datetime:
+    """Return until when a hold counts: `most` after the host's last start at the latest, after the `lease` of its run
+    when that ends later, or until the `cap` that an operator has set. No `most` is no limit."""
+    if not most:
+        return held
+    ends = max(launched, lease or launched) + most
+    return min(held, max(ends, cap or ends))

@@ -43,13 +43,14 @@ class Cause(StrEnum):
     STOPPED = "stopped"
     IDLE = "idle"
     LEASE = "lease"
+    LIMITS = "limits"
 
     @property
     def is_by_metrics(self) -> bool:
         match self:
             case Cause.BUSY | Cause.IDLE | Cause.UNKNOWN:
                 return True
-            case Cause.ORPHAN | Cause.STOPPED | Cause.LEASE:
+            case Cause.ORPHAN | Cause.STOPPED | Cause.LEASE | Cause.LIMITS:
                 return False
         assert_never(self)
 
@@ -210,7 +211,15 @@ class Facts:
     stays: bool = False
     ready: datetime | None = None
     lease: datetime | None = None
+    run_lease: datetime | None = None
+    """When the host of a run powers itself off at the latest: a hold may begin as late as that."""
     held: datetime | None = None
+    cap: datetime | None = None
+    """Until when an operator lets the host be held, beyond the yard's longest hold."""
+    owner: str | None = None
+    """Who asked for the host, by its tag."""
+    refused: str | None = None
+    """Why the yard's limits have no room for a host that was started again."""
     warm: datetime | None = None
     imaging: str | None = None
     dev: str | None = None
@@ -264,6 +273,9 @@ def _judged(facts: Facts, now: datetime) -> Verdict | Ask:
         return Keep(reason=f"{facts.imaging} makes an image of it")
     if facts.state == "stopped":
         return _stopped(facts, now)
+    if facts.refused:
+        why = f"it was started again at {_at(facts.launched)} beyond the yard's limits: {facts.refused}"
+        return Stop(reason=why, cause=Cause.LIMITS, since=_since(facts, Cause.LIMITS, now), saves=facts.price)
     if facts.held and facts.held > now:
         return Keep(reason=f"somebody holds it until {_at(facts.held)}", until=facts.held)
     if facts.warm and facts.warm > now:
@@ -274,7 +286,7 @@ def _judged(facts: Facts, now: datetime) -> Verdict | Ask:
     if now - facts.launched < facts.policy.grace:
         until = facts.launched + facts.policy.grace
         return Keep(reason=f"it started at {_at(facts.launched)} and boots until {_at(until)}", until=until)
-    over = facts.lease and now - _end_of_lease(facts.lease, facts.launched)
+    over = facts.lease and now - end_of_lease(facts.lease, facts.launched)
     if over and over >= LEASE_MARGIN:
         why = f"it may not run since {_at(now - over)}, used or not, and has not gone by itself"
         return _idle(facts, Cause.LEASE, why, now)
@@ -309,8 +321,9 @@ def _is_orphan(facts: Facts) -> bool:
     return facts.run is not None and not facts.stays
 
 
-def _end_of_lease(tagged: datetime, launched: datetime) -> datetime:
-    return tagged if launched < tagged else launched + RESTARTED
+def end_of_lease(tagged: datetime | None, launched: datetime) -> datetime:
+    """Return when the host of a launch powers itself off at the latest; of one that was started again, later."""
+    return tagged if tagged and launched < tagged else launched + RESTARTED
 
 
 def _orphan(facts: Facts, now: datetime) -> Verdict:

@@ -1,11 +1,16 @@
-"""The yard's own limits: what one run may cost, and how many runs and hosts of runs there are at once. Pure.
+"""The yard's own limits: what one run may cost, and how many runs and hosts there are at once. Pure.
 
-A run has its place from its admission until it is concluded. One that finds none waits, before all that came later."""
+A run has its place from its admission until it is concluded. One that finds none waits, before all that came later. A
+host that a person launches has its place from its admission until it has ended or stopped, and waits for none."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from enum import StrEnum
 
+from trainyard.core.model import submitter
 from trainyard.core.model.job import Job
+from trainyard.core.model.yard import promises
+from trainyard.core.model.yard.promises import Promise
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.quantities import counted
 from trainyard.core.values.validation import Fault
@@ -17,29 +22,52 @@ SHORTEST, LONGEST = 30, 300
 
 @dataclass(frozen=True)
 class YardLimits:
-    """`dollars` for one run; `runs` and their `hosts` at once; 0: no limit. `pool`: hosts that wait for another run; 0:
-    none do. `waits`: whether one waits for a place."""
+    """`dollars` for one run; `runs` at once; `hosts` of runs and launches at once; `month`: dollars of a month; 0: no
+    limit. `pool`: hosts that wait for another run; 0: none do. `waits`: whether one waits for a place."""
 
     dollars: float = 0.0
     runs: int = 0
     hosts: int = 0
+    month: float = 0.0
     pool: int = 0
     waits: bool = True
 
     @property
     def bind(self) -> bool:
         """Whether a run needs a place at all."""
-        return bool(self.runs or self.hosts)
+        return bool(self.runs or self.hosts or self.month)
+
+
+class ClaimKind(StrEnum):
+    """Who has the place."""
+
+    TRAIN = "train"
+    """A training run, until it is concluded."""
+    HELD = "held"
+    """The host of a launch, until it has ended or stopped; patrol deletes the claim then."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a training run that is not concluded asks of the yard: this many hosts at once, since `created`."""
+    """What a training run that is not concluded, or a launched host, asks of the yard: this many hosts at once, since
+    `created`, and at most so many `dollars`."""
 
     run: str
     hosts: int
     created: datetime
     waits: bool
+    kind: ClaimKind = ClaimKind.TRAIN
+    dollars: float = 0.0
+    by: str = submitter.UNKNOWN
+    per_hour: float | None = None
+    """Dollars an hour of a launched host with its disk. None before patrol has seen the host."""
+    until: datetime | None = None
+    """When a launched host must end. None before patrol has seen the host."""
+
+    def promise(self, now: datetime) -> Promise:
+        return Promise(
+            run=self.run, by=self.by, dollars=promises.remaining(self.dollars, self.per_hour, self.until, now)
+        )
 
 
 def faults(job: Job, limits: YardLimits) -> tuple[Fault, ...]:
@@ -85,12 +113,13 @@ def how(setting: str, value: float) -> str:
 def full(mine: Claim, others: Iterable[Claim], limits: YardLimits) -> str | None:
     """Why there is no place for the run now; None where there is one. Who came earlier and waits is before it."""
     ahead = [each for each in others if not each.waits or _turn(each) < _turn(mine)]
-    hosts = sum(each.hosts for each in ahead)
-    if limits.runs and len(ahead) >= limits.runs:
-        return f"{_these(ahead)}, and the yard has {limits.runs} at once (most_runs)"
+    hosts, runs = sum(each.hosts for each in ahead), [each for each in ahead if each.kind is ClaimKind.TRAIN]
+    if limits.runs and mine.kind is ClaimKind.TRAIN and len(runs) >= limits.runs:
+        return f"{_these(runs)}, and the yard has {limits.runs} at once (most_runs)"
     if limits.hosts and hosts + mine.hosts > limits.hosts:
+        what = "run" if mine.kind is ClaimKind.TRAIN else "launch"
         return (
-            f"{_these(ahead)} with {counted(hosts, 'host')}; this run needs {mine.hosts}, and the yard has "
+            f"{_these(ahead)} with {counted(hosts, 'host')}; this {what} needs {mine.hosts}, and the yard has "
             f"{limits.hosts} at once (most_hosts)"
         )
     return None
@@ -116,8 +145,8 @@ def advice(limits: YardLimits) -> str:
         if limit
     )
     return (
-        "Start it again when one of them is over, stop one, give the job more limits.wait_minutes where runs may wait, "
-        f"or let whoever deploys the yard raise its limits (cdk deploy --all -c {more})."
+        "Start it again when one of them has ended, stop one, give a job more limits.wait_minutes if runs may wait, or "
+        f"let whoever deploys the yard raise its limits (cdk deploy --all -c {more})."
     )
 
 

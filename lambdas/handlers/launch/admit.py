@@ -5,16 +5,22 @@ from collections.abc import Mapping
 from lambdas import settings
 from lambdas.aws import s3
 from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.ec2 import images, instances
+from lambdas.core.capacity import promise
+from lambdas.core.capacity.prices import Prices
 from lambdas.core.edges.common import AdmitInput, Admitted
+from lambdas.core.edges.train import Waits
 from lambdas.core.images import dev, launch
 from lambdas.core.images.dev import DevRow
 from lambdas.core.images.launch import LaunchRequest
+from lambdas.core.run.places import Claim, ClaimKind, YardLimits
 from lambdas.core.run.records import RunUpdate
 from lambdas.settings import LaunchAdmitSettings
-from lambdas.steps import admission
+from lambdas.steps import admission, places
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
+from trainyard.core.model import submitter
 from trainyard.core.model.dev import family
 from trainyard.core.model.errors import LaunchRefused, Refused
 from trainyard.core.model.images.image import Image
@@ -37,10 +43,25 @@ def handler(given: AdmitInput) -> Admitted | Refused:
         refused = admitting.refused(found)
         return admitting.write(refused, {"kind": "launch"}) or refused
     job, values = found
-    too_dear = admission.over_budget(yard.table_name, yard.monthly_dollars)
-    named = values.get("image_id") or "the current image"
-    answer = too_dear or Admitted(reason=f"{named} as {' or '.join(job.hardware.instance_types)}")
-    return admitting.write(answer, values) or answer
+    named, known = values.get("image_id") or "the current image", Logbook(yard.table_name).known()
+    hours = max(job.limits.hours, values.get("hold_hours") or 0.0)
+    mine = Claim(
+        run=given.run,
+        hosts=job.gang,
+        created=given.started,
+        waits=False,
+        kind=ClaimKind.HELD,
+        dollars=promise.most_dollars(job, Prices(yard.aws_region, known.prices), hours=hours),
+        by=values["submitter"],
+    )
+    limits = YardLimits(hosts=yard.most_hosts, month=yard.monthly_dollars, waits=False)
+    if values.get("dev") and (faults := launch.too_much(mine.dollars, hours, yard.most_dollars_per_run)):
+        refused = admitting.refused(faults)
+        return admitting.write(refused, values) or refused
+    admitted = Admitted(reason=f"{named} as {' or '.join(job.hardware.instance_types)}")
+    answer = places.admit(admitting, job, mine, values, admitted, limits, known.money)
+    assert not isinstance(answer, Waits), "a launch waits for no place"
+    return answer
 
 
 def _found(
@@ -59,7 +80,13 @@ def _found(
     job = _job(yard, request, image.family or image.id, types)
     if isinstance(job, InputFaults):
         return job
-    return job, {"kind": "launch", "job": job, "image_id": image.id, "hold_hours": request.hold_hours}
+    return job, {
+        "kind": "launch",
+        "job": job,
+        "image_id": image.id,
+        "hold_hours": request.hold_hours,
+        "submitter": submitter.UNKNOWN,
+    }
 
 
 def _dev(
@@ -69,7 +96,7 @@ def _dev(
     row = ledger.dev(name)
     if row is None or row.run != given.run:
         return launch.not_asked(name)
-    request = launch.read_asked(row)
+    request = launch.read_asked(row, most_hours=yard.most_hold_hours)
     if isinstance(request, InputFaults):
         return request
     image = launch.meant_for(row, request, images.of_yard(yard.yard))

@@ -1,6 +1,7 @@
 """Conclude of a launch: its outcome, and how to reach the host. A rule calls it for executions that were cut short."""
 
 from lambdas import settings
+from lambdas.aws.dynamodb.ledger import no_held_row
 from lambdas.aws.ec2 import instances
 from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
 from lambdas.core.edges.launch import LaunchConcluded
@@ -28,6 +29,9 @@ def handler(given: ConcludeInput) -> LaunchConcluded | Concluded | NotConcluded:
             instances.keep_disks([answer.instance])
         if answer.held:
             instances.tag({answer.held: [answer.instance]}, hold.TAG)
+            instances.tag({answer.held: [answer.instance]}, hold.CAP)
         instances.tag({wire.stamp(end.now): [answer.instance]}, verdict.READY_TAG)
+    else:
+        end.ledger.write(no_held_row(end.run))
     end.write(summary)
     return answer

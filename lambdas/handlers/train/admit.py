@@ -8,15 +8,19 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import s3, ssm
 from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.logbook import Known, Logbook
+from lambdas.core.capacity import promise
+from lambdas.core.capacity.prices import Prices
 from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.edges.train import NotPlanned, ToPlan, Waits
 from lambdas.core.run import places as run_places
-from lambdas.core.run.places import YardLimits
+from lambdas.core.run.places import Claim, YardLimits
 from lambdas.core.run.records import RunUpdate
 from lambdas.settings import TrainAdmitSettings
 from lambdas.steps import admission, places, resuming, uploads
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.observability import clock
 from trainyard.core.jobfile import check, data_files, references
 from trainyard.core.jobfile.check import JobSource
 from trainyard.core.jobfile.references import PrefixFacts, SourceFacts
@@ -51,13 +55,19 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
     if isinstance(job, InputFaults):
         refused = admitting.refused(job)
         return admitting.write(refused, values) or refused
-    too_dear = admission.over_budget(yard.table_name, yard.monthly_dollars)
-    if too_dear:
-        return admitting.write(too_dear, values) or too_dear
     drains = resuming.drains(admitting, job, values)
     if drains:
         return drains
-    answer = places.admit(admitting, job, values, Admitted(reason=references.in_words(warnings)), limits)
+    known, admitted = Logbook(yard.table_name).known(), Admitted(reason=references.in_words(warnings))
+    mine = Claim(
+        run=run,
+        hosts=job.gang,
+        created=given.started,
+        waits=False,
+        dollars=_most_dollars(yard, job, known),
+        by=values.get("submitter", submitter.UNKNOWN),
+    )
+    answer = places.admit(admitting, job, mine, values, admitted, limits, known.money)
     if isinstance(answer, Admitted):
         s3.put_json(yard.bucket_name, f"runs/{run}/job.json", wire.to_json(job))
         if job.checkpoints.resume:
@@ -72,10 +82,17 @@ def _to_plan(
     if isinstance(job, InputFaults):
         refused: Refused | None = admitting.refused(job)
     else:
-        refused = admission.over_budget(yard.table_name, yard.monthly_dollars)
+        book = Logbook(yard.table_name)
+        known = book.known()
+        asks = _most_dollars(yard, job, known)
+        refused = places.over_budget(book, asks, book.opened().claims, _limits(yard), known.money, clock())
     if refused:
         return NotPlanned(error=refused.error, reason=refused.reason)
     return ToPlan(reason=references.in_words(warnings), job=wire.to_json(job), warnings=warnings)
+
+
+def _most_dollars(yard: TrainAdmitSettings, job: Job, known: Known) -> float:
+    return promise.most_dollars(job, Prices(yard.aws_region, known.prices))
 
 
 def _asked_for(source: JobSource | InputFaults) -> RunUpdate:
@@ -91,6 +108,7 @@ def _limits(yard: TrainAdmitSettings) -> YardLimits:
         dollars=yard.most_dollars_per_run,
         runs=yard.most_runs,
         hosts=yard.most_hosts,
+        month=yard.monthly_dollars,
         pool=yard.most_pool_hosts,
         waits=yard.when_full == "wait",
     )

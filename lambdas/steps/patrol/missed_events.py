@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
 from lambdas.aws import messages, states
-from lambdas.aws.dynamodb.logbook import Logbook
+from lambdas.aws.dynamodb.logbook import Logbook, Opened
 from lambdas.aws.ec2 import images
 from lambdas.core.edges import events
 from lambdas.core.edges.conclude import ConcludeInput, LastAnswer
@@ -45,7 +45,12 @@ Missed = tuple[str, Event]
 
 
 def send(
-    seen: Observation, runs: Mapping[str, RunRow], book: Logbook, yard: PatrolSettings, now: datetime
+    seen: Observation,
+    runs: Mapping[str, RunRow],
+    book: Logbook,
+    opened: Opened | None,
+    yard: PatrolSettings,
+    now: datetime,
 ) -> None:
     """Hosts that are gone, of runs and of the pool, images that are there, signals that hosts could only leave in
     the bucket, runs at their cap, runs that somebody has stopped, runs that may have more hosts, runs that the
@@ -65,7 +70,7 @@ def send(
             "patrol sends what no event brought: %s %s", event.detail_type, event.detail, extra={"run": run}
         )
         _invoke(f"{yard.yard}-signal", event)
-    for kind, conclusion in _cut_short(seen, book, now):
+    for kind, conclusion in _cut_short(seen, book, opened, now):
         logger.info("patrol concludes %s", conclusion.run, extra={"run": conclusion.run})
         _invoke(f"{yard.yard}-{names.CONCLUDES[kind]}", conclusion)
 
@@ -189,14 +194,17 @@ def _from_patrol(word: str, detail: FromPatrol, now: datetime) -> Event:
     return Event(source=events.OF_PATROL, detail_type=word, time=now, detail=detail)
 
 
-def _cut_short(seen: Observation, book: Logbook, now: datetime) -> Iterator[tuple[str, ConcludeInput]]:
+def _cut_short(
+    seen: Observation, book: Logbook, opened: Opened | None, now: datetime
+) -> Iterator[tuple[str, ConcludeInput]]:
     """The kind and the end of each run that nobody has concluded though its execution is over, and no event came of
     that. Whether it has hosts makes no difference; those it has are ended first."""
     goes_on = seen.live | {
         host.run for name, host in seen.hosts.items() if _ends_next(seen.verdicts.get(name))
     }
     turn = f"{now:%Y-%m-%dT%H}:{now.minute // TRIES_MINUTES * TRIES_MINUTES:02d}"
-    left = [each for each in book.open_runs() if each.run not in goes_on and each.kind in names.CONCLUDES]
+    runs = opened.runs if opened else ()
+    left = [each for each in runs if each.run not in goes_on and each.kind in names.CONCLUDES]
     for each in left[:MOST_ASKED_ABOUT]:
         over = states.over_since(each.execution_arn)
         if over is None or now - over < PATIENCE or not book.once(f"{turn}#cut#{each.run}", now):

@@ -8,17 +8,20 @@ their use decides about.
 import json
 from collections.abc import Mapping
 from dataclasses import field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 
 from lambdas.aws import cloudwatch, ssm, states
 from lambdas.aws.cloudwatch import GPUS, IN_USE, Series
-from lambdas.aws.dynamodb.logbook import Logbook
+from lambdas.aws.dynamodb.logbook import Logbook, Opened
 from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.patrol import guard, report, verdict
+from lambdas.core.patrol import claims, guard, hold, report, verdict
+from lambdas.core.patrol.budget import Money
+from lambdas.core.patrol.claims import Settled
 from lambdas.core.patrol.verdict import GOING, Ask, Cause, Earlier, Facts, Verdict, Window
+from lambdas.core.run.places import YardLimits
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
 from trainyard.core.model import dev, names
@@ -47,6 +50,7 @@ class Observation:
     problems: tuple[str, ...] = ()
     trouble: Exception | None = None
     peaks: Mapping[str, float] = field(default_factory=dict)
+    settled: Settled = field(default_factory=Settled)
 
     @cached_property
     def earlier(self) -> dict[str, Earlier]:
@@ -64,7 +68,15 @@ def policy_of(yard: PatrolSettings) -> Policy:
     return found
 
 
-def observe(yard: PatrolSettings, prices: Prices, book: Logbook, now: datetime) -> Observation:
+def observe(
+    yard: PatrolSettings,
+    prices: Prices,
+    book: Logbook,
+    now: datetime,
+    *,
+    opened: Opened | None,
+    money: Money | None,
+) -> Observation:
     """Hosts first, executions then: a run that begins in between has no host here yet."""
     found = instances.of_yard(yard.yard)
     running = {machine: states.running([machine]) for machine in sorted(set(yard.state_machine_arns))}
@@ -74,6 +86,8 @@ def observe(yard: PatrolSettings, prices: Prices, book: Logbook, now: datetime) 
         hosts = _with_imaging(
             hosts, images.being_made(yard.yard), running[yard.snapshot_state_machine_arn], book
         )
+    settled = _settled(yard, hosts, opened, money, now)
+    hosts = {name: settled.of(host) for name, host in hosts.items()}
     first = {name: verdict.judge(host, now) for name, host in hosts.items() if host.state not in GOING}
     by_use = {name: hosts[name] for name, answer in first.items() if isinstance(answer, Ask)}
     used, trouble = _used(by_use, now)
@@ -84,6 +98,7 @@ def observe(yard: PatrolSettings, prices: Prices, book: Logbook, now: datetime) 
     second = {name: verdict.judge(host, now) for name, host in used.items()}
     return Observation(
         hosts=hosts,
+        settled=settled if opened else Settled(),
         ended=tuple(host for host in found if host.id not in hosts),
         live=live,
         verdicts={
@@ -95,6 +110,26 @@ def observe(yard: PatrolSettings, prices: Prices, book: Logbook, now: datetime) 
         problems=problems,
         trouble=trouble,
         peaks={name: window.peak for name, window in windows.items() if not window.is_empty},
+    )
+
+
+def _settled(
+    yard: PatrolSettings,
+    hosts: Mapping[str, Facts],
+    opened: Opened | None,
+    money: Money | None,
+    now: datetime,
+) -> Settled:
+    """Where the ledger's claims cannot be read, holds end as they must, and no host is stopped for the limits."""
+    limits = YardLimits(hosts=yard.most_hosts, month=yard.monthly_dollars) if opened else YardLimits()
+    return claims.settle(
+        hosts.values(),
+        opened.claims if opened else (),
+        {each.run for each in opened.runs} if opened else (),
+        limits=limits,
+        money=money,
+        most_hold=timedelta(hours=yard.most_hold_hours),
+        now=now,
     )
 
 
@@ -124,8 +159,8 @@ def _facts(
     judged_by, wrong = policy.of_host(yard, tags)
     problems = list(wrong)
     run, kind = tags.get("trainyard:run"), tags.get("trainyard:kind", "train")
-    lease, hold, ready = (
-        _instant(tags, name, problems) for name in ("trainyard:lease", "trainyard:hold", verdict.READY_TAG)
+    lease, held, cap, ready = (
+        _instant(tags, name, problems) for name in ("trainyard:lease", hold.TAG, hold.CAP, verdict.READY_TAG)
     )
     known = catalogue().types.get(host.type)
     facts = Facts(
@@ -146,7 +181,10 @@ def _facts(
         stays=tags.get("trainyard:after") == "stop",
         ready=ready,
         lease=lease if kind == "launch" else None,
-        held=hold,
+        run_lease=lease if kind != "launch" else None,
+        held=held,
+        cap=cap,
+        owner=tags.get(dev.OWNER_TAG),
         warm=warm.warm_until(tags),
         dev=tags.get(dev.TAG),
         judged_by=tags.get(policy.JUDGED_BY),

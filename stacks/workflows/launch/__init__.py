@@ -42,12 +42,20 @@ class Launch(Workflow):
         self._conclude_when_cut_short(queue, description, CUT_SHORT)
 
     def _admit(self, network: NetworkStack) -> None:
-        dollars = f"{self.settings.monthly_dollars:g}"
-        role = self.function("admit", SUBNET_IDS=network.subnet_ids, MONTHLY_DOLLARS=dollars).its_role
+        settings = self.settings
+        function = self.function(
+            "admit",
+            SUBNET_IDS=network.subnet_ids,
+            MONTHLY_DOLLARS=f"{settings.monthly_dollars:g}",
+            MOST_DOLLARS_PER_RUN=f"{settings.most_dollars_per_run:g}",
+            MOST_HOSTS=str(settings.most_hosts),
+            MOST_HOLD_HOURS=f"{settings.most_hold_hours:g}",
+        )
+        role = function.its_role
         permissions.read_objects(role, self.bucket, "runs/*/recipe.json")
         permissions.list_objects(role, self.bucket, "runs/")
         permissions.anywhere(role, "ec2:DescribeImages", "ec2:DescribeSubnets")
-        permissions.use_ledger(role, self.table, "GetItem", "PutItem", "UpdateItem")
+        permissions.use_ledger(role, self.table, "GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem")
 
     def _await_host(self) -> None:
         role = self.function("await_host").its_role
@@ -59,7 +67,7 @@ class Launch(Workflow):
         role = function.its_role
         permissions.write_objects(role, self.bucket, "runs/")
         permissions.list_objects(role, self.bucket, "runs/*/summary.json")
-        mark_hosts(role, self.yard, hold.TAG, verdict.READY_TAG)
+        mark_hosts(role, self.yard, hold.TAG, hold.CAP, verdict.READY_TAG)
         keep_disks(role, self.yard)
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem", "DeleteItem")
         return function

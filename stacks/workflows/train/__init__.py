@@ -77,7 +77,7 @@ class Train(Workflow):
         read_data_buckets(role, *settings.data_buckets)
         permissions.write_objects(role, self.bucket, "runs/")
         permissions.anywhere(role, "ssm:DescribeParameters")
-        permissions.use_ledger(role, self.table, "GetItem", "Query", "PutItem", "UpdateItem")
+        permissions.use_ledger(role, self.table, "GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem")
 
     def _launch(self, network: NetworkStack, host: HostTemplates) -> Function:
         """Hosts start from images of the yard alone; those of the pool are this run's by their tags."""

@@ -20,7 +20,11 @@ CHECKPOINT = {"key": "runs/earlier-1/checkpoints/00000040/", "step": 40}
 @pytest.fixture(autouse=True)
 def yard(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     yard = TrainAdmitSettings(
-        yard="trainyard", table_name="ledger", bucket_name="bucket", monthly_dollars=0.0
+        yard="trainyard",
+        table_name="ledger",
+        bucket_name="bucket",
+        monthly_dollars=0.0,
+        aws_region="us-east-1",
     )
     monkeypatch.setattr(settings, "read", lambda _: yard)
     monkeypatch.setattr(resuming, "clock", lambda: datetime(2026, 11, 20, 12, 0, 5, tzinfo=UTC))

@@ -18,6 +18,7 @@ from lambdas.settings import LaunchAdmitSettings, SignalSettings, YardSettings
 from lambdas.steps.observability import clock
 from tests.unit.handlers.conftest import IMAGE
 
+LIMITS = {"monthly_dollars": 1000.0, "most_dollars_per_run": 500.0, "most_hosts": 2, "most_hold_hours": 24.0}
 STARTED = "2026-11-20T12:00:00.000Z"
 RUN, SNAPSHOT = "dev-mine-20261120T120000-abc123", "dev-mine-20261120T130000-abc123"
 
@@ -74,7 +75,7 @@ def yard(account: None, monkeypatch: pytest.MonkeyPatch) -> Yard:
     given = {"yard": "trainyard", "table_name": "ledger", "bucket_name": "bucket"}
     more: dict[Any, dict[str, Any]] = {
         SignalSettings: {f"{word}_state_machine_arn": arn for word, arn in made.machines.items()},
-        LaunchAdmitSettings: {"subnet_ids": tuple(subnets), "monthly_dollars": 0.0},
+        LaunchAdmitSettings: {"subnet_ids": tuple(subnets), "aws_region": "us-east-1", **LIMITS},
         YardSettings: {},
     }
     monkeypatch.setattr(settings, "read", lambda kind: kind(**given, **more[kind]))
@@ -99,6 +100,94 @@ def test_the_owner_is_who_iam_says_and_what_is_launched_what_the_row_says(yard: 
     assert (run.dev, run.submitter, run.job.name, run.image_id) == ("mine", "alice", "dev-mine", None)
     assert run.job.hardware.instance_types == ("g6.xlarge",)
     assert run.job.hardware.market == "on_demand"
+
+
+def brought_up(yard: Yard, name: str, who: str = "alice", **asked: Any) -> dict[str, Any]:
+    """Admit's answer to a launch of that dev host."""
+    run = f"dev-{name}-20261120T120000-abc123"
+    yard.wish(who, run, name=name, **asked)
+    return admitted(launch_admit.handler, run, {"dev": name})
+
+
+TOO_MUCH: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "a hold of 30 days",
+        {"hold_hours": 720},
+        "hold_hours: found 720; this yard lets a user's host run for 24 hours",
+    ),
+    ("30 days without a hold", {"hours": 720}, "hours: found 720"),
+    ("both", {"hours": 25, "hold_hours": 24.5}, "hold_hours: found 24.5"),
+    (
+        "the largest type for a day",
+        {"instance_types": ["p5.48xlarge"], "hours": 24},
+        "(most_dollars_per_run)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("case", "asked", "says"), TOO_MUCH, ids=[case[0] for case in TOO_MUCH])
+def test_a_users_host_stays_within_the_caps(yard: Yard, case: str, asked: dict[str, Any], says: str) -> None:
+    answer = brought_up(yard, "mine", **asked)
+    assert (answer["kind"], answer["error"]) == ("refused", "LaunchRefused"), case
+    assert says in answer["reason"]
+    assert yard.ledger.claims()[1] == ()
+
+
+def test_an_operator_who_starts_a_launch_by_hand_may_hold_it_for_longer(yard: Yard) -> None:
+    tags = [{"Key": "trainyard:yard", "Value": "trainyard"}, {"Key": "trainyard:family", "Value": "gpu"}]
+    made = yard.ec2.create_image(
+        InstanceId=yard.host(),
+        Name="gpu-of-the-yard",
+        TagSpecifications=[{"ResourceType": "image", "Tags": tags}],
+    )
+    asked = {"image": made["ImageId"], "instance_types": ["g6.xlarge"], "hold_hours": 100}
+    answer = admitted(launch_admit.handler, "by-hand", asked)
+    assert answer["kind"] == "admitted", answer
+    (claim,) = yard.ledger.claims()[1]
+    assert (claim.run, claim.kind, claim.by, claim.hosts) == ("by-hand", "held", "unknown", 1)
+    assert claim.dollars > 100 * 0.8
+    run = yard.ledger.run("by-hand")
+    assert run is not None
+    assert run.submitter == "unknown"
+
+
+def test_hosts_of_launches_count_toward_the_hosts_of_the_yard(yard: Yard) -> None:
+    for name in ("one", "two"):
+        assert brought_up(yard, name, instance_types=["g6.xlarge"])["kind"] == "admitted"
+    answer = brought_up(yard, "three", who="bob", instance_types=["g6.xlarge"])
+    assert (answer["kind"], answer["error"]) == ("refused", "YardFull")
+    assert "this launch needs 1, and the yard has 2 at once (most_hosts)" in answer["reason"]
+    assert {(claim.run.split("-")[1], claim.by) for claim in yard.ledger.claims()[1]} == {
+        ("one", "alice"),
+        ("two", "alice"),
+    }
+
+
+def test_launches_at_once_do_not_pass_the_budget_together(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second claims while the first is about to write, which has read that there is room."""
+    monkeypatch.setitem(LIMITS, "most_hosts", 0)
+    monkeypatch.setitem(LIMITS, "monthly_dollars", 800.0)
+    dearest: dict[str, Any] = {"instance_types": ["p4d.24xlarge"], "hours": 20}
+    monkeypatch.setitem(LIMITS, "most_dollars_per_run", 0.0)
+    answers: list[dict[str, Any]] = []
+    claims_of = Ledger.claims
+
+    def read(ledger: Ledger) -> Any:
+        found = claims_of(ledger)
+        if not answers:
+            answers.append({})
+            answers.append(brought_up(yard, "second", who="bob", **dearest))
+        return found
+
+    monkeypatch.setattr(Ledger, "claims", read)
+    first = brought_up(yard, "first", **dearest)
+    assert answers[1]["kind"] == "admitted"
+    assert (first["kind"], first["error"]) == ("refused", "BudgetSpent")
+    assert "to bob ($" in first["reason"]
+    assert "are left of the yard's $800.00 a month" in first["reason"]
+    assert [claim.by for claim in claims_of(yard.ledger)[1]] == ["bob"]
 
 
 def test_an_event_that_comes_twice_changes_nothing(yard: Yard) -> None:

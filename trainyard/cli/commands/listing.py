@@ -24,7 +24,7 @@ USUAL, MOST = 25, 10_000
 BAR = 30
 PARTS = ("job", "user", "day")
 MOST_NAMED = 12
-BUDGET = ("counted", "monthly", "counted_at", "left")
+BUDGET = ("counted", "monthly", "counted_at", "promised", "left")
 
 
 class State(StrEnum):
@@ -157,11 +157,14 @@ def cost(
 
 
 def left_of(budget: Budget) -> str:
+    from trainyard.core.model.yard import promises
     from trainyard.core.values.quantities import dollars
 
     if budget.monthly is None:
         return "; the yard has no monthly budget (-c monthly_dollars)"
-    return f" of {dollars(budget.monthly)}; {dollars(budget.left or 0)} are left before new runs are refused"
+    also = f", {promises.in_words(budget.promised)} are promised" if budget.promised else ""
+    left = dollars(budget.left or 0)
+    return f" of {dollars(budget.monthly)}{also}; {left} are left before new runs are refused"
 
 
 # --- what is typed

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from boto3.dynamodb.conditions import Key
 
 from trainyard.client import people
-from trainyard.client.errors import HostNotFound
+from trainyard.client.errors import Denied, HostNotFound
 from trainyard.command_line import command_line
 from trainyard.core.model.yard.warm import warm_until
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment
 
 HOLD = "trainyard:hold"
+CAP = "trainyard:cap"
+"""The tag by which operators let a host be held for longer than the yard's longest hold."""
 GONE = ("terminated", "shutting-down")
 MOST_DAYS = 8
 """Days of patrol's verdicts that are looked at for reasons: a stopped host becomes an image after a week."""
@@ -91,17 +93,35 @@ def hosts(yard: Deployment, *, gone: bool = False) -> list[YardHost]:
 
 
 def hold(yard: Deployment, instance: str, lasts: timedelta) -> datetime:
-    """Have patrol and the agent leave the host alone for so long; answers until when. Raises HostNotFound."""
+    """Have patrol and the agent leave the host alone for so long, and return until when. A hold that is longer than the
+    yard lets users have also raises the cap of the host, which operators may. Raises HostNotFound, Denied."""
     until = datetime.now(UTC) + lasts
-    if not any(
-        each["InstanceId"] == instance and each["State"]["Name"] not in GONE for each in yard.instances()
-    ):
+    found = [each for each in yard.instances() if each["InstanceId"] == instance]
+    if not found or found[0]["State"]["Name"] in GONE:
         raise HostNotFound(
             f"the yard {yard.name} has no host {instance}", "it may be gone", command_line("hosts")
         )
     stamp = until.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    yard.session.client("ec2").create_tags(Resources=[instance], Tags=[{"Key": HOLD, "Value": stamp}])
+    tags = [{"Key": HOLD, "Value": stamp}]
+    if yard.most_hold_hours and until > found[0]["LaunchTime"] + timedelta(hours=yard.most_hold_hours):
+        tags.append({"Key": CAP, "Value": stamp})
+    _mark(yard, instance, tags)
     return until
+
+
+def _mark(yard: Deployment, instance: str, tags: list[dict[str, str]]) -> None:
+    """Write the tags of a hold."""
+    try:
+        yard.session.client("ec2").create_tags(Resources=[instance], Tags=tags)
+    except Denied as denied:
+        if len(tags) == 1:
+            raise
+        raise Denied(
+            f"the hold ends more than {yard.most_hold_hours:g} hours after the start of {instance}, which is the "
+            "longest hold of the yard for users (most_hold_hours)",
+            "the hold of the host is as it was",
+            f"hold it for less, or let an operator type the same: {command_line('hold', instance, 'TIME')}",
+        ) from denied
 
 
 def cool(yard: Deployment, run: str) -> None:

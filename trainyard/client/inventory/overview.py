@@ -8,6 +8,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from trainyard.client.inventory.hosts import hosts
+from trainyard.core.model.yard import promises
+from trainyard.core.model.yard.promises import Promise
+from trainyard.core.values import wire
 from trainyard.core.values.quantities import dollars
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ class Overview:
     dollars: float
     monthly_dollars: float | None
     """What hosts may cost in a month before new runs are refused; None without a budget."""
+    promised: tuple[Promise, ...] = ()
+    """What runs and launched hosts may cost yet, at most."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -45,6 +50,7 @@ class Overview:
         yield "hosts", f"{self.hosts}, ${self.per_hour:.2f} an hour"
         counted = self.dollars if self.month == this_month() else 0.0
         yield "budget", Budget(counted, self.monthly_dollars).in_words
+        yield "promised", promises.in_words(self.promised)
 
 
 def money_row(yard: Yard) -> dict[str, Any]:
@@ -56,33 +62,57 @@ def money_row(yard: Yard) -> dict[str, Any]:
 @dataclass(frozen=True)
 class Budget:
     """`counted`: the dollars of this month so far, as patrol has counted them; `monthly` what they may be, None where
-    there is no limit."""
+    there is no limit; `promised`: what runs and launched hosts may cost yet."""
 
     counted: float
     monthly: float | None
     counted_at: datetime | None = None
     """When patrol counted them, once a minute."""
+    promised: tuple[Promise, ...] = ()
 
     @property
     def in_words(self) -> str:
-        """Return what was spent, of what: `$3.20 of $1000 in 2026-11`."""
+        """Return what was spent, of what: `$3.20 of $1000 in 2026-11`, and what is promised."""
+        also = f"; promised are {promises.in_words(self.promised)}" if self.promised else ""
         if self.monthly is None:
-            return f"{dollars(self.counted)} in {this_month()}, no budget"
-        return f"{dollars(self.counted)} of {dollars(self.monthly)} in {this_month()}"
+            return f"{dollars(self.counted)} in {this_month()}, no budget{also}"
+        return f"{dollars(self.counted)} of {dollars(self.monthly)} in {this_month()}{also}"
 
     @property
     def left(self) -> float | None:
-        """What is left of it, not below 0."""
-        return None if self.monthly is None else max(0.0, self.monthly - self.counted)
+        """Return what is neither spent nor promised, not below 0."""
+        if self.monthly is None:
+            return None
+        return max(0.0, self.monthly - self.counted - promises.total(self.promised))
 
 
 def budget_of(yard: Yard) -> Budget:
     """Of this month."""
     row = money_row(yard)
     if row.get("month") != this_month():
-        return Budget(0.0, yard.monthly_dollars or None)
+        return Budget(0.0, yard.monthly_dollars or None, promised=promised_by(yard))
     at = datetime.fromisoformat(row["at"]) if row.get("at") else None
-    return Budget(float(row["dollars"]), yard.monthly_dollars or None, at)
+    return Budget(float(row["dollars"]), yard.monthly_dollars or None, at, promised_by(yard))
+
+
+def promised_by(yard: Yard) -> tuple[Promise, ...]:
+    """Return what runs and launched hosts may cost yet, by their claims in the ledger, the largest first. Of a run that
+    has hosts, these and its deadline say how much of its dollars is left to spend."""
+    now, found = datetime.now(UTC), []
+    for claim in yard.claims():
+        if claim["waits"]:
+            continue
+        run = str(claim["sk"]).removeprefix("held#")
+        row = (yard.row(run) or {}) if claim.get("kind") == "train" else claim
+        price, until = (row.get("price") or row.get("per_hour")), (row.get("until") or row.get("deadline"))
+        left = promises.remaining(
+            float(claim.get("dollars", 0.0)),
+            None if price is None else float(price),
+            wire.instant(str(until)) if until else None,
+            now,
+        )
+        found.append(Promise(run=run, by=str(claim.get("by", "unknown")), dollars=round(left, 4)))
+    return tuple(sorted(found, key=lambda each: (-each.dollars, each.run)))
 
 
 def this_month() -> str:
@@ -111,4 +141,5 @@ def of(yard: Yard) -> Overview:
         month=str(money.get("month", "")),
         dollars=float(money.get("dollars", 0)),
         monthly_dollars=yard.monthly_dollars or None,
+        promised=promised_by(yard),
     )

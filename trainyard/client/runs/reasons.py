@@ -20,7 +20,7 @@ ADVICE = {
     "NoOffer": "submit again with more hardware.instance_types, or a longer limits.wait_minutes",
     "QuotaExceeded": "{doctor --request} asks AWS for a larger quota",
     "YardFull": "submit again later, or stop a run: {ls}",
-    "BudgetSpent": "wait for the next month, or have the yard deployed with a higher monthly_dollars",
+    "BudgetSpent": "ask for less, wait until a run or the month ends, or have the yard's monthly_dollars raised",
     "JobRefused": "correct the job file, and check it first: {check JOB}",
     "RecipeRefused": "correct the recipe, and bake it again: {image bake RECIPE}",
     "BakeUnderWay": "wait for the other bake ({image bake} follows it), then bake again",

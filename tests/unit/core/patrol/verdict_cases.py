@@ -120,6 +120,14 @@ CASES = [
         "goes on",
         {"run": "digits-1", "live": True, "earlier": Earlier("warn-orphan", ago(1))},
     ),
+    # -------------------------------------------------------------------------------------------- the yard's limits
+    Case(
+        "a host that was started again beyond the yard's limits is stopped, held or not",
+        "stop-limits",
+        "beyond the yard's limits: the yard has 1 at once",
+        {**DEV, "refused": "the yard has 1 at once (most_hosts)", "held": ahead(60)},
+        saves=PRICE,
+    ),
     # ---------------------------------------------------------------------------------------------------- the pool
     Case(
         "a host that waits in the pool is kept",

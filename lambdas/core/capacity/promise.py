@@ -1,0 +1,23 @@
+"""The most that a run may cost, as its job says it before EC2 is asked: what a yard promises to it. Pure."""
+
+from lambdas.core.capacity import cost
+from lambdas.core.capacity.prices import Prices
+from trainyard.core.model.job import Job
+from trainyard.core.model.yard.storage import Storage
+
+USUAL_GIB = 200
+"""The size of a root disk that the job leaves to its image."""
+
+
+def most_dollars(job: Job, prices: Prices, *, hours: float | None = None) -> float:
+    """Return `limits.dollars`, or less when the dearest hosts that the job allows cannot cost that much in `hours`, its
+    own when none are given. A type without a price leaves `limits.dollars`."""
+    hardware = job.hardware
+    types = (*hardware.instance_types, *(hardware.cpu_instance_types if job.cpu_gang else ()))
+    known = [prices.on_demand(name) for name in types]
+    listed = [price for price in known if price is not None]
+    if not listed or len(listed) < len(known):
+        return job.limits.dollars
+    instances = min(job.gang * max(listed), hardware.max_dollars_per_hour or float("inf"))
+    disks = job.gang * cost.disk(hardware.disk_gib or USUAL_GIB, prices.gib_month(Storage.DISK))
+    return min(job.limits.dollars, round((instances + disks) * (hours or job.limits.hours), 4))

@@ -1,0 +1,121 @@
+"""What hosts of launches claim of the yard: for how long each may stay, what that may cost, and which host that was
+started again goes beyond the yard's limits. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import field, replace
+from datetime import datetime, timedelta
+
+from lambdas.core.capacity import cost
+from lambdas.core.patrol import budget, hold
+from lambdas.core.patrol.budget import Money
+from lambdas.core.patrol.verdict import Facts, end_of_lease
+from lambdas.core.run import places
+from lambdas.core.run.places import Claim, ClaimKind, YardLimits
+from trainyard.core.model import submitter
+from trainyard.core.model.yard.storage import Storage
+from trainyard.core.values.lazy import dataclass
+
+RUNNING = ("pending", "running")
+RESTARTED_AFTER = timedelta(minutes=2)
+"""A host that started this long after its disk was made was started again, by a person."""
+YOUNG = timedelta(minutes=5)
+"""How old the claim of a launch must be before patrol deletes it: EC2 may show the host late."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled:
+    """`held`: until when the hold of each held host counts. `refused`: hosts that were started again beyond the yard's
+    limits, each with the reason. `written`: claims that are new or have changed. `dropped`: launches without a host."""
+
+    held: Mapping[str, datetime] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    written: tuple[Claim, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+    def of(self, host: Facts) -> Facts:
+        """Return the facts that verdicts rest on."""
+        held, refused = self.held.get(host.instance), self.refused.get(host.instance)
+        return replace(host, held=held, refused=refused) if held != host.held or refused else host
+
+
+def settle(
+    hosts: Collection[Facts],
+    claims: Iterable[Claim],
+    open_runs: Collection[str],
+    *,
+    limits: YardLimits,
+    money: Money | None,
+    most_hold: timedelta,
+    now: datetime,
+) -> Settled:
+    """Settle the hosts in the order in which they started, so that of two the later goes beyond the limits."""
+    known = {claim.run: claim for claim in claims if not claim.waits}
+    held = {host.instance: _longest_hold(host, most_hold) for host in hosts if host.held}
+    refused: dict[str, str] = {}
+    written: list[Claim] = []
+    mine = [host for host in hosts if host.kind == "launch" and host.state in RUNNING and not host.live]
+    for host in sorted(mine, key=lambda host: (host.launched, host.instance)):
+        run = host.run or host.instance
+        others = [claim for claim in known.values() if claim.run != run]
+        before = known.get(run)
+        if before and before.created < host.launched and _is_restarted(host):
+            before = None
+        wanted = _claim(host, held.get(host.instance))
+        why = None if host.cap else _beyond(wanted, before, others, limits, money, now)
+        if why and before is None and _is_restarted(host):
+            refused[host.instance] = why
+            continue
+        if why and before:
+            until = before.until or end_of_lease(host.lease, host.launched)
+            held |= {host.instance: min(until, held[host.instance])} if host.instance in held else {}
+            wanted = _claim(host, held.get(host.instance))
+        known[wanted.run] = wanted
+        written += [wanted] if wanted != before else []
+    there = {host.run for host in hosts if host.state in RUNNING or host.live} | set(open_runs)
+    old = (claim for claim in known.values() if claim.kind is ClaimKind.HELD and now - claim.created >= YOUNG)
+    dropped = tuple(claim.run for claim in old if claim.run not in there)
+    return Settled(held=held, refused=refused, written=tuple(written), dropped=dropped)
+
+
+def _longest_hold(host: Facts, most: timedelta) -> datetime:
+    assert host.held is not None
+    return hold.counts_until(host.held, launched=host.launched, lease=host.run_lease, cap=host.cap, most=most)
+
+
+def _claim(host: Facts, held: datetime | None) -> Claim:
+    ends = end_of_lease(host.lease, host.launched)
+    until = max(ends, held or ends)
+    hourly = host.price + cost.disk(host.disk_gib or 0, host.prices.gib_month(Storage.DISK))
+    return Claim(
+        run=host.run or host.instance,
+        hosts=1,
+        created=host.launched,
+        waits=False,
+        kind=ClaimKind.HELD,
+        dollars=round((until - host.launched).total_seconds() / 3600 * hourly, 4),
+        by=host.owner or submitter.UNKNOWN,
+        per_hour=round(hourly, 6),
+        until=until,
+    )
+
+
+def _beyond(
+    wanted: Claim,
+    before: Claim | None,
+    others: Collection[Claim],
+    limits: YardLimits,
+    money: Money | None,
+    now: datetime,
+) -> str | None:
+    """Return why the yard has no place, or no dollars, for what the host claims beyond its earlier claim."""
+    if before is None and (full := places.full(wanted, others, limits)):
+        return full
+    asks = wanted.promise(now).dollars
+    if before and asks <= before.promise(now).dollars:
+        return None
+    promised = [claim.promise(now) for claim in others]
+    return budget.refusal(money, limits.month or None, now, asks=asks, promised=promised)
+
+
+def _is_restarted(host: Facts) -> bool:
+    return host.made is not None and host.launched - host.made >= RESTARTED_AFTER
