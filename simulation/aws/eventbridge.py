@@ -124,17 +124,20 @@ class EventBridge:
     def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]:
         if operation != "put_events":
             raise ServiceError("NotSimulated", f"events has no {operation} in the simulator")
-        return [
-            Check(
-                "events:PutEvents",
-                f"arn:{PARTITION}:events:{REGION}:{ACCOUNT}:event-bus/{_bus_of(entry)}",
-                {
-                    "events:source": str(entry.get("Source", "")),
-                    "events:detail-type": str(entry.get("DetailType", "")),
-                },
-            )
-            for entry in request["Entries"]
+        entries = request["Entries"]
+        buses = [f"arn:{PARTITION}:events:{REGION}:{ACCOUNT}:event-bus/{_bus_of(each)}" for each in entries]
+        said = [
+            {
+                "events:source": str(entry.get("Source", "")),
+                "events:detail-type": str(entry.get("DetailType", "")),
+            }
+            for entry in entries
         ]
+        checks = [Check("events:PutEvents", bus, each) for bus, each in zip(buses, said, strict=True)]
+        if len({tuple(each.values()) for each in said}) > 1:
+            whole = {key: _together([each[key] for each in said]) for key in said[0]}
+            checks += [Check("events:PutEvents", bus, whole) for bus in dict.fromkeys(buses)]
+        return checks
 
     def put_events(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
         """An entry with something wrong fails, the others are put."""
@@ -496,3 +499,9 @@ def _numeric(given: Sequence[Any]) -> Matcher:
         return all(compare(value, number) for compare, number in pairs)
 
     return matches
+
+
+def _together(values: list[str]) -> str | list[str]:
+    """Return the one value, or a list of all that differ: AWS's reference calls both keys of PutEvents arrays."""
+    found = list(dict.fromkeys(values))
+    return found[0] if len(found) == 1 else found

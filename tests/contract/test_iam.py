@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from lambdas.core.edges.events import from_sources
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, Credentials, allow, packed
 
 TABLE = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/iam-matrix"
@@ -402,6 +403,49 @@ def test_a_policy_variable_has_its_value_in_the_request(cloud: Cloud) -> None:
     for source in ("host/AROAOTHER:i-1", "host/${aws:userid}", f"host/{me}x"):
         with pytest.raises(ClientError, match="AccessDenied"):
             events.put_events(Entries=[event(Source=source)])
+
+
+EVERY_SOURCE = from_sources("trainyard.host", "trainyard.people/ada")
+SEVERAL: list[tuple[str, dict[str, Any], tuple[str, ...], bool]] = [
+    # sentence, condition, the entries' sources, whether they are allowed
+    ("one of those that are named", EVERY_SOURCE, ("trainyard.host",), True),
+    ("twice the same one", EVERY_SOURCE, ("trainyard.host", "trainyard.host"), True),
+    ("a stranger behind one's own", EVERY_SOURCE, ("trainyard.host", "trainyard.patrol"), False),
+    ("a stranger before one's own", EVERY_SOURCE, ("trainyard.patrol", "trainyard.host"), False),
+    (
+        "a set operator allows a set",
+        {"ForAllValues:StringEquals": {"events:source": ["a", "b"]}},
+        ("a", "b"),
+        True,
+    ),
+    (
+        "unless one of it is a stranger",
+        {"ForAllValues:StringEquals": {"events:source": ["a"]}},
+        ("a", "b"),
+        False,
+    ),
+    (
+        "how a plain operator compares a set is not documented: it allows none",
+        {"StringEquals": {"events:source": ["a", "b"]}},
+        ("a", "b"),
+        False,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("case", "condition", "sources", "allowed"), SEVERAL, ids=[case[0] for case in SEVERAL]
+)
+def test_an_array_in_a_condition_is_compared_as_a_set(
+    cloud: Cloud, case: str, condition: dict[str, Any], sources: tuple[str, ...], allowed: bool
+) -> None:
+    events = cloud.client("events", cloud.acting_as(allow("events:PutEvents", **condition)))
+    entries = [event(Source=source) for source in sources]
+    if allowed:
+        assert events.put_events(Entries=entries)["FailedEntryCount"] == 0, case
+        return
+    with pytest.raises(ClientError, match="AccessDenied"):
+        events.put_events(Entries=entries)
 
 
 def test_a_user_of_the_account_is_held_to_her_own_name(cloud: Cloud) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lambdas.core.edges.events import from_sources
 from tests.infrastructure.assembly import Assembly, Permission, permissions_in, plain
 from trainyard import __version__
 from trainyard.cli.commands.yards import Level
@@ -16,9 +17,7 @@ from trainyard.client.deployment import AS_TOLD
 PAGE = Path(__file__).parents[2] / "docs" / "permissions.md"
 PEOPLE = ("viewer", "user", "operator")
 YARD = "trainyard"
-SPEAKS_FOR_ITSELF = {
-    "StringEquals": {"events:source": ["trainyard.people/${aws:username}", "trainyard.people/${aws:userid}"]}
-}
+SPEAKS_FOR_ITSELF = from_sources("trainyard.people/${aws:username}", "trainyard.people/${aws:userid}")
 MOST_CHARACTERS = 6144
 """Of a managed policy, without white space."""
 
@@ -127,7 +126,21 @@ def test_job_files_go_where_iam_vouches_for_who_has_put_them(yard: Assembly, who
     own = {"jobs/by/${aws:username}/*", "jobs/by/${aws:userid}/*"}
     assert {each for each in put if each.startswith("jobs")} == own
     starts = {each.resource for each in permissions(yard, who) if each.action == "states:StartExecution"}
-    assert any("TrainWorkflow" in each for each in starts) is (who == "operator")
+    for workflow in ("TrainWorkflow", "LaunchWorkflow"):
+        assert any(workflow in each for each in starts) is (who == "operator"), workflow
+
+
+def test_only_an_operator_raises_the_cap_of_a_hold(yard: Assembly) -> None:
+    def written(who: str) -> set[str]:
+        return {
+            key
+            for each in permissions(yard, who)
+            if each.action == "ec2:CreateTags"
+            for key in each.when["ForAllValues:StringEquals"]["aws:TagKeys"]
+        }
+
+    assert written("user") == {"trainyard:hold"}
+    assert written("operator") == {"trainyard:hold", "trainyard:cap"}
 
 
 def test_a_viewer_changes_nothing(yard: Assembly) -> None:

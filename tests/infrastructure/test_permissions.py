@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from policy_sentry.querying.actions import get_action_data
 
+from lambdas.core.edges.events import from_sources
 from lambdas.core.run import pool
 from tests.infrastructure.assembly import Assembly, Permission, as_list, plain
 from tests.infrastructure.conftest import OTHER_KEY
@@ -459,7 +460,7 @@ def test_a_host_speaks_as_a_host_on_the_yards_bus(yard: Assembly) -> None:
     ]
     (bus,) = yard.resources("AWS::Events::EventBus")
     assert permission.resource == f"{{{bus.name}.Arn}}"
-    assert permission.when == {"StringEquals": {"events:source": "trainyard.host/${aws:userid}"}}
+    assert permission.when == from_sources("trainyard.host/${aws:userid}")
 
 
 def test_the_builder_reads_software_and_recipe_writes_log_and_results_and_measures(yard: Assembly) -> None:

@@ -14,6 +14,19 @@ OF_HOSTS, OF_PEOPLE, OF_PATROL = "trainyard.host/", "trainyard.people/", "trainy
 """Their `source`, of hosts and people its beginning; all else is AWS's. After it they say who they are as IAM knows
 them, and IAM lets them say nothing else: a host `<id of its role>:<instance>`, its aws:userid, a person that or the
 aws:username."""
+SOURCE = "events:source"
+"""The key of IAM's conditions."""
+
+
+def from_sources(*sources: str) -> dict[str, dict[str, Any]]:
+    """Return the condition of a policy that lets events come from these sources alone, of which each may end in `*`.
+
+    AWS's reference calls events:source an array, and does not say how an operator without a set compares arrays. So
+    ForAllValues compares every entry of a request. It is true of a request without a source, which the plain operator
+    beside it does not allow."""
+    word = "StringLike" if any(source.endswith("*") for source in sources) else "StringEquals"
+    these = {SOURCE: list(sources)}
+    return {word: these, f"ForAllValues:{word}": these}
 
 
 def source_of(instance: str) -> str:

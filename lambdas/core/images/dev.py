@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
-from lambdas.core.edges.events import OF_PEOPLE
+from lambdas.core.edges.events import OF_PEOPLE, from_sources
 from trainyard.core.model import dev, submitter
 from trainyard.core.model.images.image import Image
 from trainyard.core.values.lazy import dataclass
@@ -98,7 +98,7 @@ def policy_of_owner(bucket: str, owner: str, partition: str = "aws") -> str:
     """What narrows the credentials of a dev host to its owner's name: the role behind them says what any dev host may,
     and may put job files and events in anybody's."""
     places = (f"{submitter.FOLDER}{owner}/", "programs/", "data/")
-    in_own_name = {"StringEquals": {"events:source": f"{OF_PEOPLE}{owner}"}}
+    in_own_name = from_sources(f"{OF_PEOPLE}{owner}")
     statements = [
         {"Effect": "Allow", "NotAction": ["s3:PutObject", "events:PutEvents"], "Resource": "*"},
         {

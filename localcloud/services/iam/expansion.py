@@ -107,20 +107,29 @@ def _parameters(request: Request, base: Check) -> list[Check]:
 
 
 def _put_events(request: Request, base: Check) -> list[Check]:
-    """Each entry on its own bus, with the source and detail type it claims."""
+    """Each entry on its own bus, with the source and detail type it claims; and each bus with those of all entries.
+
+    AWS's reference calls both keys arrays, and documents no operator without a set for arrays: such an operator allows
+    no request of several sources here, and ForAllValues one whose entries are all allowed."""
+    entries = [entry for entry in request.fields().get("Entries") or [] if isinstance(entry, dict)]
+    buses = [_bus_arn(str(entry.get("EventBusName") or "default")) for entry in entries]
+    said = [(_said(entry, "Source"), _said(entry, "DetailType")) for entry in entries]
+    whole = (_together([source for source, _ in said]), _together([kind for _, kind in said]))
+    asked = [*zip(buses, said, strict=True), *((bus, whole) for bus in dict.fromkeys(buses) if len(said) > 1)]
     return [
-        Check(
-            request.action,
-            _bus_arn(str(entry.get("EventBusName") or "default")),
-            {
-                **base.context,
-                "events:source": entry.get("Source"),
-                "events:detail-type": entry.get("DetailType"),
-            },
-        )
-        for entry in request.fields().get("Entries") or []
-        if isinstance(entry, dict)
+        Check(request.action, bus, {**base.context, "events:source": source, "events:detail-type": kind})
+        for bus, (source, kind) in asked
     ]
+
+
+def _said(entry: dict[str, Any], word: str) -> str | None:
+    return None if entry.get(word) is None else str(entry[word])
+
+
+def _together(values: list[str | None]) -> str | list[str | None] | None:
+    """Return the one value, or a list of all that differ."""
+    found = list(dict.fromkeys(values))
+    return found[0] if len(found) == 1 else found
 
 
 def _put_metric_data(request: Request, base: Check) -> list[Check]:

@@ -4,6 +4,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 
+from lambdas.core.edges.events import from_sources
 from stacks.constructs.names import by_name
 from stacks.constructs.permissions import (
     allow,
@@ -75,9 +76,7 @@ def send_jobs(who: Holder, bucket: s3.IBucket, *jobs: str) -> None:
 
 def put_events(who: Holder, yard: str, *sources: str) -> None:
     """On the yard's bus, from these sources alone, of which each may end in `*`."""
-    bus = by_name(who, "events", f"event-bus/{yard}")
-    kind = "StringLike" if any(source.endswith("*") for source in sources) else "StringEquals"
-    allow(who, ["events:PutEvents"], [bus], {kind: {"events:source": list(sources)}})
+    allow(who, ["events:PutEvents"], [by_name(who, "events", f"event-bus/{yard}")], from_sources(*sources))
 
 
 def stop_at_once(who: Holder, yard: str, *words: str) -> None:

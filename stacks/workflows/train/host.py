@@ -6,6 +6,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from lambdas.core.edges.events import from_sources
 from stacks.constructs import permissions
 from stacks.constructs.hosts import OF_ITSELF, HostRole, HostTemplates, only_from
 from stacks.constructs.permissions.data_buckets import read_data_buckets
@@ -45,9 +46,7 @@ class TrainingHost(Construct):
         permissions.read_objects(role, bucket, CREDENTIALS)
         permissions.list_objects(role, bucket, CREDENTIALS)
         only_from(role, network.s3_vpc, bucket)
-        permissions.allow(
-            role, ["events:PutEvents"], [bus.event_bus_arn], {"StringEquals": {"events:source": OF_ITSELF}}
-        )
+        permissions.allow(role, ["events:PutEvents"], [bus.event_bus_arn], from_sources(OF_ITSELF))
         permissions.publish_metrics(role)
         permissions.anywhere(role, "cloudwatch:GetMetricData")
         self.role_id = role.role_id

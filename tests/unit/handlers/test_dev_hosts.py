@@ -75,10 +75,14 @@ def yard(account: None, monkeypatch: pytest.MonkeyPatch) -> Yard:
     given = {"yard": "trainyard", "table_name": "ledger", "bucket_name": "bucket"}
     more: dict[Any, dict[str, Any]] = {
         SignalSettings: {f"{word}_state_machine_arn": arn for word, arn in made.machines.items()},
-        LaunchAdmitSettings: {"subnet_ids": tuple(subnets), "aws_region": "us-east-1", **LIMITS},
+        LaunchAdmitSettings: {"subnet_ids": tuple(subnets), "aws_region": "us-east-1"},
         YardSettings: {},
     }
-    monkeypatch.setattr(settings, "read", lambda kind: kind(**given, **more[kind]))
+    monkeypatch.setattr(
+        settings,
+        "read",
+        lambda kind: kind(**given, **more[kind], **(LIMITS if kind is LaunchAdmitSettings else {})),
+    )
     monkeypatch.setattr(ssm, "online", frozenset)  # moto has no Systems Manager's agents
     return made
 
@@ -136,7 +140,7 @@ def test_a_users_host_stays_within_the_caps(yard: Yard, case: str, asked: dict[s
 def test_an_operator_who_starts_a_launch_by_hand_may_hold_it_for_longer(yard: Yard) -> None:
     tags = [{"Key": "trainyard:yard", "Value": "trainyard"}, {"Key": "trainyard:family", "Value": "gpu"}]
     made = yard.ec2.create_image(
-        InstanceId=yard.host(),
+        InstanceId=yard.host(yard="trainyard"),
         Name="gpu-of-the-yard",
         TagSpecifications=[{"ResourceType": "image", "Tags": tags}],
     )

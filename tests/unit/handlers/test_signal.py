@@ -176,7 +176,8 @@ def test_a_dev_host_has_credentials_in_its_owners_name(run: Run) -> None:
     assert (asked["RoleArn"], asked["RoleSessionName"]) == (DEV_ROLE, "i-dev")
     put, events = json.loads(asked["Policy"])["Statement"][1:]
     assert (put["Action"], put["Resource"][0]) == ("s3:PutObject", "arn:aws:s3:::bucket/jobs/by/alice/*")
-    assert events["Condition"] == {"StringEquals": {"events:source": "trainyard.people/alice"}}
+    alice = {"events:source": ["trainyard.people/alice"]}
+    assert events["Condition"] == {"StringEquals": alice, "ForAllValues:StringEquals": alice}
     assert "credentials/AROAHOST:i-dev.json" in run.account.objects
 
 

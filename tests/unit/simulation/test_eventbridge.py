@@ -207,6 +207,14 @@ def test_what_a_role_must_be_allowed_is_asked_for_each_entry() -> None:
         Check("events:PutEvents", f"{arn}/yard", said),
         Check("events:PutEvents", f"{arn}/yard", said),
         Check("events:PutEvents", f"{arn}/default", {"events:source": "x", "events:detail-type": "y"}),
+        *(
+            Check(
+                "events:PutEvents",
+                f"{arn}/{bus}",
+                {"events:source": ["trainyard.host", "x"], "events:detail-type": ["ready", "y"]},
+            )
+            for bus in ("yard", "default")
+        ),
     ]
 
 
