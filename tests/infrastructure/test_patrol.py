@@ -30,6 +30,7 @@ def test_it_may_do_this_and_nothing_else(yard: Assembly) -> None:
     assert found == {
         "cloudwatch:GetMetricData",
         "dynamodb:BatchGetItem",
+        "dynamodb:DeleteItem",
         "dynamodb:PutItem",
         "dynamodb:Query",
         "ec2:CreateTags",

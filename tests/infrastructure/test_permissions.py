@@ -441,7 +441,7 @@ def test_signal_writes_orders_and_credentials_and_nothing_else_into_the_bucket(y
     ("function", "keys"),
     [
         ("signal", ["trainyard:hold", "trainyard:pool"]),
-        ("launch_conclude", ["trainyard:hold", "trainyard:ready"]),
+        ("launch_conclude", ["trainyard:hold", "trainyard:cap", "trainyard:ready"]),
         ("release", ["trainyard:pool"]),
     ],
 )
@@ -513,9 +513,10 @@ def test_a_bake_asks_after_bakes_alone(yard: Assembly) -> None:
 
 
 def test_only_a_run_that_ends_takes_a_row_away(yard: Assembly) -> None:
-    """Of the runs that go on, and a bake's lock; and who takes a host from the pool, or sees it go."""
+    """Of the runs that go on, and a bake's lock; who takes a host from the pool, or sees it go; and patrol the claims of
+    launches without a host."""
     concludes = {f"{word}ConcludeRole" for word in ("Train", "Bake", "Snapshot", "Launch")}
-    assert yard.may("dynamodb:DeleteItem") == concludes | {"TrainLaunchRole", "SignalRole"}
+    assert yard.may("dynamodb:DeleteItem") == concludes | {"TrainLaunchRole", "SignalRole", "PatrolRole"}
 
 
 @pytest.mark.parametrize("role", ["HostRole", "BuilderRole"])

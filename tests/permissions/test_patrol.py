@@ -145,7 +145,8 @@ class Place:
 
     def _rows(self, ago: str) -> None:
         """One run trains in silence beyond its deadline, and a host of it left words that nobody heard; one waits for
-        its image; four are over, and nobody has concluded them. No patrol has been here."""
+        its image; four are over, and nobody has concluded them; a launch claims a host that is gone. No patrol has been
+        here."""
         with answering(self.cloud):
             table = boto3.resource("dynamodb").Table("ledger")
         for row in table.scan(ConsistentRead=True)["Items"]:
@@ -162,6 +163,8 @@ class Place:
             table.put_item(Item={**row, "pk": f"run#{run}", "kind": kind, "state": state, **more})
             execution = self.machines[kind].replace(":stateMachine:", ":execution:") + f":{run}"
             table.put_item(Item={"pk": "open", "sk": run, "kind": kind, "execution_arn": execution})
+        claim = {"hosts": 1, "created": ago, "waits": False, "dollars": 1, "by": "ada"}
+        table.put_item(Item={"pk": "open", "sk": "held#over-7", "kind": "held", **claim})
         wait = {"pk": "run#live-2", "sk": "wait#0001#capture", "since": ago, "image": "ami-0123456789abcdef0"}
         table.put_item(Item=wait)
         host = "i-0123456789abcdef0"

@@ -5,14 +5,19 @@ from datetime import timedelta
 import pytest
 
 from lambdas.core.run import places
-from lambdas.core.run.places import Claim, YardLimits
+from lambdas.core.run.places import Claim, ClaimKind, YardLimits
 from tests.unit.core.facts import NOON
 from trainyard.core.jobfile import check
 from trainyard.core.model.job import Job
 
 
-def claim(run: str, minute: float, hosts: int = 2, *, waits: bool = False) -> Claim:
-    return Claim(run=run, hosts=hosts, created=NOON + timedelta(minutes=minute), waits=waits)
+def claim(
+    run: str, minute: float, hosts: int = 2, *, waits: bool = False, kind: ClaimKind = ClaimKind.TRAIN
+) -> Claim:
+    return Claim(run=run, hosts=hosts, created=NOON + timedelta(minutes=minute), waits=waits, kind=kind)
+
+
+HELD = claim("dev-mine-1", -5, hosts=1, kind=ClaimKind.HELD)
 
 
 def job(**more: object) -> Job:
@@ -38,6 +43,9 @@ def job(**more: object) -> Job:
         ([claim("z", 0, waits=True)], YardLimits(runs=1), False),
         ([claim("big", -5, hosts=60, waits=True), claim("a", -9)], YardLimits(hosts=64), False),
         ([claim("big", -5, hosts=61, waits=True), claim("a", -9)], YardLimits(hosts=64), True),
+        ([HELD], YardLimits(runs=1), False),
+        ([HELD], YardLimits(hosts=3), False),
+        ([HELD], YardLimits(hosts=2), True),
         ([claim("a", -5, hosts=1_000)] * 1_000, YardLimits(), False),
     ],
     ids=[
@@ -54,6 +62,9 @@ def job(**more: object) -> Job:
         "and not the last",
         "beside a large one that waits",
         "a small one does not pass a large one",
+        "the host of a launch is no run",
+        "it is a host",
+        "for which there is room or not",
         "no limits",
     ],
 )

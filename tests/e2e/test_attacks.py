@@ -1,0 +1,218 @@
+"""A list of attacks: what people with the yard's policies, a run with its credentials, and a program on its host must
+not reach. One line is one attack: its name, what it does, and who may do it nevertheless; all others are refused."""
+# ruff: noqa: E501 - one attack, one line
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from benchmarks import quick
+from tests.e2e.persons import person
+from tests.e2e.runs import Runs
+from tests.e2e.test_scripts import script
+from trainyard.client import Yard
+from trainyard.client.errors import Denied
+from trainyard.client.session import Session
+
+TRIED = re.compile(r"attack: (.*): (\w[\w ]*)$", re.MULTILINE)
+PEOPLE = ("viewer", "user", "operator")
+REFUSED = (
+    "AccessDenied",
+    "AccessDeniedException",
+    "UnauthorizedOperation",
+    "AuthorizationError",
+    "AccessDeniedFault",
+)
+NOBODY: frozenset[str] = frozenset()
+OPERATOR = frozenset({"operator"})
+HOST, AMI = "i-0123456789abcdef0", "ami-0123456789abcdef0"
+Attack = Callable[[Yard], object]
+
+
+@pytest.fixture(scope="module")
+def people(runs: Runs) -> Iterator[dict[str, Yard]]:
+    """The yard as each of them finds it; `grace` is an operator."""
+    found = {}
+    with (
+        person(runs, "viewer", "mallory-viewer") as viewer,
+        person(runs, "user", "mallory-user") as user,
+        person(runs, "operator", "grace") as operator,
+    ):
+        for who, environment in zip(PEOPLE, (viewer, user, operator), strict=True):
+            boto = boto3.Session(
+                aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
+                aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
+                region_name=runs.yard.session.region,
+            )
+            found[who] = Yard.find(session=Session(boto, runs.yard.session.endpoint))
+        yield found
+
+
+def call(service: str, operation: str, **given: Any) -> Attack:
+    """One call of AWS. `{bucket}` and the like in what it is given are the yard's."""
+
+    def act(yard: Yard) -> object:
+        return getattr(yard.session.client(service), operation)(**_filled(given, yard))
+
+    return act
+
+
+def _filled(value: Any, yard: Yard) -> Any:
+    match value:
+        case str():
+            arn = f"arn:aws:%s:{yard.session.region}:{yard.account}"
+            known = {
+                "{bucket}": yard.bucket.name,
+                "{table}": yard.table,
+                "{bus}": yard.bus,
+                "{topic}": yard.topic,
+                "{function}": f"{arn % 'lambda'}:function:trainyard",
+                "{role}": f"arn:aws:iam::{yard.account}:role",
+                "{execution}": f"{arn % 'states'}:execution:trainyard",
+                **{f"{{{word}}}": machine for word, machine in yard.workflows.items()},
+            }
+            for word, meant in known.items():
+                value = value.replace(word, meant)
+            return value
+        case dict():
+            return {key: _filled(each, yard) for key, each in value.items()}
+        case list():
+            return [_filled(each, yard) for each in value]
+        case _:
+            return value
+
+
+def say(*sources: str, bus: str = "{bus}") -> Attack:
+    """Events of these sources in one call; `me` is how the person is known."""
+
+    def act(yard: Yard) -> object:
+        me = yard.session.client("sts").get_caller_identity()["Arn"].rpartition("/")[2]
+        entry = {"EventBusName": _filled(bus, yard), "DetailType": "stop", "Detail": '{"run": "nobodys"}'}
+        entries = [{**entry, "Source": source.replace("ME", me)} for source in sources]
+        return yard.session.client("events").put_events(Entries=entries)
+
+    return act
+
+
+def tag(key: str, value: str = "2099-01-01T00:00:00.000Z") -> Attack:
+    return call("ec2", "create_tags", Resources=[HOST], Tags=[{"Key": key, "Value": value}])
+
+
+MINE, THEIRS = "jobs/by/${aws:username}/x.json", "jobs/by/ada/x.json"
+BY_PEOPLE: list[tuple[str, Attack, frozenset[str]]] = [
+    # ------------------------------------------------------------------------------------------- in another's name
+    ("an event in patrol's name behind one's own", say("trainyard.people/ME", "trainyard.patrol"), NOBODY),
+    ("an event in patrol's name before one's own", say("trainyard.patrol", "trainyard.people/ME"), NOBODY),
+    ("an event in ada's name among ten of one's own", say(*["trainyard.people/ME"] * 9, "trainyard.people/ada"), NOBODY),
+    ("an event of a host beside one's own", say("trainyard.people/ME", "trainyard.host/AROA:i-1"), NOBODY),
+    ("an event with one's name in capitals", say("Trainyard.people/ME"), NOBODY),
+    ("an event with more behind one's name", say("trainyard.people/MEx"), NOBODY),
+    ("an event of all people", say("trainyard.people/*"), NOBODY),
+    ("an event on the account's bus", say("trainyard.people/ME", bus="default"), NOBODY),
+    ("a job in parts in ada's folder", call("s3", "create_multipart_upload", Bucket="{bucket}", Key=THEIRS), NOBODY),
+    ("a job in a folder called like a pattern", call("s3", "put_object", Bucket="{bucket}", Key=MINE, Body=b"{}"), NOBODY),
+    ("a job beside all folders", call("s3", "put_object", Bucket="{bucket}", Key="jobs/by//x.json", Body=b"{}"), NOBODY),
+    ("ada's job copied into a run", call("s3", "copy_object", Bucket="{bucket}", Key="runs/x/job.json", CopySource="{bucket}/jobs/x"), NOBODY),
+    ("a run by hand of ada's job", call("stepfunctions", "start_execution", stateMachineArn="{train}", input=json.dumps({"job_key": THEIRS})), OPERATOR),
+    ("a launch by hand", call("stepfunctions", "start_execution", stateMachineArn="{launch}", input='{"latest": "gpu", "hold_hours": 720}'), OPERATOR),
+    ("ada's dev host by hand", call("stepfunctions", "start_execution", stateMachineArn="{launch}", input='{"dev": "adas"}'), OPERATOR),
+    # ------------------------------------------------------------------------------------------- hosts and their caps
+    ("a hold of a run's host", tag("trainyard:hold"), NOBODY),
+    ("the cap of a host", tag("trainyard:cap"), NOBODY),
+    ("a host in one's own name", tag("trainyard:submitter", "mallory-user"), NOBODY),
+    ("a run's host as a dev host", tag("trainyard:dev", "mine"), NOBODY),
+    ("a longer lease", tag("trainyard:lease"), NOBODY),
+    ("a host of no yard", call("ec2", "delete_tags", Resources=[HOST], Tags=[{"Key": "trainyard:yard"}]), NOBODY),
+    ("a host without the yard", call("ec2", "run_instances", ImageId=AMI, MinCount=1, MaxCount=1, InstanceType="p5.48xlarge"), NOBODY),
+    ("hosts by a fleet", call("ec2", "create_fleet", LaunchTemplateConfigs=[{"LaunchTemplateSpecification": {"LaunchTemplateId": "lt-0123456789abcdef0", "Version": "1"}}], TargetCapacitySpecification={"TotalTargetCapacity": 1}), NOBODY),
+    ("other user data", call("ec2", "modify_instance_attribute", InstanceId=HOST, UserData={"Value": b"id"}), NOBODY),
+    ("an image of a run's host", call("ec2", "create_image", InstanceId=HOST, Name="theirs"), NOBODY),
+    ("another role for a host", call("ec2", "associate_iam_instance_profile", InstanceId=HOST, IamInstanceProfile={"Name": "admin"}), NOBODY),
+    ("a command on a host", call("ssm", "send_command", InstanceIds=[HOST], DocumentName="AWS-RunShellScript", Parameters={"commands": ["id"]}), NOBODY),
+    ("an order to a host", call("ssm", "send_command", InstanceIds=[HOST], DocumentName="trainyard-stop"), NOBODY),
+    # ------------------------------------------------------------------------------------------- the ledger and secrets
+    ("the whole ledger", call("dynamodb", "scan", TableName="{table}"), NOBODY),
+    ("a row by PartiQL", call("dynamodb", "execute_statement", Statement="""INSERT INTO "{table}" VALUE {'pk': 'x', 'sk': 'y'}"""), NOBODY),
+    ("a claim deleted", call("dynamodb", "delete_item", TableName="{table}", Key={"pk": {"S": "open"}, "sk": {"S": "x"}}), NOBODY),
+    ("the month's money", call("dynamodb", "transact_write_items", TransactItems=[{"Delete": {"TableName": "{table}", "Key": {"pk": {"S": "patrol"}, "sk": {"S": "money"}}}}]), NOBODY),
+    ("rows in bulk", call("dynamodb", "batch_write_item", RequestItems={"{table}": [{"DeleteRequest": {"Key": {"pk": {"S": "places"}, "sk": {"S": "given"}}}}]}), NOBODY),
+    ("a secret of the yard", call("ssm", "get_parameter", Name="/trainyard/secrets/hub", WithDecryption=True), NOBODY),
+    ("secrets in bulk", call("ssm", "get_parameters_by_path", Path="/trainyard/secrets", WithDecryption=True), NOBODY),
+    ("a secret's history", call("ssm", "get_parameter_history", Name="/trainyard/secrets/hub", WithDecryption=True), NOBODY),
+    ("a host's credentials", call("s3", "get_object", Bucket="{bucket}", Key="credentials/AROA:i-1.json"), NOBODY),
+    ("where the yard is", call("ssm", "put_parameter", Name="/trainyard/yard", Value="{}", Overwrite=True), NOBODY),
+    # ------------------------------------------------------------------------------------------- the yard itself
+    ("a forged event to signal", call("lambda", "invoke", FunctionName="trainyard-signal", Payload=b"{}"), NOBODY),
+    ("other code for admit", call("lambda", "update_function_code", FunctionName="trainyard-launch-admit", ZipFile=b"x"), NOBODY),
+    ("other limits for admit", call("lambda", "update_function_configuration", FunctionName="trainyard-launch-admit", Environment={"Variables": {"MOST_HOSTS": "0"}}), NOBODY),
+    ("patrol's rule", call("events", "disable_rule", Name="trainyard-patrol"), NOBODY),
+    ("another workflow", call("stepfunctions", "update_state_machine", stateMachineArn="{launch}", definition="{}"), NOBODY),
+    ("an answer to a task", call("stepfunctions", "send_task_success", taskToken="x" * 60, output="{}"), NOBODY),
+    ("an execution redriven", call("stepfunctions", "redrive_execution", executionArn="{execution}-train:x"), NOBODY),
+    ("a bucket for all", call("s3", "put_bucket_policy", Bucket="{bucket}", Policy="{}"), NOBODY),
+    ("a bucket that forgets", call("s3", "put_bucket_versioning", Bucket="{bucket}", VersioningConfiguration={"Status": "Suspended"}), NOBODY),
+    ("a bucket that tells others", call("s3", "put_bucket_notification_configuration", Bucket="{bucket}", NotificationConfiguration={}), NOBODY),
+    ("a version of a job deleted", call("s3", "delete_object", Bucket="{bucket}", Key="jobs/by/ada/x.json", VersionId="null"), NOBODY),
+    ("the role of all runs", call("sts", "assume_role", RoleArn="{role}/trainyard-run", RoleSessionName="me"), NOBODY),
+    ("a key for ada", call("iam", "create_access_key", UserName="ada"), NOBODY),
+    ("more rights", call("iam", "attach_user_policy", UserName="mallory-user", PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess"), NOBODY),
+    ("another version of one's policy", call("iam", "create_policy_version", PolicyArn="arn:aws:iam::123456789012:policy/trainyard-user", PolicyDocument="{}", SetAsDefault=True), NOBODY),
+    ("the yard's end", call("cloudformation", "delete_stack", StackName="Trainyard-Patrol"), NOBODY),
+    ("a notification of one's own", call("sns", "publish", TopicArn="{topic}", Message="x"), NOBODY),
+    ("another reader of notifications", call("sns", "subscribe", TopicArn="{topic}", Protocol="email", Endpoint="me@example.com"), NOBODY),
+    ("no alarm any more", call("cloudwatch", "disable_alarm_actions", AlarmNames=["trainyard-patrol-absent"]), NOBODY),
+    ("no log any more", call("logs", "delete_log_group", logGroupName="/trainyard/functions/patrol"), NOBODY),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "attack", "may"), BY_PEOPLE, ids=[name for name, _, _ in BY_PEOPLE])
+def test_a_person_is_refused(people: dict[str, Yard], name: str, attack: Attack, may: frozenset[str]) -> None:
+    assert {who for who, yard in people.items() if not _is_refused(attack, yard)} == may, name
+
+
+def _is_refused(attack: Attack, yard: Yard) -> bool:
+    """Other errors than a denial fail the test: AWS asks first whether somebody may."""
+    try:
+        attack(yard)
+    except Denied:
+        return True
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in REFUSED:
+            raise
+        return True
+    return False
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="hosts of an ordinary user's local cloud know one account only")
+def test_a_program_reaches_neither_kernel_nor_agent_nor_others(runs: Runs) -> None:
+    """Fifty attacks of besieging.py by a program, with all that its account and its run's credentials may do."""
+    steps = {"args": quick.UNTIL_TOLD}
+    alone = {"workers": 1, "strategy": "single"}
+    victim = runs.in_mid_training(runs.job("besieged", program=steps, cluster=alone))
+    host = runs.host_of(victim, "chief")
+    (instance,) = [one for one in runs.yard.instances() if one["InstanceId"] == host]
+    args = {
+        "bucket": runs.yard.bucket.name,
+        "table": runs.yard.table,
+        "victim": victim.id,
+        "own": "${run}",
+        "address": instance["PrivateIpAddress"],
+    }
+    run = runs.run(script(runs, "besieging", args=args, program={"expect": ["model"]}))
+    assert run.succeeded, run.why()
+    said = run.log()
+    assert "all was tried" in said
+    tried = TRIED.findall(said)
+    assert len(tried) >= 50
+    assert [name for name, came in tried if came == "went through"] == []
+    assert [key for key in run.keys if key.startswith("model/")] == ["model/mine.txt"]
+    assert len(run.summary["attempts"]) == 1
+    runs.go_on(victim)
+    runs.finish(victim)
+    assert victim.succeeded, victim.why()
