@@ -513,8 +513,8 @@ def test_a_bake_asks_after_bakes_alone(yard: Assembly) -> None:
 
 
 def test_only_a_run_that_ends_takes_a_row_away(yard: Assembly) -> None:
-    """Of the runs that go on, and a bake's lock; who takes a host from the pool, or sees it go; and patrol the claims of
-    launches without a host."""
+    """Rows of runs that go on, of a bake's lock and of hosts in the pool; and, by patrol, claims of launches whose host
+    is gone."""
     concludes = {f"{word}ConcludeRole" for word in ("Train", "Bake", "Snapshot", "Launch")}
     assert yard.may("dynamodb:DeleteItem") == concludes | {"TrainLaunchRole", "SignalRole", "PatrolRole"}
 
