@@ -17,10 +17,11 @@ from lambdas.aws.dynamodb.logbook import Logbook, Opened
 from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.patrol import claims, guard, hold, report, verdict
+from lambdas.core.patrol import guard, hold, report, verdict
 from lambdas.core.patrol.budget import Money
-from lambdas.core.patrol.claims import Settled
 from lambdas.core.patrol.verdict import GOING, Ask, Cause, Earlier, Facts, Verdict, Window
+from lambdas.core.run import host_claims
+from lambdas.core.run.host_claims import Settled
 from lambdas.core.run.places import YardLimits
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
@@ -122,7 +123,7 @@ def _settled(
 ) -> Settled:
     """Where the ledger's claims cannot be read, holds end as they must, and no host is stopped for the limits."""
     limits = YardLimits(hosts=yard.most_hosts, month=yard.monthly_dollars) if opened else YardLimits()
-    return claims.settle(
+    return host_claims.settle(
         hosts.values(),
         opened.claims if opened else (),
         {each.run for each in opened.runs} if opened else (),

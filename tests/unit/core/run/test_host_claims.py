@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.patrol import claims, hold
+from lambdas.core.patrol import hold
 from lambdas.core.patrol.budget import Money
-from lambdas.core.patrol.claims import Settled
 from lambdas.core.patrol.verdict import Facts
+from lambdas.core.run import host_claims
+from lambdas.core.run.host_claims import Settled
 from lambdas.core.run.places import Claim, YardLimits
 from tests.unit.core.facts import NOON, prices
 from trainyard.core.model.instance_types import Market
@@ -46,7 +47,9 @@ def host(name: str = "i-1", **more: Any) -> Facts:
 
 
 def settle(*hosts: Facts, known: tuple[Claim, ...] = (), **limits: Any) -> Settled:
-    return claims.settle(hosts, known, (), limits=YardLimits(**limits), money=SPENT, most_hold=DAY, now=NOON)
+    return host_claims.settle(
+        hosts, known, (), limits=YardLimits(**limits), money=SPENT, most_hold=DAY, now=NOON
+    )
 
 
 def claim_of(name: str = "i-1", **more: Any) -> Claim:
@@ -147,7 +150,7 @@ def test_a_claim_without_a_host_is_dropped_unless_it_is_young_or_its_launch_goes
     assert settle(known=(replace(old, created=at(-0.01)),)).dropped == ()
     train = Claim(run="digits-1", hosts=2, created=at(-9), waits=False, dollars=20.0)
     assert settle(known=(train,)).dropped == ()
-    goes_on = claims.settle(
+    goes_on = host_claims.settle(
         (), (old,), {"dev-i-old"}, limits=YardLimits(), money=None, most_hold=DAY, now=NOON
     )
     assert goes_on.dropped == ()
