@@ -137,6 +137,7 @@ def test_a_policy_is_a_mapping_in_cdk_json_or_json_on_the_command_line() -> None
         ({"most_hosts": 1.5}, "say a whole number; 0 for no limit"),
         ({"most_pool_hosts": 17}, "context most_pool_hosts='17': say 0 to 16 hosts"),
         ({"most_pool_hosts": -1}, "say 0 to 16 hosts"),
+        ({"most_hold_hours": "a day"}, "context most_hold_hours='a day': say hours, like 24; 0 for no limit"),
         ({"when_full": "queue"}, "context when_full='queue': say wait or refuse"),
         ({"data_buckets": "Corpus"}, "context data_buckets='Corpus': say buckets or folders of them"),
         ({"data_buckets": "corpus,corpus"}, "say buckets or folders of them"),
@@ -153,7 +154,10 @@ def test_a_wrong_policy_or_limit_is_refused_at_synth(context: dict[str, Any], sa
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
-        ({}, "a run: $500; at once: 20 training runs with 64 hosts (others wait); a month: $1000"),
+        (
+            {},
+            "a run: $500; at once: 20 training runs with 64 hosts (others wait); a user's host: 24 hours; a month: $1000",
+        ),
         (
             {
                 "most_dollars_per_run": 0,
@@ -161,8 +165,10 @@ def test_a_wrong_policy_or_limit_is_refused_at_synth(context: dict[str, Any], sa
                 "most_hosts": 9,
                 "when_full": "refuse",
                 "monthly_dollars": 0,
+                "most_hold_hours": 0,
             },
-            "a run: any sum; at once: any number of training runs with 9 hosts (others are refused); a month: any sum",
+            "a run: any sum; at once: any number of training runs with 9 hosts (others are refused); "
+            "a user's host: any time; a month: any sum",
         ),
     ],
 )
