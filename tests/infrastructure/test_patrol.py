@@ -156,7 +156,10 @@ def test_a_wrong_policy_or_limit_is_refused_at_synth(context: dict[str, Any], sa
     [
         (
             {},
-            "a run: $500; at once: 20 training runs with 64 hosts (others wait); a user's host: 24 hours; a month: $1000",
+            (
+                "a run: $500; at once: 20 training runs with 64 hosts (others wait); a user's host: 24 hours; "
+                "a month: $1000"
+            ),
         ),
         (
             {
@@ -167,8 +170,10 @@ def test_a_wrong_policy_or_limit_is_refused_at_synth(context: dict[str, Any], sa
                 "monthly_dollars": 0,
                 "most_hold_hours": 0,
             },
-            "a run: any sum; at once: any number of training runs with 9 hosts (others are refused); "
-            "a user's host: any time; a month: any sum",
+            (
+                "a run: any sum; at once: any number of training runs with 9 hosts (others are refused); "
+                "a user's host: any time; a month: any sum"
+            ),
         ),
     ],
 )
