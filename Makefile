@@ -51,6 +51,9 @@ jupyter: .tools/wheels/.jupyter ## JupyterLab for dev hosts of the local cloud; 
 simulate: .venv/.ready ## every fault at every place, in a simulated AWS; SEEDS=2000 by chance, SEED=x one as a story; ARGS=--help
 	@$(VENV) -m simulation $(ARGS)
 
+planted: .venv/.ready ## plant every defect of tests/simulation/planted, each in a process of its own; DEFECT=name plants one
+	@DEFECT="$(DEFECT)" scripts/planted
+
 permissions: setup ## every permission of every role taken away, one by one, each in a run of its own (an hour)
 	@scripts/permissions $(ARGS)
 

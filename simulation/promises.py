@@ -115,6 +115,7 @@ class Oracle:
         self.yard, self.scenario = yard, scenario
         self.broken: dict[Promise, Broken] = {}
         yard.ec2.on_change.append(lambda instance: self._look_at_gang(instance.tags.get("trainyard:run")))
+        yard.ec2.on_change.append(lambda _: self._look_at_builders())
         yard.dynamodb.on_change.append(lambda _, key, before, after: self._look_at_row(key, before, after))
         yard.on_object.append(self._look_at_object)
         self._claims = invariants.Claims()
@@ -142,6 +143,17 @@ class Oracle:
                 Promise.WHOLE_GANG,
                 f"{run} has {len(live)} hosts at once ({names}): it asked for {self.scenario.gang}",
             )
+
+    def _look_at_builders(self) -> None:
+        """Never two bakes at once."""
+        builders = [
+            each for each in self.yard.ec2.instances.values() if each.tags.get("trainyard:kind") == "bake"
+        ]
+        runs = sorted(
+            {each.tags["trainyard:run"] for each in builders if each.state in ("pending", "running")}
+        )
+        if len(runs) > 1 and not self.faults:
+            self.breaks(Promise.ONE_CLAIMANT, f"{' and '.join(runs)} bake at once")
 
     def _look_at_row(self, key: Key, before: Item | None, after: Item | None) -> None:
         """News of a host or a wait is news of one that is known. `ended` never changes once it is written. Whoever

@@ -126,7 +126,7 @@ def _rivals(yard: Yard) -> None:
         wiped = [row for row in yard.rows("pool") if "ready" in row]
         if len(wiped) == len(yard.rows("pool")) == 2 or (yard.runs() and yard.since_over() > PATIENCE):
             for name in ("second", "third"):
-                yard.upload(f"jobs/{name}.json", job(name, cluster, program=SHORT))
+                yard.upload(f"jobs/{name}.json", job(name, cluster))
         else:
             yard.after(5, once_both_are_wiped, "somebody looks whether hosts are warm")
 

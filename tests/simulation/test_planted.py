@@ -1,7 +1,11 @@
-"""Defects planted on purpose are found, by the name of the promise that they break."""
+"""Defects planted on purpose are found, by the promise that they break or the test that fails."""
 
+import hashlib
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +20,11 @@ from simulation.scenarios import SCENARIOS
 from simulation.story import tell
 from simulation.template import YardTemplate
 from simulation.trials.trial import parse
+from tests.simulation.planted.defects import DEFECTS, Defect
+
+ROOT = Path(__file__).parents[2]
+SLICE = 3
+"""Of the table's defects, other ones with every commit: each takes a process of its own. `make planted` tries all."""
 
 
 def without_catch(yard: YardTemplate, state: str) -> YardTemplate:
@@ -119,3 +128,30 @@ def test_a_lost_condition_of_the_ledger_is_found(yard: YardTemplate, monkeypatch
     assert list(promises_broken_by(yard, world)) == []
     writes_whatever_is_there(monkeypatch)
     assert Promise.TRUE_BOOKS in promises_broken_by(yard, world)
+
+
+def slice_of_commit() -> list[Defect]:
+    asked = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    first = int(hashlib.sha256(asked.stdout.encode()).hexdigest()[:6], 16)
+    return [DEFECTS[(first + number * len(DEFECTS) // SLICE) % len(DEFECTS)] for number in range(SLICE)]
+
+
+@pytest.mark.parametrize("number", range(SLICE))
+def test_a_defect_of_the_table_is_found(folder: Path, number: int) -> None:
+    defect = slice_of_commit()[number]
+    module = "tests.simulation.planted.planting"
+    done = subprocess.run(
+        [sys.executable, "-m", module, defect.name], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{defect.name} is not found: {done.stdout[-3000:]}{done.stderr[-3000:]}"
+
+
+def test_each_defect_can_be_planted_and_is_in_the_docs() -> None:
+    """A text that has changed since would plant nothing, and the table would show nothing."""
+    page = (ROOT / "docs" / "simulation.md").read_text()
+    for defect in DEFECTS:
+        assert (ROOT / defect.file).read_text().count(defect.old) == 1, defect.name
+        assert defect.row in page.splitlines(), defect.row
+    assert len({defect.name for defect in DEFECTS}) == len(DEFECTS) >= 30

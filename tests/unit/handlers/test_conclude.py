@@ -270,6 +270,15 @@ def test_two_concludes_send_one_notification(run: Run) -> None:
     assert run.row("run")["notified"]
 
 
+def test_the_loser_of_two_concludes_says_nothing(run: Run) -> None:
+    """Another one has written the end, and sends."""
+    run.put("run", ended=AT, outcome="stopped", reason="alice has stopped it", notifying=AT)
+    run.finishes()
+    run.ends()
+    assert sent(run) == []
+    assert run.row("run")["outcome"] == "stopped"
+
+
 def test_a_notification_that_cannot_be_sent_changes_no_end_and_is_sent_later(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,1 @@
+"""Defects planted on purpose, and the test or invariant that finds each one."""

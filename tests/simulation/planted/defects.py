@@ -1,0 +1,345 @@
+"""The defects, across the seams: each is a text of one file that is replaced, and what finds it.
+
+`make planted` plants all of them, and docs/simulation.md lists them. This module imports none that a defect changes.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+FORWARD: Final = "never backward"
+CLAIMANT: Final = "one claimant"
+BOOKS: Final = "true books"
+SURVIVES: Final = "survives any fault of infrastructure"
+ONE_END: Final = "one end"
+BUDGETS: Final = "within budgets"
+SEEN: Final = "a loss is seen in time"
+IN_TIME: Final = "ends in time"
+STORM: Final = "ten times, in any order, up to 90 s late, as all events from it on"
+
+
+@dataclass(frozen=True)
+class World:
+    """A simulated world in which the defect breaks the promise."""
+
+    text: str
+    promise: str
+
+
+@dataclass(frozen=True)
+class Defect:
+    """`found_by` is a world, or the id of a test."""
+
+    name: str
+    what: str
+    file: str
+    old: str
+    new: str
+    found_by: World | str
+
+    @property
+    def row(self) -> str:
+        """Return its row in docs/simulation.md."""
+        found = self.found_by
+        by = f"*{found.promise}* in `{found.text}`" if isinstance(found, World) else f"`{found}`"
+        return f"| {self.name} | {self.what} | {by} |"
+
+
+UNIT = "tests/unit/handlers"
+LEDGER = "lambdas/aws/dynamodb/ledger.py"
+HOSTS = "lambdas/steps/signals/from_hosts.py"
+DEFECTS: tuple[Defect, ...] = (
+    # ----- conditions that are left out
+    Defect(
+        "two-runs-one-warm-host",
+        "a warm host is claimed without the condition on its row (D6)",
+        LEDGER,
+        'Write(POOL, host.instance, only="run", delete=True)',
+        "Write(POOL, host.instance, delete=True)",
+        World("rivals: request train-launch#2/4 dynamodb.transact_write_items: slow by 45 s", CLAIMANT),
+    ),
+    Defect(
+        "late-checkpoint",
+        "a checkpoint that is told late replaces a newer one",
+        HOSTS,
+        'saved, rising=(("saved", wire.stamp(at)),))',
+        "saved)",
+        f"{UNIT}/test_late_signals.py",
+    ),
+    Defect(
+        "late-progress",
+        "progress that is told late replaces newer progress",
+        HOSTS,
+        "run_row(run, progress, rising=newest)",
+        "run_row(run, progress)",
+        World(f"train: event HostSignal ready host-1 #1: {STORM}", FORWARD),
+    ),
+    Defect(
+        "stopped-again",
+        "a repeated `stopped` moves the time at which the host left",
+        HOSTS,
+        'stopped, rising=(("stopped", context.attempt),))',
+        "stopped)",
+        World(
+            "train: host host-1 after progress #2: dies + event HostSignal stopped host-2 #1: twice",
+            FORWARD,
+        ),
+    ),
+    Defect(
+        "two-slots-of-one",
+        "a slot is given without the number of those given before",
+        "lambdas/steps/admission.py",
+        "*((place_given(given_before),) if has_it else ()),",
+        "",
+        "tests/simulation/test_limits.py::test_runs_wait_for_a_place_and_all_get_one",
+    ),
+    Defect(
+        "two-bakes",
+        "the lock of bakes is taken though another bake has it",
+        LEDGER,
+        '"attribute_not_exists(pk) OR #run IN (:mine, :over)",',
+        '"attribute_not_exists(pk) OR #run IN (:mine, :over) OR attribute_exists(pk)",',
+        World("bakes", CLAIMANT),
+    ),
+    Defect(
+        "running-run-is-resumed",
+        "Admit lets a run resume one that trains",
+        "lambdas/handlers/train/admit.py",
+        "faults = (*faults, *resuming.faults(earlier, asked))",
+        "pass",
+        World("resumes", CLAIMANT),
+    ),
+    Defect(
+        "last-checkpoint-is-missed",
+        "a run that resumes one that is saving does not wait for its last checkpoint",
+        "lambdas/steps/resuming.py",
+        "if earlier is None or not is_open(earlier):",
+        "if True:",
+        World("resumes", CLAIMANT),
+    ),
+    Defect(
+        "two-notifications",
+        "the notification is sent though it was sent before",
+        "lambdas/steps/notification.py",
+        'only="created", unless="notified", rising=died_before',
+        'only="created"',
+        f"{UNIT}/test_conclude.py::test_a_conclude_that_dies_before_it_sends_is_followed_by_another",
+    ),
+    Defect(
+        "concluded-twice",
+        "the notification does not ask whether this Conclude has ended the run",
+        "lambdas/handlers/train/conclude.py",
+        "if end.write(said, notifies=True):",
+        "end.write(said, notifies=True)\n    if True:",
+        f"{UNIT}/test_conclude.py::test_the_loser_of_two_concludes_says_nothing",
+    ),
+    # ----- orders that are reversed
+    Defect(
+        "catalogue-before-manifest",
+        "latest.json names a checkpoint before its manifest is there (D12)",
+        "training/host/checkpoints/in_bucket.py",
+        """    bucket.write(version.manifest_key, json.dumps(manifest.to_json(_folder_of(version))).encode())
+    catalogue = following(catalogue_of(bucket, run), version, keep=keep)
+    write_catalogue(bucket, run, catalogue)
+""",
+        """    catalogue = following(catalogue_of(bucket, run), version, keep=keep)
+    write_catalogue(bucket, run, catalogue)
+    bucket.write(version.manifest_key, json.dumps(manifest.to_json(_folder_of(version))).encode())
+""",
+        World("train", BOOKS),
+    ),
+    Defect(
+        "catalogue-before-files",
+        "latest.json names a checkpoint before its files are there (D12, on a host)",
+        "training/host/checkpoints/upload.py",
+        "sent = in_bucket.upload_files(self.bucket, staging, taken, key)",
+        "sent = {name: facts.size for name, facts in taken.items()}",
+        "tests/unit/host/checkpoints/test_checkpoint_upload.py",
+    ),
+    Defect(
+        "order-after-command",
+        "an order is sent by Systems Manager before it stands in the bucket (D9)",
+        "lambdas/steps/orders.py",
+        """    if not _write(bucket, order):
+        return None
+    given = {"Run": order.run, "Attempt": str(order.attempt)}
+    try:
+        return ssm.send_to_known(
+            document, order.hosts, given, comment=f"{order.run} {order.word} {order.attempt}"
+        )
+""",
+        """    given = {"Run": order.run, "Attempt": str(order.attempt)}
+    try:
+        sent = ssm.send_to_known(
+            document, order.hosts, given, comment=f"{order.run} {order.word} {order.attempt}"
+        )
+        return sent if _write(bucket, order) else None
+""",
+        f"{UNIT}/test_orders.py",
+    ),
+    Defect(
+        "pruned-too-early",
+        "pruning deletes what the kept checkpoints need",
+        "training/host/checkpoints/in_bucket.py",
+        "bucket.delete(sorted(there - needed))",
+        "bucket.delete(sorted(there))",
+        "tests/unit/host/checkpoints/test_checkpoint_upload.py",
+    ),
+    # ----- events that are ignored, or believed
+    Defect(
+        "spot-warning-ignored",
+        "signal ignores EC2's interruption warning (D19)",
+        "lambdas/core/edges/events.py",
+        '    "EC2 Spot Instance Interruption Warning": SpotWarning,\n',
+        "",
+        World("train: host host-1 after progress #2: is interrupted with 120 s of notice", BOOKS),
+    ),
+    Defect(
+        "death-ignored",
+        "signal ignores that EC2 has ended a host",
+        "lambdas/core/edges/events.py",
+        '    "EC2 Instance State-change Notification": InstanceState,\n',
+        "",
+        World("train: host host-1 after progress #2: dies", SEEN),
+    ),
+    Defect(
+        "forged-signal",
+        "a signal in another host's name is acted on (D15)",
+        "lambdas/handlers/signal.py",
+        "    if signal.instance != sender:",
+        "    if not sender:",
+        f"{UNIT}/test_signal.py::test_a_host_speaks_for_itself_and_of_its_run_alone",
+    ),
+    Defect(
+        "strangers-credentials",
+        "a host of another run gets the run's credentials (D5)",
+        "lambdas/handlers/signal.py",
+        "    return owner.run == news.run\n",
+        "    return True\n",
+        f"{UNIT}/test_signal.py::test_a_stranger_has_no_credentials",
+    ),
+    Defect(
+        "no-heartbeat",
+        "a sign of life is written, and Train gets no heartbeat",
+        HOSTS,
+        'return "alive" if states.heartbeat(token.token) else "alive, though nobody waits any more"',
+        'return "alive"',
+        World("elastic", SURVIVES),
+    ),
+    Defect(
+        "one-bad-value",
+        "a signal with one number that is too large is dropped",
+        "lambdas/core/edges/events.py",
+        "refused = [problem for name, problem in wrong if name in essential] or missing",
+        "refused = [problem for name, problem in wrong] or missing",
+        f"{UNIT}/test_late_signals.py",
+    ),
+    # ----- wrong units, denominators and boundaries
+    Defect(
+        "hours-in-the-pool",
+        "hosts stay in the pool for hours instead of minutes (D17)",
+        "lambdas/core/run/pool.py",
+        "now + timedelta(minutes=self.minutes)",
+        "now + timedelta(hours=self.minutes)",
+        World("pool: invocation submit#2: Lambda itself fails to start it", BOOKS),
+    ),
+    Defect(
+        "disk-by-the-day",
+        "the price of a disk is divided by the hours of a day",
+        "trainyard/core/model/yard/billing.py",
+        "return gib * gib_month / HOURS_A_MONTH",
+        "return gib * gib_month / 24",
+        "tests/unit/core/capacity/test_cost_and_summary.py",
+    ),
+    Defect(
+        "one-restart-more",
+        "a run has one restart more than its job says",
+        "lambdas/core/run/recovery.py",
+        "if failed > restarts and not grows:",
+        "if failed > restarts + 1 and not grows:",
+        "tests/unit/core/run/test_recovery.py",
+    ),
+    Defect(
+        "impatient-heartbeat",
+        "Train is silent for as long as one message of the chief takes",
+        "lambdas/core/run/deadlines.py",
+        "HEARTBEAT = timedelta(seconds=150)",
+        "HEARTBEAT = timedelta(seconds=15)",
+        World("train: host host-1 before progress #2: says it a minute late", BUDGETS),
+    ),
+    Defect(
+        "every-page-but-one",
+        "a list has its first page only",
+        "lambdas/aws/calls.py",
+        "return (item for page in pages for item in page[key])",
+        "return iter(next(iter(pages))[key])",
+        f"{UNIT}/test_patrol.py",
+    ),
+    # ----- what is forgotten
+    Defect(
+        "no-lease",
+        "hosts are launched without the tag of their lease",
+        "lambdas/handlers/train/launch.py",
+        '        "trainyard:lease": wire.stamp(lease),\n',
+        "",
+        World("train", SURVIVES),
+    ),
+    Defect(
+        "evaluator-counts",
+        "growth counts an evaluator as a worker (D7)",
+        "lambdas/core/run/growth.py",
+        "have = [host for host in records.survivors(records.run.attempt + 1) if host.gang is Gang.MAIN]",
+        "have = records.survivors(records.run.attempt + 1)",
+        "tests/unit/core/run/test_growth.py",
+    ),
+    Defect(
+        "notification-forgotten",
+        "patrol's Conclude does not send what a Conclude that died has not sent",
+        "lambdas/handlers/train/conclude.py",
+        "notification.send_late(yard.table_name, yard.bucket_name, given.run, yard.topic_arn)",
+        "pass",
+        World(
+            "train: request train-conclude#1/12 sns.publish: no connection until botocore gives up", ONE_END
+        ),
+    ),
+    Defect(
+        "cut-short-again",
+        "a run that has ended is concluded again when its execution is found cut short (D11)",
+        "lambdas/steps/conclusion.py",
+        "if given.cut_short and (has_concluded(records) if records else has_summary(bucket_name, run)):",
+        "if False:",
+        f"{UNIT}/test_conclude.py",
+    ),
+    Defect(
+        "back-to-release",
+        "Release puts a run that has ended back into its state",
+        "lambdas/handlers/release.py",
+        'run_row(run, {"state": "Release"}, unless="ended")',
+        'run_row(run, {"state": "Release"})',
+        World("resumes", FORWARD),
+    ),
+    Defect(
+        "bill-begins-twice",
+        "the bill of a warm host begins when its tags are written",
+        "lambdas/handlers/train/launch.py",
+        "*([] if taken_before else _host_rows(asking, launched, now)),",
+        "*_host_rows(asking, launched, now),",
+        World("pool", FORWARD),
+    ),
+    Defect(
+        "advice-without-checkpoint",
+        "the end of a run advises to resume one whose checkpoint is gone",
+        "lambdas/handlers/train/conclude.py",
+        "return needed <= set(objects if own else s3.keys(end.bucket, folder))",
+        "return True",
+        f"{UNIT}/test_conclude.py::test_no_end_advises_to_resume_a_run_whose_checkpoint_is_gone",
+    ),
+    Defect(
+        "pruned-is-damaged",
+        "a checkpoint that newer ones have replaced is called damaged",
+        "training/host/checkpoints/restore.py",
+        "newer = in_bucket.replacement(bucket, owner, checkpoint.key)",
+        "newer = None",
+        "tests/unit/host/checkpoints/test_restore.py",
+    ),
+)
+BY_NAME = {each.name: each for each in DEFECTS}
