@@ -53,6 +53,10 @@ PLANNED = "Planned only"
 HAS_HOSTS = ("AwaitHosts", "Train")
 """States of a run that waits neither for capacity nor for its place."""
 SOON = timedelta(minutes=10)
+TAGS = tuple(
+    f"trainyard:{name}" for name in ("yard", "attempt", "gang", "gpus", "lease", "after", "price", "disk")
+)
+"""Of each host that a run launches."""
 END = ("ended", "outcome", "error")
 """What a run's row says of its end."""
 
@@ -115,6 +119,7 @@ class Oracle:
         self.yard, self.scenario = yard, scenario
         self.broken: dict[Promise, Broken] = {}
         yard.ec2.on_change.append(lambda instance: self._look_at_gang(instance.tags.get("trainyard:run")))
+        yard.ec2.on_change.append(self._look_at_tags)
         yard.ec2.on_change.append(lambda _: self._look_at_builders())
         yard.dynamodb.on_change.append(lambda _, key, before, after: self._look_at_row(key, before, after))
         yard.on_object.append(self._look_at_object)
@@ -143,6 +148,12 @@ class Oracle:
                 Promise.WHOLE_GANG,
                 f"{run} has {len(live)} hosts at once ({names}): it asked for {self.scenario.gang}",
             )
+
+    def _look_at_tags(self, instance: Instance) -> None:
+        """Each host of a run has all the tags by which patrol, permissions and its own agent judge it."""
+        lacks = [name for name in TAGS if name not in instance.tags]
+        if "trainyard:run" in instance.tags and instance.live and lacks:
+            self.breaks(Promise.NO_ORPHAN, f"{instance.id} is launched without the tags {', '.join(lacks)}")
 
     def _look_at_builders(self) -> None:
         """Never two bakes at once."""

@@ -10,6 +10,7 @@ FORWARD: Final = "never backward"
 CLAIMANT: Final = "one claimant"
 BOOKS: Final = "true books"
 SURVIVES: Final = "survives any fault of infrastructure"
+ORPHAN: Final = "no orphan"
 ONE_END: Final = "one end"
 BUDGETS: Final = "within budgets"
 SEEN: Final = "a loss is seen in time"
@@ -210,12 +211,12 @@ DEFECTS: tuple[Defect, ...] = (
         f"{UNIT}/test_signal.py::test_a_host_speaks_for_itself_and_of_its_run_alone",
     ),
     Defect(
-        "strangers-credentials",
-        "a host of another run gets the run's credentials (D5)",
+        "strangers-signal",
+        "a host may speak of a run that it is no host of (D5)",
         "lambdas/handlers/signal.py",
         "    return owner.run == news.run\n",
         "    return True\n",
-        f"{UNIT}/test_signal.py::test_a_stranger_has_no_credentials",
+        f"{UNIT}/test_signal.py::test_a_host_speaks_for_itself_and_of_its_run_alone",
     ),
     Defect(
         "no-heartbeat",
@@ -223,7 +224,7 @@ DEFECTS: tuple[Defect, ...] = (
         HOSTS,
         'return "alive" if states.heartbeat(token.token) else "alive, though nobody waits any more"',
         'return "alive"',
-        World("elastic", SURVIVES),
+        World("elastic", BUDGETS),
     ),
     Defect(
         "one-bad-value",
@@ -281,7 +282,7 @@ DEFECTS: tuple[Defect, ...] = (
         "lambdas/handlers/train/launch.py",
         '        "trainyard:lease": wire.stamp(lease),\n',
         "",
-        World("train", SURVIVES),
+        World("train", ORPHAN),
     ),
     Defect(
         "evaluator-counts",
