@@ -56,7 +56,9 @@ def went_back(key: Key, before: Item, after: Item) -> Iterator[str]:
 
 
 def _run_went_back(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    if was.get("kind") == "train" and _phase(now) < _phase(was):
+    # Release of an execution that was stopped may write before a function of it that still runs.
+    is_settled = was.get("state") != "Release" or "ended" in was
+    if was.get("kind") == "train" and is_settled and _phase(now) < _phase(was):
         yield f"it was in {_named(was)}, and is in {_named(now)}"
     known, told = (row.get("progress") or {} for row in (was, now))
     if known and (told.get("attempt"), told.get("at")) < (known["attempt"], known["at"]):
