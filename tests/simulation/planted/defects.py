@@ -265,7 +265,7 @@ DEFECTS: tuple[Defect, ...] = (
         "lambdas/core/run/deadlines.py",
         "HEARTBEAT = timedelta(seconds=150)",
         "HEARTBEAT = timedelta(seconds=15)",
-        World("train: host host-1 before progress #2: says it a minute late", BUDGETS),
+        World("elastic", BUDGETS),
     ),
     Defect(
         "every-page-but-one",
