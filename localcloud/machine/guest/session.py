@@ -37,6 +37,8 @@ from trainyard.datachannel.message import ChannelClosed, Flag, Kind, MessageErro
 from trainyard.datachannel.smux import SmuxError
 
 USER = "ssm-user"
+ACCOUNTS = (80_000, 90_000)
+"""Numbers of a host's accounts: no account of the machine has one of these (etc/login.defs of the image)."""
 PROCESS = "ssm-session-worker"
 """What such a process is called, as far as the kernel has room for it."""
 SUDOERS = Path("/etc/sudoers.d/ssm-agent-users")
@@ -506,7 +508,7 @@ def make_user() -> None:
         if any(line[0] == USER for line in lines):
             return
         taken = {int(number) for line in lines for number in line[2:4]}
-        uid = next(number for number in range(1001, 60000) if number not in taken)
+        uid = next(number for number in range(*ACCOUNTS) if number not in taken)
         home = Path("/home", USER)
         home.mkdir(parents=True, exist_ok=True)
         os.chown(home, uid, uid)

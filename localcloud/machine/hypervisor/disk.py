@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SYSTEM = "base-4"
+SYSTEM = "base-5"
 """The name of the bare system below all images; raise the number when `_write_skeleton` changes, for state folders that
 have an older one."""
 
@@ -168,6 +168,13 @@ FILES = {
     "etc/profile": PROFILE,
     "etc/passwd": "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     "etc/group": "root:x:0:\nnogroup:x:65534:\n",
+    # Where the local cloud's user is root, an account of the machine with the same number could signal and read
+    # processes of a host. Distributions, systemd and containers leave these numbers alone.
+    "etc/login.defs": "USERGROUPS_ENAB yes\n"
+    + "".join(
+        f"SYS_{kind}_MIN 70000\nSYS_{kind}_MAX 79999\n{kind}_MIN 80000\n{kind}_MAX 89999\n"
+        for kind in ("UID", "GID")
+    ),
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "etc/resolv.conf": "",
     # hosts have no way out: what is installed on them comes from the wheels that the image carries

@@ -1,5 +1,6 @@
 """A host is a machine of its own: address, disk, processes; and it ends without a trace."""
 
+import pwd
 from pathlib import Path
 
 from tests.contract.conftest import DECOY, Cloud, eventually
@@ -73,6 +74,7 @@ def test_the_next_holder_of_an_address_is_reached_at_once(
 
 
 SEES_PACKAGES = f"""
+import pwd
 import importlib.util, os, pathlib, sys
 folders = [each for each in map(pathlib.Path, sys.path) if each.name in ("site-packages", "dist-packages")]
 seen = [str(path) for folder in folders if folder.is_dir() for path in folder.iterdir() if path.name[:3] != "pip"]
@@ -199,3 +201,12 @@ def test_hosts_end_with_the_local_cloud(own_cloud: Cloud) -> None:
     own_cloud.down()
     assert all(processes_of(own_cloud, one) == [] for one in left)
     assert all((own_cloud.state / "instances" / one / "disk.json").exists() for one in left)
+
+
+def test_no_account_of_the_machine_has_the_number_of_one_on_a_host(shared: Hosts, pair: list[str]) -> None:
+    """Such an account could signal and read the host's processes where the local cloud's user is root."""
+    made = "useradd --system one-of-system && useradd two-of-people && id -u one-of-system && id -u two-of-people"
+    numbers = [int(line) for line in shared.run(pair[0], made).splitlines() if line.isdigit()]
+    assert len(numbers) == 2
+    assert not set(numbers) & {each.pw_uid for each in pwd.getpwall()}
+    assert all(70_000 <= number < 90_000 for number in numbers)

@@ -31,4 +31,4 @@ def test_a_start_removes_what_a_killed_server_left(tmp_path: Path) -> None:
     for folder in ("images/.ami-1", "instances/.i-1.0a0b"):
         (tmp_path / folder / "layer").mkdir(parents=True)
     Disks(tmp_path)
-    assert sorted(path.name for path in tmp_path.glob("*/*")) == ["base-4"]
+    assert sorted(path.name for path in tmp_path.glob("*/*")) == ["base-5"]
