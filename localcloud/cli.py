@@ -399,6 +399,8 @@ def _readable(facts: Path) -> Path:
 def _up_detached(state: Path, port: int, facts: Path | None, listening: int) -> None:
     log, root = state / "server.log", root_key.of(state)
     command = [sys.executable, "-m", "localcloud.supervisor", str(state), str(port), str(listening)]
+    log.touch()
+    log.chmod(0o600)
     with log.open("ab") as output:
         child = subprocess.Popen(
             [*command, str(facts)] if facts else command,

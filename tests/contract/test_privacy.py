@@ -248,7 +248,8 @@ def test_the_key_is_generated_once_and_is_its_users_alone(tmp_path: Path) -> Non
         assert f"AWS_ACCESS_KEY_ID={given.key}" in environment
         assert f"AWS_SECRET_ACCESS_KEY={given.secret}" in environment
         assert stat.S_IMODE(old.stat().st_mode) == 0o700
-        assert stat.S_IMODE((old / root_key.FILE).stat().st_mode) == 0o600
+        for name in (root_key.FILE, "server.log"):
+            assert stat.S_IMODE((old / name).stat().st_mode) == 0o600
         cloud.client("s3").create_bucket(Bucket="kept")
         cloud.down()
         cloud.up()
@@ -285,3 +286,19 @@ def test_the_admin_interface_needs_the_same_key(cloud: Cloud) -> None:
     assert admin(cloud, Authorization=right, Origin=PAGE) == 403
     assert admin(cloud, Authorization=right, Host="evil.example") == 403
     assert answer(cloud, "POST", "/_localcloud/faults/refuse", {"Content-Type": "text/plain"}, "{}")[0] == 403
+
+
+def test_a_channel_of_a_session_is_not_opened_by_a_page(cloud: Cloud) -> None:
+    """Its connection is given away before the application sees the request."""
+    upgrade = {
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }
+    path = "/v1/data-channel/nobody-0123456789abcdef"
+    for more in ({"Origin": PAGE}, {"Origin": "null"}, {"Host": "evil.example"}):
+        status, _, said = answer(cloud, "GET", path, {**upgrade, **more})
+        assert (status, "Nothing was read or done" in said) == (403, True)
+    status, _, said = answer(cloud, "GET", path, upgrade)
+    assert "Nothing was read or done" not in said, "by a program it is looked for"
+    assert 400 <= status < 500
