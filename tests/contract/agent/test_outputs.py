@@ -192,3 +192,46 @@ def test_a_run_that_resumes_another_begins_with_its_outputs_and_leaves_the_origi
         "outputs/0000003.ckpt": "3",
     }
     assert {key: yard.read(key) for key in yard.keys(f"{other}/")} == before
+
+
+WRITES_ELSEWHERE = r"""
+import os, pathlib, time
+
+root = pathlib.Path(os.environ["HOME"]).parents[3]
+pathlib.Path.home().joinpath("best.pt").write_bytes(b"weights")
+root.joinpath("data").mkdir()
+root.joinpath("data/predictions.csv").write_bytes(b"x" * 3_000_000)
+cache = pathlib.Path.home() / ".cache/huggingface"
+cache.mkdir(parents=True)
+cache.joinpath("model.safetensors").write_bytes(b"x" * 3_000_000)
+pathlib.Path("kept.pt").write_bytes(b"weights")
+time.sleep(3)
+"""
+
+
+def test_files_outside_the_working_folder_are_named_while_the_program_runs_and_at_its_end(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("training.host.agent.outputs.OUTSIDE_SECONDS", 0.5)
+    yard.prepare(WRITES_ELSEWHERE)
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    (but,) = yard.hear("finished")["but"]
+    assert but.startswith(
+        "2 files outside the working folder are lost with the host: /data/predictions.csv (2.9 MiB)"
+    )
+    assert "~/best.pt (7 B)" in but
+    lines = yard.log().splitlines()
+    warned = [number for number, line in enumerate(lines) if "outside the working folder" in line]
+    ended = next(number for number, line in enumerate(lines) if "the program ended with exit code" in line)
+    assert warned[0] < ended < warned[-1]
+    assert list(outputs(yard)) == ["kept.pt"]
+
+
+def test_a_job_that_keeps_no_outputs_is_not_warned(yard: Yard) -> None:
+    yard.prepare(WRITES_ELSEWHERE, outputs={"keep": False})
+    yard.start_agent()
+    yard.hear("ready")
+    yard.order("start", 1)
+    assert "but" not in yard.hear("finished")

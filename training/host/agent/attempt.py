@@ -497,6 +497,7 @@ class Attempt:
             lacking = lacking or self._bring_results(insistence, results)
             self._wait_for_evaluator()
         extras = uploads.finish("tensorboard", "notebook", insistence=insistence, most_seconds=EXTRAS_SECONDS)
+        lost = self._outputs.lost_outside()
         self._outputs.hurry(outputs, leaving)
         # outputs may be all that a finished program left
         most_seconds = None if isinstance(ended, Finished) else EXTRAS_SECONDS
@@ -516,6 +517,8 @@ class Attempt:
         if outputs_lack and isinstance(ended, Finished):
             trouble = outputs_lack.trouble.reason
             ended = Finished((*ended.but, f"its outputs could not be uploaded whole: {trouble}"))
+        if isinstance(ended, Finished):
+            ended = Finished((*ended.but, *lost))
         match ended:
             case Finished(but):
                 step = self._step(results.get("step"))

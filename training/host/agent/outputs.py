@@ -11,15 +11,19 @@ from training.host.bucket import Bucket
 from training.host.cluster import Assignment, Cluster
 from training.host.outputs import index, restore
 from training.host.outputs.index import CHIEF, Index
+from training.host.outputs.outside import Outside
 from training.host.outputs.restore import Begun, Sources
 from training.host.outputs.settings import Settings
 from training.host.outputs.upload import OutputsUpload
+from training.host.periodic import Repeat
 from training.host.places import Places
 
 BEFORE_THE_END = timedelta(seconds=5)
 """How long before AWS takes the host the last upload of outputs ends: the log and the final signal still follow."""
 WHEN_ASKED = timedelta(minutes=8)
 """How long the last upload may take once a program has to leave; patrol replaces such a host after 15 minutes."""
+OUTSIDE_SECONDS = 30.0
+"""How often the agent looks for files outside the working folder while the program runs."""
 AFTER_DEADLINE = timedelta(minutes=10)
 """How long the last upload may take after the run's deadline; the host's lease ends 15 minutes after it."""
 
@@ -37,9 +41,13 @@ class Outputs:
     note: Callable[[str], None]
     _settings: Settings = field(init=False)
     _begun: Begun | None = None
+    _outside: Outside | None = None
+    _looking: Repeat = field(init=False)
+    _warned: bool = False
 
     def __post_init__(self) -> None:
         self._settings = Settings.of(self.cluster.job)
+        self._looking = Repeat("outside", lambda _: self._warn(), every=OUTSIDE_SECONDS)
 
     @property
     def host(self) -> str:
@@ -74,6 +82,10 @@ class Outputs:
     def upload(self, runs: Callable[[], bool]) -> OutputsUpload:
         """Return what brings the outputs away; `runs` answers True while the program runs."""
         begun = self._begun or self._recall()
+        if self._settings.keep:
+            started = self.places.process(self.cluster.attempt).stat().st_mtime
+            self._outside = Outside(self.places, self.account, started)
+            self._looking.start()
         return OutputsUpload(
             self.bucket,
             self.cluster.run,
@@ -93,6 +105,25 @@ class Outputs:
         """Let the last upload end before this host has to go. Files that there is no time for are left out."""
         left = (self._until(leaving) - datetime.now(UTC)).total_seconds()
         upload.until = time.monotonic() + left
+
+    def lost_outside(self) -> tuple[str, ...]:
+        """Return one sentence about files that the program leaves outside its working folder, if there are any."""
+        if self._looking.is_alive():
+            self._looking.end()
+        said = self._warn(again=True)
+        return (said,) if said else ()
+
+    def _warn(self, *, again: bool = False) -> str | None:
+        """Name such files in the log, once while the program runs and once at its end."""
+        if self._outside is None:
+            return None
+        with self.account.acting():
+            self._outside.look()
+        said = self._outside.warning()
+        if said and (again or not self._warned):
+            self._warned = True
+            self.note(said)
+        return said
 
     def _until(self, leaving: Leaving | None) -> datetime:
         if leaving is None:

@@ -1,0 +1,131 @@
+"""Files that a program writes outside its working folder: nothing keeps them, and they are lost with the host.
+
+A warning names models, and files of more than a mebibyte. Caches, temporary files and downloaded data sets are passed
+over: a program makes or fetches these again.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from training.host.account import Account
+from training.host.keys import shown
+from training.host.outputs.scan import CACHES, ENVIRONMENT, UNSAID
+from training.host.places import Places
+from trainyard.core.values.quantities import sized
+
+TRIFLE_BYTES = 1 << 20
+MODEL = re.compile(
+    r".*\.(keras|h5|hdf5|pt|pth|ckpt|safetensors|onnx|tflite|pkl|pickle|joblib|npz|npy|index)"
+    r"|saved_model\.pb|.*\.data-\d{5}-of-\d{5}",
+    re.IGNORECASE,
+)
+"""Names of models and checkpoints, which matter at any size."""
+ARCHIVE = re.compile(r".*\.(gz|tgz|bz2|xz|zst|zip|tar|7z|lock|incomplete)", re.IGNORECASE)
+"""A folder that holds one of these is a downloaded data set."""
+PASSING = re.compile(
+    r"\..*|tmp[a-z0-9_]{8}.*|torchinductor_.*|torch_.*|pymp-.*|pip-.*|ray|cuda.*|hsperfdata_.*|systemd-.*|snap.*|jax.*"
+    r"|joblib_.*|wandb.*|triton.*|mlflow.*|pyright.*|matplotlib-.*|numba.*|tfhub_modules.*|nltk_data|scikit_learn_data"
+    r"|tensorflow_datasets|torch|fontconfig|go|snap|.*cache.*"
+)
+"""Caches and temporary files of libraries, by the name of the file or folder at the top of the home or of /tmp."""
+SYSTEM = frozenset("bin boot dev etc lost+found opt proc root run sbin snap sys usr var".split())  # noqa: SIM905
+MOST_LOOKED_AT = 20_000
+"""Entries of folders that one look considers: it stays short whatever is there."""
+NAMED_AT_MOST = 5
+
+
+@dataclass(slots=True)
+class Outside:
+    """`since`: when the program started, in seconds since 1970."""
+
+    places: Places
+    account: Account
+    since: float
+    found: Mapping[str, int] = field(default_factory=dict)
+    """The size of each such file, by the path as the program knows it, as of the last look."""
+
+    def look(self) -> None:
+        """Look again at the home, /tmp, and all folders of the root that are not the system's."""
+        places, left = self.places, MOST_LOOKED_AT
+        own = {path.name for path in _own(places)}
+        found: dict[str, int] = {}
+        for top, besides, name in (
+            (places.home, own, "~"),
+            (places.root / "var/tmp", frozenset(), "/var/tmp"),  # noqa: S108 - the program's, not ours
+            *((folder, frozenset(), f"/{folder.name}") for folder in self._others()),
+        ):
+            for path, size in self._below(top, besides):
+                left -= 1
+                if size is not None:
+                    found[f"{name}/{path}"] = size
+                if left <= 0:
+                    break
+        self.found = found
+
+    def warning(self) -> str | None:
+        """Return one sentence that names the files, the largest first; None if there are none."""
+        if not self.found:
+            return None
+        largest = sorted(self.found.items(), key=lambda each: (-each[1], each[0]))
+        names = ", ".join(f"{shown(path)} ({sized(size)})" for path, size in largest[:NAMED_AT_MOST])
+        more = len(largest) - NAMED_AT_MOST
+        files = "1 file" if len(largest) == 1 else f"{len(largest)} files"
+        return (
+            f"{files} outside the working folder {'is' if len(largest) == 1 else 'are'} lost with the host: {names}"
+            f"{f' and {more} more' if more > 0 else ''}; write below the working folder, by a relative path, to keep "
+            "such files"
+        )
+
+    def _others(self) -> Iterator[Path]:
+        """Yield /tmp and folders such as /data: those at the top that are not the system's."""
+        for folder in sorted(self.places.root.iterdir()):
+            if folder.name not in SYSTEM and folder.is_dir() and not folder.is_symlink():
+                yield folder
+
+    def _below(self, top: Path, besides: frozenset[str] | set[str]) -> Iterator[tuple[str, int | None]]:
+        """Yield every file below `top` by its path there, with its size if it is to be named."""
+        waiting = [""]
+        while waiting:
+            folder = waiting.pop()
+            try:
+                with os.scandir(top / folder) as entries:
+                    inside = list(entries)
+            except OSError:  # it has gone, or is not this account's
+                continue
+            names = {entry.name for entry in inside}
+            if folder and (ENVIRONMENT in names or any(map(ARCHIVE.fullmatch, names))):
+                continue
+            for entry in inside:
+                if entry.name in besides and not folder:
+                    continue
+                if entry.name in CACHES | UNSAID or (not folder and PASSING.fullmatch(entry.name)):
+                    continue
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                try:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(path)
+                    else:
+                        yield path, self._size(entry)
+                except OSError:
+                    continue
+
+    def _size(self, entry: "os.DirEntry[str]") -> int | None:
+        facts = entry.stat(follow_symlinks=False)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != self.account.uid:
+            return None
+        if facts.st_ctime < self.since or ARCHIVE.fullmatch(entry.name):
+            return None
+        matters = facts.st_size > TRIFLE_BYTES or (facts.st_size and MODEL.fullmatch(entry.name))
+        return facts.st_size if matters else None
+
+
+def _own(places: Places) -> tuple[Path, ...]:
+    """Return all that Trainyard itself keeps in the home: what a program writes there is kept, or is no output."""
+    return (
+        *(places.program, places.archive, places.venv, places.data, places.journals, places.spare),
+        *(places.checkpoints, places.restores, places.staging, places.results, places.home / "attempts"),
+    )
