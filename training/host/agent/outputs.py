@@ -47,7 +47,7 @@ class Outputs:
 
     def __post_init__(self) -> None:
         self._settings = Settings.of(self.cluster.job)
-        self._looking = Repeat("outside", lambda _: self._warn(), every=OUTSIDE_SECONDS)
+        self._looking = Repeat("outside", self._warn_meanwhile, every=OUTSIDE_SECONDS)
 
     @property
     def host(self) -> str:
@@ -67,8 +67,8 @@ class Outputs:
             if attempt == 1 and not (resumes and restores):
                 self._begun = Begun(sources, Index())
             elif restores:
-                first = attempt == 1 or index.read(self.bucket, run, CHIEF) is None
-                of = resumes if first else None
+                known = None if attempt == 1 else index.read(self.bucket, run, CHIEF)
+                of = resumes if known is None or known.inherits else None
                 self._begun = restore.restore(self.bucket, run, self.host, folder, sources, of=of)
             else:
                 self._begun = restore.keep_on(self.bucket, run, self.host, folder, sources)
@@ -113,7 +113,10 @@ class Outputs:
         said = self._warn(again=True)
         return (said,) if said else ()
 
-    def _warn(self, *, again: bool = False) -> str | None:
+    def _warn_meanwhile(self, last: bool) -> None:
+        self._warn(again=last)
+
+    def _warn(self, *, again: bool) -> str | None:
         """Name such files in the log, once while the program runs and once at its end."""
         if self._outside is None:
             return None

@@ -33,7 +33,7 @@ class Index:
 
     `snapshot` holds the files as they were when none was being written: what a restart finds. None stands for `files`.
     `earlier` holds the files of earlier attempts that the last one did not find on its disk. `attempt` is the number of
-    the last one.
+    the last one. `inherits` is True until the bucket has all that the run has begun with of the run that it resumes.
     """
 
     files: dict[str, Sent] = field(default_factory=dict)
@@ -43,6 +43,7 @@ class Index:
     folders: list[str] = field(default_factory=list)
     snapshot: dict[str, Sent] | None = None
     snapshot_links: Mapping[str, str] = field(default_factory=dict)
+    inherits: bool = False
 
     @property
     def consistent(self) -> Mapping[str, Sent]:
@@ -70,6 +71,7 @@ class Index:
             "folders": self.folders,
             "snapshot": None if self.snapshot is None else _rows(self.snapshot),
             "snapshot_links": dict(self.snapshot_links),
+            "inherits": self.inherits,
         }
 
     @staticmethod
@@ -83,6 +85,7 @@ class Index:
             folders=list(document["folders"]),
             snapshot=None if snapshot is None else _of_rows(snapshot),
             snapshot_links=document["snapshot_links"],
+            inherits=bool(document.get("inherits", False)),
         )
 
 

@@ -8,6 +8,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -86,7 +87,7 @@ class Outside:
             if folder.name not in SYSTEM and folder.is_dir() and not folder.is_symlink():
                 yield folder
 
-    def _below(self, top: Path, besides: frozenset[str] | set[str]) -> Iterator[tuple[str, int | None]]:
+    def _below(self, top: Path, besides: AbstractSet[str]) -> Iterator[tuple[str, int | None]]:
         """Yield every file below `top` by its path there, with its size if it is to be named."""
         waiting = [""]
         while waiting:

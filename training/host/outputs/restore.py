@@ -77,30 +77,47 @@ def keep_on(bucket: Bucket, run: str, host: str, folder: Path, sources: Sources)
 
 def restore(bucket: Bucket, run: str, host: str, folder: Path, sources: Sources, *, of: str | None) -> Begun:
     """Leave the sources and the outputs of the attempt before in the folder, as they were when no file was being
-    written; of the run `of` instead, for a run that resumes another.
+    written. For a run that resumes another, add those of the run `of` that have not changed since.
 
     Workers and parameter servers get the chief's outputs, too, and the chief's where they had a file of that name: all
     hosts resume at the same step.
     """
-    own = index.read(bucket, of or run, host) or Index()
-    chief = index.read(bucket, of or run, CHIEF) or Index() if _follows_chief(host) else Index()
-    prefix, chiefs = index.prefix_of(of or run, host), index.prefix_of(of or run, CHIEF)
-    wanted = {path: (prefix + path, sent) for path, sent in own.consistent.items()}
-    wanted |= {path: (chiefs + path, sent) for path, sent in chief.consistent.items()}
+    wanted: dict[str, tuple[str, Sent]] = {}
+    links: dict[str, str] = {}
+    folders: list[str] = []
+    theirs: set[str] = set()
+    own = Index()
+    for each in (of, run) if of else (run,):
+        own = index.read(bucket, each, host) or Index()
+        wanted |= _wanted(own, index.prefix_of(each, host))
+        theirs -= own.consistent.keys()
+        chief = index.read(bucket, each, CHIEF) or Index() if _follows_chief(host) else Index()
+        wanted |= _wanted(chief, index.prefix_of(each, CHIEF))
+        theirs |= chief.consistent.keys()
+        links |= {**own.consistent_links, **chief.consistent_links}
+        folders += [*own.folders, *chief.folders]
     _clear(folder, sources, wanted)
     lost = _fetch_all(bucket, folder, wanted)
-    _make_folders(folder, (*own.folders, *chief.folders))
-    _make_links(folder, {**own.consistent_links, **chief.consistent_links})
+    _make_folders(folder, folders)
+    _make_links(folder, links)
     there = {path: (seen, sent) for path, (_, sent) in wanted.items() if (seen := _seen(folder / path))}
-    shared = {path: seen for path, (seen, _) in there.items() if path in chief.consistent}
-    mine = {path: Sent(seen, sent.version) for path, (seen, sent) in there.items() if path not in shared}
+    shared = {path: seen for path, (seen, _) in there.items() if path in theirs}
+    mine = {
+        path: Sent(seen, sent.version)
+        for path, (seen, sent) in there.items()
+        if path in own.consistent and path not in theirs
+    }
     begun = Sources({**sources.files, **shared}, {**sources.links, **chief.consistent_links}, sources.folders)
-    if of:
-        return Begun(begun, Index(), len(there), lost)
     files = {path: sent for path, sent in mine.items() if own.files.get(path, sent).version == sent.version}
     continued = _continued(own, {path: sent for path, sent in files.items() if path in own.files})
     continued.snapshot, continued.snapshot_links = mine, own.consistent_links
+    continued.inherits = bool(of)
     return Begun(begun, continued, len(there), lost)
+
+
+def _wanted(known: Index, prefix: str) -> dict[str, tuple[str, Sent]]:
+    """Return each file's key in the bucket and its state, by path."""
+    return {path: (prefix + path, sent) for path, sent in known.consistent.items()}
 
 
 def _follows_chief(host: str) -> bool:

@@ -335,7 +335,7 @@ class OutputsUpload:
         if not moving:
             self._whole_at = now
             if self.index.snapshot is not None:
-                self.index.snapshot, self._unwritten = None, True
+                self.index.snapshot, self.index.inherits, self._unwritten = None, False, True
         elif self.index.snapshot is not None and (
             now - self._whole_at > MERGE_SECONDS or (at_the_end and not self.index.snapshot)
         ):
