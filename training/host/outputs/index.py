@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from training.host.bucket import Bucket
-from training.host.outputs.scan import LeftOut, Seen
+from training.host.outputs.scan import Omission, Seen
+from trainyard.core.model import outputs
 
 CHIEF = "chief-0"
 NAMED_AT_MOST = 100
@@ -91,7 +92,7 @@ class Index:
 
 def prefix_of(run: str, host: str) -> str:
     """Return what the keys of a host's outputs begin with."""
-    return f"runs/{run}/outputs/" + ("" if host == CHIEF else f"@{host}/")
+    return outputs.prefix_of(run) + ("" if host == CHIEF else f"@{host}/")
 
 
 def key_of(run: str, host: str) -> str:
@@ -124,7 +125,7 @@ def write(bucket: Bucket, run: str, host: str, index: Index) -> int:
     return len(body)
 
 
-def write_report(bucket: Bucket, run: str, host: str, index: Index, left_out: Mapping[str, LeftOut]) -> None:
+def write_report(bucket: Bucket, run: str, host: str, index: Index, left_out: Mapping[str, Omission]) -> None:
     """Write how much was kept, and what was left out: the largest first."""
     largest = sorted(left_out.items(), key=lambda each: (-each[1].size, each[0]))
     report = {

@@ -41,8 +41,8 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A file or folder that is not kept. `size` is in bytes, 0 where it is unknown."""
+class Omission:
+    """A file or folder that is not kept. `size` is in bytes, 0 if it is unknown."""
 
     size: int
     reason: str
@@ -57,7 +57,7 @@ class Scan:
     """Where each link leads, as the program wrote it. Nothing behind a link is part of the scan."""
     folders: list[str] = field(default_factory=list)
     """Folders that hold nothing at all."""
-    left_out: dict[str, LeftOut] = field(default_factory=dict)
+    left_out: dict[str, Omission] = field(default_factory=dict)
     is_complete: bool = True
     """False if a folder could not be read or there are more than MOST_FILES files: a missing file may still exist."""
     beyond: int = 0
@@ -76,11 +76,11 @@ def scan(root: Path, prefix: str) -> Scan:
         except FileNotFoundError:  # the program has just removed it
             continue
         except OSError as error:
-            found.left_out[f"{folder}/"] = LeftOut(0, f"it cannot be read: {error.strerror}")
+            found.left_out[f"{folder}/"] = Omission(0, f"it cannot be read: {error.strerror}")
             found.is_complete = False
             continue
         if folder and any(entry.name == ENVIRONMENT for entry in inside):
-            found.left_out[f"{folder}/"] = LeftOut(0, "it is a virtual environment")
+            found.left_out[f"{folder}/"] = Omission(0, "it is a virtual environment")
             continue
         if folder and not inside:
             found.folders.append(folder)
@@ -91,7 +91,7 @@ def scan(root: Path, prefix: str) -> Scan:
             if not folder and OURS.fullmatch(entry.name):
                 fault = "Trainyard keeps other hosts' files under such names"
             if fault:
-                found.left_out[path] = LeftOut(0, fault)
+                found.left_out[path] = Omission(0, fault)
             else:
                 waiting += _take(found, entry, path)
     return found
@@ -106,7 +106,7 @@ def _take(found: Scan, entry: "os.DirEntry[str]", path: str) -> Iterator[str]:
             if entry.name in UNSAID:
                 return
             if entry.name in CACHES:
-                found.left_out[f"{path}/"] = LeftOut(0, "it is a cache")
+                found.left_out[f"{path}/"] = Omission(0, "it is a cache")
             else:
                 yield path
         else:
@@ -114,15 +114,15 @@ def _take(found: Scan, entry: "os.DirEntry[str]", path: str) -> Iterator[str]:
     except FileNotFoundError:  # the program has just removed or replaced it
         return
     except OSError as error:
-        found.left_out[path] = LeftOut(0, f"it cannot be read: {error.strerror}")
+        found.left_out[path] = Omission(0, f"it cannot be read: {error.strerror}")
         found.is_complete = False
 
 
 def _take_file(found: Scan, facts: os.stat_result, path: str) -> None:
     if not stat.S_ISREG(facts.st_mode):
-        found.left_out[path] = LeftOut(0, f"it is a {_kind(facts.st_mode)}")
+        found.left_out[path] = Omission(0, f"it is a {_kind(facts.st_mode)}")
     elif facts.st_size > SPARSE_BYTES and facts.st_blocks * BLOCK_BYTES * SPARSE_FACTOR < facts.st_size:
-        found.left_out[path] = LeftOut(facts.st_size, "it is sparse: most of it was never written")
+        found.left_out[path] = Omission(facts.st_size, "it is sparse: most of it was never written")
     elif len(found.files) < MOST_FILES:
         found.files[path] = Seen.of(facts)
     else:

@@ -22,7 +22,7 @@ from training.host.keys import shown
 from training.host.outputs import index
 from training.host.outputs.index import Index, Sent
 from training.host.outputs.restore import Sources
-from training.host.outputs.scan import MOST_FILES, LeftOut, Scan, Seen, scan
+from training.host.outputs.scan import MOST_FILES, Omission, Scan, Seen, scan
 from training.host.reporting.results import due_after
 from trainyard.core.values.quantities import sized
 
@@ -77,7 +77,7 @@ class OutputsUpload:
     until: float | None = None
     event_files: tuple[Path, ...] = ()
     """TensorBoard's files in the folder, as of the last look."""
-    left_out: dict[str, LeftOut] = field(default_factory=dict)
+    left_out: dict[str, Omission] = field(default_factory=dict)
     _attempt_before: int = field(init=False)
     _given_up: bool = False
     _next_look: float = 0.0
@@ -90,7 +90,7 @@ class OutputsUpload:
     _whole_at: float = field(default_factory=time.monotonic)
     _unwritten: bool = False
     _index_due: float = 0.0
-    _unreadable: dict[str, LeftOut] = field(default_factory=dict)
+    _unreadable: dict[str, Omission] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._attempt_before, self.index.attempt = self.index.attempt, self.attempt
@@ -128,7 +128,7 @@ class OutputsUpload:
         self.left_out = found.left_out | over | self._unreadable
         if found.beyond:
             reason = f"more than {MOST_FILES} files: {found.beyond} further files are not kept"
-            self.left_out["..."] = LeftOut(0, reason)
+            self.left_out["..."] = Omission(0, reason)
         wanted = [
             path for path in changed if path not in over and self._is_due(path, still, opened, at_the_end)
         ]
@@ -213,7 +213,7 @@ class OutputsUpload:
         patience = LOG_SECONDS + seen.size / LOG_BYTES_PER_SECOND
         return since is not None and time.monotonic() - since > patience
 
-    def _over_the_limit(self, found: Scan, changed: Mapping[str, Seen]) -> dict[str, LeftOut]:
+    def _over_the_limit(self, found: Scan, changed: Mapping[str, Seen]) -> dict[str, Omission]:
         """The files that there is no room for: the largest, and first those that are not in the bucket yet."""
         kept = self.index.files
         room = self.max_bytes - sum(
@@ -224,7 +224,7 @@ class OutputsUpload:
             size = changed[path].size
             if size > room:
                 limit = f"{self.max_bytes / 2**30:g} GiB"
-                over[path] = LeftOut(size, f"a run keeps {limit} of a host (outputs.max_gib)")
+                over[path] = Omission(size, f"a run keeps {limit} of a host (outputs.max_gib)")
             else:
                 room -= size
         return over
@@ -260,7 +260,7 @@ class OutputsUpload:
         except FileNotFoundError:  # the program has just removed it
             return
         except OSError as error:
-            self._unreadable[path] = LeftOut(seen.size, f"it cannot be read: {error.strerror}")
+            self._unreadable[path] = Omission(seen.size, f"it cannot be read: {error.strerror}")
             return
         self._unreadable.pop(path, None)
         self.index.files[path] = sent
@@ -292,7 +292,7 @@ class OutputsUpload:
 
     def _check_time(self, path: str, seen: Seen) -> None:
         if self.until is not None and time.monotonic() > self.until:
-            self._unreadable[path] = LeftOut(seen.size, "this host had no time left to send it")
+            self._unreadable[path] = Omission(seen.size, "this host had no time left to send it")
             raise _OutOfTime
 
     def _gone(self, found: Scan) -> set[str]:
@@ -318,7 +318,7 @@ class OutputsUpload:
         found: Scan,
         changed: Mapping[str, Seen],
         still: frozenset[str],
-        over: Mapping[str, LeftOut],
+        over: Mapping[str, Omission],
         at_the_end: bool,
     ) -> None:
         """Let a restart find the files as they are now, if none is being written. Where that never happens, each file
