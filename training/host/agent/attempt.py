@@ -269,6 +269,7 @@ class Attempt:
             time.sleep(TICK_SECONDS)
         background = self._left_running(program) if code == 0 else ()
         program.kill()  # whatever it left behind in its group, and anywhere else
+        program.kill_left(self._account, self._mark)
         self._account.end_all()
         with self._account.acting():
             rights_taken = folders.give_back_rights(
@@ -289,13 +290,18 @@ class Attempt:
                 end, parting or self._parting_of_the_machine(program, code), uploads, outputs
             )
 
+    @property
+    def _mark(self) -> str:
+        """The variable by which this attempt's processes are known."""
+        return f"TRAINYARD_PROGRESS={self._places.progress(self._cluster.attempt)}"
+
     def _left_running(self, program: Program) -> tuple[str, ...]:
         """What the program leaves running when it ends. Its helpers end within moments, once they see that."""
         for _ in range(LOOKS_FOR_BACKGROUND):
-            if not program.left_running(self._account):
+            if not program.left_running(self._account, self._mark):
                 return ()
             time.sleep(TICK_SECONDS)
-        return program.left_running(self._account)
+        return program.left_running(self._account, self._mark)
 
     def _exited(self, program: Program, itself: int | None) -> Exit | None:
         with self._account.acting():

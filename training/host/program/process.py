@@ -126,20 +126,31 @@ class Program:
                 workers.append(pid)
         return workers
 
-    def left_running(self, account: Account) -> tuple[str, ...]:
-        """Return the command lines of what the program has started and that still runs, the busiest first."""
-        mine = [
+    def left_running(self, account: Account, mark: str) -> tuple[str, ...]:
+        """Return the command lines of what the program has started and that still runs, the busiest first. `mark` is a
+        variable of the program's environment, as NAME=VALUE, that only its own processes have."""
+        mine = sorted(self._left(account, mark), key=lambda each: -each.ticks)
+        lines = (_command_line(each.pid) for each in mine)
+        return tuple(line[:MOST_COMMAND_CHARACTERS] for line in lines if line and not HELPERS.search(line))
+
+    def kill_left(self, account: Account, mark: str) -> None:
+        """End what the program has left running in sessions of its own."""
+        for each in self._left(account, mark):
+            _signal(each.pid, signal.SIGKILL)
+
+    def _left(self, account: Account, mark: str) -> list[processes.Process]:
+        """Return the processes that the program has left. If it has no account of its own, its environment tells a
+        process that has left its session."""
+        return [
             each
             for each in processes.find().values()
             if each.state != processes.ZOMBIE
             and each.pid != self.pid
             and (
                 self.pid in (each.group, each.session)
-                or (account.is_another and _owner(each.pid) == account.uid)
+                or (_owner(each.pid) == account.uid if account.is_another else _has_variable(each.pid, mark))
             )
         ]
-        lines = (_command_line(each.pid) for each in sorted(mine, key=lambda each: -each.ticks))
-        return tuple(line[:MOST_COMMAND_CHARACTERS] for line in lines if line and not HELPERS.search(line))
 
     def runs(self) -> bool:
         return self.itself() is not None
@@ -227,11 +238,11 @@ def _birth(pid: int) -> int | None:
     return None if found is None or found.state == processes.ZOMBIE else found.born
 
 
-def _signal(pid: int | None) -> None:
+def _signal(pid: int | None, number: signal.Signals = signal.SIGTERM) -> None:
     if pid is None:
         return
     try:
-        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, number)
     except ProcessLookupError:
         pass  # it has just ended by itself
 
@@ -249,6 +260,14 @@ def _hears(pid: int) -> bool:
 def _runs_our_lines(pid: int | None) -> bool:
     """Return True for the bash that runs program.shell, whose trap ends it after the command that runs."""
     return pid is not None and SHELLS_NAME.encode() in _arguments(pid)
+
+
+def _has_variable(pid: int, mark: str) -> bool:
+    """Return True if the process was started with this variable, as NAME=VALUE."""
+    try:
+        return os.fsencode(mark) in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
 
 
 def _arguments(pid: int) -> list[bytes]:

@@ -238,7 +238,7 @@ def start_shell(tmp_path: Path, *command: str) -> Program:
         command,
         account=account.own(),
         folder=tmp_path,
-        env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "MARK": str(tmp_path)},
         log=tmp_path / "log",
         exit_file=tmp_path / "attempt" / "exit",
     )
@@ -284,16 +284,34 @@ def test_a_shell_with_a_trap_of_its_own_is_asked_alone(tmp_path: Path) -> None:
 def test_what_still_runs_behind_a_program_is_named(tmp_path: Path) -> None:
     program = start_shell(tmp_path, "sh", "-c", "nohup python saves.py & sleep 0.5")
     assert code_of(program) == 0
-    (line,) = program.left_running(account.own())
+    mark = f"MARK={tmp_path}"
+    (line,) = program.left_running(account.own(), mark)
     assert line.endswith("python saves.py")
     program.kill()
-    wait_until(lambda: not program.left_running(account.own()))
+    wait_until(lambda: not program.left_running(account.own(), mark))
+
+
+def test_so_are_processes_that_have_left_its_session(tmp_path: Path) -> None:
+    """Also where the program has no account of its own, and each has a session and a parent of its own."""
+    lines = "setsid python saves.py & setsid sh -c 'python saves.py; true' & setsid -f sleep 600; sleep 0.5"
+    program, mark = start_shell(tmp_path, "sh", "-c", lines), f"MARK={tmp_path}"
+    assert code_of(program) == 0
+    left = program.left_running(account.own(), mark)
+    assert sorted(line.rpartition("/")[2] for line in left) == [
+        "python saves.py",
+        "python saves.py",
+        "sh -c python saves.py; true",
+        "sleep 600",
+    ]
+    program.kill()
+    program.kill_left(account.own(), mark)
+    wait_until(lambda: not program.left_running(account.own(), mark))
 
 
 def test_nothing_runs_behind_a_program_that_waits_for_its_own(tmp_path: Path) -> None:
     program = start_shell(tmp_path, "sh", "-c", "sleep 0.1 & wait")
     assert code_of(program) == 0
-    assert program.left_running(account.own()) == ()
+    assert program.left_running(account.own(), f"MARK={tmp_path}") == ()
 
 
 def test_a_kill_of_the_program_alone_is_told_from_one_of_all_its_processes(tmp_path: Path) -> None:
