@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from training.host.account import remove_tree
-from training.host.checkpoints.in_bucket import FACTS, Link, name_of
+from training.host.checkpoints.in_bucket import FACTS, Link, Stored, name_of
 from training.host.disk import fresh, is_readable
 from training.host.keys import LONGEST_KEY_BYTES
 
@@ -227,9 +227,9 @@ def fingerprint(files: Mapping[str, FileFacts]) -> str:
     return hashlib.sha256(repr(known).encode()).hexdigest()
 
 
-def holds_something(listing: Listing) -> bool:
-    """Return True if the folder holds more than a TensorFlow session writes before it saves for the first time."""
-    return any(facts.size and not is_no_state(name) for name, facts in listing.files.items())
+def hold_something(files: Mapping[str, FileFacts] | Mapping[str, Stored]) -> bool:
+    """Return True if the files are more than a TensorFlow session writes before it saves for the first time."""
+    return any(facts.size and not is_no_state(name) for name, facts in files.items())
 
 
 def stage(folder: Path, target: Path, linked: Iterable[str], copied: Mapping[str, int]) -> None:

@@ -179,7 +179,7 @@ class CheckpointUpload:
             if self._newest is None or not is_due:
                 return None
             return choose(step=self.last.step, kind=self._newest.kind, revision=True)
-        if not on_disk.holds_something(seen.without(torn)) or self._is_half_saved(seen, before, torn):
+        if not on_disk.hold_something(seen.without(torn).files) or self._is_half_saved(seen, before, torn):
             return None
         waits = frozenset() if at_the_end else changed & look.fresh
         self._count_waits(seen, waits)
@@ -337,6 +337,8 @@ class CheckpointUpload:
         finally:
             remove_tree(staging)
         manifest = self._manifest(choice, {name: facts for name, facts in taken.items() if name in sent}, key)
+        if not on_disk.hold_something(manifest.files):
+            return None  # there was no whole copy of any file that a program resumes from
         at_step = choice.step if choice.kind == STEP else self.reported()
         version = in_bucket.new_version(
             key, choice.step, manifest, kind=choice.kind, at=datetime.now(UTC), at_step=at_step

@@ -342,9 +342,12 @@ class OutputsUpload:
             self._whole_at = now
             away = set(moving)
             self.index.snapshot |= {path: sent for path, sent in files.items() if path not in away}
-            self.index.snapshot_links = {
-                path: to for path, to in found.links.items() if not _leads_to(away, path, to)
+            before = self.index.snapshot_links
+            links = {
+                path: before.get(path) if _leads_to(away, path, to) else to
+                for path, to in found.links.items()
             }
+            self.index.snapshot_links = {path: to for path, to in links.items() if to is not None}
             self._unwritten = True
 
     def _write_index(self, found: Scan, at_the_end: bool) -> None:

@@ -528,6 +528,32 @@ def test_the_runtimes_checkpoint_is_whole_although_the_program_is_killed_right_a
     assert taken(s3) == ["00000010/trainyard-facts.json", "00000010/variables"]
 
 
+def test_a_checkpoint_without_the_only_file_that_changes_too_fast_to_be_copied_is_none(
+    way: CheckpointUpload, s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that rewrites its weights faster than a busy host copies them."""
+    weights, copy_start, numbers = (
+        way.places.checkpoints / "weights.h5",
+        on_disk.copy_start,
+        iter(range(1000)),
+    )
+    (way.places.checkpoints / "events.out.tfevents.1").write_text("curve")
+
+    def slow(source: Path, target: Path, size: int) -> None:
+        copy_start(source, target, size)
+        weights.write_text(f"epoch {next(numbers)}")
+
+    monkeypatch.setattr(on_disk, "copy_start", slow)
+    for _ in range(8):
+        weights.write_text(f"epoch {next(numbers)}")
+        look(way, 1)
+        assert taken(s3) == []
+    monkeypatch.setattr(on_disk, "copy_start", copy_start)
+    weights.write_text("epoch last")
+    look(way, 1)
+    assert taken(s3) == ["events.out.tfevents.1", "weights.h5"]
+
+
 KEEPS_OPEN = """
 import sys, time
 with open(sys.argv[1], "wb", buffering=0) as file:

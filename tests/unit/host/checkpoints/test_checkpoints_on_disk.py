@@ -216,7 +216,7 @@ def test_events_and_a_graph_are_nothing_to_go_on_from(
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert on_disk.holds_something(on_disk.listing_of(tmp_path)) is holds
+    assert on_disk.hold_something(on_disk.listing_of(tmp_path).files) is holds
 
 
 def test_links_show_the_folder_as_it_was_when_a_file_is_replaced(tmp_path: Path) -> None:
