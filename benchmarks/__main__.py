@@ -17,6 +17,7 @@ from rich.table import Table
 from benchmarks import (
     budgets,
     endurance,
+    folders,
     harness,
     imports,
     patrol,
@@ -71,6 +72,7 @@ PARTS: Mapping[str, Part] = {
         on_a_yard=True,
     ),
     "saving": Part("What a checkpoint costs a step", saving.measure, budgets.of_saving),
+    "folders": Part("The agent and very many files", folders.measure, budgets.of_folders),
     "transfer": Part("Data to the disk: ours, aws s3 sync, s5cmd", transfer.measure, budgets.of_transfer),
     "uploading": Part(
         f"{uploading.FILES:,} small files of a user to a far region", uploading.measure, budgets.of_uploading

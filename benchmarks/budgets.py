@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks import endurance, harness, patrol, runs, saving, scaling, sessions, transfer, uploading
+from benchmarks import (
+    endurance,
+    folders,
+    harness,
+    patrol,
+    runs,
+    saving,
+    scaling,
+    sessions,
+    transfer,
+    uploading,
+)
 from benchmarks.simulated import growth, scale
 from benchmarks.simulated.week import Asked
 from benchmarks.simulated.worlds import FEW, MANY, Worlds
@@ -51,6 +62,17 @@ def of_polling(calls: int) -> list[Row]:
     """Nobody looks while hosts train."""
     what = f"looking calls in {runs.WATCHED_SECONDS:.0f} s of a running job"
     return [Row(what, "0", str(calls), calls == 0)]
+
+
+def of_folders(measured: folders.Folders) -> list[Row]:
+    """Return the budgets of the agent's looks, and of its memory."""
+    looks = {"outputs": measured.outputs_seconds, "checkpoints": measured.checkpoints_seconds}
+    rows = [
+        Row(f"a look at 100,000 files ({name})", "<= 2 s of a core", f"{seconds:.2f} s", seconds <= 2)
+        for name, seconds in looks.items()
+    ]
+    peak = measured.peak_mb
+    return [*rows, Row("the agent's peak memory, 200,000 outputs", "< 200 MB", f"{peak:.0f} MB", peak < 200)]
 
 
 def of_harness(rates: harness.Rates) -> list[Row]:

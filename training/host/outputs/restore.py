@@ -19,6 +19,8 @@ from training.host.outputs.index import CHIEF, Index, Sent
 from training.host.outputs.scan import Scan, Seen, scan
 
 AT_ONCE = 8
+BATCH = 1_000
+"""Files that wait for their turn at once. Each takes a kilobyte of the agent's memory meanwhile."""
 HALF = ".trainyard-incoming-"
 """Prefix of the name of a file that is being downloaded. A random part follows: the own name may have 255 bytes."""
 
@@ -148,11 +150,16 @@ def _clear(folder: Path, sources: Sources, wanted: Iterable[str]) -> None:
 
 def _fetch_all(bucket: Bucket, folder: Path, wanted: Mapping[str, tuple[str, Sent]]) -> tuple[str, ...]:
     """Bring the files that are not there; return those that the bucket no longer has."""
+    lost: list[str] = []
+    paths = list(wanted)
     with ThreadPoolExecutor(AT_ONCE, "restore") as pool:
-        waits = {
-            path: pool.submit(_fetch, bucket, inside(folder, path), *where) for path, where in wanted.items()
-        }
-        return tuple(path for path, wait in waits.items() if not wait.result())
+        for start in range(0, len(paths), BATCH):
+            waits = {
+                path: pool.submit(_fetch, bucket, inside(folder, path), *wanted[path])
+                for path in paths[start : start + BATCH]
+            }
+            lost += [path for path, wait in waits.items() if not wait.result()]
+    return tuple(lost)
 
 
 def _fetch(bucket: Bucket, target: Path, key: str, sent: Sent) -> bool:

@@ -40,6 +40,8 @@ LOG_BYTES_PER_SECOND = 1 << 20
 MERGE_SECONDS = 10.0
 """After that long without a moment in which nothing is written, each file that lies still joins the snapshot alone."""
 AT_ONCE = 4
+BATCH = 1_000
+"""Files that wait for their turn at once. Each takes a kilobyte of the agent's memory meanwhile."""
 WHOLE_BYTES = 4 << 20
 """Files up to this size are read whole before they are sent."""
 NICE = 19
@@ -235,14 +237,18 @@ class OutputsUpload:
         if not paths:
             return
         stop = threading.Event()
+        troubles: list[BaseException] = []
         with ThreadPoolExecutor(AT_ONCE, "outputs") as pool:
-            waits = [pool.submit(self._send, path, changed[path], stop) for path in paths]
-            troubles = [wait.exception() for wait in waits]
+            for start in range(0, len(paths), BATCH):
+                batch = paths[start : start + BATCH]
+                waits = [pool.submit(self._send, path, changed[path], stop) for path in batch]
+                troubles += [trouble for wait in waits if (trouble := wait.exception())]
+                if troubles:
+                    break
         for trouble in troubles:
             if isinstance(trouble, _OutOfTime):
                 break
-            if trouble:
-                raise trouble
+            raise trouble
         self._unwritten = True
 
     def _send(self, path: str, seen: Seen, stop: threading.Event) -> None:

@@ -253,8 +253,9 @@ def test_a_file_that_is_closed_meanwhile_hides_none_that_is_open(tmp_path: Path)
 
 
 def test_a_log_beside_a_checkpoint_neither_keeps_it_back_nor_sends_it_again(
-    way: CheckpointUpload, s3: S3
+    way: CheckpointUpload, s3: S3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(upload, "LOG_SECONDS", 3600.0)
     folder = way.places.checkpoints
     (folder / "model.pt").write_bytes(b"m" * 5_000_000)
     for line in range(40):
@@ -269,7 +270,10 @@ def test_a_log_beside_a_checkpoint_neither_keeps_it_back_nor_sends_it_again(
     assert json.loads(s3.objects[LATEST])["before"] == [], "a longer log is no other checkpoint"
 
 
-def test_a_line_now_and_then_is_a_log_too(way: CheckpointUpload, s3: S3) -> None:
+def test_a_line_now_and_then_is_a_log_too(
+    way: CheckpointUpload, s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upload, "LOG_SECONDS", 3600.0)
     folder = way.places.checkpoints
     (folder / "model.pt").write_text("weights")
     for line in range(12):
