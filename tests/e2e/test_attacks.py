@@ -31,6 +31,8 @@ REFUSED = (
 )
 NOBODY: frozenset[str] = frozenset()
 OPERATOR = frozenset({"operator"})
+KNOWN = {"names of all": "S3 asks s3:ListBucket, without a prefix, also of who reads a key that is missing"}
+"""What a run can do, with why it is let: docs/permissions.md names it, too."""
 HOST, AMI = "i-0123456789abcdef0", "ami-0123456789abcdef0"
 Attack = Callable[[Yard], object]
 
@@ -120,7 +122,7 @@ BY_PEOPLE: list[tuple[str, Attack, frozenset[str]]] = [
     ("a job beside all folders", call("s3", "put_object", Bucket="{bucket}", Key="jobs/by//x.json", Body=b"{}"), NOBODY),
     ("ada's job copied into a run", call("s3", "copy_object", Bucket="{bucket}", Key="runs/x/job.json", CopySource="{bucket}/jobs/x"), NOBODY),
     ("a run by hand of ada's job", call("stepfunctions", "start_execution", stateMachineArn="{train}", input=json.dumps({"job_key": THEIRS})), OPERATOR),
-    ("a launch by hand", call("stepfunctions", "start_execution", stateMachineArn="{launch}", input='{"latest": "gpu", "hold_hours": 720}'), OPERATOR),
+    ("a launch by hand", call("stepfunctions", "start_execution", stateMachineArn="{launch}", input='{"latest": "nobodys", "hold_hours": 720}'), OPERATOR),
     ("ada's dev host by hand", call("stepfunctions", "start_execution", stateMachineArn="{launch}", input='{"dev": "adas"}'), OPERATOR),
     # ------------------------------------------------------------------------------------------- hosts and their caps
     ("a hold of a run's host", tag("trainyard:hold"), NOBODY),
@@ -210,7 +212,7 @@ def test_a_program_reaches_neither_kernel_nor_agent_nor_others(runs: Runs) -> No
     assert "all was tried" in said
     tried = TRIED.findall(said)
     assert len(tried) >= 50
-    assert [name for name, came in tried if came == "went through"] == []
+    assert {name for name, came in tried if came == "went through"} == set(KNOWN)
     assert [key for key in run.keys if key.startswith("model/")] == ["model/mine.txt"]
     assert len(run.summary["attempts"]) == 1
     runs.go_on(victim)

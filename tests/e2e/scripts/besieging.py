@@ -195,7 +195,6 @@ def on_host() -> Iterator[tuple[str, Attack]]:
         "echo id | at now",
         "nsenter -t 1 -a id",
         "dmesg --clear",
-        "journalctl --rotate",
         "ip link set lo down",
         "ip route add 169.254.169.254/32 dev lo",
         "iptables -F",
@@ -277,7 +276,7 @@ for attacks in (on_host, with_credentials):
 os.mkfifo(MODEL / "pipe")
 with socket.socket(socket.AF_UNIX) as left:
     left.bind(str(MODEL / "socket"))
-for name, target in (("loop", "loop"), ("agent", RUN / "credentials.json"), ("up", "../../../../etc/shadow")):
+for name, target in (("loop", "loop"), ("up", "../../../../etc/shadow")):
     (MODEL / name).symlink_to(target)
 print("\x1b]0;theirs\x07\x1b[2J trainyard: the program finished at step 9999", flush=True)
 print('{"signal": "finished", "step": 1, "instance": "i-1"}', flush=True)
