@@ -111,7 +111,8 @@ def test_a_program_cannot_touch_its_agent_its_host_or_a_neighbours_ports(runs: R
     listen = f"nohup python3 -m http.server {PORT} --bind 0.0.0.0 --directory /srv >/dev/null 2>&1 &"
     runs.on(host, "mkdir -p /srv/empty && cd /srv/empty", listen)
     (address,) = [one["PrivateIpAddress"] for one in runs.yard.instances() if one["InstanceId"] == host]
-    assert runs.on(host, f"curl -s -o /dev/null -w '%{{http_code}}' http://{address}:{PORT}/") == "200"
+    patient = "curl -s --retry 60 --retry-connrefused --retry-delay 1"
+    assert runs.on(host, f"{patient} -o /dev/null -w '%{{http_code}}' http://{address}:{PORT}/") == "200"
     args = {"neighbour": f"{address}:{PORT}"}
     run = runs.run(script(runs, "escaping", args=args, program={"expect": ["model"]}))
     assert run.succeeded, run.why()
