@@ -29,7 +29,7 @@ def deploy(cloud: Cloud) -> Iterator[Deploy]:
 
     def run(name: str, template: Mapping[str, Any]) -> dict[str, Any]:
         call = cloudformation.update_stack if name in made else cloudformation.create_stack
-        call(StackName=name, TemplateBody=json.dumps(template), Capabilities=["CAPABILITY_IAM"])
+        call(StackName=name, TemplateBody=json.dumps(template), Capabilities=["CAPABILITY_NAMED_IAM"])
         made.append(name)
         return ended(cloud, name)
 

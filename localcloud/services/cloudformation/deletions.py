@@ -1,15 +1,17 @@
-"""What S3 and DynamoDB refuse to delete stays, and its stack says so: full buckets and protected tables."""
+"""What services refuse to delete stays, and its stack says so: full buckets, protected tables, and policies, roles and
+users of IAM that hold what no template gave them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ministack.services import dynamodb, s3
+from ministack.services import dynamodb, eventbridge, iam, s3
 
 from localcloud.patches import MINISTACK
 
 HANDLERS = "services.cloudformation.provisioners:_RESOURCE_HANDLERS"
+Properties = Mapping[str, Any]
 
 
 class NotDeletedError(Exception):
@@ -18,19 +20,19 @@ class NotDeletedError(Exception):
 
 def install() -> None:
     """Ask before each."""
-    for kind, check in (("AWS::S3::Bucket", _is_empty), ("AWS::DynamoDB::Table", _is_unprotected)):
+    for kind, check in CHECKS.items():
         stock = MINISTACK.stock(HANDLERS)[kind]
         MINISTACK.extend(HANDLERS, {kind: {**stock, "delete": _preceded_by(check, stock["delete"])}})
 
 
-def _is_empty(name: str) -> None:
+def _is_empty(name: str, properties: Properties) -> None:
     objects = (s3._buckets.get(name) or {}).get("objects")
     versions = any(bucket == name and kept for (bucket, _), kept in s3._object_versions.items())
     if objects or versions:
         raise NotDeletedError("The bucket you tried to delete is not empty (Service: S3, Status Code: 409)")
 
 
-def _is_unprotected(name: str) -> None:
+def _is_unprotected(name: str, properties: Properties) -> None:
     if (dynamodb._tables.get(name) or {}).get("DeletionProtectionEnabled"):
         raise NotDeletedError(
             f"Resource cannot be deleted as it is currently protected against deletion: table {name}. "
@@ -38,11 +40,67 @@ def _is_unprotected(name: str) -> None:
         )
 
 
-def _preceded_by(check: Callable[[str], None], delete: Any) -> Any:
-    """A resource type's delete, if `check(physical id)` does not raise."""
+def _is_detached(arn: str, properties: Properties) -> None:
+    """A policy goes once it is attached only to what the template names, which CloudFormation detaches by itself."""
+    for store, listed in ((iam._roles, "Roles"), (iam._users, "Users"), (iam._groups, "Groups")):
+        named = properties.get(listed) or ()
+        if any(arn in held.get("AttachedPolicies", ()) for name, held in store.items() if name not in named):
+            raise NotDeletedError(_conflict("Cannot delete a policy attached to entities."))
 
-    def deleted(physical_id: str, properties: Mapping[str, Any], *more: Any, **named: Any) -> Any:
-        check(physical_id)
+
+def _holds_no_other(attached: Collection[str], inline: Collection[str], properties: Properties) -> None:
+    """Policies that the template gives are taken off by CloudFormation itself."""
+    if set(attached) - set(properties.get("ManagedPolicyArns") or ()):
+        raise NotDeletedError(_conflict("Cannot delete entity, must detach all policies first."))
+    if set(inline) - {each["PolicyName"] for each in properties.get("Policies") or ()}:
+        raise NotDeletedError(_conflict("Cannot delete entity, must delete policies first."))
+
+
+def _is_a_free_role(name: str, properties: Properties) -> None:
+    role = iam._roles.get(name) or {}
+    _holds_no_other(role.get("AttachedPolicies", ()), role.get("InlinePolicies", ()), properties)
+    if any(name in profile.get("Roles", ()) for profile in iam._instance_profiles.values()):
+        raise NotDeletedError(
+            _conflict("Cannot delete entity, must remove roles from instance profile first.")
+        )
+
+
+def _is_a_free_user(name: str, properties: Properties) -> None:
+    user = iam._users.get(name) or {}
+    inline = iam._user_inline_policies.get(name) or ()
+    _holds_no_other(user.get("AttachedPolicies", ()), inline, properties)
+    if any(key["UserName"] == name for key in iam._access_keys.values()):
+        raise NotDeletedError(_conflict("Cannot delete entity, must delete access keys first."))
+
+
+def _has_no_rules(name: str, properties: Properties) -> None:
+    if any(rule.get("EventBusName") == name for rule in eventbridge._rules.values()):
+        raise NotDeletedError(
+            "Cannot delete event bus with rules. (Service: EventBridge, Status Code: 400; "
+            "Error Code: ValidationException)"
+        )
+
+
+def _conflict(sentence: str) -> str:
+    return f"{sentence} (Service: Iam, Status Code: 409; Error Code: DeleteConflict)"
+
+
+CHECKS: Mapping[str, Callable[[str, Properties], None]] = {
+    "AWS::S3::Bucket": _is_empty,
+    "AWS::DynamoDB::Table": _is_unprotected,
+    "AWS::IAM::ManagedPolicy": _is_detached,
+    "AWS::IAM::Role": _is_a_free_role,
+    "AWS::IAM::User": _is_a_free_user,
+    "AWS::Events::EventBus": _has_no_rules,
+}
+"""By resource type: raises NotDeletedError if its service would refuse. ECR and EC2 refuse by themselves."""
+
+
+def _preceded_by(check: Callable[[str, Properties], None], delete: Any) -> Any:
+    """A resource type's delete, if `check(physical id, properties)` does not raise."""
+
+    def deleted(physical_id: str, properties: Properties, *more: Any, **named: Any) -> Any:
+        check(physical_id, properties)
         return delete(physical_id, properties, *more, **named)
 
     return deleted

@@ -1,0 +1,122 @@
+"""Names of new resources, as AWS guards them: a name that a service holds already fails its resource, and a generated
+name is never given twice.
+
+ministack overwrites most resources of the same name, and derives a generated name from stack and logical id alone: a
+stack that is made again would take over, empty, what its predecessor has retained.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from ministack.core.responses import get_account_id
+from ministack.services import (
+    cloudwatch,
+    cloudwatch_logs,
+    dynamodb,
+    ecr,
+    eventbridge,
+    iam,
+    lambda_svc,
+    s3,
+    sns,
+    sqs,
+    ssm,
+    stepfunctions,
+)
+from ministack.services.cloudformation import provisioners
+
+from localcloud.patches import MINISTACK
+
+CREATE = "services.cloudformation.stacks:_provision_resource"
+DEPLOY = "services.cloudformation.changesets:_deploy_stack_async"
+CONFLICT = "services.cloudformation.provisioners:s3_bucket_name_conflict"
+Properties = Mapping[str, Any]
+
+_imported: ContextVar[frozenset[str]] = ContextVar("imported_buckets", default=frozenset())
+"""The buckets that the change set under way imports."""
+
+
+def install() -> None:
+    """Ask before a stack creates a resource. An import of an existing resource creates none."""
+    import_buckets()
+    stock = MINISTACK.stock(CREATE)
+
+    def create(kind: str, logical_id: str, properties: Properties, stack: str) -> Any:
+        refuse_existing(kind, properties)
+        if not provisioners._NAME_SEED.get():
+            provisioners._NAME_SEED.set(uuid.uuid4().hex[:8])  # kept with the resource's record by the caller
+        return stock(kind, logical_id, properties, stack)
+
+    MINISTACK.replace(CREATE, create)
+
+
+def import_buckets() -> None:
+    """Let a change set with ImportExistingResources import a bucket; ministack's validation takes it for a conflict."""
+    stock_deploy, stock_conflict = MINISTACK.stock(DEPLOY), MINISTACK.stock(CONFLICT)
+
+    async def deploy(*given: Any, imports: Mapping[str, Properties] | None = None, **named: Any) -> None:
+        names = [str(identifier.get("BucketName", "")) for identifier in (imports or {}).values()]
+        _imported.set(frozenset(names))
+        await stock_deploy(*given, imports=imports, **named)
+
+    def conflict(name: str) -> str | None:
+        return None if name in _imported.get() else stock_conflict(name)
+
+    MINISTACK.replace(DEPLOY, deploy)
+    MINISTACK.replace(CONFLICT, conflict)
+
+
+def refuse_existing(kind: str, properties: Properties) -> None:
+    """Raise ValueError in AWS's words if a resource of this type has the name that the template gives."""
+    if kind not in NAMED:
+        return
+    key, exists = NAMED[kind]
+    name = properties.get(key)
+    if name and exists(str(name), properties):
+        raise ValueError(f"Resource of type '{kind}' with identifier '{name}' already exists.")
+
+
+def _policy(name: str, properties: Properties) -> bool:
+    path = properties.get("Path", "/")
+    return f"arn:aws:iam::{get_account_id()}:policy{path}{name}" in iam._policies
+
+
+def _rule(name: str, properties: Properties) -> bool:
+    bus = str(properties.get("EventBusName") or "default").rpartition("/")[2]
+    return eventbridge._rule_key(name, bus) in eventbridge._rules
+
+
+def _has(store: str, module: Any) -> Callable[[str, Properties], bool]:
+    """Return the check of a store that is kept by names."""
+    return lambda name, _: name in getattr(module, store)
+
+
+def _ends_an_arn(store: str, module: Any) -> Callable[[str, Properties], bool]:
+    """Return the check of a store that is kept by ARNs, each of which ends with the resource's name."""
+    return lambda name, _: any(arn.rpartition(":")[2] == name for arn in getattr(module, store))
+
+
+NAMED: Mapping[str, tuple[str, Callable[[str, Properties], bool]]] = {
+    "AWS::CloudWatch::Alarm": ("AlarmName", _has("_alarms", cloudwatch)),
+    "AWS::CloudWatch::Dashboard": ("DashboardName", _has("_dashboards", cloudwatch)),
+    "AWS::DynamoDB::Table": ("TableName", _has("_tables", dynamodb)),
+    "AWS::ECR::Repository": ("RepositoryName", _has("_repositories", ecr)),
+    "AWS::Events::EventBus": ("Name", _has("_event_buses", eventbridge)),
+    "AWS::Events::Rule": ("Name", _rule),
+    "AWS::IAM::InstanceProfile": ("InstanceProfileName", _has("_instance_profiles", iam)),
+    "AWS::IAM::ManagedPolicy": ("ManagedPolicyName", _policy),
+    "AWS::IAM::Role": ("RoleName", _has("_roles", iam)),
+    "AWS::Lambda::Function": ("FunctionName", _has("_functions", lambda_svc)),
+    "AWS::Logs::LogGroup": ("LogGroupName", _has("_log_groups", cloudwatch_logs)),
+    "AWS::S3::Bucket": ("BucketName", lambda name, _: s3._bucket_owner_account(name) is not None),
+    "AWS::SNS::Topic": ("TopicName", _ends_an_arn("_topics", sns)),
+    "AWS::SQS::Queue": ("QueueName", _has("_queue_name_to_url", sqs)),
+    "AWS::SSM::Parameter": ("Name", _has("_parameters", ssm)),
+    "AWS::StepFunctions::StateMachine": ("StateMachineName", _ends_an_arn("_state_machines", stepfunctions)),
+}
+"""By resource type: the property that names it, and whether its service holds one of a name. Types of EC2 and SSM's
+documents are calls of their own APIs, which refuse by themselves."""
