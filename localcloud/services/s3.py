@@ -1,10 +1,11 @@
 """S3 as far as ministack has it otherwise than AWS: an object's version in its event, a full disk, the key `aws/s3`,
-and the ETags of what is encrypted with a key."""
+the ETags of what is encrypted with a key, and listings of versions of which some are deleted between two pages."""
 
 from __future__ import annotations
 
 import contextvars
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ def install(context: Context) -> None:
     refuse_on_a_full_disk(context.state)
     encrypt_by_the_managed_key()
     refuse_what_no_bucket_takes()
+    list_past_deleted_versions()
 
 
 def name_the_version_in_events() -> None:
@@ -114,6 +116,25 @@ def _unfit(path: str, headers: Mapping[str, str], deleted: bytes | None) -> Any:
             )
             return error_response_xml("MalformedXML", message, 400)
     return None
+
+
+def list_past_deleted_versions() -> None:
+    """List on when the version that a page ended with has been deleted: ministack would leave out the older versions of
+    its key. The whole key is listed again, since nothing tells where that version was."""
+    name = "services.s3:_list_object_versions"
+    stock = MINISTACK.stock(name)
+
+    def listed(bucket: str, query: dict[str, Any]) -> Any:
+        key, version = s3._qp(query, "key-marker"), s3._qp(query, "version-id-marker")
+        kept = s3._object_versions.get((bucket, key)) or ()
+        if version and not any(each["version_id"] == version for each in kept):
+            before = (
+                f"{key[:-1]}{chr(ord(key[-1]) - 1)}{chr(sys.maxunicode)}"  # the last name before the key's
+            )
+            query = {**query, "key-marker": [before], "version-id-marker": [""]}
+        return stock(bucket, query)
+
+    MINISTACK.replace(name, listed)
 
 
 def refuse_on_a_full_disk(state: Path) -> None:

@@ -310,6 +310,22 @@ def test_a_versioned_object_keeps_what_it_was(cloud: Cloud) -> None:
     assert s3.get_object(Bucket=bucket, Key="k", VersionId=first)["Body"].read() == b"first"
 
 
+def test_versions_are_listed_to_the_last_one_while_they_are_deleted(cloud: Cloud) -> None:
+    """As `aws s3api` and boto3 empty a bucket: page by page, the one that ends a page first."""
+    s3, bucket = cloud.client("s3"), f"emptied-{uuid.uuid4().hex[:8]}"
+    s3.create_bucket(Bucket=bucket)
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    for key in ("a", "a/b", "b"):
+        for content in range(7):
+            s3.put_object(Bucket=bucket, Key=key, Body=str(content).encode())
+        s3.delete_object(Bucket=bucket, Key=key)
+    pages = s3.get_paginator("list_object_versions").paginate(Bucket=bucket, PaginationConfig={"PageSize": 5})
+    for page in pages:
+        for each in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
+            s3.delete_object(Bucket=bucket, Key=each["Key"], VersionId=each["VersionId"])
+    s3.delete_bucket(Bucket=bucket)
+
+
 def test_a_put_that_must_not_overwrite_does_not(cloud: Cloud) -> None:
     s3, bucket = cloud.client("s3"), f"once-{uuid.uuid4().hex[:8]}"
     s3.create_bucket(Bucket=bucket)

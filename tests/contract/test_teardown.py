@@ -1,16 +1,21 @@
 """A yard that is taken away says what it leaves and what that costs, and leaves nothing where that is asked for."""
 
 import json
+import uuid
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
 import boto3
 import pytest
 
-from tests.contract.conftest import REGION, Cloud
+from tests.contract.conftest import ACCOUNT, REGION, Cloud
 from tests.contract.ec2.conftest import BASE_PARAMETER
+from trainyard import __version__
 from trainyard.client import Session
-from trainyard.client.errors import HostsRunning, RunsRunning, StackNotDeleted
+from trainyard.client.deployment import Deployment
+from trainyard.client.errors import HostsRunning, NobodyFound, RunsRunning, StackNotDeleted
+from trainyard.client.upkeep import people, teardown
 from trainyard.client.upkeep.teardown import DATA, IMAGES, Kind, Leftover, delete_stacks, left, remove, stacks
 
 WAITS = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": True}}}
@@ -27,7 +32,12 @@ def tags(yard: str) -> list[dict[str, str]]:
 
 def stacked(cloud: Cloud, yard: str, name: str, template: dict[str, Any]) -> None:
     client = cloud.client("cloudformation")
-    client.create_stack(StackName=f"{yard}-{name}", TemplateBody=json.dumps(template), Tags=tags(yard))
+    client.create_stack(
+        StackName=f"{yard}-{name}",
+        TemplateBody=json.dumps(template),
+        Tags=tags(yard),
+        Capabilities=["CAPABILITY_NAMED_IAM"],
+    )
     client.get_waiter("stack_create_complete").wait(StackName=f"{yard}-{name}", WaiterConfig={"Delay": 1})
 
 
@@ -110,6 +120,110 @@ def test_what_is_another_yards_is_not_touched(cloud: Cloud) -> None:
     assert left(session(cloud), "Othe") == []
     assert left(session(cloud), "Others") == []
     assert by_kind(left(session(cloud), "Other")).keys() == {Kind.BUCKET, Kind.TABLE}
+
+
+def test_a_bucket_of_more_versions_than_a_page_has_is_deleted_at_once(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(teardown, "PAGE", 10)
+    kept(cloud, "Long")
+    s3 = cloud.client("s3")
+    for key in ("runs/one/model", "runs/two/model") * 12:
+        s3.put_object(Bucket="long-bucket", Key=key, Body=b"")
+    s3.delete_object(Bucket="long-bucket", Key="runs/two/model")
+    mine = session(cloud)
+    remove(mine, left(mine, "Long"))
+    assert left(mine, "Long") == []
+
+
+def test_secrets_are_left_and_go_with_the_data(cloud: Cloud) -> None:
+    ssm = cloud.client("ssm")
+    ssm.put_parameter(Name="/secretive/secrets/token", Value="x", Type="SecureString")
+    ssm.put_parameter(Name="/secretiveother/secrets/token", Value="x", Type="SecureString")
+    (found,) = left(session(cloud), "Secretive")
+    assert (found.kind, found.name) == (Kind.PARAMETER, "/secretive/secrets/token")
+    assert (found.dollars, found.about) == (0.0, "a secret of jobs")
+    assert found.kind in DATA
+    remove(session(cloud), [found])
+    assert left(session(cloud), "Secretive") == []
+    assert ssm.get_parameter(Name="/secretiveother/secrets/token")
+
+
+POLICIES = ("viewer", "user", "dev", "operator")
+
+
+@pytest.fixture
+def granting(cloud: Cloud) -> Iterator[Deployment]:
+    """A yard of policies for people, and two users of IAM."""
+    name, iam = f"G{uuid.uuid4().hex[:8]}", cloud.client("iam")
+    stacked(
+        cloud,
+        name,
+        "People",
+        {"Resources": {word: policy(f"{name.lower()}-{word}") for word in POLICIES}},
+    )
+    for user in ("ada", "bob"):
+        iam.create_user(UserName=f"{name}-{user}")
+    arns = {word: f"arn:aws:iam::{ACCOUNT}:policy/{name.lower()}-{word}" for word in POLICIES}
+    known = {"yard": name, "account": ACCOUNT, "bucket": "b", "policies": arns, "monthly_dollars": 1.0}
+    texts = ("table", "bus", "recipe", "dashboard", "topic")
+    more = {"version": __version__, "workflows": {}, **dict.fromkeys(texts, "")}
+    cloud.client("ssm").put_parameter(
+        Name=f"/{name.lower()}/yard", Value=json.dumps(known | more), Type="String"
+    )
+    yield Deployment.find(name, session(cloud))
+    cloud.client("ssm").delete_parameter(Name=f"/{name.lower()}/yard")
+
+
+def policy(name: str) -> dict[str, Any]:
+    statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
+    document = {"Version": "2012-10-17", "Statement": [statement]}
+    return {
+        "Type": "AWS::IAM::ManagedPolicy",
+        "Properties": {"ManagedPolicyName": name, "PolicyDocument": document},
+    }
+
+
+def held_by(cloud: Cloud, user: str) -> set[str]:
+    found = cloud.client("iam").list_attached_user_policies(UserName=user)["AttachedPolicies"]
+    return {each["PolicyName"].rpartition("-")[2] for each in found}
+
+
+def test_a_grant_is_the_level_that_was_named_last(cloud: Cloud, granting: Deployment) -> None:
+    ada = f"{granting.name}-ada"
+    people.grant(granting, f"user/{ada}", ("user", "dev", "operator"))
+    assert held_by(cloud, ada) == {"user", "dev", "operator"}
+    granted = people.grant(granting, f"user/{ada}", ("viewer",))
+    assert held_by(cloud, ada) == {"viewer"}
+    assert len(granted.detached) == 3
+    people.grant(granting, f"user/{ada}", ("user", "dev"))
+    assert held_by(cloud, ada) == {"user", "dev"}
+
+
+def test_a_grant_is_revoked_and_others_policies_stay(cloud: Cloud, granting: Deployment) -> None:
+    ada, iam = f"{granting.name}-ada", cloud.client("iam")
+    other = iam.create_policy(
+        PolicyName=f"{ada}-other",
+        PolicyDocument=json.dumps(policy("x")["Properties"]["PolicyDocument"]),
+    )["Policy"]["Arn"]
+    iam.attach_user_policy(UserName=ada, PolicyArn=other)
+    people.grant(granting, f"user/{ada}", ("user", "dev"))
+    assert len(people.revoke(granting, f"user/{ada}")) == 2
+    assert held_by(cloud, ada) == {"other"}
+    assert people.revoke(granting, f"user/{ada}") == []
+    with pytest.raises(NobodyFound, match="there is no user nobody-there"):
+        people.revoke(granting, "user/nobody-there")
+
+
+def test_grants_go_with_the_yard_and_are_named_before(cloud: Cloud, granting: Deployment) -> None:
+    """IAM deletes no policy that is attached, and one that is made again would be in force at once."""
+    for user, levels in (("ada", ("user", "dev")), ("bob", ("viewer",))):
+        people.grant(granting, f"user/{granting.name}-{user}", levels)
+    said: list[str] = []
+    delete_stacks(session(cloud), granting.name, said.append)
+    assert said[0] == f"the grants of user/{granting.name}-ada, user/{granting.name}-bob"
+    assert stacks(session(cloud), granting.name) == []
+    assert held_by(cloud, f"{granting.name}-ada") == held_by(cloud, f"{granting.name}-bob") == set()
 
 
 def test_a_yard_with_a_host_stays_and_says_how_to_end_it(cloud: Cloud) -> None:

@@ -57,6 +57,7 @@ CODES = {
     "HostsRunning": Code.REFUSED,
     "RunsRunning": Code.REFUSED,
     "StackNotDeleted": Code.REFUSED,
+    "BucketNotEmptied": Code.REFUSED,
     "YardIncomplete": Code.REFUSED,
     "YardOfAnotherVersion": Code.REFUSED,
     "NotHere": Code.REFUSED,

@@ -24,9 +24,11 @@ Settings = Annotated[
 
 Verbose = Annotated[bool, typer.Option("--verbose", help="Print what the CDK prints, too.")]
 
+Who = Annotated[str, typer.Argument(metavar="WHO", help="role/NAME, user/NAME or group/NAME of IAM.")]
+
 
 class Level(StrEnum):
-    """What somebody may do (docs/permissions.md)."""
+    """A level of permissions (docs/permissions.md)."""
 
     VIEWER = "viewer"
     USER = "user"
@@ -45,7 +47,7 @@ class Level(StrEnum):
 
 
 def register(app: typer.Typer) -> None:
-    yards = group("The yard itself: deploy, status, upgrade, grant, destroy.")
+    yards = group("The yard itself: deploy, status, upgrade, grant, revoke, destroy.")
     app.add_typer(yards, name="yard")
     command(yards, "status", "trainyard yard status")(status)
     command(yards, "deploy", "trainyard yard deploy", "trainyard yard deploy -c notify=you@example.com")(
@@ -61,6 +63,7 @@ def register(app: typer.Typer) -> None:
     command(
         yards, "grant", "trainyard yard grant role/researchers user", "trainyard yard grant user/ada viewer"
     )(grant)
+    command(yards, "revoke", "trainyard yard revoke user/ada")(revoke)
 
 
 def status(options: Options) -> None:
@@ -105,14 +108,17 @@ def destroy(
     images: Annotated[bool, typer.Option("--images", help="Delete images and their snapshots, too.")] = False,
     data: Annotated[
         bool,
-        typer.Option("--data", help="Delete bucket (data, runs, models), ledger, volumes and logs, too."),
+        typer.Option(
+            "--data", help="Delete bucket (data, runs, models), ledger, secrets, volumes and logs, too."
+        ),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Take the yard away; say what goes on costing.
 
-    The stacks go; images, bucket and ledger stay unless --images or --data asks for them, which is for good. The same
-    command again, later, says what is left, or removes it. CDKToolkit, the CDK's own stack, stays: other apps use it.
+    Revoke its grants and delete its stacks. Images, bucket, ledger and secrets stay unless --images or --data deletes
+    them, which is for good. Later, the same command lists what is left, or deletes it. CDKToolkit, the CDK's own stack,
+    stays: other apps use it.
     """
     from trainyard.client.upkeep import teardown
 
@@ -121,7 +127,7 @@ def destroy(
     names = teardown.stacks(session, yard)
     if not yes:
         _confirm(session, yard, names, kinds)
-    teardown.delete_stacks(session, yard, lambda name: typer.echo(f"deleting {name} ...", err=True))
+    teardown.delete_stacks(session, yard, lambda what: typer.echo(f"deleting {what} ...", err=True))
     found = teardown.left(session, yard)
     if chosen := [each for each in found if each.kind in kinds]:
         teardown.remove(session, chosen)
@@ -131,26 +137,49 @@ def destroy(
 
 def grant(
     options: Options,
-    who: Annotated[str, typer.Argument(metavar="WHO", help="role/NAME, user/NAME or group/NAME of IAM.")],
+    who: Who,
     level: Annotated[
         Level, typer.Argument(metavar="LEVEL", show_choices=False, help="viewer, user or operator.")
     ],
 ) -> None:
-    """Let somebody of IAM use the yard.
+    """Let a role, user or group of IAM use the yard.
 
-    By attaching its policies for people. An operator is a user besides.
+    Attach the policies of this level, and detach those of another level. An operator has the user's policies, too.
     """
     from trainyard.cli.output import terminal
     from trainyard.client.upkeep import people
 
     yard = options.find()
-    arns = people.grant(yard, who, level.policies)
+    granted = people.grant(yard, who, level.policies)
     if options.is_json:
-        terminal.answer({"who": who, "level": level, "policies": arns})
-    else:
+        answer = {"who": who, "level": level, "policies": granted.policies, "detached": granted.detached}
+        terminal.answer(answer)
+        return
+    terminal.console.print(
+        f"{who} has the {level}'s policies of {yard.name}: {', '.join(granted.policies)}", markup=False
+    )
+    if granted.detached:
+        terminal.console.print(f"Detached: {', '.join(granted.detached)}", markup=False)
+
+
+def revoke(options: Options, who: Who) -> None:
+    """Take the yard's policies off a role, user or group of IAM.
+
+    Runs and dev hosts of a user stay.
+    """
+    from trainyard.cli.output import terminal
+    from trainyard.client.upkeep import people
+
+    yard = options.find()
+    detached = people.revoke(yard, who)
+    if options.is_json:
+        terminal.answer({"who": who, "detached": detached})
+    elif detached:
         terminal.console.print(
-            f"{who} has the {level}'s policies of {yard.name}: {', '.join(arns)}", markup=False
+            f"{who} has no policies of {yard.name} now. Detached: {', '.join(detached)}", markup=False
         )
+    else:
+        terminal.console.print(f"{who} had no policies of {yard.name}; nothing was changed.", markup=False)
 
 
 def _deploy(options: Options, context: Sequence[str] | None, *, verbose: bool) -> None:
@@ -174,8 +203,15 @@ def _settings(options: Options, context: Sequence[str] | None) -> list[str]:
 
 
 def _confirm(session: Session, yard: str, names: Sequence[str], kinds: Collection[str]) -> None:
-    """Ends the command unless the person types the yard's name."""
-    doomed = [*(f"the stack {name}" for name in names), *sorted(f"every {kind} of it" for kind in kinds)]
+    """End the command unless the user types the yard's name."""
+    from trainyard.client.upkeep import people, teardown
+
+    held = teardown.holders_of(people.grants(session, names))
+    doomed = [
+        *(f"the grant of {holder}" for holder in held),
+        *(f"the stack {name}" for name in names),
+        *sorted(f"every {kind} of it" for kind in kinds),
+    ]
     if not doomed:
         return
     typer.echo(f"This deletes, in {session.region}: {'; '.join(doomed)}.")

@@ -1,37 +1,128 @@
-"""Who may use a yard: its policies for people, attached to somebody of IAM."""
+"""Grants: the yard's policies for people, attached to roles, users and groups of IAM."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from trainyard.client.errors import NobodyFound
 
 if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment
+    from trainyard.client.session import Session
 
 WHO = re.compile(r"(?:arn:[^:]+:iam::\d+:)?(role|user|group)/(?:.*/)?([\w+=,.@-]+)")
+POLICY = "AWS::IAM::ManagedPolicy"
 
 
-def grant(yard: Deployment, who: str, levels: Sequence[str]) -> list[str]:
-    """Attach the policies of these levels; answers their ARNs. Twice is fine. Raises NobodyFound."""
-    named = WHO.fullmatch(who)
-    if not named:
+@dataclass(frozen=True)
+class Holder:
+    """A role, user or group of IAM."""
+
+    kind: str
+    name: str
+
+    @classmethod
+    def of(cls, who: str) -> Holder:
+        """Read `role/NAME`, `user/NAME`, `group/NAME` or their ARN. Raises NobodyFound."""
+        named = WHO.fullmatch(who)
+        if not named:
+            raise NobodyFound(
+                f"{who!r} names no role, user or group",
+                "nothing was changed",
+                "name role/NAME, user/NAME or group/NAME, as `aws iam list-roles` or `list-users` has it",
+            )
+        return cls(*named.groups())
+
+    @property
+    def words(self) -> dict[str, str]:
+        """The parameter by which IAM's calls name this holder."""
+        return {f"{self.kind.capitalize()}Name": self.name}
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Granted:
+    """What a grant has come to: the ARNs that the holder has now, and those that a different level had needed."""
+
+    policies: Sequence[str]
+    detached: Sequence[str]
+
+
+def grant(yard: Deployment, who: str, levels: Sequence[str]) -> Granted:
+    """Give a holder exactly the policies of these levels: the yard's other ones are detached. Twice is fine. Raises
+    NobodyFound."""
+    holder, iam = Holder.of(who), yard.session.client("iam")
+    wanted = [yard.policies[level] for level in levels]
+    had = _attached(yard, holder)
+    for arn in wanted:
+        _call(iam, "attach", holder, arn)
+    return Granted(wanted, _detach(iam, holder, had - set(wanted)))
+
+
+def revoke(yard: Deployment, who: str) -> list[str]:
+    """Detach all of the yard's policies from a holder; return their ARNs. Raises NobodyFound."""
+    holder = Holder.of(who)
+    return _detach(yard.session.client("iam"), holder, _attached(yard, holder))
+
+
+def grants(session: Session, stacks: Iterable[str]) -> dict[str, list[Holder]]:
+    """Return who holds each managed policy of these stacks, by its ARN. CloudFormation cannot delete a policy that is
+    attached."""
+    formation = session.client("cloudformation").get_paginator("list_stack_resources")
+    arns = [
+        str(resource["PhysicalResourceId"])
+        for stack in stacks
+        for page in formation.paginate(StackName=stack)
+        for resource in page["StackResourceSummaries"]
+        if resource["ResourceType"] == POLICY and resource.get("PhysicalResourceId")
+    ]
+    return {arn: found for arn in arns if (found := list(_holders(session, arn)))}
+
+
+def detach(session: Session, held: dict[str, list[Holder]]) -> None:
+    """Take these policies off their holders."""
+    iam = session.client("iam")
+    for arn, holders in held.items():
+        for holder in holders:
+            _detach(iam, holder, {arn})
+
+
+def _attached(yard: Deployment, holder: Holder) -> set[str]:
+    """The yard's policies that the holder has. Raises NobodyFound."""
+    iam = yard.session.client("iam")
+    pages = iam.get_paginator(f"list_attached_{holder.kind}_policies").paginate(**holder.words)
+    try:
+        arns = {str(each["PolicyArn"]) for page in pages for each in page["AttachedPolicies"]}
+    except iam.exceptions.NoSuchEntityException as error:
         raise NobodyFound(
-            f"{who!r} names nobody", "it is role/NAME, user/NAME or group/NAME", "name one of these"
-        )
-    kind, name = named.groups()
-    iam, arns = yard.session.client("iam"), [yard.policies[level] for level in levels]
-    attach = {
-        "role": iam.attach_role_policy,
-        "user": iam.attach_user_policy,
-        "group": iam.attach_group_policy,
-    }
-    for arn in arns:
-        try:
-            attach[kind](**{f"{kind.capitalize()}Name": name}, PolicyArn=arn)
-        except iam.exceptions.NoSuchEntityException as error:
-            means = f"the account {yard.account} has none of that name"
-            raise NobodyFound(f"there is no {kind} {name}", means, f"aws iam list-{kind}s") from error
-    return arns
+            f"there is no {holder.kind} {holder.name}",
+            f"the account {yard.account} has none of that name; nothing was changed",
+            f"aws iam list-{holder.kind}s",
+        ) from error
+    return arns & set(yard.policies.values())
+
+
+def _holders(session: Session, arn: str) -> Iterator[Holder]:
+    iam = session.client("iam")
+    try:
+        for page in iam.get_paginator("list_entities_for_policy").paginate(PolicyArn=arn):
+            for kind in ("role", "user", "group"):
+                for each in page[f"Policy{kind.capitalize()}s"]:
+                    yield Holder(kind, each[f"{kind.capitalize()}Name"])
+    except iam.exceptions.NoSuchEntityException:  # deleted by an earlier try
+        return
+
+
+def _detach(iam: Any, holder: Holder, arns: Collection[str]) -> list[str]:
+    for arn in sorted(arns):
+        _call(iam, "detach", holder, arn)
+    return sorted(arns)
+
+
+def _call(iam: Any, verb: str, holder: Holder, arn: str) -> None:
+    getattr(iam, f"{verb}_{holder.kind}_policy")(**holder.words, PolicyArn=arn)

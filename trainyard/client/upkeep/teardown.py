@@ -14,8 +14,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from trainyard.client.errors import HostsRunning, RunsRunning, StackNotDeleted
+from trainyard.client.errors import BucketNotEmptied, HostsRunning, RunsRunning, StackNotDeleted
 from trainyard.client.session import Session
+from trainyard.client.upkeep import people
 from trainyard.core.values.quantities import counted
 
 TAG = "trainyard:yard"
@@ -26,6 +27,8 @@ US_EAST_1 = {"snapshot": 0.05, "disk": 0.08, "bucket": 0.023, "table": 0.25, "lo
 """Dollars a GiB and month, of November 2026, by the row's words."""
 GIB = 2**30
 LOOK_SECONDS = 2.0
+PAGE = 1000
+"""The most versions that S3 deletes in one call."""
 
 
 class Kind(StrEnum):
@@ -37,6 +40,7 @@ class Kind(StrEnum):
     BUCKET = "bucket"
     TABLE = "table"
     LOG_GROUP = "log group"
+    PARAMETER = "parameter"
 
 
 BILLED_AS = {
@@ -47,8 +51,9 @@ BILLED_AS = {
     Kind.TABLE: "table",
     Kind.LOG_GROUP: "logs",
 }
+"""What AWS bills; standard parameters are free."""
 IMAGES = frozenset({Kind.IMAGE, Kind.SNAPSHOT})
-DATA = frozenset({Kind.BUCKET, Kind.TABLE, Kind.VOLUME, Kind.LOG_GROUP})
+DATA = frozenset({Kind.BUCKET, Kind.TABLE, Kind.VOLUME, Kind.LOG_GROUP, Kind.PARAMETER})
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,9 @@ class Prices:
     day: str
 
     def leftover(self, kind: Kind, name: str, gib: float, about: str = "") -> Leftover:
-        word = BILLED_AS[kind]
+        word = BILLED_AS.get(kind)
+        if word is None:
+            return Leftover(kind, name, gib, 0.0, f"a {kind} costs nothing", about)
         own = self.gib_month.get(word)
         if own is not None:
             return Leftover(kind, name, gib, gib * own, f"prices of {self.region}, {self.day}", about)
@@ -128,8 +135,8 @@ def stacks(session: Session, yard: str) -> list[str]:
 
 
 def delete_stacks(session: Session, yard: str, said: Callable[[str], None] = lambda _: None) -> None:
-    """Delete the yard's stacks, saying each name before. Raises RunsRunning and HostsRunning while it has any,
-    StackNotDeleted."""
+    """Delete the yard's stacks, after the grants of its policies, which would hold them; `said` is called with each
+    before. Raises RunsRunning and HostsRunning while the yard has any, StackNotDeleted."""
     if going := executions(session, yard):
         raise RunsRunning(
             f"the yard {yard} has {len(going)} executions that are running: {', '.join(going)}",
@@ -137,8 +144,11 @@ def delete_stacks(session: Session, yard: str, said: Callable[[str], None] = lam
             f"aws stepfunctions stop-execution --region {session.region} --execution-arn {going[0]}",
         )
     _refuse_hosts(session, yard)
-    client = session.client("cloudformation")
-    for name in stacks(session, yard):
+    client, names = session.client("cloudformation"), stacks(session, yard)
+    if held := people.grants(session, names):
+        said(f"the grants of {', '.join(holders_of(held))}")
+        people.detach(session, held)
+    for name in names:
         said(name)
         client.delete_stack(StackName=name)
         if reason := _reason_to_stay(session, name):
@@ -146,6 +156,11 @@ def delete_stacks(session: Session, yard: str, said: Callable[[str], None] = lam
                 f"the stack {name} was not deleted", reason, "mend what it says, then the same command again"
             )
     _refuse_hosts(session, yard)
+
+
+def holders_of(held: Mapping[str, Iterable[people.Holder]]) -> list[str]:
+    """Return the roles, users and groups of these grants, each once: `user/ada`."""
+    return sorted({str(holder) for holders in held.values() for holder in holders})
 
 
 def left(session: Session, yard: str) -> list[Leftover]:
@@ -161,6 +176,7 @@ def left(session: Session, yard: str) -> list[Leftover]:
             for each in tables
         ),
         *_log_groups(session, yard),
+        *_parameters(session, yard),
     ]
     return [prices.leftover(*each) for each in found]
 
@@ -177,15 +193,36 @@ def remove(session: Session, things: Collection[Leftover]) -> None:
             case Kind.VOLUME:
                 ec2.delete_volume(VolumeId=thing.name)
             case Kind.BUCKET:
-                bucket = session.resource("s3").Bucket(thing.name)
-                bucket.object_versions.delete()
-                bucket.delete()
+                _empty(session, thing.name)
+                session.client("s3").delete_bucket(Bucket=thing.name)
             case Kind.TABLE:
                 dynamodb = session.client("dynamodb")
                 dynamodb.update_table(TableName=thing.name, DeletionProtectionEnabled=False)
                 dynamodb.delete_table(TableName=thing.name)
             case Kind.LOG_GROUP:
                 session.client("logs").delete_log_group(logGroupName=thing.name)
+            case Kind.PARAMETER:
+                session.client("ssm").delete_parameter(Name=thing.name)
+
+
+def _empty(session: Session, bucket: str) -> None:
+    """Delete every version of every object, a page at a time until no page is left: also what is written meanwhile.
+    Raises BucketNotEmptied."""
+    client = session.client("s3")
+    while True:
+        page = client.list_object_versions(Bucket=bucket, MaxKeys=PAGE)
+        versions = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
+        if not versions:
+            return
+        names = [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in versions]
+        done = client.delete_objects(Bucket=bucket, Delete={"Objects": names, "Quiet": True})
+        if refused := done.get("Errors"):
+            first, number = refused[0], counted(len(refused), "version")
+            raise BucketNotEmptied(
+                f"S3 refused to delete {number} of objects in {bucket}; {first['Key']}: {first['Message']}",
+                "the bucket stays, and goes on costing its storage; what was deleted before is gone",
+                f"allow s3:DeleteObjectVersion on arn:aws:s3:::{bucket}/*, then the same command again",
+            )
 
 
 def _refuse_hosts(session: Session, yard: str) -> None:
@@ -298,6 +335,16 @@ def _log_groups(session: Session, yard: str) -> Iterator[Found]:
     for page in pages.paginate(logGroupNamePrefix=f"/{yard.lower()}/"):
         for group in page["logGroups"]:
             yield Kind.LOG_GROUP, group["logGroupName"], group.get("storedBytes", 0) / GIB, ""
+
+
+def _parameters(session: Session, yard: str) -> Iterator[Found]:
+    """Secrets of jobs, which people have put there, and whatever else has a name of the yard."""
+    pages = session.client("ssm").get_paginator("describe_parameters")
+    below = [{"Key": "Name", "Option": "BeginsWith", "Values": [f"/{yard.lower()}/"]}]
+    for page in pages.paginate(ParameterFilters=below):
+        for each in page["Parameters"]:
+            about = "a secret of jobs" if each["Type"] == "SecureString" else str(each.get("Description", ""))
+            yield Kind.PARAMETER, each["Name"], 0.0, about
 
 
 def _tags(answered: str, ask: Callable[..., Any], **whom: str) -> dict[str, str]:
