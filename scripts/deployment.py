@@ -1,4 +1,5 @@
-"""`python -m scripts.deployment [--verbose] [-c KEY=VALUE ...]`: deploy the yard, one line a step, and say what it is.
+"""`python -m scripts.deployment [-c KEY=VALUE ...] [--reset KEY ...]`: deploy the yard, one line a step, and say what
+it is. `--yard`, `--profile`, `--region` are those of `trainyard`; other arguments go to `cdk`.
 
 What `cdk` prints goes to a log. Identity, region and tools are checked before anything is downloaded or changed.
 ASSEMBLY and OUTPUTS name the folder of the assembly and the file of the stacks' outputs; the log is beside it.
@@ -7,6 +8,7 @@ APPROVAL is what `cdk` asks about, for example `broadening`; without it `cdk` as
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -20,12 +22,16 @@ from typing import IO
 
 from scripts import assembly
 from scripts.cdk_output import Failure, Progress, StackDone, in_words
-from trainyard.cli.options import SettingsError
+from scripts.settings import Choice, choose, of_clone
+from trainyard.cli.options import NAME, Options, SettingsError
 from trainyard.cli.yard_settings import needs
 from trainyard.client import Session, Yard, YardError
-from trainyard.client.upkeep import preflight
+from trainyard.client.deployment import settings_of
+from trainyard.client.upkeep import preflight, retained, teardown
 from trainyard.client.upkeep.preflight import Preflight, Verdict
+from trainyard.client.upkeep.retained import Retained
 from trainyard.command_line import command_line, given
+from trainyard.core.model.yard import settings
 from trainyard.core.values.quantities import span
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,10 +61,12 @@ class Account:
 
 @dataclass
 class Deployment:
-    """One deployment. `arguments` are those of `cdk`."""
+    """One deployment. `said` are the settings of each -c, `reset` those to set back, `more` are arguments of `cdk`."""
 
     session: Session
-    arguments: Sequence[str]
+    said: Mapping[str, str]
+    reset: Sequence[str]
+    more: Sequence[str]
     is_verbose: bool
     folder: Path
     outputs: Path
@@ -68,15 +76,8 @@ class Deployment:
         return self.outputs.with_name("cdk.log")
 
     @property
-    def settings(self) -> list[str]:
-        """The KEY=VALUE of each -c."""
-        pairs = zip(self.arguments, self.arguments[1:], strict=False)
-        return [value for word, value in pairs if word in ("-c", "--context")]
-
-    @property
     def yard(self) -> str:
-        named = [value.partition("=")[2] for value in self.settings if value.startswith("yard=")]
-        return named[-1] if named else "Trainyard"
+        return self.said.get("yard") or NAME
 
     def run(self) -> None:
         """Raises YardError, SettingsError, DeploymentError."""
@@ -87,23 +88,48 @@ class Deployment:
             f"Deploying {self.yard}: account {account.id}, {account.region}{f', {endpoint}' if endpoint else ''}"
         )
         check_tools()
-        self._check_account()
+        adopted = self._find_retained()
+        choice = self._choose(adopted)
+        self._check_account(choice)
         install_cdk()
+        arguments = [*choice.arguments, *self.more]
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("w") as log:
-            self._synthesize(account, log)
+            self._synthesize(account, arguments, log)
             if not account.is_bootstrapped:
                 where = f"aws://{account.id}/{account.region}"
                 self._cdk(log, "bootstrap", where)
                 say(
                     f"  bootstrap  {preflight.BOOTSTRAP} created: the CDK's own stack, once an account and region"
                 )
-            done = self._deploy_stacks(log)
+            if adopted.settings:
+                self._deploy_stacks(log, f"{self.yard}-Storage", "--import-existing-resources")
+            done = self._deploy_stacks(log, "--all")
         say(f"Deployed in {span(time.monotonic() - began)}.")
         self._summarize(done)
 
-    def _check_account(self) -> None:
-        found = preflight.look(self.session, needs(self.settings))
+    def _find_retained(self) -> Retained:
+        """What an earlier yard of this name has left, unless the yard is there. Raises Ambiguous."""
+        if f"{self.yard}-Storage" in teardown.stacks(self.session, self.yard):
+            return Retained()
+        return retained.find(self.session, self.yard, list(self.said.values()))
+
+    def _choose(self, adopted: Retained) -> Choice:
+        """Raises SettingsError."""
+        deployed = settings_of(self.session, self.yard)
+        context = json.loads((ROOT / "cdk.json").read_text())["context"]
+        try:
+            choice = choose(self.said, of_clone(context), {**adopted.settings, **deployed}, self.reset)
+        except ValueError as error:
+            raise SettingsError(str(error)) from error
+        for line in choice.lines:
+            say(f"  {line}")
+        if adopted.settings:
+            say(f"  adopted    {adopted}: an earlier yard {self.yard} has left them")
+        return choice
+
+    def _check_account(self, choice: Choice) -> None:
+        found = preflight.look(self.session, needs([f"{key}={value}" for key, value in choice.words.items()]))
         for row in found.rows:
             if row.verdict is not Verdict.READY:
                 say(f"  {row.verdict:<9}  {row.subject}: {row.found}; needed: {row.needed}")
@@ -112,20 +138,20 @@ class Deployment:
             raise DeploymentError("no yard can be deployed here, and nothing was changed", CANNOT)
         say(f"  preflight  {summary_of(found)}")
 
-    def _synthesize(self, account: Account, log: IO[str]) -> None:
+    def _synthesize(self, account: Account, arguments: Sequence[str], log: IO[str]) -> None:
         where = f"{account.id}/{account.region}"
-        made = assembly.is_current(self.folder, where, self.arguments)
+        made = assembly.is_current(self.folder, where, arguments)
         if not made:
-            synth = [*assembly.SYNTH, "--output", str(self.folder), *self.arguments]
+            synth = [*assembly.SYNTH, "--output", str(self.folder), *arguments]
             self._command(synth, log, Progress())
-            assembly.mark_current(self.folder, where, self.arguments)
+            assembly.mark_current(self.folder, where, arguments)
         count = len(list(self.folder.glob("*.template.json")))
         say(f"  synthesis  {count} stacks{', of unchanged sources' if made else ''}")
 
-    def _deploy_stacks(self, log: IO[str]) -> list[StackDone]:
+    def _deploy_stacks(self, log: IO[str], *which: str) -> list[StackDone]:
         progress = Progress()
         options = ["--require-approval", os.environ.get("APPROVAL", "never"), "--progress", "events"]
-        self._cdk(log, "deploy", "--all", *options, "--outputs-file", str(self.outputs), progress=progress)
+        self._cdk(log, "deploy", *which, *options, "--outputs-file", str(self.outputs), progress=progress)
         return progress.done
 
     def _cdk(self, log: IO[str], *words: str, progress: Progress | None = None) -> None:
@@ -179,9 +205,8 @@ class Deployment:
         ):
             if value:
                 say(f"  {name:<9}  {value}")
-        with given(["--yard", self.yard] if self.yard != "Trainyard" else []):
-            next_step = ("image", "bake") if image == "none" else ("doctor",)
-            say(f"Next: {command_line(*next_step)}")
+        next_step = ("image", "bake") if image == "none" else ("doctor",)
+        say(f"Next: {command_line(*next_step)}")
 
 
 def find_account(session: Session) -> Account:
@@ -232,15 +257,39 @@ def say(line: str) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    words = [word for word in arguments if word != "--verbose"]
+    asked, more = _parser().parse_known_args(arguments)
+    try:
+        said = settings.of_words([*([f"yard={asked.yard}"] if asked.yard else []), *asked.context])
+    except ValueError as error:
+        say(f"deploy: {error}")
+        return USAGE
     outputs = Path(os.environ.get("OUTPUTS", "build/outputs.json"))
     deployment = Deployment(
-        session=Session.of(),
-        arguments=words,
-        is_verbose=len(words) < len(arguments) or "APPROVAL" in os.environ,
+        session=Session.of(profile=asked.profile, region=asked.region),
+        said=said,
+        reset=asked.reset,
+        more=more,
+        is_verbose=asked.verbose or "APPROVAL" in os.environ,
         folder=Path(os.environ.get("ASSEMBLY", "cdk.out")),
         outputs=outputs,
     )
+    chosen = Options(said.get("yard"), asked.profile, asked.region)
+    with given(chosen.words):
+        return _run(deployment)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="deploy", allow_abbrev=False)
+    parser.add_argument("-c", "--context", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--reset", action="append", default=[], metavar="KEY")
+    parser.add_argument("--verbose", action="store_true")
+    for name in ("--yard", "--profile", "--region"):
+        parser.add_argument(name)
+    return parser
+
+
+def _run(deployment: Deployment) -> int:
+    """Deploy; return the exit code."""
     try:
         deployment.run()
     except SettingsError as error:

@@ -1,10 +1,13 @@
 """What the other stacks share: the bucket and the ledger, which outlive everything else, notices and dead letters."""
 
+import json
+
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
+from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from stacks.constructs.acknowledge import acknowledge, skip
@@ -21,7 +24,9 @@ ENCRYPTED = "By AWS's own key, unless the yard is given one (kms_key)."
 
 class StorageStack(cdk.Stack):
     """The bucket (jobs, programs, data, runs), the ledger (what the yard knows about its runs), the topic that tells
-    people, the queue of what could not be delivered."""
+    people, the queue of what could not be delivered, and the settings of the yard.
+
+    A bucket and a ledger that settings name exist already: the deployment imports them (ImportExistingResources)."""
 
     def __init__(self, scope: Construct, settings: YardSettings) -> None:
         super().__init__(
@@ -32,10 +37,17 @@ class StorageStack(cdk.Stack):
         )
         keep = cdk.RemovalPolicy.DESTROY if settings.disposable else cdk.RemovalPolicy.RETAIN
         self._key = key_of(self, settings.kms_key)
-        self.bucket = self._bucket(keep)
-        self.table = self._ledger(keep)
+        self.bucket = self._bucket(keep, settings.bucket)
+        self.table = self._ledger(keep, settings.ledger)
         self.topic_arn = self._topic(settings)
         self.queue = DeadLetterQueue(self, "DeadLetterQueue", yard=settings.yard)
+        ssm.StringParameter(
+            self,
+            "Settings",
+            parameter_name=settings.settings_parameter,
+            string_value=json.dumps(settings.remembered, sort_keys=True),
+            description="The settings that differ from the defaults; a deployment that does not name them keeps them",
+        )
         cdk.CfnOutput(self, "BucketName", value=self.bucket.bucket_name)
         cdk.CfnOutput(self, "TableName", value=self.table.table_name)
 
@@ -50,10 +62,11 @@ class StorageStack(cdk.Stack):
             topic.add_subscription(subscriptions.EmailSubscription(settings.notify))
         return by_name(self, "sns", f"{settings.yard}-notices")
 
-    def _bucket(self, keep: cdk.RemovalPolicy) -> s3.Bucket:
+    def _bucket(self, keep: cdk.RemovalPolicy, name: str) -> s3.Bucket:
         bucket = s3.Bucket(
             self,
             "Bucket",
+            bucket_name=name or None,
             encryption=s3.BucketEncryption.KMS if self._key else s3.BucketEncryption.S3_MANAGED,
             encryption_key=self._key,
             bucket_key_enabled=True if self._key else None,
@@ -87,10 +100,11 @@ class StorageStack(cdk.Stack):
         skip(bucket, {"CKV_AWS_18": WHO_READ})
         return bucket
 
-    def _ledger(self, keep: cdk.RemovalPolicy) -> dynamodb.Table:
+    def _ledger(self, keep: cdk.RemovalPolicy, name: str) -> dynamodb.Table:
         table = dynamodb.Table(
             self,
             "Ledger",
+            table_name=name or None,
             partition_key=dynamodb.Attribute(name="pk", type=dynamodb.AttributeType.STRING),
             sort_key=dynamodb.Attribute(name="sk", type=dynamodb.AttributeType.STRING),
             time_to_live_attribute="expires",

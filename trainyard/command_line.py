@@ -17,6 +17,11 @@ def command_line(*words: str | Path) -> str:
     return shlex.join(["trainyard", *_given.get(), *map(_word, words)])
 
 
+def chosen() -> tuple[str, ...]:
+    """Return the options of the command that runs now, by which the user chose a yard."""
+    return _given.get()
+
+
 @contextmanager
 def given(options: Sequence[str]) -> Iterator[None]:
     """Repeat these options in every line that is made inside the block."""

@@ -18,6 +18,7 @@ from stacks.constructs.acknowledge import acknowledge, skip
 from stacks.constructs.names import arn_in
 from stacks.constructs.permissions.keys import key_of
 from stacks.settings import YardSettings
+from trainyard.core.model.yard.settings import DAYS
 
 ACCEPTED = {
     "CKV_AWS_115": "A reserve would take from the account's other functions; limits of the yard bound what it does.",
@@ -71,7 +72,7 @@ class Function(lambda_.Function):
             "Log",
             log_group_name=self.log_name,
             encryption_key=key_of(holder, settings.kms_key),
-            retention=settings.log_retention,
+            retention=kept_for(settings.log_days),
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
         role = iam.Role(
@@ -173,6 +174,11 @@ def functions_of(*scopes: Construct) -> list[Function]:
 def camel(word: str) -> str:
     """`bake.launch` as CloudFormation and the workflows spell it: `BakeLaunch`."""
     return "".join(part.capitalize() for part in re.split(r"[._]", word))
+
+
+def kept_for(days: int) -> logs.RetentionDays:
+    """How the CDK calls one of the retentions of DAYS."""
+    return dict(zip(DAYS, logs.RetentionDays, strict=False))[days]
 
 
 def _code(folder: Path) -> lambda_.Code:

@@ -13,7 +13,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from stacks.constructs.acknowledge import acknowledge, skip
-from stacks.constructs.function import LOG_ACCEPTED, Function, camel
+from stacks.constructs.function import LOG_ACCEPTED, Function, camel, kept_for
 from stacks.constructs.names import arn_in, by_name
 from stacks.constructs.permissions import allow, of_account
 from stacks.constructs.permissions.keys import key_of
@@ -98,7 +98,7 @@ class StateMachine(sfn.StateMachine):
             "WorkflowLog",
             log_group_name=self.log_name,
             encryption_key=key_of(scope, settings.kms_key),
-            retention=settings.log_retention,
+            retention=kept_for(settings.log_days),
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
         skip(log, LOG_ACCEPTED)

@@ -1,13 +1,17 @@
-"""What a person may choose about a yard."""
+"""The settings of a yard. Nothing here imports the CDK: a deployment compares settings before it synthesizes."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from aws_cdk import aws_logs as logs
-from constructs import Construct
-
-from stacks.settings.context import CALLED, DAYS, READERS
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.core.model.yard.policy import Policy
+from trainyard.core.model.yard.settings import CALLED, NOT_REMEMBERED, READERS, as_word
+
+if TYPE_CHECKING:
+    from constructs import Construct
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +84,14 @@ class YardSettings:
     when_full: str = "wait"
     """What a run does then: `wait` for a place as long as its job says (limits.wait_minutes), or end (`refuse`)."""
 
+    bucket: str = ""
+    """The name of a bucket that an earlier yard of this name has left, which becomes the yard's, or nothing."""
+    ledger: str = ""
+    """The name of the table that belongs to it, or nothing."""
+    remembered: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """The settings of context that differ from the defaults, as `-c` has them. The yard keeps them, and a deployment
+    that does not name them takes them from there."""
+
     def __post_init__(self) -> None:
         if bool(self.vpc) != bool(self.subnets):
             raise ValueError("settings vpc and subnets: say both, or neither")
@@ -91,10 +103,6 @@ class YardSettings:
             raise ValueError(
                 "settings private and zones are for a VPC that the yard makes: choose subnets of yours instead"
             )
-
-    @property
-    def log_retention(self) -> logs.RetentionDays:
-        return dict(zip(DAYS, logs.RetentionDays, strict=False))[self.log_days]
 
     @property
     def yard(self) -> str:
@@ -124,6 +132,11 @@ class YardSettings:
         return f"/{self.yard}/yard"
 
     @property
+    def settings_parameter(self) -> str:
+        """Holds `remembered`."""
+        return f"/{self.yard}/settings"
+
+    @property
     def recipe_key(self) -> str:
         """Where the yard's own recipe is in the bucket, and in this repository."""
         return f"images/{self.bake_recipe}.yaml"
@@ -133,13 +146,20 @@ class YardSettings:
         return f"/{self.yard}/image/previous"
 
     @classmethod
-    def of(cls, scope: Construct) -> "YardSettings":
+    def of(cls, scope: Construct) -> YardSettings:
         """The settings of the app that `scope` belongs to. Raises ValueError naming the context key at fault."""
-        given = {key: scope.node.try_get_context(key) for key in READERS}
-        return cls(
-            **{
-                CALLED.get(key, key): READERS[key](key, value)
-                for key, value in given.items()
-                if value is not None
-            }
-        )
+        return cls.of_context({key: scope.node.try_get_context(key) for key in READERS})
+
+    @classmethod
+    def of_context(cls, context: Mapping[str, object]) -> YardSettings:
+        """The settings of these values by their keys; None is none. Raises ValueError naming the key at fault."""
+        given = {key: value for key, value in context.items() if value is not None}
+        read = {CALLED.get(key, key): READERS[key](key, value) for key, value in given.items()}
+        usual = cls()
+        remembered = {
+            key: as_word(value)
+            for key, value in given.items()
+            if key not in NOT_REMEMBERED
+            and read[CALLED.get(key, key)] != getattr(usual, CALLED.get(key, key))
+        }
+        return cls(**read, remembered=remembered)

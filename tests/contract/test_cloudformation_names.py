@@ -33,6 +33,13 @@ KEYED: dict[str, Any] = {
     "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
     "BillingMode": "PAY_PER_REQUEST",
 }
+SHELL = {
+    "schemaVersion": "2.2",
+    "description": "Nothing",
+    "mainSteps": [
+        {"action": "aws:runShellScript", "name": "nothing", "inputs": {"runCommand": ["true"]}},
+    ],
+}
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/deploying"
 
 
@@ -134,17 +141,9 @@ EXISTING: dict[str, tuple[Make, dict[str, Any]]] = {
         lambda cloud, name: cloud.client("ssm").create_document(
             Name=name, DocumentType="Command", Content=json.dumps(SHELL)
         ),
-        {"DocumentType": "Command", "Content": {}},
+        {"DocumentType": "Command", "Content": SHELL},
     ),
 }
-SHELL = {
-    "schemaVersion": "2.2",
-    "description": "Nothing",
-    "mainSteps": [
-        {"action": "aws:runShellScript", "name": "nothing", "inputs": {"runCommand": ["true"]}},
-    ],
-}
-EXISTING["AWS::SSM::Document"][1]["Content"] = SHELL
 
 
 def stack_of(kind: str, properties: dict[str, Any], **more: Any) -> dict[str, Any]:

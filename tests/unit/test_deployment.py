@@ -9,6 +9,7 @@ import pytest
 from scripts import deployment
 from scripts.cdk_output import Failure, Progress, in_words
 from trainyard.client import Session
+from trainyard.command_line import command_line
 
 CREATED = """\
 Trainyard-Network: start: Building Trainyard-Network Template
@@ -82,7 +83,7 @@ def test_without_a_region_nothing_is_downloaded_or_asked(
     run = Mock(side_effect=AssertionError("nothing may run"))
     monkeypatch.setattr("subprocess.run", run)
     monkeypatch.setattr("subprocess.Popen", run)
-    monkeypatch.setattr(Session, "of", lambda: Mock(region=""))
+    monkeypatch.setattr(Session, "of", lambda **_: Mock(region=""))
     assert deployment.main(["-c", "yard=Other"]) == deployment.CANNOT
     said = capsys.readouterr().out
     assert "no region is set" in said
@@ -96,14 +97,39 @@ def test_without_node_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> 
     assert raised.value.code == deployment.CANNOT
 
 
-@pytest.mark.parametrize(
-    ("arguments", "yard"),
-    [((), "Trainyard"), (("-c", "yard=Other"), "Other"), (("-c", "a=b", "--context", "yard=Other"), "Other")],
-)
-def test_the_yard_is_the_one_that_the_settings_name(arguments: tuple[str, ...], yard: str) -> None:
-    made = deployment.Deployment(Mock(), arguments, False, Path("cdk.out"), Path("build/outputs.json"))
+@pytest.mark.parametrize(("said", "yard"), [({}, "Trainyard"), ({"a": "b", "yard": "Other"}, "Other")])
+def test_the_yard_is_the_one_that_the_settings_name(said: dict[str, str], yard: str) -> None:
+    folders = Path("cdk.out"), Path("build/outputs.json")
+    made = deployment.Deployment(Mock(), said, (), (), False, *folders)
     assert made.yard == yard
     assert made.log == Path("build/cdk.log")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-c", "most_run=5"], "context most_run: a yard has no such setting; did you mean most_runs?"),
+        (["-c", "notify=nobody"], "context notify='nobody': say a mail address"),
+        (["-c", "notify"], "-c notify: say KEY=VALUE"),
+        (["-c", "wholly_else=1"], "the settings are yard, private"),
+    ],
+)
+def test_a_setting_that_no_yard_has_is_refused_before_anything_is_asked(
+    words: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Session, "of", Mock(side_effect=AssertionError("nothing may be asked")))
+    assert deployment.main(words) == deployment.USAGE
+    assert said in capsys.readouterr().out
+
+
+def test_its_messages_repeat_the_options_by_which_the_yard_was_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(Session, "of", lambda **_: Mock())
+    monkeypatch.setattr(deployment.Deployment, "run", lambda self: lines.append(command_line("doctor")))
+    assert deployment.main(["-c", "yard=Other", "--profile", "ops", "--region", "eu-west-1"]) == 0
+    assert lines == ["trainyard --yard Other --profile ops --region eu-west-1 doctor"]
 
 
 def test_the_cost_of_an_idle_yard_is_that_of_the_runbook() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from trainyard.cli import clone
 from trainyard.cli.options import SettingsError
@@ -12,31 +12,29 @@ from trainyard.client.errors import NotHere
 from trainyard.client.upkeep.preflight import Need, Needs, Network
 from trainyard.core.model.instance_types import Market, cpu_types, instance_type, quota
 from trainyard.core.model.job import BUILDER_TYPES, Hardware
-from trainyard.core.model.yard.data_buckets import DataBucket
+from trainyard.core.model.yard import settings
 
-Value = TypeVar("Value")
 WORKERS = 2
 """A gang of the demo's size: what a first job asks for."""
 
 
-def needs(said: Sequence[str] | None) -> Needs:
-    """Of the clone's yard, where there is a clone, else of one with the settings that it has without any. Raises
-    SettingsError."""
+def needs(said: Sequence[str] | None, deployed: Mapping[str, str] | None = None) -> Needs:
+    """Return what a yard needs by the settings of the clone's cdk.json, if there is a clone, of the `deployed` yard
+    and of each `-c`, the last being the strongest. Raises SettingsError."""
     try:
         context: dict[str, Any] = json.loads((clone.find() / "cdk.json").read_text())["context"]
     except NotHere:
         context = {}
-    for each in said or ():
-        key, equals, value = each.partition("=")
-        if not equals:
-            raise SettingsError(f"-c {each}: say KEY=VALUE, as in -c monthly_dollars=500")
-        context[key] = value
-    return needs_of(context)
+    try:
+        return needs_of({**context, **(deployed or {}), **settings.of_words(said or ())})
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
 
 
 def needs_of(context: Mapping[str, Any]) -> Needs:
-    """An instance to bake the image on, and a first job of two workers on spot; without quotas for GPUs both on
-    processors. Raises SettingsError for a value that no deployment would take, either."""
+    """Return the needs of an instance to bake the image on, and of a first job of two workers on spot; without quotas
+    for GPUs both on processors. Raises ValueError naming the setting at fault."""
+    chosen = {key: settings.read(key, value) for key, value in context.items()}
     jobs = Hardware().instance_types
     gpu, baking, cpu = (instance_type(name) for name in (jobs[0], BUILDER_TYPES[0], cpu_types()[0]))
     wanted = (
@@ -45,33 +43,19 @@ def needs_of(context: Mapping[str, Any]) -> Needs:
         (quota(cpu, Market.ON_DEMAND), cpu.vcpus, f"a bake and a first job without a GPU, on {cpu.name}"),
         (quota(cpu, Market.SPOT), cpu.vcpus, f"parameter servers on {cpu.name}"),
     )
-    subnets = str(context.get("subnets", ""))
     network = Network(
-        vpc=context.get("vpc", ""),
-        subnets=[each.strip() for each in subnets.split(",") if each.strip()],
-        private=str(context.get("private", False)).lower() == "true",
-        s3_endpoint=str(context.get("s3_endpoint", False)).lower() == "true",
-        base_image_parameter=context.get("base_image_parameter", Network.base_image_parameter),
+        vpc=chosen.get("vpc", ""),
+        subnets=chosen.get("subnets", ()),
+        private=chosen.get("private", False),
+        s3_endpoint=chosen.get("s3_endpoint", False),
+        base_image_parameter=chosen.get("base_image_parameter", Network.base_image_parameter),
     )
     return Needs(
         types=sorted({*jobs, *BUILDER_TYPES}),
         quotas=[Need(known.code, known.name, vcpus, purpose) for known, vcpus, purpose in wanted if known],
-        monthly_dollars=_read(context, "monthly_dollars", float, "a number, or 0 for no limit", 0.0),
-        notify=context.get("notify", ""),
+        monthly_dollars=chosen.get("monthly_dollars", 0.0),
+        notify=chosen.get("notify", ""),
         network=network,
-        key=context.get("kms_key", ""),
-        data_buckets=_read(context, "data_buckets", _buckets, "buckets or folders of them, by commas", []),
+        key=chosen.get("kms_key", ""),
+        data_buckets=chosen.get("data_buckets", ()),
     )
-
-
-def _read(context: Mapping[str, Any], key: str, to: Callable[[str], Value], say: str, usual: Value) -> Value:
-    if key not in context:
-        return usual
-    try:
-        return to(str(context[key]))
-    except ValueError:
-        raise SettingsError(f"{key}={context[key]}: say {say}") from None
-
-
-def _buckets(text: str) -> list[DataBucket]:
-    return [DataBucket.of(each.strip()) for each in text.split(",") if each.strip()]

@@ -116,6 +116,17 @@ def version_of(session: Session, yard: str) -> str:
     return str(json.loads(_told(session, yard))["version"])
 
 
+def settings_of(session: Session, yard: str) -> dict[str, str]:
+    """Return the settings of the deployed yard that differ from the defaults, as `-c` has them; none without a yard.
+    Raises Denied."""
+    client = session.client("ssm")
+    try:
+        found = client.get_parameter(Name=f"/{yard.lower()}/settings")["Parameter"]["Value"]
+    except client.exceptions.ParameterNotFound:
+        return {}
+    return {str(key): str(value) for key, value in json.loads(found).items()}
+
+
 def _parameter(yard: str) -> str:
     return f"/{yard.lower()}/yard"
 

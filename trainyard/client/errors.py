@@ -222,6 +222,10 @@ class RunsRunning(YardError):
     """The yard cannot go while its workflows are at work."""
 
 
+class Ambiguous(YardError):
+    """Several things could be meant."""
+
+
 class BucketNotEmptied(YardError):
     """S3 refused to delete objects of a bucket that is to be deleted."""
 

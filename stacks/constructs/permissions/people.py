@@ -22,6 +22,7 @@ from stacks.constructs.permissions.holder import Holder
 from stacks.settings import YardSettings
 
 BY_NAME = "Of this yard, by its name: executions, logs and versions come into being later."
+BY_PREFIX = "DescribeAlarms by a prefix is allowed on all alarms or on none."
 ALL_RUNS = ("train", "launch", "snapshot", "bake", "retire")
 READ = ("runs/", "jobs/", "images/", "programs/", "data/")
 SENT = ("programs/", "data/")
@@ -40,8 +41,13 @@ def look(who: Holder, settings: YardSettings, bucket: s3.IBucket, table: dynamod
         "ssm:DescribeInstanceInformation",
     )
     anywhere(who, "ssm:DescribeParameters", "ssm:DescribeSessions")
-    told = (settings.image_parameter, settings.previous_image_parameter, settings.yard_parameter)
-    parameters = [parameter(name) for name in told]
+    named = (
+        settings.image_parameter,
+        settings.previous_image_parameter,
+        settings.yard_parameter,
+        settings.settings_parameter,
+    )
+    parameters = [parameter(name) for name in named]
     allow(who, ["ssm:GetParameter", "ssm:GetParameterHistory"], parameters)
     read_objects(who, bucket, *READ)
     list_objects(who, bucket, *READ)
@@ -61,8 +67,8 @@ def look(who: Holder, settings: YardSettings, bucket: s3.IBucket, table: dynamod
         "logs:DescribeLogStreams",
     ]
     allow(who, read, logs, because=BY_NAME)
-    alarms = by_name(who, "cloudwatch", "alarm", f"{yard}-*")
-    allow(who, ["cloudwatch:DescribeAlarms"], [alarms], because=BY_NAME)
+    alarms = by_name(who, "cloudwatch", "alarm", "*")
+    allow(who, ["cloudwatch:DescribeAlarms"], [alarms], because=BY_PREFIX)
     board = f"arn:{cdk.Aws.PARTITION}:cloudwatch::{cdk.Aws.ACCOUNT_ID}:dashboard/{yard}*"
     allow(who, ["cloudwatch:GetDashboard"], [board], because=BY_NAME)
 

@@ -10,10 +10,12 @@ from trainyard.core.model.yard.data_buckets import DataBucket
 @pytest.mark.parametrize(
     ("said", "says"),
     [
-        ("data_buckets=Corpus", "data_buckets=Corpus: say buckets or folders of them"),
+        ("data_buckets=Corpus", "data_buckets='Corpus': say buckets or folders of them"),
         ("data_buckets=corpus,a b", "say buckets or folders of them"),
-        ("monthly_dollars=much", "monthly_dollars=much: say a number"),
+        ("monthly_dollars=much", "monthly_dollars='much': say dollars"),
         ("monthly_dollars", "say KEY=VALUE"),
+        ("most_run=5", "did you mean most_runs"),
+        ("notify=nobody", "say a mail address"),
     ],
 )
 def test_what_no_deployment_would_take_is_said_in_one_line(said: str, says: str) -> None:
@@ -23,5 +25,11 @@ def test_what_no_deployment_would_take_is_said_in_one_line(said: str, says: str)
 
 def test_other_buckets_are_read_as_the_stacks_read_them() -> None:
     needs = yard_settings.needs(["data_buckets=corpus, shared/images/", "monthly_dollars=12.5"])
-    assert needs.data_buckets == [DataBucket("corpus"), DataBucket("shared", "images/")]
+    assert needs.data_buckets == (DataBucket("corpus"), DataBucket("shared", "images/"))
     assert needs.monthly_dollars == 12.5
+
+
+def test_the_deployed_yards_settings_count_where_the_command_names_none() -> None:
+    deployed = {"notify": "a@example.com", "monthly_dollars": "5"}
+    needs = yard_settings.needs(["monthly_dollars=7"], deployed)
+    assert (needs.notify, needs.monthly_dollars) == ("a@example.com", 7.0)

@@ -8,7 +8,7 @@ import typer
 
 from trainyard.cli.command import command
 from trainyard.cli.commands.yards import Settings
-from trainyard.cli.options import Options
+from trainyard.cli.options import NAME, Options
 
 if TYPE_CHECKING:
     from trainyard.client.upkeep.preflight import Row
@@ -30,18 +30,21 @@ def doctor(
 ) -> None:
     """Say whether account and yard are well.
 
-    It looks at identity, region, quotas, network, image, alarms, money and clock, and says what to type.
+    It looks at identity, region, quotas, network, image, alarms, money and clock, and says what to type. The settings
+    are those of the deployed yard, if there is one, and of -c.
     Exits with 0 when all is well, 1 when some jobs need something first, 3 when no yard can be deployed.
     """
     from dataclasses import asdict
 
     from trainyard.cli import yard_settings
     from trainyard.cli.output import terminal
+    from trainyard.client.deployment import settings_of
     from trainyard.client.errors import YardNotFound
     from trainyard.client.upkeep import checkup
     from trainyard.client.upkeep.preflight import Preflight, look, request_increases
 
-    session, needs = options.session(), yard_settings.needs(context)
+    session = options.session()
+    needs = yard_settings.needs(context, settings_of(session, options.yard or NAME))
     seen = look(session, needs)
     if request and (asked := request_increases(session, seen)):
         vcpus = ", ".join(f"{row.desired} vCPUs of {row.quota}" for row in asked)

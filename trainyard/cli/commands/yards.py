@@ -10,7 +10,7 @@ import typer
 
 from trainyard.cli.command import command, group
 from trainyard.cli.options import NAME, Options
-from trainyard.command_line import command_line
+from trainyard.command_line import chosen, command_line
 
 if TYPE_CHECKING:
     from trainyard.client import Session
@@ -20,8 +20,10 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--context", "-c", metavar="KEY=VALUE", help="A setting of the yard, as of cdk.json."),
 ]
-
-
+Reset = Annotated[
+    list[str] | None,
+    typer.Option("--reset", metavar="KEY", help="Set a setting of the deployed yard back to the default."),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Print what the CDK prints, too.")]
 
 Who = Annotated[str, typer.Argument(metavar="WHO", help="role/NAME, user/NAME or group/NAME of IAM.")]
@@ -79,19 +81,22 @@ def status(options: Options) -> None:
         terminal.console.print(f"{name:<10} {value}", markup=False)
 
 
-def deploy(options: Options, context: Settings = None, verbose: Verbose = False) -> None:
+def deploy(options: Options, context: Settings = None, reset: Reset = None, verbose: Verbose = False) -> None:
     """Put the yard into the account.
 
-    From a clone of Trainyard. It checks identity, region and account first, prints a line for each step, and says what
-    the yard is. What the CDK prints is in build/cdk.log.
+    From a clone of Trainyard. It checks identity, region and account first, and prints a line for each step. A yard
+    keeps the settings that it was deployed with until -c or --reset names them again. A bucket and a ledger that an
+    earlier yard of this name has left become the yard's. What the CDK prints is in build/cdk.log.
     """
-    _deploy(options, context, verbose=verbose)
+    _deploy(options, context, reset, verbose=verbose)
 
 
-def upgrade(options: Options, context: Settings = None, verbose: Verbose = False) -> None:
+def upgrade(
+    options: Options, context: Settings = None, reset: Reset = None, verbose: Verbose = False
+) -> None:
     """Bring the yard to the version of the clone.
 
-    Runs go on. Give the settings that it was deployed with.
+    Runs continue. The yard keeps its settings.
     """
     from trainyard.cli import clone
     from trainyard.cli.output import terminal
@@ -100,7 +105,7 @@ def upgrade(options: Options, context: Settings = None, verbose: Verbose = False
     before, after = deployment.version_of(options.session(), options.yard or NAME), clone.version()
     if not options.quiet:
         terminal.hint(f"The yard is of version {before}, the clone of {after}.")
-    _deploy(options, context, verbose=verbose)
+    _deploy(options, context, reset, verbose=verbose)
 
 
 def destroy(
@@ -182,8 +187,10 @@ def revoke(options: Options, who: Who) -> None:
         terminal.console.print(f"{who} had no policies of {yard.name}; nothing was changed.", markup=False)
 
 
-def _deploy(options: Options, context: Sequence[str] | None, *, verbose: bool) -> None:
-    """Raises NoRegion, NoCredentials and NotHere before anything is downloaded."""
+def _deploy(
+    options: Options, context: Sequence[str] | None, reset: Sequence[str] | None, *, verbose: bool
+) -> None:
+    """Raise NoRegion, NoCredentials and NotHere before anything is downloaded."""
     from trainyard.cli import clone
     from trainyard.client.upkeep import preflight
 
@@ -191,15 +198,14 @@ def _deploy(options: Options, context: Sequence[str] | None, *, verbose: bool) -
     preflight.find_account(options.session())
     if not (root / clone.PYTHON).exists():
         clone.make(options, clone.ENVIRONMENT)
-    clone.run(
-        [str(root / "scripts/deploy"), *(["--verbose"] if verbose else []), *_settings(options, context)],
-        options,
-    )
-
-
-def _settings(options: Options, context: Sequence[str] | None) -> list[str]:
     named = [f"yard={options.yard}"] if options.yard and options.yard != NAME else []
-    return [word for each in (*named, *(context or [])) for word in ("-c", each)]
+    words = [
+        *(["--verbose"] if verbose else []),
+        *(word for each in (*named, *(context or [])) for word in ("-c", each)),
+        *(word for each in reset or () for word in ("--reset", each)),
+        *chosen(),
+    ]
+    clone.run([str(root / "scripts/deploy"), *words], options)
 
 
 def _confirm(session: Session, yard: str, names: Sequence[str], kinds: Collection[str]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from trainyard.client.deployment import settings_of
 from trainyard.client.inventory.hosts import hosts
 from trainyard.core.model.yard import promises
 from trainyard.core.model.yard.promises import Promise
@@ -35,6 +36,8 @@ class Overview:
     dollars: float
     monthly_dollars: float | None
     """What hosts may cost in a month before new runs are refused; None without a budget."""
+    settings: Mapping[str, str]
+    """The settings that differ from the defaults, as `-c` has them."""
     promised: tuple[Promise, ...] = ()
     """What runs and launched hosts may cost yet, at most."""
 
@@ -50,6 +53,10 @@ class Overview:
         yield "hosts", f"{self.hosts}, ${self.per_hour:.2f} an hour"
         counted = self.dollars if self.month == this_month() else 0.0
         yield "budget", Budget(counted, self.monthly_dollars).in_words
+        yield (
+            "settings",
+            " ".join(f"{key}={value}" for key, value in sorted(self.settings.items())) or "defaults",
+        )
         yield "promised", promises.in_words(self.promised)
 
 
@@ -121,7 +128,7 @@ def this_month() -> str:
 
 
 def of(yard: Yard) -> Overview:
-    """By six calls and a few pages."""
+    """By seven calls and a few pages."""
     living = [host for host in hosts(yard) if host.state in ("pending", "running")]
     money = money_row(yard)
     running = yard.session.client("stepfunctions").list_executions(
@@ -141,5 +148,6 @@ def of(yard: Yard) -> Overview:
         month=str(money.get("month", "")),
         dollars=float(money.get("dollars", 0)),
         monthly_dollars=yard.monthly_dollars or None,
+        settings=settings_of(yard.session, yard.name),
         promised=promised_by(yard),
     )

@@ -16,10 +16,9 @@ from botocore.exceptions import ClientError
 
 from trainyard.client.errors import BucketNotEmptied, HostsRunning, RunsRunning, StackNotDeleted
 from trainyard.client.session import Session
-from trainyard.client.upkeep import people
+from trainyard.client.upkeep import people, retained
 from trainyard.core.values.quantities import counted
 
-TAG = "trainyard:yard"
 GONE = ("shutting-down", "terminated")
 PRICES = {"pk": "patrol", "sk": "prices"}
 """The key of patrol's row."""
@@ -91,7 +90,7 @@ class Prices:
 
 def hosts(session: Session, yard: str) -> list[str]:
     """The yard's instances that are not gone, stopped ones too: they cost something, and hold the network."""
-    filters = [{"Name": f"tag:{TAG}", "Values": [yard.lower()]}]
+    filters = [{"Name": f"tag:{retained.TAG}", "Values": [yard.lower()]}]
     pages = session.client("ec2").get_paginator("describe_instances").paginate(Filters=filters)
     return [
         str(instance["InstanceId"])
@@ -128,7 +127,7 @@ def stacks(session: Session, yard: str) -> list[str]:
         stack
         for page in pages
         for stack in page["Stacks"]
-        if {"Key": TAG, "Value": yard.lower()} in stack.get("Tags", [])
+        if {"Key": retained.TAG, "Value": yard.lower()} in stack.get("Tags", [])
     ]
     newest_first = sorted(ours, key=lambda stack: stack["CreationTime"], reverse=True)
     return [str(stack["StackName"]) for stack in newest_first]
@@ -165,7 +164,7 @@ def holders_of(held: Mapping[str, Iterable[people.Holder]]) -> list[str]:
 
 def left(session: Session, yard: str) -> list[Leftover]:
     """What has the yard's tag or name, and no stack deletes."""
-    tables = _tables(session, yard)
+    tables = retained.tables(session, yard)
     prices = _prices(session, tables)
     found = [
         *_images(session, yard),
@@ -277,7 +276,7 @@ def _prices(session: Session, tables: Iterable[Mapping[str, Any]]) -> Prices:
 
 def _images(session: Session, yard: str) -> Iterator[Found]:
     """Each with its snapshots; then snapshots of which the image is gone."""
-    ec2, filters = session.client("ec2"), [{"Name": f"tag:{TAG}", "Values": [yard.lower()]}]
+    ec2, filters = session.client("ec2"), [{"Name": f"tag:{retained.TAG}", "Values": [yard.lower()]}]
     snapshots = {
         each["SnapshotId"]: each
         for page in ec2.get_paginator("describe_snapshots").paginate(OwnerIds=["self"], Filters=filters)
@@ -296,7 +295,7 @@ def _images(session: Session, yard: str) -> Iterator[Found]:
 
 def _volumes(session: Session, yard: str) -> Iterator[Found]:
     filters = [
-        {"Name": f"tag:{TAG}", "Values": [yard.lower()]},
+        {"Name": f"tag:{retained.TAG}", "Values": [yard.lower()]},
         {"Name": "status", "Values": ["available"]},
     ]
     for page in session.client("ec2").get_paginator("describe_volumes").paginate(Filters=filters):
@@ -305,28 +304,9 @@ def _volumes(session: Session, yard: str) -> Iterator[Found]:
 
 
 def _buckets(session: Session, yard: str) -> Iterator[Found]:
-    client = session.client("s3")
-    for bucket in client.list_buckets()["Buckets"]:
-        if _tags("TagSet", client.get_bucket_tagging, Bucket=bucket["Name"]).get(TAG) != yard.lower():
-            continue
-        sizes = [
-            version.size or 0
-            for version in session.resource("s3").Bucket(bucket["Name"]).object_versions.all()
-        ]
-        about = f"{len(sizes)} objects and older versions of them"
-        yield Kind.BUCKET, bucket["Name"], sum(sizes) / GIB, about
-
-
-def _tables(session: Session, yard: str) -> list[dict[str, Any]]:
-    """As DynamoDB describes them."""
-    client = session.client("dynamodb")
-    names = [name for page in client.get_paginator("list_tables").paginate() for name in page["TableNames"]]
-    tables = [client.describe_table(TableName=name)["Table"] for name in names]
-    return [
-        table
-        for table in tables
-        if _tags("Tags", client.list_tags_of_resource, ResourceArn=table["TableArn"]).get(TAG) == yard.lower()
-    ]
+    for name in retained.buckets(session, yard):
+        sizes = [version.size or 0 for version in session.resource("s3").Bucket(name).object_versions.all()]
+        yield Kind.BUCKET, name, sum(sizes) / GIB, f"{len(sizes)} objects and older versions of them"
 
 
 def _log_groups(session: Session, yard: str) -> Iterator[Found]:
@@ -345,13 +325,3 @@ def _parameters(session: Session, yard: str) -> Iterator[Found]:
         for each in page["Parameters"]:
             about = "a secret of jobs" if each["Type"] == "SecureString" else str(each.get("Description", ""))
             yield Kind.PARAMETER, each["Name"], 0.0, about
-
-
-def _tags(answered: str, ask: Callable[..., Any], **whom: str) -> dict[str, str]:
-    """By key; none where the resource has none or is gone meanwhile."""
-    try:
-        return {tag["Key"]: tag["Value"] for tag in ask(**whom)[answered]}
-    except ClientError as error:
-        if error.response["Error"]["Code"] in ("NoSuchTagSet", "NoSuchBucket", "ResourceNotFoundException"):
-            return {}
-        raise

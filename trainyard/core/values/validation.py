@@ -6,7 +6,7 @@ which nobody sees: a document with faults never becomes a job.
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -140,9 +140,14 @@ def any_of(names: Sequence[str]) -> str:
     return ", ".join(names)
 
 
-def did_you_mean(found: object, names: Sequence[str]) -> str:
-    """`; did you mean "x"?` where something is close, else nothing."""
+def nearest(found: str, names: Iterable[str]) -> str:
+    """Return the name that was probably meant, or nothing."""
     import difflib  # only a faulty file pays for it
 
-    close = difflib.get_close_matches(found, names, n=1) if isinstance(found, str) else []
-    return f"; did you mean {json.dumps(close[0])}?" if close else ""
+    return next(iter(difflib.get_close_matches(found, list(names), n=1)), "")
+
+
+def did_you_mean(found: object, names: Sequence[str]) -> str:
+    """`; did you mean "x"?` where something is close, else nothing."""
+    close = nearest(found, names) if isinstance(found, str) else ""
+    return f"; did you mean {json.dumps(close)}?" if close else ""

@@ -1,14 +1,14 @@
-"""How CDK context says what a person may choose about a yard: each setting by its key, read once and checked here."""
+"""The settings of a yard by their keys, as CDK context and `-c KEY=VALUE` have them: each is read and checked here."""
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from trainyard.core.model.yard import data_buckets, policy
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.core.model.yard.policy import Policy
-from trainyard.core.values.validation import InputFaults, shown
+from trainyard.core.values.validation import InputFaults, nearest, shown
 
 Reader: TypeAlias = Callable[[str, object], Any]
 """A setting from its key and what context says. Raises ValueError naming the key."""
@@ -28,6 +28,8 @@ POLICY = r"(arn:[^:]+:iam::(\d{12}|aws):policy/.+)?"
 KEY = r"(arn:[^:]+:kms:[a-z0-9-]+:\d{12}:key/[0-9a-zA-Z-]+)?"
 SCHEDULE = r"\s*((rate|cron)\(.+\))?\s*"
 RATE = r"0*(0|100|200|300)", "say 100, 200 or 300 MiB a second, or 0"
+ADDRESS = r"([^@\s,]+@[^@\s,]+\.[^@\s,]+)?"
+IMAGE = r"ami-[0-9a-f]{8,17}|/?[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*"
 NUMBER = r"\d{1,6}", "say a whole number; 0 for no limit"
 DOLLARS = r"\d{1,9}(\.\d{1,2})?", "say dollars, like 500 or 99.50; 0 for none"
 
@@ -88,7 +90,6 @@ def _data_buckets(key: str, given: object) -> tuple[DataBucket, ...]:
     return tuple(DataBucket.of(each) for each in _several(data_buckets.PLACE, say)(key, given))
 
 
-TEXT = _matches(r"(?s).*", "")
 COUNT = _matches(r"0*[1-9]\d*", "say a whole number above zero", to=int)
 
 READERS: Mapping[str, Reader] = {
@@ -102,8 +103,10 @@ READERS: Mapping[str, Reader] = {
     "kms_key": _matches(KEY, "say the ARN of a key (not of an alias), or nothing"),
     "log_days": _days,
     "disposable": _flag,
-    "notify": TEXT,
-    "base_image_parameter": TEXT,
+    "notify": _matches(ADDRESS, "say a mail address, like you@example.com, or nothing"),
+    "base_image_parameter": _matches(
+        IMAGE, "say the name of a parameter, like /images/base, or the id of an image"
+    ),
     "bake_recipe": _matches(*RECIPE),
     "bake_on_deploy": _flag,
     "bake_schedule": _matches(SCHEDULE, "say rate(7 days), cron(0 3 ? * SUN *) or nothing", to=str.strip),
@@ -120,7 +123,44 @@ READERS: Mapping[str, Reader] = {
     "most_pool_hosts": _matches(r"0*(\d|1[0-6])", "say 0 to 16 hosts; 0 for none", to=int),
     "data_buckets": _data_buckets,
     "when_full": _matches("wait|refuse", "say wait or refuse"),
+    "bucket": _matches(f"({data_buckets.BUCKET})?", "say the name of a bucket, or nothing"),
+    "ledger": _matches(r"([A-Za-z0-9_.-]{3,255})?", "say the name of a table, or nothing"),
 }
 """How each setting is read, by what context calls it."""
 CALLED = {"yard": "prefix"}
 """A setting that context calls otherwise."""
+NOT_REMEMBERED = ("yard",)
+"""It names the yard; the others are remembered by it."""
+
+
+def of_words(words: Iterable[str]) -> dict[str, str]:
+    """Read each KEY=VALUE of `-c`; the last of a key counts. Raises ValueError naming the key at fault."""
+    found = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise ValueError(f"-c {word}: say KEY=VALUE, as in -c monthly_dollars=500")
+        read(key, value)
+        found[key] = value
+    return found
+
+
+def read(key: str, value: object) -> Any:
+    """Return the setting that this value stands for. Raises ValueError naming the key."""
+    refuse_unknown(key)
+    return READERS[key](key, value)
+
+
+def refuse_unknown(key: str) -> None:
+    """Raise ValueError, with the nearest known key, for a key that is no setting."""
+    if key not in READERS:
+        close = nearest(key, READERS)
+        meant = f"did you mean {close}?" if close else f"the settings are {', '.join(READERS)}"
+        raise ValueError(f"context {key}: a yard has no such setting; {meant}")
+
+
+def as_word(value: object) -> str:
+    """Return a value of context as `-c` has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, str) else json.dumps(value)
