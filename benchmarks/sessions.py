@@ -71,7 +71,8 @@ with socket.create_connection(("127.0.0.1", {PORT})) as connection:
 """
 TELLS = {
     "yard": NAME, "version": __version__, "account": ACCOUNT, "bucket": NAME, "table": NAME, "bus": NAME,
-    "recipe": NAME, "workflows": {}, "dashboard": NAME, "monthly_dollars": 0, "topic": NAME, "policies": {},
+    "recipe": NAME, "software": NAME, "workflows": {}, "dashboard": NAME, "monthly_dollars": 0,
+    "topic": NAME, "policies": {},
 }  # fmt: skip
 """What a client finds of a yard: a host is all that is asked for here."""
 

@@ -49,6 +49,8 @@ class Progress:
 
     done: list[StackDone] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
+    kinds: set[str] = field(default_factory=set)
+    """The types of the resources that were made, altered or removed."""
     _numbers: dict[str, tuple[int, int]] = field(default_factory=dict)
     _changed: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -69,6 +71,7 @@ class Progress:
             self.failures.append(Failure(stack, kind, rest))
         if kind != OF_STACK and status.endswith("_COMPLETE") and not status.startswith("ROLLBACK"):
             self._changed.setdefault(stack, {})[rest] = status.partition("_")[0]
+            self.kinds.add(kind)
 
     def _finish(self, stack: str, *, is_same: bool) -> StackDone:
         number, count = self._numbers.get(stack, (len(self.done) + 1, len(self.done) + 1))

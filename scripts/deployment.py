@@ -40,6 +40,8 @@ IDLE_DOLLARS = 1.80
 BROKEN, USAGE, CANNOT = 1, 2, 3
 """Exit codes: a step failed, a setting cannot be read, the account cannot take a yard."""
 LAST_LINES = 20
+PREPARED = "Custom::Prepared"
+"""The resource that begins a bake. Unless a deployment changes it, the stack's output is an earlier deployment's."""
 
 
 class DeploymentError(Exception):
@@ -104,9 +106,9 @@ class Deployment:
                 )
             if adopted.settings:
                 self._deploy_stacks(log, f"{self.yard}-Storage", "--import-existing-resources")
-            done = self._deploy_stacks(log, "--all")
+            progress = self._deploy_stacks(log, "--all")
         say(f"Deployed in {span(time.monotonic() - began)}.")
-        self._summarize(done)
+        self._summarize(progress.done, is_prepared=PREPARED in progress.kinds)
 
     def _find_retained(self) -> Retained:
         """What an earlier yard of this name has left, unless the yard is there. Raises Ambiguous."""
@@ -148,11 +150,11 @@ class Deployment:
         count = len(list(self.folder.glob("*.template.json")))
         say(f"  synthesis  {count} stacks{', of unchanged sources' if made else ''}")
 
-    def _deploy_stacks(self, log: IO[str], *which: str) -> list[StackDone]:
+    def _deploy_stacks(self, log: IO[str], *which: str) -> Progress:
         progress = Progress()
         options = ["--require-approval", os.environ.get("APPROVAL", "never"), "--progress", "events"]
         self._cdk(log, "deploy", *which, *options, "--outputs-file", str(self.outputs), progress=progress)
-        return progress.done
+        return progress
 
     def _cdk(self, log: IO[str], *words: str, progress: Progress | None = None) -> None:
         verb, *more = words
@@ -188,7 +190,7 @@ class Deployment:
             return "\n".join([what, *(f"  {each}" for each in failures)])
         return "\n".join([what, *(f"  {line}" for line in self.log.read_text().splitlines()[-LAST_LINES:])])
 
-    def _summarize(self, done: Sequence[StackDone]) -> None:
+    def _summarize(self, done: Sequence[StackDone], *, is_prepared: bool) -> None:
         yard = Yard.find(self.yard, session=self.session)
         outputs: Mapping[str, Mapping[str, str]] = json.loads(self.outputs.read_text()) if done else {}
         training = outputs.get(f"{self.yard}-Training", {})
@@ -198,7 +200,7 @@ class Deployment:
             ("bucket", yard.bucket.name),
             ("dashboard", yard.dashboard),
             ("image", image if image != "none" else "none yet"),
-            ("prepared", training.get("Prepared", "")),
+            ("prepared", training.get("Prepared", "") if is_prepared else ""),
             ("limits", training.get("Limits", "")),
             ("cost", f"about ${IDLE_DOLLARS:.2f} a month while nothing runs (docs/runbook.md)"),
             ("log", str(self.log)),

@@ -38,14 +38,16 @@ class PeopleStack(cdk.Stack):
     hosts, and are users besides: one policy with all of it would be longer than IAM takes where the yard has a key of
     the customer's."""
 
-    def __init__(self, scope: Construct, settings: YardSettings, storage: StorageStack) -> None:
+    def __init__(
+        self, scope: Construct, settings: YardSettings, storage: StorageStack, *, software: str
+    ) -> None:
         super().__init__(
             scope,
             "People",
             stack_name=f"{settings.prefix}-People",
             description="Trainyard: what people may do",
         )
-        self._settings, self._storage = settings, storage
+        self._settings, self._storage, self._software = settings, storage, software
         viewer = self._policy("viewer", "Looks at runs, hosts, logs and figures of the yard")
         user = self._policy("user", "Runs jobs on the yard, and launches and images hosts")
         dev = self._policy("dev", "For users: sits at their own dev hosts")
@@ -77,6 +79,7 @@ class PeopleStack(cdk.Stack):
             "bus": settings.yard,
             "workflows": {word: self._machine(word) for word in ALL_RUNS},
             "recipe": settings.recipe_key,
+            "software": self._software,
             "dashboard": settings.yard,
             "monthly_dollars": settings.monthly_dollars,
             "most_hold_hours": settings.most_hold_hours,

@@ -37,7 +37,7 @@ class Yard(Construct):
         self.training = TrainingStack(self, settings, self.network, self.storage, self.images)
         self.patrol = PatrolStack(self, settings, self.storage)
         self.watch = WatchStack(self, settings, self.storage, self.images, self.training, self.patrol)
-        self.people = PeopleStack(self, settings, self.storage)
+        self.people = PeopleStack(self, settings, self.storage, software=self.images.bake.software)
         for earlier, later in pairwise(self.stacks):  # names between stacks tell CloudFormation no order
             later.add_stack_dependency(earlier)
         cdk.Tags.of(self).add(YARD_TAG, settings.yard)

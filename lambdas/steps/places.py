@@ -9,8 +9,7 @@ from datetime import datetime
 
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, run_row
 from lambdas.aws.dynamodb.logbook import Logbook
-from lambdas.core.edges.common import Admitted
-from lambdas.core.edges.train import Waits
+from lambdas.core.edges.common import Admitted, Waits
 from lambdas.core.patrol import budget
 from lambdas.core.patrol.budget import Money
 from lambdas.core.run import places, waiting

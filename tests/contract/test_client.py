@@ -30,6 +30,7 @@ TOLD = {
     "workflows": {"train": f"arn:aws:states:{REGION}:123456789012:stateMachine:told-train"},
     "recipe": "images/gpu.yaml",
     "dashboard": "told",
+    "software": "told",
     "monthly_dollars": 100,
     "topic": f"arn:aws:sns:{REGION}:123456789012:told-notices",
     "policies": {},

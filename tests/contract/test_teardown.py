@@ -166,7 +166,7 @@ def granting(cloud: Cloud) -> Iterator[Deployment]:
         iam.create_user(UserName=f"{name}-{user}")
     arns = {word: f"arn:aws:iam::{ACCOUNT}:policy/{name.lower()}-{word}" for word in POLICIES}
     known = {"yard": name, "account": ACCOUNT, "bucket": "b", "policies": arns, "monthly_dollars": 1.0}
-    texts = ("table", "bus", "recipe", "dashboard", "topic")
+    texts = ("table", "bus", "recipe", "software", "dashboard", "topic")
     more = {"version": __version__, "workflows": {}, **dict.fromkeys(texts, "")}
     cloud.client("ssm").put_parameter(
         Name=f"/{name.lower()}/yard", Value=json.dumps(known | more), Type="String"

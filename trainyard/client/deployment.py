@@ -16,7 +16,8 @@ from trainyard.client.session import Session
 from trainyard.command_line import command_line
 
 AS_TOLD = (
-    "version", "account", "table", "bus", "recipe", "workflows", "dashboard", "monthly_dollars", "topic", "policies",
+    "version", "account", "table", "bus", "recipe", "software", "workflows", "dashboard", "monthly_dollars", "topic",
+    "policies",
 )  # fmt: skip
 """What is taken from the parameter as it is."""
 
@@ -25,9 +26,9 @@ AS_TOLD = (
 class Deployment:
     """What the parameter `/<yard>/yard` says, which the stacks write last (docs/contracts/README.md). `name` is the
     prefix of the stacks, `workflows` the ARNs of the state machines by `train`, `bake`, `snapshot`, `launch`, `retire`,
-    `recipe` the key of the yard's own, `dashboard` its name in CloudWatch, `monthly_dollars` what hosts may cost in a
-    month before new runs are refused (0: no budget), `topic` the ARN of its notices, `policies` the ARNs of those for
-    people by `viewer`, `user`, `dev`, `operator`."""
+    `recipe` the key of the yard's own, `software` the hash of what a bake installs, `dashboard` its name in CloudWatch,
+    `monthly_dollars` what hosts may cost in a month before new runs are refused (0: no budget), `topic` the ARN of its
+    notices, `policies` the ARNs of those for people by `viewer`, `user`, `dev`, `operator`."""
 
     session: Session
     name: str
@@ -37,6 +38,7 @@ class Deployment:
     table: str
     bus: str
     recipe: str
+    software: str
     workflows: Mapping[str, str]
     dashboard: str
     monthly_dollars: float

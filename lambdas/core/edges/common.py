@@ -60,6 +60,15 @@ class Admitted(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Waits(Answer):
+    """The yard is full, the run that this one resumes is saving, or another bake is under way: Admit is called again
+    after `seconds`."""
+
+    kind = "waits"
+    seconds: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Caught:
     """A failure in facts, in place of one that says too little: `error` and `cause` as Catch has them."""
 

@@ -19,14 +19,6 @@ class Overdue(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Waits(Answer):
-    """The yard is full, or the run that this one resumes is saving: Admit is called again after `seconds`."""
-
-    kind = "waits"
-    seconds: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class ToPlan(Answer):
     """A job without faults, of which somebody wants the plan alone; `warnings`: what of it will probably fail."""
 

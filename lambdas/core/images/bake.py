@@ -158,6 +158,7 @@ def baked_tags(
         "trainyard:family": str(recipe["name"]),
         "trainyard:parent": str(recipe["base"]),
         "trainyard:recipe": str(recipe["hash"]),
+        "trainyard:software": str(recipe["software"]),
         "trainyard:tests": test_counts(results) or "none",
         "Name": name,
         **versions,

@@ -1,6 +1,7 @@
 """Admit of a bake: read and check the recipe, find its base image, see whether there is anything to do, take the lock.
 
-Of two bakes at once one gets the lock; a lock whose execution is over counts for nothing."""
+Of two bakes at once one gets the lock; a lock whose execution is over counts for nothing. A bake of the yard's own
+recipe, such as a deployment's, waits for the lock; another one is refused."""
 
 import hashlib
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from lambdas import settings
 from lambdas.aws import s3, ssm, states
 from lambdas.aws.dynamodb.ledger import Ledger, Lock
 from lambdas.aws.ec2 import images
-from lambdas.core.edges.common import AdmitInput, Admitted
+from lambdas.core.edges.common import AdmitInput, Admitted, Waits
 from lambdas.core.images import bake, recipe
 from lambdas.core.images.bake import RollbackPlan, Unchanged
 from lambdas.core.images.recipe import BakeRequest, Builder, Recipe
@@ -20,6 +21,7 @@ from lambdas.settings import BakeAdmitSettings
 from lambdas.steps import admission, uploads
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.observability import logger
 from trainyard.core.model.errors import Misconfigured, RecipeRefused, Refused
 from trainyard.core.model.images.image import Image, newest
 from trainyard.core.model.job import one_host_job
@@ -31,7 +33,9 @@ LONGEST = timedelta(days=3)
 """The workflow's own time limit."""
 WAIT_MINUTES = 30.0
 """How long a search for a builder goes on before the bake ends."""
-AdmitAnswer = Admitted | RollbackPlan | Unchanged | Refused
+LOOK_SECONDS = 60
+"""How often a bake that waits for another one looks whether that has ended."""
+AdmitAnswer = Admitted | RollbackPlan | Unchanged | Waits | Refused
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,11 @@ def handler(given: AdmitInput) -> AdmitAnswer:
     admission.raise_denied(given)
     decision = _decide(yard, admitting)
     if isinstance(decision, RollbackPlan | AdmittedRecipe):
-        lock = Lock(run, given.execution, given.started + LONGEST)
-        decision = _take_lock(ledger, lock) or decision
+        refused = _take_lock(ledger, Lock(run, given.execution, given.started + LONGEST))
+        if refused and _is_the_yards(given, yard):
+            logger.info("%s", refused.reason)
+            return Waits(reason=refused.reason, seconds=LOOK_SECONDS)
+        decision = refused or decision
     if not isinstance(decision, AdmittedRecipe):
         return admitting.write(decision, {"kind": "bake"}) or decision
     if taken := admitting.write(decision.answer, _values(decision.recipe)):
@@ -146,6 +153,13 @@ def _unchanged(yard: BakeAdmitSettings, wanted: Recipe, recipe_hash: str) -> Unc
         family = [image for image in images.of_yard(yard.yard) if image.family == wanted.name]
         before = newest(family) if family else None
     return bake.unchanged(before, yard=yard.yard, recipe_hash=recipe_hash)
+
+
+def _is_the_yards(given: AdmitInput, yard: BakeAdmitSettings) -> bool:
+    """Return True for a bake of the yard's own recipe that nothing forces: once it has the lock, it does nothing if the
+    other bake has made the same image."""
+    wanted = recipe.read_input(given.input, usual=yard.recipe_key)
+    return isinstance(wanted, BakeRequest) and wanted.recipe_key == yard.recipe_key and not wanted.force
 
 
 def _take_lock(ledger: Ledger, mine: Lock) -> Refused | None:

@@ -11,8 +11,8 @@ from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.logbook import Known, Logbook
 from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.edges.common import AdmitInput, Admitted
-from lambdas.core.edges.train import NotPlanned, ToPlan, Waits
+from lambdas.core.edges.common import AdmitInput, Admitted, Waits
+from lambdas.core.edges.train import NotPlanned, ToPlan
 from lambdas.core.run import places as run_places
 from lambdas.core.run.places import Claim, YardLimits
 from lambdas.core.run.records import RunUpdate

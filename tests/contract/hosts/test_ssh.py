@@ -30,7 +30,8 @@ COMMAND = (sys.executable, "-m", "trainyard.cli", "dev")
 HOME = WHO[1].decode()
 YARD = {
     "yard": "Trainyard", "version": __version__, "account": "123456789012", "bucket": "none", "table": "none",
-    "bus": "none", "recipe": "none", "workflows": {}, "dashboard": "none", "monthly_dollars": 0, "topic": "none",
+    "bus": "none", "recipe": "none", "software": "none", "workflows": {}, "dashboard": "none",
+    "monthly_dollars": 0, "topic": "none",
     "policies": {},
 }  # fmt: skip
 """What the command finds of a yard: it needs its name."""

@@ -36,6 +36,7 @@ def yard_of(session: Session) -> Yard:
         recipe="images/gpu.yaml",
         workflows={"train": MACHINE},
         dashboard="trainyard",
+        software="1",
         monthly_dollars=1000.0,
         topic="arn:aws:sns:us-east-1:123456789012:trainyard-notices",
         policies={},

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from trainyard.client.inventory import overview
+from trainyard.client.inventory.images import Image
 from trainyard.client.inventory.overview import Budget, Overview
 from trainyard.client.run import Run
-from trainyard.client.upkeep.checkup import judge_alarms, judge_budget, judge_no_image
+from trainyard.client.upkeep.checkup import judge_alarms, judge_budget, judge_image, judge_no_image
 from trainyard.client.upkeep.preflight import Verdict
 
 NOW = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
@@ -74,6 +75,31 @@ def test_the_budget_is_that_of_the_deployed_yard(
     assert says in row.next_step
 
 
+@pytest.mark.parametrize(
+    ("software", "age_days", "verdict", "says"),
+    [
+        ("2", 1, Verdict.READY, ""),
+        (
+            "1",
+            1,
+            Verdict.SHORT,
+            "trainyard image bake: until it has ended, hosts run the software of an earlier",
+        ),
+        ("", 1, Verdict.SHORT, "trainyard image bake"),
+        ("2", 90, Verdict.SHORT, "trainyard image bake"),
+    ],
+)
+def test_an_image_is_ready_if_it_has_the_deployed_yards_software_and_is_not_old(
+    software: str, age_days: int, verdict: Verdict, says: str
+) -> None:
+    tags = [{"Key": "trainyard:software", "Value": software}] if software else []
+    made = {"ImageId": "ami-1", "State": "available", "BlockDeviceMappings": [], "Tags": tags}
+    created = NOW - timedelta(days=age_days)
+    row = judge_image(Image.of({**made, "CreationDate": created.isoformat()}, "current", NOW), "2")
+    assert row.verdict is verdict
+    assert says in row.next_step
+
+
 def test_the_status_of_a_yard_shows_its_budget() -> None:
     seen = Overview(
         yard="Trainyard",
@@ -89,5 +115,6 @@ def test_the_status_of_a_yard_shows_its_budget() -> None:
         month=overview.this_month(),
         dollars=12.5,
         monthly_dollars=100.0,
+        settings={"notify": "a@example.com"},
     )
     assert dict(seen.lines())["budget"] == f"$12.50 of $100.00 in {overview.this_month()}"

@@ -20,7 +20,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "attempt": 1,
         "created": AT,
         "execution_arn": "arn",
-        "recipe": {"name": "gpu", "hash": "0123456789abcdef", "base": "ami-base"},
+        "recipe": {"name": "gpu", "hash": "0123456789abcdef", "base": "ami-base", "software": "50f7"},
         "image": "ami-1",
         "ended": AT,
     },

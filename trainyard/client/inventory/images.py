@@ -30,6 +30,7 @@ class Image:
     cuda: str
     tensorflow: str
     tests: str
+    software: str
 
     @classmethod
     def of(cls, described: Mapping[str, Any], standing: str, now: datetime) -> Self:
@@ -39,7 +40,7 @@ class Image:
         disks = [
             each["Ebs"].get("VolumeSize", 0) for each in described["BlockDeviceMappings"] if "Ebs" in each
         ]
-        words = ("kind", "family", "run", "parent", "driver", "cuda", "tensorflow", "tests")
+        words = ("kind", "family", "run", "parent", "driver", "cuda", "tensorflow", "tests", "software")
         return cls(
             id=described["ImageId"],
             name=described.get("Name", ""),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainyard.client.errors import Denied
 from trainyard.client.inventory import images, overview
+from trainyard.client.inventory.images import Image
 from trainyard.client.inventory.overview import Budget
 from trainyard.client.upkeep.preflight import BUDGET, Row, Verdict
 from trainyard.command_line import command_line
@@ -54,13 +55,20 @@ def _image(yard: Yard) -> Row:
     current = next((image for image in images.of(yard) if image.standing == "current"), None)
     if current is None:
         return judge_no_image(yard.baking)
-    days = current.age / 86400
+    return judge_image(current, yard.software)
+
+
+def judge_image(current: Image, software: str) -> Row:
+    """Judge the image that hosts start from. `software` is the hash of what the deployed yard's bakes install."""
+    days, bake = current.age / 86400, command_line("image", "bake")
     found = (
         f"{current.id} of {current.family}, {days:.0f} days old, TensorFlow {current.tensorflow or 'unknown'}"
     )
-    if days <= OLD_DAYS:
-        return Row("image", found, f"no older than {OLD_DAYS} days", Verdict.READY)
-    return Row("image", found, f"no older than {OLD_DAYS} days", Verdict.SHORT, command_line("image", "bake"))
+    if current.software != software:
+        means = f"{bake}: until it has ended, hosts run the software of an earlier deployment"
+        return Row("image", found, "baked with the yard's software", Verdict.SHORT, means)
+    verdict, step = (Verdict.READY, "") if days <= OLD_DAYS else (Verdict.SHORT, bake)
+    return Row("image", found, f"no older than {OLD_DAYS} days", verdict, step)
 
 
 def judge_no_image(baking: Run | None) -> Row:

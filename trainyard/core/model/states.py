@@ -11,6 +11,7 @@ WORDS = {
     "Plan": "planning",
     "Dry run": "planning",
     "Wait for a place": "waiting",
+    "Wait for a bake": "waiting",
     "Wait for capacity": "waiting",
     "Launch": "launching",
     "AwaitHosts": "starting",

@@ -14,7 +14,7 @@ from trainyard.core.model.errors import Refused
 from trainyard.core.model.images.image import Image, Snapshot
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-RECIPE = {"name": "gpu", "hash": "0123456789abcdef", "base": "ami-base"}
+RECIPE = {"name": "gpu", "hash": "0123456789abcdef", "base": "ami-base", "software": "50f7"}
 TESTS = {
     "tests": [
         {"name": "driver", "outcome": "passed", "reason": "570.1", "seconds": 1},
@@ -135,6 +135,7 @@ def test_an_image_says_what_it_holds_and_how_it_was_tested() -> None:
         "trainyard:family": "gpu",
         "trainyard:parent": "ami-base",
         "trainyard:recipe": "0123456789abcdef",
+        "trainyard:software": "50f7",
         "trainyard:driver": "570.1",
         "trainyard:cuda": "none",
         "trainyard:tensorflow": "2.21.0",
