@@ -14,7 +14,7 @@ from lambdas.aws.ec2 import images, instances
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.edges.retire import Retired, RetireFailed, RetireInput, SomeLeft
 from lambdas.core.images import retention
-from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy
+from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy, RetireRequest
 from lambdas.settings import RetireSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger
@@ -36,7 +36,7 @@ def handler(given: RetireInput) -> RetireAnswer:
     if isinstance(request, InputFaults):
         return Refused("RetireRefused", request.reason)
     try:
-        return _retire(report_only=request.report_only)
+        return _retire_chosen(request) if request.images else _retire(report_only=request.report_only)
     except (AccessDenied, Misconfigured) as error:
         logger.error("nothing was retired: %s", error.reason)
         return RetireFailed(error=type(error).__name__, reason=error.reason)
@@ -50,6 +50,21 @@ def _retire(*, report_only: bool) -> Retired | SomeLeft:
         decided = tuple(_gone(images.retire, each) for each in decided)
         loose = tuple(_gone(images.delete_snapshot, each) for each in loose)
     return _report(yard, retention.report(decided, loose, policy, facts=facts, now=now))
+
+
+def _retire_chosen(request: RetireRequest) -> RetireAnswer:
+    """The images that a user has named, or none of them. The report of all images stays as it is."""
+    yard, now = settings.read(RetireSettings), clock()
+    policy = RetentionPolicy(yard.keep_images, yard.keep_days)
+    decided = retention.of_chosen(_facts(yard), request.images, policy, now=now)
+    if isinstance(decided, InputFaults):
+        return Refused("RetireRefused", decided.reason)
+    if not request.report_only:
+        decided = tuple(_gone(images.retire, each) for each in decided)
+    said = retention.summary(decided, ())
+    if any(each.fate is Fate.LEFT for each in decided):
+        return SomeLeft(error="RetireIncomplete", reason=said)
+    return Retired(reason=said, report="")
 
 
 def _facts(yard: RetireSettings) -> RetentionFacts:

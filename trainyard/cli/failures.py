@@ -58,6 +58,7 @@ CODES = {
     "RunsRunning": Code.REFUSED,
     "StackNotDeleted": Code.REFUSED,
     "BucketNotEmptied": Code.REFUSED,
+    "ImagesKept": Code.REFUSED,
     "Ambiguous": Code.USAGE,
     "YardIncomplete": Code.REFUSED,
     "YardOfAnotherVersion": Code.REFUSED,

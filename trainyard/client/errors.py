@@ -226,6 +226,10 @@ class Ambiguous(YardError):
     """Several things could be meant."""
 
 
+class ImagesKept(YardError):
+    """The yard did not delete images that somebody may need."""
+
+
 class BucketNotEmptied(YardError):
     """S3 refused to delete objects of a bucket that is to be deleted."""
 

@@ -4,21 +4,27 @@
 of stays too, and so on up its line. `of_snapshots` finds what an image has left behind that is gone.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from lambdas.core.capacity.prices import Prices
-from trainyard.core.model.images.image import Image, Stored
+from trainyard.core.model.images.image import AMI, Image, Stored
 from trainyard.core.model.yard.storage import Storage
 from trainyard.core.values import wire
-from trainyard.core.values.fields import Flag, Record, key
+from trainyard.core.values.fields import Flag, Record, key, texts
 from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.validation import InputFaults
+from trainyard.core.values.validation import Fault, InputFaults
 
 BROKEN = ("failed", "error", "invalid")
 MAKING = ("pending", "transient")
+MOST_ASKED = 100
+"""How many images one execution may be asked to delete."""
+INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
+"""The family of an image of a launched host that nobody has given a name to: the host's id."""
 MOST_SHOWN = 10
 """How many of those that are left a sentence names: the cause of an execution holds 32 KB."""
 
@@ -54,7 +60,8 @@ class RetentionFacts:
 
 @dataclass(frozen=True)
 class RetentionPolicy:
-    """Of every family the newest `keep_images` stay, and all that are younger than `keep_days`."""
+    """Of every family the newest `keep_images` stay, and all that are younger than `keep_days`. A family that is named
+    after a host has only the second."""
 
     keep_images: int
     keep_days: int
@@ -89,6 +96,11 @@ class RetireRequest:
     """What is asked for."""
 
     report_only: bool = key(False, Flag(), "Whether to touch nothing.")
+    images: tuple[str, ...] = key(
+        (),
+        texts(AMI, "the id of an image, like ami-0123456789abcdef0", most=MOST_ASKED, distinct=True),
+        "These images and no others, however new they are.",
+    )
 
 
 def read_input(execution_input: object) -> RetireRequest | InputFaults:
@@ -113,6 +125,27 @@ def of_images(facts: RetentionFacts, policy: RetentionPolicy, *, now: datetime) 
     _with_parents(ordered, stay)
     decided = [_of_image(image, stay.get(image.id), facts, policy) for image in ordered]
     return tuple(sorted(decided, key=lambda disposition: disposition.family))
+
+
+def of_chosen(
+    facts: RetentionFacts, chosen: Sequence[str], policy: RetentionPolicy, *, now: datetime
+) -> tuple[Disposition, ...] | InputFaults:
+    """One disposition for each image that a user has named, or why some of them stay: then all do. Neither age nor rank
+    keeps a named image, nor an image that was made from it."""
+    known = {image.id: image for image in facts.images}
+    faults = [
+        Fault(f"images[{index}]", f"{ami} is no image of the yard {facts.yard}")
+        if ami not in known
+        else Fault(f"images[{index}]", f"{ami} stays: {used}")
+        for index, ami in enumerate(chosen)
+        if ami not in known or (used := _why_it_is_needed(known[ami], facts))
+    ]
+    if faults:
+        return InputFaults("The execution's input", tuple(faults), so="; nothing was deleted")
+    return tuple(
+        replace(_of_image(known[ami], None, facts, policy), reason="a user has asked for it")
+        for ami in chosen
+    )
 
 
 def of_snapshots(facts: RetentionFacts) -> tuple[Disposition, ...]:
@@ -152,6 +185,20 @@ def _why_it_stays(
 ) -> str | None:
     """`rank` counts the usable images of the family, the newest is 1."""
     age = now - wire.instant(image.created)
+    if used := _why_it_is_needed(image, facts):
+        return used
+    if image.state in BROKEN:
+        return None
+    if rank <= policy.keep_images and not INSTANCE.fullmatch(image.family):
+        newest = "the newest" if rank == 1 else f"number {rank} of the newest {policy.keep_images}"
+        return f"it is {newest} {_of(image.family)}"
+    if age < timedelta(days=policy.keep_days):
+        return f"it is {age.days} days old, and all younger than {policy.keep_days} days stay"
+    return None
+
+
+def _why_it_is_needed(image: Image, facts: RetentionFacts) -> str | None:
+    """Why no user may delete it either."""
     if image.id == facts.current:
         return "it is the current image"
     if image.id == facts.previous:
@@ -165,15 +212,8 @@ def _why_it_stays(
         return made_now
     if image.state in MAKING:
         return f"it is {image.state}: EC2 still makes it"
-    if image.state in BROKEN:
-        return None
-    if image.protected:
+    if image.protected and image.state not in BROKEN:
         return "somebody has protected it from being deregistered"
-    if rank <= policy.keep_images:
-        newest = "the newest" if rank == 1 else f"number {rank} of the newest {policy.keep_images}"
-        return f"it is {newest} {_of(image.family)}"
-    if age < timedelta(days=policy.keep_days):
-        return f"it is {age.days} days old, and all younger than {policy.keep_days} days stay"
     return None
 
 
@@ -204,6 +244,8 @@ def _why_it_goes(image: Image, policy: RetentionPolicy) -> str:
     if image.state in BROKEN:
         why = f" ({image.reason})" if image.reason else ""
         return f"it is {image.state}{why}: no host can start from it"
+    if INSTANCE.fullmatch(image.family):
+        return f"it is the image of a host without a name, {policy.keep_days} days old or older, and nothing uses it"
     return (
         f"{policy.keep_images} newer images {_of(image.family)} stay, it is {policy.keep_days} days old or older, and "
         "nothing uses it"

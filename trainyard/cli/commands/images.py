@@ -1,4 +1,4 @@
-"""The yard's images: bake one, list them, go back to the one before, freeze a host."""
+"""The yard's images: bake one, list them, go back to the one before, freeze a host, delete some."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return once it has
 
 
 def register(app: typer.Typer) -> None:
-    images = group("The yard's images: bake, list, go back, freeze a host.")
+    images = group("The yard's images: bake, list, go back, freeze a host, delete.")
     app.add_typer(images, name="image")
     command(images, "bake", "trainyard image bake", "trainyard image bake images/mine.yaml")(bake)
     command(images, "ls", "trainyard image ls")(ls)
@@ -36,6 +36,7 @@ def register(app: typer.Typer) -> None:
         "trainyard image snapshot digits",
         "trainyard image snapshot i-0123456789abcdef0",
     )(snapshot)
+    command(images, "rm", "trainyard image rm ami-0123456789abcdef0")(rm)
 
 
 def bake(
@@ -134,3 +135,21 @@ def ls(options: Options) -> None:
         for image in found
     ]
     terminal.table(columns, rows, ["bold" if image.standing == "current" else "" for image in found])
+
+
+def rm(
+    options: Options,
+    ids: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Their ids, as image ls has them.")],
+) -> None:
+    """Delete images and their snapshots for good.
+
+    All of them, or none if one is current or previous, or if a host or a run needs it.
+    """
+    from trainyard.cli.output import terminal
+    from trainyard.client.inventory import images
+
+    said = images.remove(options.find(), ids)
+    if options.is_json:
+        terminal.answer({"deleted": ids})
+    else:
+        terminal.console.print(said, markup=False)

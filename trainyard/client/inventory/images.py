@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
+from trainyard.client.errors import ImagesKept
+from trainyard.command_line import command_line
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trainyard.client.deployment import Deployment
+    from trainyard.client.yard import Yard
 
 
 @dataclass(frozen=True)
@@ -64,3 +71,16 @@ def of(yard: Deployment) -> list[Image]:
         for image in page["Images"]
     ]
     return sorted(found, key=lambda image: image.created, reverse=True)
+
+
+def remove(yard: Yard, ids: Sequence[str]) -> str:
+    """Delete these images with their snapshots, or none of them; return a sentence about it. Raises ImagesKept with the
+    reasons."""
+    done = yard.start("retire", {"images": [*ids]}).wait().execution
+    if done.status == "SUCCEEDED":
+        return str(json.loads(done.output)["reason"])
+    raise ImagesKept(
+        done.cause or done.status,
+        "hosts may need these images, and each costs what its disk holds",
+        f"{command_line('image', 'ls')} lists them; name those that nothing uses",
+    )

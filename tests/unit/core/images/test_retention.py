@@ -49,6 +49,8 @@ OLD = image("ami-old", 30)
 RULES = [
     # why, the image, how many newer ones its family has, what else is known, whether it stays, a part of the reason
     ("old, superseded, unused", OLD, NEWER, {}, False, "2 newer images of gpu stay, it is 14 days old or older, and nothing uses it"),
+    ("of a host without a name, and old", image("ami-old", 30, family="i-0123456789abcdef0"), 0, {}, False, "it is the image of a host without a name, 14 days old or older, and nothing uses it"),
+    ("of a host without a name, and young", image("ami-old", 13, family="i-0123456789abcdef0"), 0, {}, True, "it is 13 days old"),
     ("current", OLD, NEWER, {"current": "ami-old"}, True, "it is the current image"),
     ("previous", OLD, NEWER, {"previous": "ami-old"}, True, "it is the previous image, which a rollback goes back to"),
     ("in use by an instance", OLD, NEWER, {"in_use": frozenset({"ami-old"})}, True, "instances run from it or are stopped with it"),
@@ -243,7 +245,7 @@ def test_a_sentence_names_ten_of_many_that_are_left() -> None:
         ({"report_only": True}, True),
         ({"report_only": "yes"}, "report_only: found \"yes\"; true or false is allowed"),
         ({"dry_run": True}, "dry_run: unknown key; allowed are report_only"),
-        ([], "a mapping with the keys report_only is allowed"),
+        ([], "a mapping with the keys report_only, images is allowed"),
     ],
 )  # fmt: skip
 def test_the_input_says_whether_only_to_report(said: Any, answer: bool | str) -> None:
@@ -253,3 +255,32 @@ def test_the_input_says_whether_only_to_report(said: Any, answer: bool | str) ->
     else:
         assert isinstance(read, InputFaults)
         assert answer in read.reason
+
+
+def test_images_that_a_user_names_go_however_new_they_are() -> None:
+    known = facts(image("ami-1", 0), image("ami-2", 1, parent="ami-1"))
+    (chosen,) = tuple_of(retention.of_chosen(known, ["ami-1"], POLICY, now=NOON))
+    assert (chosen.id, chosen.fate, chosen.reason) == ("ami-1", Fate.DUE, "a user has asked for it")
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({"current": "ami-old"}, "images[1]: ami-old stays: it is the current image"),
+        ({"previous": "ami-old"}, "ami-old stays: it is the previous image"),
+        ({"in_use": frozenset({"ami-old"})}, "ami-old stays: instances run from it"),
+        ({"named": {"ami-old": "digits-1"}}, "ami-old stays: the run digits-1"),
+        ({"images": (image("ami-1", 0),)}, "images[1]: ami-old is no image of the yard trainyard"),
+    ],
+)
+def test_none_goes_if_one_of_those_that_a_user_names_is_needed(known: dict[str, Any], said: str) -> None:
+    found = facts(image("ami-1", 0), OLD)
+    answer = retention.of_chosen(replace(found, **known), ["ami-1", "ami-old"], POLICY, now=NOON)
+    assert isinstance(answer, InputFaults)
+    assert said in answer.reason
+    assert "nothing was deleted" in answer.reason
+
+
+def tuple_of(answer: tuple[Disposition, ...] | InputFaults) -> tuple[Disposition, ...]:
+    assert not isinstance(answer, InputFaults)
+    return answer
