@@ -24,7 +24,7 @@ from lambdas.steps.observability import clock
 from trainyard.core.jobfile import check, data_files, references
 from trainyard.core.jobfile.check import JobSource
 from trainyard.core.jobfile.references import PrefixFacts, SourceFacts
-from trainyard.core.model import outputs, submitter
+from trainyard.core.model import outputs, submitter, tokens
 from trainyard.core.model.errors import JobRefused, Refused
 from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
@@ -49,7 +49,7 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
     values: RunUpdate = {
         "kind": "train",
         "job": None if isinstance(job, InputFaults) else job,
-        **_asked_for(source),
+        **_asked_for(source, job, run),
         "warnings": warnings,
     }
     if isinstance(job, InputFaults):
@@ -95,10 +95,21 @@ def _most_dollars(yard: TrainAdmitSettings, job: Job, known: Known) -> float:
     return promise.most_dollars(job, Prices(yard.aws_region, known.prices))
 
 
-def _asked_for(source: JobSource | InputFaults) -> RunUpdate:
-    """By whom, as far as IAM vouches for it, and by which file."""
+def _asked_for(source: JobSource | InputFaults, job: Job | InputFaults, run: str) -> RunUpdate:
+    """By whom, as far as IAM vouches for it, and by which file.
+
+    The upload of a version of a file starts one run, of one name; Step Functions and the ledger give it once. An
+    execution of another name was started by hand, by a user who may not be the one whose file it is."""
     if isinstance(source, InputFaults):
         return {"submitter": submitter.UNKNOWN}
+    version = source.version_id or source.etag or ""
+    uploaded = tokens.run_id(
+        job.name if isinstance(job, Job) else run.rpartition("-")[0],
+        key=source.job_key or "",
+        version=version,
+    )
+    if run != uploaded:
+        return {"job_key": source.job_key, "submitter": submitter.UNKNOWN}
     who = submitter.of_key(source.job_key)
     return {"job_key": source.job_key, "submitter": who, "requester": source.requester}
 

@@ -1,4 +1,5 @@
-"""Who asked for a run, as far as IAM vouches for it: whoever could put the job file where it lies.
+"""Who asked for a run, as far as IAM vouches for it: the user who may put the job file where it lies, if the upload of
+the file has started the run.
 
 The policy for users lets each put job files below `jobs/by/<who>/` alone, where `<who>` is what IAM knows them by: the
 name of an IAM user, or of a session the id of its role and its own name (`AROA...:alice@example.com`).

@@ -1,0 +1,57 @@
+"""Whose a run is: the user's whose upload started it, and no user's if it was started by hand."""
+
+from typing import Any
+
+import boto3
+import pytest
+
+from benchmarks.recorded import CONTEXT
+from lambdas import settings
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.handlers.train import admit
+from lambdas.settings import TrainAdmitSettings
+from tests.unit.handlers.conftest import Place
+from trainyard.core.model import tokens
+
+KEY = "jobs/by/ada/slow.json"
+SOUND = {"name": "slow", "program": {"module": "training.programs.digits"}}
+FAULTY = {"name": "slow", "program": {"modul": "x"}}
+
+
+@pytest.fixture(autouse=True)
+def yard(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    yard = TrainAdmitSettings(
+        yard="trainyard", table_name="ledger", bucket_name="bucket", monthly_dollars=0.0
+    )
+    monkeypatch.setattr(settings, "read", lambda _: yard)
+
+
+def admitted(run: str, **given: Any) -> tuple[str, str | None]:
+    """The submitter and the requester of a run that is admitted or refused under this name."""
+    event = {
+        "run": run,
+        "execution": f"arn:aws:states:us-east-1:123456789012:execution:trainyard-train:{run}",
+        "started": "2026-11-20T12:00:00.000Z",
+        "input": {"job_key": KEY, **given},
+    }
+    admit.handler(event, CONTEXT)
+    row = Ledger("ledger").run(run)
+    assert row is not None
+    return str(row.submitter), row.requester
+
+
+@pytest.mark.parametrize("job", [SOUND, FAULTY])
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_run_is_its_submitters_unless_it_was_started_by_hand(
+    place: Place, job: dict[str, Any], by_hand: bool
+) -> None:
+    place.put(KEY, job)
+    etag = boto3.client("s3").head_object(Bucket="bucket", Key=KEY)["ETag"].strip('"')
+    uploaded = tokens.run_id("slow", key=KEY, version=etag)
+    found = admitted(f"{uploaded}0" if by_hand else uploaded, etag=etag, requester="123456789012")
+    assert found == (("unknown", None) if by_hand else ("ada", "123456789012"))
+
+
+def test_a_run_by_hand_without_a_version_is_no_users(place: Place) -> None:
+    place.put(KEY, SOUND)
+    assert admitted("by-hand-1") == ("unknown", None)
