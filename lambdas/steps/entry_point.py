@@ -17,7 +17,7 @@ Given = TypeVar("Given")
 def entry_point(function: Callable[..., object]) -> Callable[[Mapping[str, Any], Any], dict[str, Any]]:
     """The event is read as the class of the function's one argument, if it takes one. Raises Misconfigured where it
     does not fit, and whatever the function raises: the log then has the run's name beside it, and of what is the yard's
-    own fault CloudWatch is told."""
+    own fault CloudWatch is told. What a workflow waits for, or a user has caused, is raised without a traceback."""
     nouns = [argument.annotation for argument in inspect.signature(function).parameters.values()]
     name = function.__module__.removeprefix("lambdas.handlers.")
 
@@ -34,9 +34,9 @@ def entry_point(function: Callable[..., object]) -> Callable[[Mapping[str, Any],
             if errors.is_the_yards(error):
                 logger.exception("%s failed", name)
                 measure(Metric.FUNCTION_FAILURES, error=type(error).__name__)
-            else:
-                logger.info("%s ends with %s: %s", name, type(error).__name__, error)
-            raise
+                raise
+            logger.info("%s ends with %s: %s", name, type(error).__name__, error)
+            raise error.with_traceback(None) from None  # the runtime logs the traceback of what is raised
         return answer
 
     return handler

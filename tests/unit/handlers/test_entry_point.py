@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import traceback
 import typing
 from datetime import UTC, datetime
 from enum import Enum
@@ -137,3 +138,26 @@ def test_what_is_the_yards_own_fault_is_counted_and_all_else_is_said(
     (said,) = (line for line in lines if "_aws" not in line)
     assert (said["run"], said["level"]) == ("digits-1", "ERROR" if is_counted else "INFO")
     assert str(error) in str(said)
+
+
+@pytest.mark.parametrize(
+    ("error", "frames"),
+    [
+        (HostLost("gone"), {"handler", "decorate"}),
+        (Misconfigured("no table"), {"handler", "decorate", "fails"}),
+    ],
+)
+def test_what_a_workflow_waits_for_is_raised_without_a_traceback(error: Exception, frames: set[str]) -> None:
+    """The runtime logs each frame of what a function raises, without the run's id."""
+
+    def fails(given: AttemptInput) -> None:
+        try:
+            raise KeyError("what EC2 said")
+        except KeyError as cause:
+            raise error from cause
+
+    with pytest.raises(type(error)) as raised:
+        entry_point(fails)({"run": "digits-1", "attempt": 1}, CONTEXT)
+    names = {frame.name for frame in traceback.extract_tb(raised.value.__traceback__)}
+    assert names - {"test_what_a_workflow_waits_for_is_raised_without_a_traceback"} == frames
+    assert (raised.value.__cause__ is None) is ("fails" not in frames)
