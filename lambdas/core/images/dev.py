@@ -34,17 +34,21 @@ class DevRow:
 @dataclass(frozen=True, kw_only=True)
 class NameFacts:
     """What there is of a name: its row, whether the launch of that row goes on (None: the ledger does not know it yet,
-    or never will), the hosts, as `i-... (stopped)`, and whether there are images."""
+    or never will), the hosts, as `i-... (stopped)`, and whose images there are, by their tags: these outlive a yard and
+    its ledger."""
 
     row: DevRow | None
     goes_on: bool | None
     hosts: tuple[str, ...]
-    images: bool
+    owners: frozenset[str] = frozenset()
 
-    @property
-    def left(self) -> bool:
-        """Whether anything is left of it that costs money."""
-        return bool(self.hosts or self.images or self.goes_on)
+    def others(self, by: str) -> frozenset[str]:
+        """Return the owners of its images besides this one."""
+        return self.owners - {by}
+
+    def is_left(self, by: str) -> bool:
+        """Return True if anything is left of it that costs money and is not this owner's image."""
+        return bool(self.hosts or self.others(by) or self.goes_on)
 
 
 @dataclass(frozen=True)
@@ -69,9 +73,11 @@ def take(name: str, run: str, by: str, facts: NameFacts, now: datetime) -> Take 
             "you; letters, digits and + = . @ - _ are allowed"
         )
     if row and row.run == run:
-        return Take() if row.owner == by else Refuse(_of(row))
-    if row and row.owner != by and (facts.left or _is_young(row, facts, now)):
-        return Refuse(_of(row))
+        return Take() if row.owner == by else Refuse(_of(name, row.owner))
+    if row and row.owner != by and (facts.is_left(by) or _is_young(row, facts, now)):
+        return Refuse(_of(name, row.owner))
+    if row is None and (others := facts.others(by)):
+        return Refuse(_of(name, min(others)))
     if facts.hosts:
         return Refuse(f"the dev host {name} is there already: {', '.join(facts.hosts)}")
     if row and (facts.goes_on or _is_young(row, facts, now)):
@@ -84,8 +90,8 @@ def _is_young(row: DevRow, facts: NameFacts, now: datetime) -> bool:
     return facts.goes_on is None and now - row.at < PATIENCE
 
 
-def _of(row: DevRow) -> str:
-    return f"the name {row.name} is taken: that dev host is {row.owner}'s; take another name"
+def _of(name: str, owner: str) -> str:
+    return f"the name {name} is taken: that dev host is {owner}'s; take another name"
 
 
 def asked(given: Mapping[str, Any]) -> str | None:

@@ -65,12 +65,13 @@ def _bring_up(wish: Wish) -> str:
 
 def _facts(wish: Wish, row: DevRow | None) -> NameFacts:
     before = wish.ledger.run(row.run) if row else None
-    others = row is not None and row.owner != wish.by
+    is_mine = row is not None and row.owner == wish.by
+    kept = () if is_mine else images.of_dev(wish.yard.yard, wish.asked.name)
     return NameFacts(
         row=row,
         goes_on=before.ended is None if before else None,
         hosts=tuple(f"{host.id} ({host.state})" for host in wish.hosts),
-        images=others and bool(images.of_dev(wish.yard.yard, wish.asked.name)),
+        owners=frozenset(owner for image in kept if (owner := dev.owner(image.tags))),
     )
 
 

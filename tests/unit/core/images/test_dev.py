@@ -25,7 +25,7 @@ def row(owner: str = "alice", run: str = "dev-mine-before", asked: Any = None, *
 
 
 def facts(**changes: Any) -> NameFacts:
-    known: dict[str, Any] = {"row": None, "goes_on": None, "hosts": (), "images": False}
+    known: dict[str, Any] = {"row": None, "goes_on": None, "hosts": ()}
     return NameFacts(**(known | changes))
 
 
@@ -33,13 +33,16 @@ TAKE = [
     ("alice", facts(), None),
     ("alice", facts(row=row()), None),
     ("alice", facts(row=row(), goes_on=False), None),
-    ("alice", facts(row=row(), images=True), None),
+    ("alice", facts(row=row(), owners=frozenset({"alice"})), None),
     ("alice", facts(row=row(run=RUN)), None),
     ("AROA1:alice@example.com", facts(), None),
     ("bob", facts(row=row(), goes_on=False), None),
     ("bob", facts(row=row(at=JUST_NOW)), "alice's"),
     ("bob", facts(row=row(), goes_on=True), "alice's"),
-    ("bob", facts(row=row(), images=True), "alice's"),
+    ("bob", facts(row=row(), owners=frozenset({"alice"})), "alice's"),
+    ("bob", facts(owners=frozenset({"alice"})), "alice's"),
+    ("alice", facts(owners=frozenset({"alice"})), None),
+    ("bob", facts(row=row(), goes_on=False, owners=frozenset({"bob"})), None),
     ("bob", facts(row=row(), hosts=("i-1 (stopped)",)), "alice's"),
     ("bob", facts(row=row(run=RUN)), "alice's"),
     ("alice", facts(row=row(), hosts=("i-1 (stopped)",)), r"there already: i-1 \(stopped\)"),
