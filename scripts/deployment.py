@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -121,14 +121,14 @@ class Deployment:
         deployed = settings_of(self.session, self.yard)
         context = json.loads((ROOT / "cdk.json").read_text())["context"]
         try:
-            choice = choose(self.said, of_clone(context), {**adopted.settings, **deployed}, self.reset)
+            choice = choose(self.said, of_clone(context), deployed, self.reset)
         except ValueError as error:
             raise SettingsError(str(error)) from error
         for line in choice.lines:
             say(f"  {line}")
         if adopted.settings:
             say(f"  adopted    {adopted}: an earlier yard {self.yard} has left them")
-        return choice
+        return replace(choice, words={**adopted.settings, **choice.words})
 
     def _check_account(self, choice: Choice) -> None:
         found = preflight.look(self.session, needs([f"{key}={value}" for key, value in choice.words.items()]))
