@@ -2,9 +2,9 @@
 
 from lambdas import settings
 from lambdas.core.edges.events import Submitted, Upload
-from lambdas.core.images import recipe
 from lambdas.steps import submission
 from lambdas.steps.entry_point import entry_point
+from trainyard.core.jobfile import recipe
 
 ENDINGS = (".yaml", ".yml", ".json")
 """What job files and recipes end with, in any case; all else in their folders starts nothing."""

@@ -19,11 +19,11 @@ import yaml
 from botocore import xform_name
 from typer.testing import CliRunner
 
-from lambdas.core.images import recipe
 from localcloud.cli import app as localcloud
 from tests.blocks import ROOT, SHELL, STORY, Block, Command, blocks_of, commands_in, inline_of, pages
 from trainyard.cli.app import app
 from trainyard.client.jobs import source
+from trainyard.core.jobfile import recipe
 
 PAGES = pages()
 BLOCKS = {page: blocks_of(page) for page in PAGES}

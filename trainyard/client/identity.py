@@ -16,17 +16,17 @@ AN_INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
 
 def jobs_folder(session: Session) -> str:
     """The only one below which the policy for users lets this caller put job files."""
-    return f"{submitter.FOLDER}{known_as(session) or ROOT}/"
+    return f"{submitter.FOLDER}{known_as(session)}/"
 
 
 def event_source(session: Session) -> str:
     """The only one of which the policy for users lets this caller put events."""
-    return f"{SOURCE}{known_as(session) or ROOT}"
+    return f"{SOURCE}{known_as(session)}"
 
 
-def known_as(session: Session) -> str | None:
-    """What IAM knows the caller by, by sts get-caller-identity; on a dev host what it knows its owner by, in whose name
-    the host's credentials are."""
+def known_as(session: Session) -> str:
+    """Return the name by which IAM knows the caller, by sts get-caller-identity: ROOT for the account's own
+    credentials, and on a dev host the name of its owner, for whom the host's credentials are."""
     caller = session.client("sts").get_caller_identity()
     kind, _, name = str(caller["Arn"]).rpartition(":")[2].partition("/")
     match kind:
@@ -36,7 +36,7 @@ def known_as(session: Session) -> str | None:
             user = str(caller["UserId"])
             return _owner_of(session, user.partition(":")[2]) or user
         case _:
-            return None
+            return ROOT
 
 
 def _owner_of(session: Session, instance: str) -> str | None:

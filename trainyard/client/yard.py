@@ -23,6 +23,8 @@ from trainyard.client.runs import html, listing, plan
 from trainyard.client.runs.listing import BegunRun, ListedRun, Listing
 from trainyard.client.runs.plan import JobPlan
 from trainyard.command_line import command_line
+from trainyard.core.jobfile.recipe import parse as parse_recipe
+from trainyard.core.values.validation import InputFaults
 
 A_PAGE = 1_000
 """Rows that are asked for at a time where only some of them are wanted."""
@@ -153,9 +155,14 @@ class Yard(Deployment):
 
     def bake(self, recipe: Path | str) -> Run:
         """Upload the recipe, which bakes an image, or finds that the current one is what a bake would make: the
-        summary's `image` is the current one afterwards, its `kind` then says `unchanged`."""
+        summary's `image` is the current one afterwards, its `kind` then says `unchanged`. Raises FileUnreadable;
+        JobRefused with every fault of the recipe, before anything is uploaded."""
         file = Path(recipe)
-        uploaded = submission.begin(self.bucket, f"images/{file.name}", source.content_of(file))
+        text = source.content_of(file)
+        found = parse_recipe(text, source=file.name)
+        if isinstance(found, InputFaults):
+            raise source.refused(file, found.faults)
+        uploaded = submission.begin(self.bucket, f"images/{file.name}", text)
         return self.run(uploaded.run, "bake").started()
 
     @property

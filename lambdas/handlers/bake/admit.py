@@ -13,15 +13,16 @@ from lambdas.aws import s3, ssm, states
 from lambdas.aws.dynamodb.ledger import Ledger, Lock
 from lambdas.aws.ec2 import images
 from lambdas.core.edges.common import AdmitInput, Admitted, Waits
-from lambdas.core.images import bake, recipe
+from lambdas.core.images import bake
 from lambdas.core.images.bake import RollbackPlan, Unchanged
-from lambdas.core.images.recipe import BakeRequest, Builder, Recipe
 from lambdas.core.run.records import RunUpdate
 from lambdas.settings import BakeAdmitSettings
 from lambdas.steps import admission, uploads
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import logger
+from trainyard.core.jobfile import recipe
+from trainyard.core.jobfile.recipe import BakeRequest, Builder, Recipe
 from trainyard.core.model.errors import Misconfigured, RecipeRefused, Refused
 from trainyard.core.model.images.image import Image, newest
 from trainyard.core.model.job import one_host_job

@@ -241,3 +241,9 @@ def test_spans_have_two_units_at_most(seconds: int, said: str) -> None:
 @pytest.mark.parametrize(("count", "said"), [(5, "5 B"), (2048, "2.0 KiB"), (5 * 2**30, "5.0 GiB")])
 def test_sizes_are_said_as_people_do(count: int, said: str) -> None:
     assert sized(count) == said
+
+
+def test_a_bake_is_the_yards_and_no_second_user() -> None:
+    bake = replace(WIDE, kind="bake", submitter=None, dollars=1.0)
+    by_hand = replace(WIDE, submitter=None, dollars=0.5)
+    assert [spent.of for spent in added([WIDE, bake, by_hand], "user")] == ["ada", "the yard", "unknown"]

@@ -5,7 +5,7 @@ import pytest
 from botocore.stub import Stubber
 
 from trainyard.client import Session
-from trainyard.client.identity import jobs_folder
+from trainyard.client.identity import event_source, jobs_folder, known_as
 from trainyard.core.model import submitter
 
 CALLERS = [
@@ -29,7 +29,10 @@ def test_a_job_file_goes_where_it_is_known_whose_it_is(arn: str, user_id: str, w
     session = Session(boto)
     with Stubber(session.client("sts")) as stub:
         answer = {"Arn": arn, "UserId": user_id, "Account": "123456789012"}
-        stub.add_response("get_caller_identity", answer)
+        for _ in range(3):
+            stub.add_response("get_caller_identity", answer)
+        assert known_as(session) == who
+        assert event_source(session) == f"trainyard.people/{who}"
         assert submitter.of_key(f"{jobs_folder(session)}digits.yaml") == who
 
 

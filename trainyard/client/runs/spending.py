@@ -6,6 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from trainyard.client.runs.listing import ListedRun
+from trainyard.core.model.submitter import UNKNOWN
+
+THE_YARD = "the yard"
+"""Whose bakes are: no user has a right to start one in a name."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ def _of(run: ListedRun, by: str) -> Iterator[str]:
         case "job":
             yield run.name or run.id
         case "user":
-            yield run.submitter or "unknown"
+            yield run.submitter or (THE_YARD if run.kind == "bake" else UNKNOWN)
         case "day":
             yield f"{run.created:%Y-%m-%d}"
         case label:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.images import recipe
-from lambdas.core.images.recipe import BakeRequest, Builder, Recipe
+from trainyard.core.jobfile import recipe
+from trainyard.core.jobfile.recipe import BakeRequest, Builder, Recipe
 from trainyard.core.model.job import MarketChoice
 from trainyard.core.values.fields import keys
 from trainyard.core.values.validation import InputFaults

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lambdas.core.images import recipe
-from lambdas.core.images.recipe import Recipe
+from trainyard.core.jobfile import recipe
+from trainyard.core.jobfile.recipe import Recipe
 from trainyard.core.model.images.image import Image, meant
 from trainyard.core.model.images.tensorflow_releases import USUAL, is_known
 from trainyard.core.values import wire

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from lambdas.core.images.launch import LaunchRequest
-from lambdas.core.images.recipe import BakeRequest, Recipe
 from lambdas.core.images.retention import RetireRequest
 from lambdas.core.images.snapshot import SnapshotRequest
 from trainyard.core.jobfile.check import JobSource
 from trainyard.core.jobfile.program_command import LAUNCHERS
+from trainyard.core.jobfile.recipe import BakeRequest, Recipe
 from trainyard.core.jobfile.rules import STARTS
 from trainyard.core.model.job import PROGRAMS, SHIPPED, Job, Strategy
 from trainyard.core.values.fields import Entries, Key, Part, Record, keys, plain

@@ -10,14 +10,13 @@ import pytest
 from jsonschema import Draft202012Validator, ValidationError, validators
 
 from benchmarks import quick
-from lambdas.core.images import recipe
-from lambdas.core.images.recipe import Recipe
 from tests.e2e import test_bad_input
 from tests.unit.core.facts import BUCKET
 from tests.unit.core.images.test_recipe import WHOLE, WRONG
 from tests.unit.core.jobfile.reference import INPUTS_PAGE, PAGE, ROOT, inputs, page, schemas, table
 from tests.unit.core.jobfile.test_jobfile import BAD, EVALUATED, SERVERS, SHIPPED, SMALLEST
-from trainyard.core.jobfile import check, document
+from trainyard.core.jobfile import check, document, recipe
+from trainyard.core.jobfile.recipe import Recipe
 from trainyard.core.model.job import Job
 from trainyard.core.values.fields import Record, keys
 
