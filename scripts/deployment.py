@@ -105,7 +105,7 @@ class Deployment:
                     f"  bootstrap  {preflight.BOOTSTRAP} created: the CDK's own stack, once an account and region"
                 )
             if adopted.settings:
-                self._deploy_stacks(log, f"{self.yard}-Storage", "--import-existing-resources")
+                self._deploy_stacks(log, f"{self.yard}/Storage", "--import-existing-resources")
             progress = self._deploy_stacks(log, "--all")
         say(f"Deployed in {span(time.monotonic() - began)}.")
         self._summarize(progress.done, is_prepared=PREPARED in progress.kinds)
