@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from lambdas.aws.dynamodb.ledger import run_row
-from lambdas.core.edges.train import Waits
+from lambdas.core.edges.common import Waits
 from lambdas.core.run import places, waiting
 from lambdas.core.run.records import RunRow, RunUpdate
 from lambdas.steps.admission import Admission
