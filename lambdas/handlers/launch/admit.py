@@ -9,8 +9,7 @@ from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.ec2 import images, instances
 from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.edges.common import AdmitInput, Admitted
-from lambdas.core.edges.train import Waits
+from lambdas.core.edges.common import AdmitInput, Admitted, Waits
 from lambdas.core.images import dev, launch
 from lambdas.core.images.dev import DevRow
 from lambdas.core.images.launch import LaunchRequest

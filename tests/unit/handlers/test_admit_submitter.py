@@ -21,7 +21,11 @@ FAULTY = {"name": "slow", "program": {"modul": "x"}}
 @pytest.fixture(autouse=True)
 def yard(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     yard = TrainAdmitSettings(
-        yard="trainyard", table_name="ledger", bucket_name="bucket", monthly_dollars=0.0
+        yard="trainyard",
+        table_name="ledger",
+        bucket_name="bucket",
+        monthly_dollars=0.0,
+        aws_region="us-east-1",
     )
     monkeypatch.setattr(settings, "read", lambda _: yard)
 
