@@ -148,11 +148,12 @@ def _is_of_an_end(subject: str) -> bool:
     return subject.startswith("Trainyard: ")
 
 
-def too_long_in_pool(row: Mapping[str, Any], minutes: float) -> str | None:
+def too_long_in_pool(row: Mapping[str, Any], minutes: float, now: datetime) -> str | None:
     """Return how long a host was in the pool, if it was longer than its run would have it."""
-    if "pooled" not in row or "cooled" not in row:
+    if "pooled" not in row:
         return None
-    pooled, cooled = (datetime.fromisoformat(row[name]) for name in ("pooled", "cooled"))
+    pooled = datetime.fromisoformat(row["pooled"])
+    cooled = datetime.fromisoformat(row["cooled"]) if "cooled" in row else now
     if cooled - pooled <= timedelta(minutes=minutes) + LOOKS:
         return None
     return (

@@ -458,7 +458,8 @@ class Oracle:
                 self.breaks(Promise.WHOLE_GANG, f"{entry.who} {entry.what}")
         rows = self.yard.host_rows()
         for row in rows if self.scenario.pool_minutes else ():
-            if too_long := invariants.too_long_in_pool(row, self.scenario.pool_minutes or 0):
+            minutes = self.scenario.pool_minutes or 0
+            if too_long := invariants.too_long_in_pool(row, minutes, self.yard.world.now):
                 self.breaks(Promise.TRUE_BOOKS, too_long)
         if not any("taken" in row or "pooled" in row for row in rows):
             return

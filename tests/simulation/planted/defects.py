@@ -241,7 +241,7 @@ DEFECTS: tuple[Defect, ...] = (
         "lambdas/core/run/pool.py",
         "now + timedelta(minutes=self.minutes)",
         "now + timedelta(hours=self.minutes)",
-        World("pool: invocation submit#2: Lambda itself fails to start it", BOOKS),
+        World("pool: event JobUploaded  #2: lost", BOOKS),
     ),
     Defect(
         "disk-by-the-day",
@@ -273,7 +273,7 @@ DEFECTS: tuple[Defect, ...] = (
         "lambdas/aws/calls.py",
         "return (item for page in pages for item in page[key])",
         "return iter(next(iter(pages))[key])",
-        f"{UNIT}/test_patrol.py",
+        "tests/simulation/test_pages.py",
     ),
     # ----- what is forgotten
     Defect(

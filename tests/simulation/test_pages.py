@@ -1,0 +1,20 @@
+"""Lists of AWS come in pages. A run reads all of them, however short they are."""
+
+from dataclasses import replace
+
+from simulation.scenarios import SCENARIOS
+from simulation.story import tell
+from simulation.template import YardTemplate
+from simulation.yard import Yard
+
+
+def test_a_run_reads_every_page_of_its_rows(yard: YardTemplate) -> None:
+    train = SCENARIOS["train"]
+
+    def begin(world: Yard) -> None:
+        world.dynamodb.page_size = 2
+        train.begin(world)
+
+    story = tell(yard, replace(train, begin=begin))
+    assert not story.broken
+    assert "SUCCEEDED" in story.outcome
