@@ -57,7 +57,7 @@ planted: .venv/.ready ## plant every defect of tests/simulation/planted, each in
 permissions: setup ## every permission of every role taken away, one by one, each in a run of its own (an hour)
 	@scripts/permissions $(ARGS)
 
-frameworks: setup .tools/wheels-frameworks/.ready ## the PyTorch and JAX examples on two hosts each, interrupted too; fetches their wheels (390 MB)
+frameworks: setup .tools/wheels-frameworks/.ready ## PyTorch's and JAX's examples on two hosts each, and ten published scripts, interrupted too; fetches their wheels (390 MB)
 	@$(VENV) -m pytest tests/frameworks $(ARGS)
 
 interoperability: setup ## moto's own tests and Ansible's EC2 modules against the local cloud; writes docs/interoperability.md
@@ -126,7 +126,7 @@ LOCAL := locks/requirements-bootstrap.txt locks/requirements-host-local.txt lock
 
 # The same for hosts that run other frameworks, and what these ask for.
 .tools/wheels-frameworks/.ready: tests/frameworks/requirements.txt .tools/wheels/.ready
-	@echo "setup: wheels of PyTorch and JAX for the local cloud's hosts (.tools/wheels-frameworks; 390 MB)"
+	@echo "setup: wheels of PyTorch, Lightning, Hugging Face and JAX for the local cloud's hosts (.tools/wheels-frameworks; 390 MB)"
 	@mkdir -p .tools/wheels-frameworks && ln -f .tools/wheels/*.whl .tools/wheels-frameworks/
 	@$(VENV) -m pip download -qq --only-binary :all: --dest .tools/wheels-frameworks -r tests/frameworks/requirements.txt
 	@touch $@

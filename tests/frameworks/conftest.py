@@ -1,4 +1,4 @@
-"""A deployed and baked yard whose hosts find the wheels of PyTorch and JAX: only `make frameworks` collects it."""
+"""A deployed and baked yard whose hosts find the wheels of other frameworks: only `make frameworks` collects it."""
 
 from collections.abc import Iterator
 from pathlib import Path
