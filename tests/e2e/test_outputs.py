@@ -11,7 +11,7 @@ from tests.e2e.runs import Runs
 from tests.e2e.test_scripts import script
 from trainyard.client import Run
 
-CONTINUES = re.compile(r"continuing at (\d+), by (\S+), latest is a link: (\w+)")
+CONTINUES = re.compile(r"continuing at (\d+), by (\S+),")
 
 
 def a_job(runs: Runs, *, steps: int, pause: float, **changes: Any) -> dict[str, Any]:
@@ -24,7 +24,6 @@ def begun(run: Run, attempt: int = 1) -> tuple[int, str]:
     """Return the step at which an attempt began and the file by which the program knew it."""
     found = CONTINUES.search(run.log(attempt=attempt))
     assert found, run.log(attempt=attempt)
-    assert found[3] == str(found[1] != "0")
     return int(found[1]), found[2]
 
 

@@ -342,9 +342,9 @@ class OutputsUpload:
             self._whole_at = now
             if self.index.snapshot is not None:
                 self.index.snapshot, self.index.inherits, self._unwritten = None, False, True
-        elif self.index.snapshot is not None and (
-            now - self._whole_at > MERGE_SECONDS or (at_the_end and not self.index.snapshot)
-        ):
+        elif self.index.snapshot is None:
+            self.index.snapshot, self.index.snapshot_links = dict(files), self.index.links
+        elif now - self._whole_at > MERGE_SECONDS or (at_the_end and not self.index.snapshot):
             self._whole_at = now
             away = set(moving)
             self.index.snapshot |= {path: sent for path, sent in files.items() if path not in away}

@@ -201,6 +201,30 @@ def test_restored_files_are_not_sent_again(s3: S3, tmp_path: Path) -> None:
     assert kept(s3) == {"last.ckpt": "7"}
 
 
+def test_a_link_to_a_file_that_is_being_written_leads_to_the_one_before_after_a_restart(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without any link a program that looks for `latest` or `last.ckpt` would begin again."""
+    monkeypatch.setattr("training.host.outputs.upload.MERGE_SECONDS", -1.0)
+    host = Host(tmp_path / "a", s3)
+    host.write("5.ckpt", "5")
+    (host.folder / "last.ckpt").symlink_to("5.ckpt")
+    for look in range(3):
+        host.write("busy", str(look), seconds_ago=0)
+        host.look()
+    (host.folder / "last.ckpt").unlink()
+    (host.folder / "last.ckpt").symlink_to("6.ckpt")
+    for look in range(3):
+        host.write("busy", str(look), seconds_ago=0)
+        host.write("6.ckpt", "6" * (look + 1), seconds_ago=0)
+        host.upload._index_due = 0.0
+        host.look()
+    (tmp_path / "b").mkdir()
+    restore.restore(Bucket(s3, "bucket"), RUN, HOST, tmp_path / "b", Sources(), of=None)
+    assert (tmp_path / "b" / "last.ckpt").readlink() == Path("5.ckpt")
+    assert (tmp_path / "b" / "last.ckpt").read_text() == "5"
+
+
 def test_a_name_that_an_attempt_without_restore_writes_again_leaves_the_earlier_file_at_attempt_1(
     s3: S3, tmp_path: Path
 ) -> None:
