@@ -66,7 +66,7 @@ def test_a_program_continues_with_its_outputs_and_the_user_gets_every_file(
     # Another run, which resumes it, has no checkpoint to begin with but these outputs.
     resumed = runs.run(a_job(runs, steps=second + 20, pause=0.0, checkpoints={"resume": run.id}))
     assert resumed.succeeded, resumed.why()
-    assert begun(resumed)[0] >= second
+    assert begun(resumed)[0] >= step
     rows = int(resumed.log().partition("rows: ")[2].split()[0])
     assert rows > second + 20 - begun(resumed)[0], "its log was continued"
     resumed.fetch("everything", tmp_path / "got")
