@@ -35,7 +35,7 @@ from trainyard.core.model.yard import settings
 from trainyard.core.values.quantities import span
 
 ROOT = Path(__file__).resolve().parent.parent
-IDLE_DOLLARS = 1.80
+IDLE_DOLLARS = 1.50
 """What a yard costs a month while nothing runs (docs/runbook.md)."""
 BROKEN, USAGE, CANNOT = 1, 2, 3
 """Exit codes: a step failed, a setting cannot be read, the account cannot take a yard."""

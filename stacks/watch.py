@@ -84,8 +84,13 @@ class WatchStack(cdk.Stack):
             _executions("Runs", training.train.machine),
             _executions("Bakes", images.bake.machine),
             _graph(
-                "Dead letters, runs cut short, signals forged",
-                [lost, measured(yard, Metric.RUNS_CUT_SHORT), measured(yard, Metric.FORGED_SIGNALS)],
+                "Dead letters, runs failed or cut short, signals forged",
+                [
+                    lost,
+                    measured(yard, Metric.RUNS_FAILED),
+                    measured(yard, Metric.RUNS_CUT_SHORT),
+                    measured(yard, Metric.FORGED_SIGNALS),
+                ],
                 width=8,
             ),
         )

@@ -25,7 +25,7 @@ from lambdas.core.run.records import AttemptUpdate, Records, RunUpdate
 from lambdas.steps import admission, attempts
 from lambdas.steps.observability import clock, logger, measure, note
 from trainyard.core.model import timeline
-from trainyard.core.model.errors import AccessDenied, Stopped, TrainyardError
+from trainyard.core.model.errors import AccessDenied, Blame, Stopped, TrainyardError, blame_of
 from trainyard.core.model.yard.metrics import Metric
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
@@ -101,7 +101,12 @@ class RunEnd(RunFacts):
         return True
 
     def count(self) -> None:
-        """For CloudWatch, by whoever has written when the run ended."""
+        """Count the end for CloudWatch. The call that has written the end counts it, so that each is counted once."""
+        if self.conclusion.outcome is Outcome.FAILED and blame_of(self.conclusion.error) not in (
+            Blame.USER,
+            Blame.CAPACITY,
+        ):
+            measure(Metric.RUNS_FAILED, error=self.conclusion.error or "")
         if self.row and self.row.cut_short and self.conclusion.outcome is not Outcome.STOPPED:
             measure(Metric.RUNS_CUT_SHORT)
         lost = steps.seconds_lost(self.attempts) if self.row and self.row.kind == "train" else 0.0

@@ -50,6 +50,13 @@ class Alarms:
             "tried again, or ends that run with the same reason.",
         )
         self.on(
+            "run-failed",
+            measured(self._yard, Metric.RUNS_FAILED),
+            "A run, bake, snapshot, or launch failed, and neither its user nor missing capacity was the cause: a "
+            "permission, the yard's set-up, a host, or AWS. Lines with RunsFailed in the logs of the functions "
+            "*-conclude name the run; `trainyard why RUN` says what to do. What users do wrong rings no alarm.",
+        )
+        self.on(
             "signal-forged",
             measured(self._yard, Metric.FORGED_SIGNALS),
             "A host spoke in the name of another, or of a run that is not its own. Nothing was done for it. "

@@ -35,11 +35,7 @@ class Workflow(Construct):
         """What the workflow makes of events and of the clock."""
 
     def alarms(self, alarms: Alarms) -> None:
-        alarms.on(
-            f"{self.word}-failed",
-            self.machine.measured.metric_failed(),
-            "A run failed. Its execution's cause and runs/<id>/summary.json say why.",
-        )
+        """Add the alarms that are this workflow's own."""
 
     def function(
         self,

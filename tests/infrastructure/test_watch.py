@@ -11,16 +11,30 @@ from tests.infrastructure.assembly import Assembly, text
 from trainyard.core.model.yard.metrics import NAMESPACE, Metric
 
 ROOT = Path(__file__).resolve().parents[2]
-WORKFLOWS = ("train", "bake", "snapshot", "launch", "retire")
+ALARMS = {
+    "function-failed",
+    "run-failed",
+    "retire-failed",
+    "signal-forged",
+    "run-cut-short",
+    "patrol-absent",
+    "dead-letters",
+}
 
 
-def test_an_operator_gets_ten_alarms_at_most(yard: Assembly) -> None:
-    alarms = {each.properties["AlarmName"] for each in yard.resources("AWS::CloudWatch::Alarm")}
-    assert alarms == {f"trainyard-{word}-failed" for word in WORKFLOWS} | {
-        f"trainyard-{word}"
-        for word in ("function-failed", "signal-forged", "run-cut-short", "patrol-absent", "dead-letters")
-    }
-    assert len(alarms) <= 10
+def test_no_alarm_rings_for_what_a_user_does_wrong(yard: Assembly) -> None:
+    """Step Functions' own metrics count refused and failed jobs of users, too."""
+    alarms = {each.properties["AlarmName"]: each for each in yard.resources("AWS::CloudWatch::Alarm")}
+    assert alarms.keys() == {f"trainyard-{word}" for word in ALARMS}
+    of_executions = [name for name, each in alarms.items() if each.properties["Namespace"] == "AWS/States"]
+    assert of_executions == ["trainyard-retire-failed"], "no user starts it"
+
+
+def test_every_alarm_has_a_text_of_its_own_and_a_line_in_the_runbook(yard: Assembly) -> None:
+    alarms = yard.resources("AWS::CloudWatch::Alarm")
+    assert len({each.properties["AlarmDescription"] for each in alarms}) == len(ALARMS)
+    runbook = (ROOT / "docs/runbook.md").read_text()
+    assert [word for word in ALARMS if f"alarm `...-{word}`" not in runbook] == []
 
 
 def test_every_alarm_tells_the_topic_and_says_what_to_do(yard: Assembly) -> None:

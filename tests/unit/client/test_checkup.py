@@ -45,8 +45,7 @@ ABSENT = alarm("patrol-absent", "Invocations", TreatMissingData="breaching")
         ([alarm("function-failed", StateValue="OK")], Verdict.READY, ""),
         ([alarm("patrol-absent", "Invocations", **NEW)], Verdict.READY, "a new yard"),
         ([ABSENT], Verdict.SHORT, "what to do about patrol-absent"),
-        ([alarm("train-failed", "ExecutionsFailed")], Verdict.READY, "trainyard ls"),
-        ([alarm("bake-failed", "ExecutionsFailed"), ABSENT], Verdict.SHORT, "patrol-absent"),
+        ([alarm("run-failed")], Verdict.SHORT, "what to do about run-failed"),
         ([alarm("function-failed")], Verdict.SHORT, "what to do about function-failed"),
     ],
 )

@@ -347,9 +347,28 @@ def test_a_success_says_nothing_of_its_checkpoint(run: Run) -> None:
 def test_a_run_that_was_cut_short_is_counted_once(run: Run, log: Log) -> None:
     aborted = {"kind": "error", "error": "Aborted", "reason": "stopped by hand"}
     run.ends(outcome=aborted, cut_short=True)
-    assert log.metrics() == {"RunsCutShort": [1.0]}
+    assert log.metrics() == {"RunsCutShort": [1.0], "RunsFailed": [1.0]}
     run.ends(outcome=aborted, cut_short=True)
     assert log.metrics() == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "counted"),
+    [
+        ("JobRefused", False),
+        ("ProgramFailed", False),
+        ("BudgetSpent", False),
+        ("QuotaExceeded", False),
+        ("AccessDenied", True),
+        ("HostLost", True),
+        ("KeyError", True),
+    ],
+)
+def test_a_run_that_failed_is_the_operators_matter_only_if_its_user_is_not_the_cause(
+    run: Run, log: Log, error: str, counted: bool
+) -> None:
+    run.ends(outcome={"kind": "error", "error": error, "reason": "so it went"})
+    assert ("RunsFailed" in log.metrics()) is counted
 
 
 def test_what_recoveries_took_is_told_when_the_run_is_over(run: Run, log: Log) -> None:

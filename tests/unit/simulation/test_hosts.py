@@ -741,11 +741,7 @@ def test_a_host_that_is_cut_off_for_a_while_tells_all_that_it_could_not() -> Non
     silent = len([event for event in yard.events if event["instance"] == chief.instance])
     yard.run(100)
     told = [event["signal"] for event in yard.events if event["instance"] == chief.instance][silent:]
-    assert told[:3] == [
-        "progress",
-        "failed",
-        "failed",
-    ]  # its log could not be brought away, nor could it look ahead
+    assert told[:2] == ["progress", "failed"]  # its log could not be uploaded
     assert yard.said("stopped")[0]["instance"] == worker.instance
 
 

@@ -14,11 +14,11 @@ from trainyard.core.model.gpus import Wanted
 
 LAUNCHER = "AWS Batch"
 CONTAINER = {
-    "image": "hosts start from an image of the yard, baked from a recipe (trainyard image bake)",
+    "image": "hosts start from an image of the yard, baked from a recipe",
     "memory": "hardware.instance_types decides the memory of a host",
     "jobRoleArn": "programs have the run's role",
     "executionRoleArn": "hosts have a role of the yard's",
-    "logConfiguration": "`trainyard logs` shows what the program prints",
+    "logConfiguration": "the run's log holds what the program prints",
     "privileged": "programs run without containers",
     "readonlyRootFilesystem": "programs run without containers",
     "user": "programs run as an account of their own",
@@ -34,7 +34,7 @@ CONTAINER = {
     "essential": "a job has one program",
     "name": "a job has one program",
     "dependsOn": "a job has one program",
-    "enableExecuteCommand": "trainyard shell HOST opens a shell on a host",
+    "enableExecuteCommand": "the command `shell` opens a shell on a host",
 }
 TOP = {
     "type": "every run has hosts of its own",

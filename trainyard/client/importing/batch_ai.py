@@ -30,8 +30,8 @@ WORDS = {
 }
 """What hosts fill in, by the ends of Batch AI's variables (AZ_BATCHAI_PS_HOSTS)."""
 IGNORED = {
-    "stdOutErrPathPrefix": "`trainyard logs` shows what the program prints",
-    "containerSettings": "hosts start from an image of the yard, baked from a recipe (trainyard image bake)",
+    "stdOutErrPathPrefix": "the run's log holds what the program prints",
+    "containerSettings": "hosts start from an image of the yard, baked from a recipe",
     "cluster": "hosts are launched for the run; hardware.instance_types decides their kind",
     "experimentName": "`labels` can name an experiment",
     "schedulingPriority": "runs wait in the order of their submission",
@@ -104,7 +104,7 @@ def _source(draft: Draft, script: str, folders: dict[str, str], at: tuple[str, .
         *at,
         "inputDirectories",
         reason=f"{key} ({folders[key]}) becomes ./{folder}, a folder beside the job file, which "
-        "`trainyard submit` sends along",
+        "is sent along",
     )
     return key
 

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from trainyard.client.importing.foreign import Foreign, Note
+from trainyard.command_line import command_line
 from trainyard.core.model.gpus import Wanted, choose, known
 from trainyard.core.model.job import MOST_DATA, MOST_HOSTS, MOST_LABELS, Limits
 from trainyard.core.model.job_fields import MOST_ARG_CHARACTERS, OUR_PREFIXES, OURS, SECRETIVE
@@ -133,7 +134,7 @@ class Draft:
             self.origin.note(
                 *path,
                 reason=f"copied to each host before the program starts (read only); the yard must be allowed to read "
-                f"it: trainyard yard deploy -c data_buckets={bucket}/",
+                f"it: {command_line('yard', 'deploy', '-c', f'data_buckets={bucket}/')}",
             )
             return entry
         if re.match(r"\w+://", uri):

@@ -7,6 +7,7 @@ from typing import Any
 from trainyard.client.errors import NotImportable
 from trainyard.client.importing.draft import HOST_LINES, Draft
 from trainyard.client.importing.foreign import Foreign, Note
+from trainyard.command_line import command_line
 from trainyard.core.model.gpus import Wanted
 
 LAUNCHER = "dstack"
@@ -25,7 +26,7 @@ RUN_ARGUMENTS = re.compile(r"\$\{\{\s*run\.args\s*\}\}")
 SECRET = re.compile(r"\$\{\{\s*secrets\.(\w+)\s*\}\}")
 UNITS = {"": 1.0, "s": 1 / 3600, "m": 1 / 60, "h": 1.0, "d": 24.0, "w": 168.0}
 IGNORED = {
-    "ports": "no port of a host is open to others; use `trainyard tb` and `trainyard shell`",
+    "ports": "no port of a host is open to others; TensorBoard and shells have commands of their own",
     "regions": "a yard is in one region",
     "availability_zones": "write hardware.zones",
     "backends": "a yard is in AWS",
@@ -55,7 +56,9 @@ def convert(foreign: Foreign, stem: str) -> Draft:
     """Convert a task. Raises NotImportable for what is no task, and for a task without commands."""
     if (kind := foreign.take("type")) != "task":
         instead = (
-            "trainyard dev up" if kind == "dev-environment" else "import a configuration of `type: task`"
+            command_line("dev", "up")
+            if kind == "dev-environment"
+            else "import a configuration of `type: task`"
         )
         raise NotImportable(
             f"the file describes a {kind} of dstack's, and a job file describes a task", instead
@@ -83,7 +86,7 @@ def convert(foreign: Foreign, stem: str) -> Draft:
         foreign.leave(
             key,
             reason="hosts start from an image of the yard with its own Python and CUDA; what the program needs "
-            "belongs into program.requirements or a recipe (trainyard image bake)",
+            "belongs into program.requirements or a recipe",
         )
     for key, reason in IGNORED.items():
         foreign.leave(key, reason=reason)

@@ -15,7 +15,7 @@ from trainyard.client.importing.foreign import Foreign
 LAUNCHER = "SageMaker"
 REQUEST = {
     "RoleArn": "hosts have a role of the yard's",
-    "OutputDataConfig": "results are kept in the yard's bucket: trainyard get RUN",
+    "OutputDataConfig": "results are kept in the yard's bucket",
     "CheckpointConfig": "the folder of checkpoints is kept and restored by itself",
     "VpcConfig": "the yard has subnets of its own",
     "EnableNetworkIsolation": "hosts reach the network",
@@ -24,11 +24,11 @@ REQUEST = {
     "DebugRuleConfigurations": "no debugger collects tensors; TensorBoard's events are kept",
     "ProfilerConfig": "patrol watches every GPU; TensorBoard's profiles are kept",
     "ProfilerRuleConfigurations": "patrol watches every GPU; TensorBoard's profiles are kept",
-    "TensorBoardOutputConfig": "TensorBoard's events are kept: trainyard tb RUN",
+    "TensorBoardOutputConfig": "TensorBoard's events are kept",
     "ExperimentConfig": "`labels` can name an experiment",
     "SessionChainingConfig": "hosts have a role of the yard's",
     "InfraCheckConfig": "each host checks its GPUs before the program starts",
-    "RemoteDebugConfig": "trainyard shell HOST opens a shell on a host",
+    "RemoteDebugConfig": "the command `shell` opens a shell on a host",
 }
 
 
@@ -100,7 +100,7 @@ def _request_program(draft: Draft) -> None:
         foreign.leave(
             at,
             key,
-            reason="hosts start from an image of the yard, baked from a recipe (trainyard image bake)",
+            reason="hosts start from an image of the yard, baked from a recipe",
         )
     foreign.leave(at, "TrainingInputMode", reason="data are copied to each host before the program starts")
     foreign.leave(at, "TrainingImageConfig", reason="hosts pull no container image")

@@ -46,7 +46,7 @@ def convert(foreign: Foreign, stem: str) -> Draft:
     draft.hosts(foreign.take("num_nodes", default=1), "num_nodes")
     foreign.leave(
         "event_callback",
-        reason="notifications are a setting of the yard: trainyard yard deploy -c notify=...",
+        reason="notifications are a setting of the yard (notify)",
     )
     foreign.leave("config", reason="settings of SkyPilot's server")
     foreign.leave("experimental", reason="settings of SkyPilot's server")
@@ -234,10 +234,12 @@ def _other_resources(draft: Draft) -> None:
             at,
             "image_id",
             reason=f"hosts start from an image of the yard, not from {_first(image)}; what the program "
-            "needs belongs into program.requirements or a recipe (trainyard image bake)",
+            "needs belongs into program.requirements or a recipe",
         )
     foreign.leave(
-        at, "ports", reason="no port of a host is open to others; use `trainyard tb` and `trainyard shell`"
+        at,
+        "ports",
+        reason="no port of a host is open to others; TensorBoard and shells have commands of their own",
     )
     foreign.leave(at, "memory", reason="hardware.instance_types decides the memory of a host")
     foreign.leave(at, "autostop", reason="patrol ends idle hosts; a run's hosts end with it")

@@ -23,8 +23,6 @@ OLD_DAYS = 60
 NEW_YARD = timedelta(minutes=15)
 """So long after its deployment nothing can be said of metrics that are missing: patrol is called once a minute, and its
 alarm looks at five minutes."""
-FAILED_RUNS = "ExecutionsFailed"
-"""The metric of alarms that ring for any run that failed or was refused."""
 CLOCK_SECONDS = 60
 """AWS refuses what was signed five minutes ago or later; logs and ages are wrong sooner."""
 
@@ -93,12 +91,10 @@ def _alarms(yard: Yard) -> Row:
 
 
 def judge_alarms(alarms: list[dict[str, Any]], now: datetime) -> Row:
-    """Judge the yard by its alarms: not by runs that failed, which are their users' matter, nor by an alarm that rings
-    because the yard is so new that what it watches has not been measured yet."""
+    """Judge the yard by its alarms, except one that rings because a new yard has not measured anything yet."""
     loud = [alarm for alarm in alarms if alarm["StateValue"] == "ALARM"]
-    failed = [alarm for alarm in loud if alarm.get("MetricName") == FAILED_RUNS]
-    awaited = [alarm for alarm in loud if alarm not in failed and _is_awaited(alarm, now)]
-    if wrong := [alarm for alarm in loud if alarm not in failed and alarm not in awaited]:
+    awaited = [alarm for alarm in loud if _is_awaited(alarm, now)]
+    if wrong := [alarm for alarm in loud if alarm not in awaited]:
         names = ", ".join(alarm["AlarmName"] for alarm in wrong)
         why = (
             f"{wrong[0]['AlarmName']}: {wrong[0].get('AlarmDescription') or wrong[0].get('StateReason', '')}"
@@ -106,7 +102,6 @@ def judge_alarms(alarms: list[dict[str, Any]], now: datetime) -> Row:
         return Row("alarms", names, "quiet", Verdict.SHORT, why)
     quiet = f"{len(alarms)}, all quiet" if not loud else f"{len(alarms)}, none about the yard itself"
     notes = [f"{alarm['AlarmName']} waits for the first measurement of a new yard" for alarm in awaited]
-    notes += [f"{alarm['AlarmName']}: runs of users failed; see {command_line('ls')}" for alarm in failed]
     return Row("alarms", quiet, "quiet", Verdict.READY, "; ".join(notes))
 
 

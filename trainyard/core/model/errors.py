@@ -241,6 +241,12 @@ WORDS = _words(TrainyardError)
 """Every word of the tree that a state can fail with, and its class: the leaves."""
 
 
+def blame_of(error: str | None) -> Blame:
+    """Return whose fault an error is, by the name that a state failed with."""
+    known = WORDS.get(error or "")
+    return known.blame if known else Blame.UNKNOWN
+
+
 def is_the_yards(error: Exception) -> bool:
     """Whether the operator must hear of it: a bug, a permission, the set-up. All else is said where the run ends."""
     return not isinstance(error, TrainyardError) or isinstance(error, AccessDenied | Misconfigured)

@@ -15,6 +15,7 @@ class Metric(StrEnum):
         "SecondsLost"  # of a run that is over: from an attempt's end until the next one's program ran
     )
     DOLLARS = "Dollars"  # what hosts have cost since the pass of patrol before
+    RUNS_FAILED = "RunsFailed"  # of any workflow, neither by their users' fault nor for missing capacity
     RUNS_CUT_SHORT = "RunsCutShort"  # over before they could conclude
     FORGED_SIGNALS = "ForgedSignals"  # a host spoke for another, or of a run that is not its own
     FUNCTION_FAILURES = "FunctionFailures"  # through the yard's own fault: a bug, a permission, its set-up
