@@ -125,7 +125,7 @@ def test_a_denial_names_what_iam_calls_it_where_the_answer_says_nothing(
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "trainyard-train-admit")
     denied = clients.denial("403", "Forbidden", action=operation)
     assert "Give the role of the function trainyard-train-admit " in str(denied)
-    assert f"the permission {action};" in str(denied)
+    assert f"the permission {action}," in str(denied)
 
 
 def test_an_object_that_breaks_off_is_tried_again(aws: Callable[[str, Says], Any]) -> None:
