@@ -260,6 +260,17 @@ def test_amazons_document_for_commands_mixes_both_and_says_no_code(hosts: Hosts,
     assert set(said) == {Kind.OUTPUT, Kind.HANDSHAKE_COMPLETE}
 
 
+def test_what_a_command_leaves_ends_with_it_unless_it_has_a_session_of_its_own(
+    hosts: Hosts, host: str
+) -> None:
+    document = separate(hosts)
+    for starts in ("nohup sleep 23456", "setsid nohup sleep 34567"):
+        said = told(outcome(hosts, host, document, f"sh -c '{starts} >/dev/null 2>&1 &'"))
+        assert said[Kind.EXIT_CODE] == b"EXIT_CODE: 0"
+    running = hosts.run(host, "pgrep -f 'slee[p] [23]'; pkill -f 'slee[p] 34567'")
+    assert len(running.split()) == 1
+
+
 def test_a_command_that_is_not_there_says_so(hosts: Hosts, host: str) -> None:
     said = told(outcome(hosts, host, COMMAND, "no-such-command"))
     assert b"Unable to start command" in said[Kind.OUTPUT]
