@@ -304,6 +304,7 @@ def _run(deployment: Deployment) -> int:
         say(f"deploy: {error}")
         if deployment.log.exists():
             say(f"CDK's log: {deployment.log}")
+        say(f"Next: correct the cause, then {command_line('yard', 'deploy')}")
         return error.code
     return 0
 

@@ -69,4 +69,4 @@ def _bake(yard: PrepareSettings, recipe: str) -> str:
     version, etag = s3.put_version(yard.bucket_name, yard.recipe_key, recipe.encode(), media_type="text/yaml")
     machine = yard.bake_state_machine_arn
     run, _ = submission.start(machine, yard.bucket_name, yard.recipe_key, version=version, etag=etag)
-    return f"the bake {run} began; it waits for a bake that is under way"
+    return f"the bake {run} began; if another bake is under way, this one follows it"

@@ -85,7 +85,7 @@ def test_stacks_go_before_those_they_import_from_and_the_data_stays_until_it_is_
 
     said: list[str] = []
     delete_stacks(mine, yard, said.append)
-    assert said == ["Leaving-Second", "Leaving-First"]
+    assert said == ["deleting Leaving-Second", "deleting Leaving-First"]
     assert stacks(mine, yard) == []
 
     found = left(mine, yard)
@@ -221,7 +221,7 @@ def test_grants_go_with_the_yard_and_are_named_before(cloud: Cloud, granting: De
         people.grant(granting, f"user/{granting.name}-{user}", levels)
     said: list[str] = []
     delete_stacks(session(cloud), granting.name, said.append)
-    assert said[0] == f"the grants of user/{granting.name}-ada, user/{granting.name}-bob"
+    assert said[0] == f"deleting the grants of user/{granting.name}-ada, user/{granting.name}-bob"
     assert stacks(session(cloud), granting.name) == []
     assert held_by(cloud, f"{granting.name}-ada") == held_by(cloud, f"{granting.name}-bob") == set()
 

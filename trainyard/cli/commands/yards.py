@@ -132,7 +132,7 @@ def destroy(
     names = teardown.stacks(session, yard)
     if not yes:
         _confirm(session, yard, names, kinds)
-    teardown.delete_stacks(session, yard, lambda what: typer.echo(f"deleting {what} ...", err=True))
+    teardown.delete_stacks(session, yard, lambda what: typer.echo(f"{what} ...", err=True))
     found = teardown.left(session, yard)
     if chosen := [each for each in found if each.kind in kinds]:
         teardown.remove(session, chosen)

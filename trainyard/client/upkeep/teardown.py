@@ -12,14 +12,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, WaiterError
 
 from trainyard.client.errors import BucketNotEmptied, HostsRunning, RunsRunning, StackNotDeleted
 from trainyard.client.session import Session
 from trainyard.client.upkeep import people, retained
 from trainyard.core.values.quantities import counted
 
-GONE = ("shutting-down", "terminated")
+SHUTTING_DOWN = "shutting-down"
+ENDING = (SHUTTING_DOWN, "terminated")
+MOST_LOOKS = 600
+"""An instance with GPUs takes minutes to shut down, and holds its network interface until then."""
 PRICES = {"pk": "patrol", "sk": "prices"}
 """The key of patrol's row."""
 US_EAST_1 = {"snapshot": 0.05, "disk": 0.08, "bucket": 0.023, "table": 0.25, "logs": 0.03}
@@ -89,16 +92,17 @@ class Prices:
 
 
 def hosts(session: Session, yard: str) -> list[str]:
-    """The yard's instances that are not gone, stopped ones too: they cost something, and hold the network."""
+    """Return the yard's instances that have not ended, stopped ones too: they cost something, and hold the network."""
+    return [host for host, state in _hosts(session, yard) if state not in ENDING]
+
+
+def _hosts(session: Session, yard: str) -> Iterator[tuple[str, str]]:
+    """Return the yard's instances with their states."""
     filters = [{"Name": f"tag:{retained.TAG}", "Values": [yard.lower()]}]
-    pages = session.client("ec2").get_paginator("describe_instances").paginate(Filters=filters)
-    return [
-        str(instance["InstanceId"])
-        for page in pages
-        for held in page["Reservations"]
-        for instance in held["Instances"]
-        if instance["State"]["Name"] not in GONE
-    ]
+    for page in session.client("ec2").get_paginator("describe_instances").paginate(Filters=filters):
+        for held in page["Reservations"]:
+            for instance in held["Instances"]:
+                yield str(instance["InstanceId"]), str(instance["State"]["Name"])
 
 
 def executions(session: Session, yard: str) -> list[str]:
@@ -143,12 +147,13 @@ def delete_stacks(session: Session, yard: str, said: Callable[[str], None] = lam
             f"aws stepfunctions stop-execution --region {session.region} --execution-arn {going[0]}",
         )
     _refuse_hosts(session, yard)
+    _await_ending_hosts(session, yard, said)
     client, names = session.client("cloudformation"), stacks(session, yard)
     if held := people.grants(session, names):
-        said(f"the grants of {', '.join(holders_of(held))}")
+        said(f"deleting the grants of {', '.join(holders_of(held))}")
         people.detach(session, held)
     for name in names:
-        said(name)
+        said(f"deleting {name}")
         client.delete_stack(StackName=name)
         if reason := _reason_to_stay(session, name):
             raise StackNotDeleted(
@@ -231,6 +236,25 @@ def _refuse_hosts(session: Session, yard: str) -> None:
             "nothing would stop them once patrol is gone",
             f"aws ec2 terminate-instances --region {session.region} --instance-ids {' '.join(living)}",
         )
+
+
+def _await_ending_hosts(session: Session, yard: str, said: Callable[[str], None]) -> None:
+    """Wait for instances that are shutting down: the network cannot be deleted before. Raises HostsRunning."""
+    ending = [host for host, state in _hosts(session, yard) if state == SHUTTING_DOWN]
+    if not ending:
+        return
+    said(
+        f"waiting for {counted(len(ending), 'host')} that {'is' if len(ending) == 1 else 'are'} shutting down"
+    )
+    waiter = session.client("ec2").get_waiter("instance_terminated")
+    try:
+        waiter.wait(InstanceIds=ending, WaiterConfig={"Delay": LOOK_SECONDS, "MaxAttempts": MOST_LOOKS})
+    except WaiterError as error:
+        raise HostsRunning(
+            f"{', '.join(ending)} did not end: {error}",
+            "the yard's network cannot be deleted before, and nothing was deleted",
+            "wait until EC2 has ended the host, then the same command again",
+        ) from error
 
 
 def _reason_to_stay(session: Session, stack: str) -> str:
