@@ -97,14 +97,16 @@ def test_when_all_are_damaged_the_run_is_over(yard: Yard, steps: tuple[int, ...]
     assert "no earlier checkpoint is kept" in failed["reason"]
 
 
-def test_a_checkpoint_that_is_not_named_is_not_restored(yard: Yard) -> None:
+def test_instead_of_a_checkpoint_that_was_replaced_the_newest_is_restored(yard: Yard) -> None:
     yard.prepare(SHOWS)
     put_checkpoints(yard, 120)
     yard.start_agent()
     yard.hear("ready")
     other = f"runs/{yard.run}/checkpoints/00000040/"
     yard.order("start", 1, checkpoint={"step": 40, "key": other})
-    assert "latest.json" in yard.hear("failed")["reason"]
+    yard.hear("finished")
+    assert f"{other} was replaced; the checkpoint of step 120 is restored instead" in yard.log()
+    assert "weights of 120" in yard.log()
 
 
 @pytest.mark.parametrize("strategy", ["multi_worker", "parameter_server"])
