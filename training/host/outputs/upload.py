@@ -16,6 +16,7 @@ from pathlib import Path
 from training.host.account import Account
 from training.host.bucket import Bucket
 from training.host.checkpoints.on_disk import written_by
+from training.host.checkpoints.stillness import END_BYTES, ends_a_line
 from training.host.disk import EVENT_FILE
 from training.host.errors import HostTrouble
 from training.host.keys import shown
@@ -88,6 +89,9 @@ class OutputsUpload:
     _open_since: dict[str, float] = field(default_factory=dict)
     _changed_since: dict[str, float] = field(default_factory=dict)
     _due: dict[str, float] = field(default_factory=dict)
+    _sizes: dict[str, int] = field(default_factory=dict)
+    """Bytes of each file when a look last found it changed."""
+    _grown: set[str] = field(default_factory=set)
     _missing: set[str] = field(default_factory=set)
     _whole_at: float = field(default_factory=time.monotonic)
     _unwritten: bool = False
@@ -166,6 +170,7 @@ class OutputsUpload:
     def _still(self, changed: Mapping[str, Seen], opened: frozenset[str], at_the_end: bool) -> frozenset[str]:
         """The changed files that are whole: closed, and unchanged for a moment or in two looks. Of a
         program that was killed, those that were closed in its lifetime."""
+        self._note_growth(changed)
         if at_the_end:
             still = {
                 path for path, seen in changed.items() if self.ends_well or self._closed.get(path) == seen
@@ -193,6 +198,16 @@ class OutputsUpload:
         self._before = dict(changed)
         return frozenset(still)
 
+    def _note_growth(self, changed: Mapping[str, Seen]) -> None:
+        """Remember which files have grown since an earlier look, and have not shrunk."""
+        for path, seen in changed.items():
+            before = self._sizes.get(path, seen.size)
+            if seen.size > before:
+                self._grown.add(path)
+            elif seen.size < before:
+                self._grown.discard(path)
+            self._sizes[path] = seen.size
+
     def _now(self, path: str) -> Seen | None:
         try:
             return Seen.of((self.folder / path).lstat())
@@ -205,15 +220,34 @@ class OutputsUpload:
         now = time.monotonic()
         if now < self._due.get(path, now):
             return False
-        return path in still or now - self._changed_since.get(path, now) > RESTLESS_SECONDS
+        if path in still or now - self._changed_since.get(path, now) > RESTLESS_SECONDS:
+            return True
+        return self._grows_by_lines(path)
 
     def _is_log(self, path: str, seen: Seen) -> bool:
-        """Return True for a file that stays open while the program runs: no restart waits for its end."""
-        if EVENT_FILE in path:
+        """Return True for a file that stays open while the program runs, and for a text that grows line by line: no
+        restart waits for its end."""
+        if EVENT_FILE in path or self._grows_by_lines(path):
             return True
         since = self._open_since.get(path)
         patience = LOG_SECONDS + seen.size / LOG_BYTES_PER_SECOND
         return since is not None and time.monotonic() - since > patience
+
+    def _grows_by_lines(self, path: str) -> bool:
+        if path not in self._grown:
+            return False
+        try:
+            descriptor = os.open(
+                self.folder / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            )
+        except OSError:  # the program has just removed or replaced it
+            return False
+        try:
+            return ends_a_line(
+                os.pread(descriptor, END_BYTES, max(0, os.fstat(descriptor).st_size - END_BYTES))
+            )
+        finally:
+            os.close(descriptor)
 
     def _over_the_limit(self, found: Scan, changed: Mapping[str, Seen]) -> dict[str, Omission]:
         """The files that there is no room for: the largest, and first those that are not in the bucket yet."""

@@ -188,6 +188,25 @@ def test_files_with_long_names_that_differ_only_at_their_ends_are_restored_each_
     }
 
 
+def test_a_history_that_grows_line_by_line_all_the_time_is_restored_with_the_newest_state(
+    s3: S3, tmp_path: Path
+) -> None:
+    host = Host(tmp_path / "a", s3)
+    lines = [f"step {step}\n" for step in range(5)]
+    for step in range(len(lines)):
+        host.write("history.csv", "".join(lines[: step + 1]), seconds_ago=-60)  # changed at this very moment
+        host.write("weights.bin", "w" * (step + 1), seconds_ago=-60)
+        host.write(f"states/{step}.txt", f"state {step}")
+        host.look()
+    host.upload.ends_well = False
+    host.end()
+    begun = restore.restore(Bucket(s3, "bucket"), RUN, HOST, tmp_path / "b", Sources(), of=None)
+    assert begun.lost == ()
+    assert (tmp_path / "b/history.csv").read_text() == "".join(lines)
+    assert (tmp_path / "b/states/4.txt").read_text() == "state 4"
+    assert not (tmp_path / "b/weights.bin").exists(), "what may be half of a file is not restored"
+
+
 def test_restored_files_are_not_sent_again(s3: S3, tmp_path: Path) -> None:
     host = Host(tmp_path / "a", s3)
     host.write("last.ckpt", "7")
