@@ -1,12 +1,9 @@
 """A program that keeps everything in its working folder: it continues after an interruption and in another run."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from demo.local import client_environment
 from tests.e2e.runs import Runs
 from tests.e2e.test_scripts import script
 from trainyard.client import Run
@@ -77,11 +74,4 @@ def test_a_program_continues_with_its_outputs_and_the_user_gets_every_file(
     assert (outputs / "latest").read_text() == (
         outputs / f"states/{(second + 20) // 5 * 5:07d}.txt"
     ).read_text()
-    shown = subprocess.run(
-        [sys.executable, "-m", "trainyard.cli", "show", resumed.id],
-        env=client_environment(runs.cloud.environment()),
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    assert re.search(r"outputs/ +\d+ objects", shown), shown
+    assert resumed.summary["outputs"]["files"] >= 4
