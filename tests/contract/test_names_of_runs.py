@@ -36,6 +36,7 @@ NAMES: dict[str, Any] = {
     "most_dollars_per_run": 500.0,
     "most_runs": 20,
     "most_hosts": 64,
+    "most_hold_hours": 24.0,
     "most_pool_hosts": 8,
     "when_full": "wait",
     "data_buckets": (),
