@@ -100,14 +100,11 @@ def test_a_package_that_does_not_exist_is_named(runs: Runs) -> None:
 
 
 def test_a_failed_test_fails_the_bake_and_another_bake_meanwhile_is_refused(runs: Runs) -> None:
-    """But the yard's own recipe, as a deployment bakes it, waits for its turn."""
     run = start(runs, recipe=recipe(runs, "fails", tests=["test -d /nowhere"]))
     until_state(runs, run, "Install")
     second = bake(runs, force=True)
     assert run.id in failed(second, "BakeUnderWay")
     assert second.summary["outcome"] == "refused"
-    own = start(runs)
-    until_state(runs, own, "Wait for a bake")
     runs.finish(run)
     reason = failed(run, "TestFailed")
     assert "tests[0]" in reason
@@ -115,7 +112,6 @@ def test_a_failed_test_fails_the_bake_and_another_bake_meanwhile_is_refused(runs
     assert outcomes.pop("tests[0]") == "failed"
     assert set(outcomes.values()) <= {"passed", "skipped"}
     assert made_by(runs, run.id) == []
-    assert runs.finish(own).summary["kind"] == "unchanged"
 
 
 def test_a_bake_goes_on_without_builders_and_events_that_are_lost_and_can_be_taken_back(runs: Runs) -> None:
