@@ -122,10 +122,10 @@ def put_json_once(bucket: str, key: str, document: Mapping[str, Any], *, over: s
 
 def first_page(bucket: str, prefix: str) -> tuple[tuple[str, int], ...]:
     """(key, size) of the first thousand objects under a prefix."""
-    return listed(bucket, prefix, most=1000)
+    return sizes(bucket, prefix, most=1000)
 
 
-def listed(bucket: str, prefix: str, *, most: int) -> tuple[tuple[str, int], ...]:
+def sizes(bucket: str, prefix: str, *, most: int) -> tuple[tuple[str, int], ...]:
     """Return (key, size) of the first `most` objects under a prefix."""
     pages = client("s3").get_paginator("list_objects_v2")
     found = pages.paginate(Bucket=bucket, Prefix=prefix, PaginationConfig={"MaxItems": most})

@@ -216,7 +216,7 @@ def _source_facts(admitted: Job) -> SourceFacts | None:
 def _data_facts(admitted: Job) -> dict[str, PrefixFacts]:
     facts = {}
     for name, entry in admitted.data.items():
-        listed = dict(s3.listed(*references.split_uri(entry.source), most=references.MOST_LISTED))
+        listed = dict(s3.sizes(*references.split_uri(entry.source), most=references.MOST_LISTED))
         sizes = [size for size in listed.values() if size]
         try:
             data_files.files_of(entry.source, (key for key in listed if not key.endswith("/")))
