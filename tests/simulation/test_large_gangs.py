@@ -37,7 +37,9 @@ def launched(template: YardTemplate, **gangs: int) -> dict[str, Any]:
             found[name.rsplit("-", 1)[0]] = (summary, dict(rates), bill)
 
     story = tell(
-        template.limited(most_dollars_per_run=0), Scenario("large", "large gangs", begin), at_end=look
+        template.limited(most_dollars_per_run=0, monthly_dollars=0),
+        Scenario("large", "large gangs", begin),
+        at_end=look,
     )
     assert not story.broken
     return found
