@@ -64,8 +64,8 @@ def _is_same_launch(name: str, was: Any, now: Any) -> bool:
 
 
 def _run_went_back(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    # Release of an execution that was stopped may write before a function of it that still runs.
-    is_settled = was.get("state") != "Release" or "ended" in was
+    # Release and Conclude of an execution that was stopped may write before a function of it that still runs.
+    is_settled = was.get("state") not in ("Release", "Conclude") or "ended" in was
     if was.get("kind") == "train" and is_settled and _phase(now) < _phase(was):
         yield f"it was in {_named(was)}, and is in {_named(now)}"
     known, told = (row.get("progress") or {} for row in (was, now))
