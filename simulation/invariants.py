@@ -17,8 +17,6 @@ from training.host.checkpoints.in_bucket import Version
 if TYPE_CHECKING:
     from simulation.yard import Yard
 
-STATES = ("Admit", "Plan", "Launch", "AwaitHosts", "Train", "Capture", "Release", "Conclude")
-"""Of one attempt of a training run, in their order."""
 RISING: Mapping[str, tuple[str, ...]] = {
     "attempt": ("reported", "checkpointed", "saved"),
     "host": ("ready", "stopped"),
@@ -64,22 +62,12 @@ def _is_same_launch(name: str, was: Any, now: Any) -> bool:
 
 
 def _run_went_back(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    # Release and Conclude of an execution that was stopped may write before a function of it that still runs.
-    is_settled = was.get("state") not in ("Release", "Conclude") or "ended" in was
-    if was.get("kind") == "train" and is_settled and _phase(now) < _phase(was):
-        yield f"it was in {_named(was)}, and is in {_named(now)}"
+    attempts = [int(row.get("attempt") or 0) for row in (was, now)]
+    if was.get("kind") == "train" and attempts[1] < attempts[0]:
+        yield f"it was in attempt {attempts[0]}, and is in attempt {attempts[1]}"
     known, told = (row.get("progress") or {} for row in (was, now))
     if known and (told.get("attempt"), told.get("at")) < (known["attempt"], known["at"]):
         yield f"its progress was of {known['at']}, and is of {told.get('at')}"
-
-
-def _phase(row: Mapping[str, Any]) -> tuple[int, int]:
-    state = row.get("state")
-    return int(row.get("attempt") or 0), STATES.index(state) if state in STATES else -1
-
-
-def _named(row: Mapping[str, Any]) -> str:
-    return f"{row.get('state')} of attempt {row.get('attempt')}"
 
 
 def _plain(item: Item) -> dict[str, Any]:

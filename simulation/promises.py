@@ -95,6 +95,8 @@ TRAINS_ON: frozenset[str] = frozenset(
 """Faults of infrastructure, by their names: whichever strikes, the run succeeds where restarts are left."""
 
 
+OF_A_RUNNING_RUN = "which is still running and replaces its checkpoints"
+"""Part of the reason why Admit refuses to resume a run that trains."""
 NEEDED = {"host": "launched", "token": "token"}
 """What the row of a host and that of a wait begin with."""
 HARMLESS = frozenset(
@@ -313,6 +315,8 @@ class Oracle:
             return
         if summary["error"] in RIGHTLY_REFUSED or self._was_asked_to_stop(execution):
             return
+        if summary["error"] == "JobRefused" and OF_A_RUNNING_RUN in summary["reason"]:
+            return  # the stop of the run that it resumes came late
         hung = sum(fault.what == HostFault.GANG_HANGS for fault in self.faults)
         if summary["error"] == "ProgramHangs" and hung > 1:
             return  # a program that hangs twice before its first step is given up: it would again
