@@ -89,9 +89,8 @@ class OutputsUpload:
     _open_since: dict[str, float] = field(default_factory=dict)
     _changed_since: dict[str, float] = field(default_factory=dict)
     _due: dict[str, float] = field(default_factory=dict)
-    _sizes: dict[str, int] = field(default_factory=dict)
-    """Bytes of each file when a look last found it changed."""
-    _grown: set[str] = field(default_factory=set)
+    _grown: frozenset[str] = frozenset()
+    """The changed files that are longer than in the last look, or than what was sent of them."""
     _missing: set[str] = field(default_factory=set)
     _whole_at: float = field(default_factory=time.monotonic)
     _unwritten: bool = False
@@ -170,7 +169,7 @@ class OutputsUpload:
     def _still(self, changed: Mapping[str, Seen], opened: frozenset[str], at_the_end: bool) -> frozenset[str]:
         """The changed files that are whole: closed, and unchanged for a moment or in two looks. Of a
         program that was killed, those that were closed in its lifetime."""
-        self._note_growth(changed)
+        self._grown = frozenset(path for path, seen in changed.items() if self._has_grown(path, seen))
         if at_the_end:
             still = {
                 path for path, seen in changed.items() if self.ends_well or self._closed.get(path) == seen
@@ -198,15 +197,10 @@ class OutputsUpload:
         self._before = dict(changed)
         return frozenset(still)
 
-    def _note_growth(self, changed: Mapping[str, Seen]) -> None:
-        """Remember which files have grown since an earlier look, and have not shrunk."""
-        for path, seen in changed.items():
-            before = self._sizes.get(path, seen.size)
-            if seen.size > before:
-                self._grown.add(path)
-            elif seen.size < before:
-                self._grown.discard(path)
-            self._sizes[path] = seen.size
+    def _has_grown(self, path: str, seen: Seen) -> bool:
+        sent = self.index.files.get(path)
+        known = (self._before.get(path), sent.seen if sent else None)
+        return any(each is not None and each.size < seen.size for each in known)
 
     def _now(self, path: str) -> Seen | None:
         try:

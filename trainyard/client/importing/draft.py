@@ -24,7 +24,7 @@ SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 ENDS_EARLY = "the lines end at the first command that fails (bash -eo pipefail); `|| true` lets one fail"
 AS_WRITTEN = "set +e +o pipefail"
-"""The first shell line of a program that the other launcher runs in a shell which goes on behind a failed command."""
+"""The first shell line for a launcher that does not stop at a failed command."""
 HOST_LINES = """"$(tr , '\\n' <<<"$HOSTS")\""""
 """The addresses of all hosts for bash, one a line."""
 HAS_VALUE_ELSEWHERE = re.compile(r"\$\{?\w+\}?|\$\(.*\)|<[^<>]+>|\s*")

@@ -59,7 +59,7 @@ def _program(draft: Draft) -> None:
     if not run and not setup:
         raise NotImportable("the task has no `run`", "add the commands that train")
     draft.shell(AS_WRITTEN)
-    if setup and run:  # two shells, each of which begins in the working folder
+    if setup and run:  # SkyPilot runs both in shells of their own
         draft.shell(f"(\n{str(setup).rstrip()}\n) || exit")
     draft.shell(str(run or setup))
     if not run:
