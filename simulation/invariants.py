@@ -29,7 +29,6 @@ FIXED: Mapping[str, tuple[str, ...]] = {
 }
 """Attributes that never change once they are written."""
 DELETES = (PersonFault.DELETES_ROWS, Fate.ROWS_DELETED)
-SAME_LAUNCH = timedelta(seconds=30)
 LOOKS = timedelta(minutes=10)
 """From the end of a host's time in the pool until patrol has ended it: the wipe and its passes."""
 
@@ -42,7 +41,7 @@ def went_back(key: Key, before: Item, after: Item) -> Iterator[str]:
         if name in was and (name not in now or now[name] < was[name]):
             yield f"{name} was {was[name]} and is {now.get(name)}"
     for name in FIXED.get(kind, ()):
-        if name in was and now.get(name) != was[name] and not _is_same_launch(name, was[name], now.get(name)):
+        if name in was and now.get(name) != was[name]:
             yield f"{name} was {was[name]} and is {now.get(name)}"
     same_stop = kind == "host" and was.get("stopped") == now.get("stopped")
     if same_stop and was.get("stopped_at") != now.get("stopped_at"):
@@ -52,13 +51,6 @@ def went_back(key: Key, before: Item, after: Item) -> Iterator[str]:
         yield "its token is not answered any more"
     if kind == "run":
         yield from _run_went_back(was, now)
-
-
-def _is_same_launch(name: str, was: Any, now: Any) -> bool:
-    """Return True for the time of one launch that two calls of Launch have written, each by its own clock."""
-    if name != "launched" or not now:
-        return False
-    return abs(datetime.fromisoformat(now) - datetime.fromisoformat(was)) < SAME_LAUNCH
 
 
 def _run_went_back(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

@@ -127,6 +127,7 @@ class Write:
     same: tuple[str, int] | None = None
     rising: tuple[tuple[str, Any], ...] = ()
     add: Mapping[str, float] = field(default_factory=dict)
+    kept: frozenset[str] = frozenset()
     delete: bool = False
 
 
@@ -284,12 +285,15 @@ def launched_row(
     taken: str | None = None,
     releasing: datetime | None = None,
 ) -> Write:
-    """`taken`: the run that had kept it in the pool; `releasing`: it is ended as soon as it is known."""
+    """`taken`: the run that had kept it in the pool; `releasing`: it is ended as soon as it is known.
+
+    The time of the launch is the time of the first write. A second call of Launch does not move the start of the bill.
+    """
     values = wire.to_json(host) | {"attempt": attempt, "gang": gang, "taken": taken}
     if releasing:
         values["releasing"] = releasing
     del values["instance"]
-    return Write(f"run#{run}", f"host#{host.instance}", values)
+    return Write(f"run#{run}", f"host#{host.instance}", values, kept=frozenset({"launched"}))
 
 
 def host_row(
@@ -523,7 +527,12 @@ class Ledger(Table):
             return {"Put": {"TableName": self.table, "Item": key | packed(write.values)}}
         values = packed({name: value for name, value in write.values.items() if value is not None})
         names = {f"#v{n}": name for n, name in enumerate(values)}
-        sets = [f"{alias} = :v{alias[2:]}" for alias in names]
+        sets = [
+            f"{alias} = if_not_exists({alias}, :v{alias[2:]})"
+            if name in write.kept
+            else f"{alias} = :v{alias[2:]}"
+            for alias, name in names.items()
+        ]
         words = {f":v{alias[2:]}": values[name] for alias, name in names.items()}
         for n, (name, more) in enumerate(write.add.items()):
             sets.append(f"#a{n} = if_not_exists(#a{n}, :zero) + :a{n}")

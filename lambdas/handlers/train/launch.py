@@ -601,9 +601,8 @@ def _write_hosts(asking: Asking, launched: Launches) -> None:
     of_the_run = _of_the_gang(asking, launched)
     if grows:
         of_the_run["grows"] = grows
-    taken_before = asking.warm  # with their rows: a second write would move the begin of their bill
     asking.ledger.write(
-        *([] if taken_before else _host_rows(asking, launched, now)),
+        *_host_rows(asking, launched, now),
         asking.event("launched", f"{_hosts(asking, launched)}{beside}{asking.sizes}", now, hosts=hosts),
         attempt_row(asking.run, asking.attempt, {"offer": known, "hosts": hosts, "launched": now}),
         asking.intent(answer),

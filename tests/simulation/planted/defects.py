@@ -320,10 +320,10 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "bill-begins-twice",
-        "the bill of a warm host begins when its tags are written",
-        "lambdas/handlers/train/launch.py",
-        "*([] if taken_before else _host_rows(asking, launched, now)),",
-        "*_host_rows(asking, launched, now),",
+        "a second write of a host's launch moves the start of its bill",
+        "lambdas/aws/dynamodb/ledger.py",
+        'kept=frozenset({"launched"})',
+        "kept=frozenset()",
         World("pool", FORWARD),
     ),
     Defect(
