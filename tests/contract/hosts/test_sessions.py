@@ -264,8 +264,10 @@ def test_what_a_command_leaves_ends_with_it_unless_it_has_a_session_of_its_own(
     hosts: Hosts, host: str
 ) -> None:
     document = separate(hosts)
-    for starts in ("nohup sleep 23456", "setsid nohup sleep 34567"):
-        said = told(outcome(hosts, host, document, f"sh -c '{starts} >/dev/null 2>&1 &'"))
+    for starts, process in (("nohup", "sleep 23456"), ("setsid nohup", "sleep 34567")):
+        until_it_runs = f'until pgrep -xf "{process}" >/dev/null; do sleep 0.1; done'
+        command = f"sh -c '{starts} {process} >/dev/null 2>&1 & {until_it_runs}'"
+        said = told(outcome(hosts, host, document, command))
         assert said[Kind.EXIT_CODE] == b"EXIT_CODE: 0"
     running = hosts.run(host, "pgrep -f 'slee[p] [23]'; pkill -f 'slee[p] 34567'")
     assert len(running.split()) == 1
