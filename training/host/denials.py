@@ -26,8 +26,12 @@ class Denials:
             return trouble.final
         if self._since is None:
             self._since = self.clock()
-        grace = GRACE_SECONDS if self.grace_seconds is None else self.grace_seconds
-        return self.clock() - self._since >= grace
+        return self.clock() - self._since >= self.grace
+
+    @property
+    def grace(self) -> float:
+        """Return for how many seconds a denial is doubted."""
+        return GRACE_SECONDS if self.grace_seconds is None else self.grace_seconds
 
     def clear(self) -> None:
         """Forget earlier denials: the call has succeeded."""

@@ -26,9 +26,9 @@ from training.host.agent.deadlines.notice import (
 )
 from training.host.agent.insistence import (
     EXTRAS_SECONDS,
-    FINISHED_DENIED_SECONDS,
     Insistence,
     is_unreachable,
+    patience_with_denials,
     why_it_has_to_end,
 )
 from training.host.agent.life import Life, Peers, StillTraining, has_ended, has_gpus
@@ -789,8 +789,11 @@ class Attempt:
             until=until,
             note=self._note_at_once,
             disk_trouble=self._disk.trouble,
-            denied_seconds=FINISHED_DENIED_SECONDS if finished else None,
+            denied_seconds=patience_with_denials(self._ran_seconds()) if finished else None,
         )
+
+    def _ran_seconds(self) -> float:
+        return max(0.0, time.time() - self._places.process(self._cluster.attempt).stat().st_mtime)
 
     def _note_at_once(self, text: str) -> None:
         """Write a line into the program's log and let it be sent, also after the program's end."""

@@ -21,7 +21,7 @@ NOTE_SECONDS = 60.0
 EXTRAS_SECONDS = 600.0
 """The longest a host waits to upload what a run can do without: its log, its curve, TensorBoard's events."""
 FINISHED_DENIED_SECONDS = 600.0
-"""How long a finished program's results are tried although the permission is missing: a person may add it meanwhile."""
+"""The shortest time for which a finished program's results are tried although the permission is missing."""
 
 logger = logging.getLogger(__name__)
 Value = TypeVar("Value")
@@ -69,7 +69,7 @@ class Insistence:
                     raise
                 if now - noted >= NOTE_SECONDS:
                     noted = now
-                    self.note(self._line(what, since, trouble, most_seconds))
+                    self.note(self._line(what, since, trouble, denials, most_seconds))
                 tries += 1
                 self.sleep(random.uniform(0, min(LONGEST_PAUSE_SECONDS, 2.0**tries)))
             else:
@@ -107,14 +107,23 @@ class Insistence:
         denials.clear()
         return not self.passes(trouble)
 
-    def _line(self, what: str, since: datetime, trouble: HostTrouble, most_seconds: float | None) -> str:
+    def _line(self, what: str, since: datetime, trouble: HostTrouble, denials: Denials, most_seconds: float | None) -> str:
         until = self.until()
-        if most_seconds is not None:
-            until = min(until, since + timedelta(seconds=most_seconds))
+        for seconds in (most_seconds, denials.grace if isinstance(trouble, AccessDenied) else None):
+            if seconds is not None:
+                until = min(until, since + timedelta(seconds=seconds))
         return (
             f"{what} fails since {since:%H:%M:%S} UTC: {trouble.reason}. This host tries again until "
             f"{until:%H:%M:%S} UTC at the latest, and is billed meanwhile"
         )
+
+
+def patience_with_denials(ran_seconds: float) -> float:
+    """Return how long the results of a program that ran for `ran_seconds` and finished are tried without a permission.
+
+    Only a person can add a permission, so an outage's patience (the lease) would be money for nothing. To train again
+    costs as much as the program has run; a host that waits as long costs no more than what it saves."""
+    return max(FINISHED_DENIED_SECONDS, ran_seconds)
 
 
 def why_it_has_to_end(

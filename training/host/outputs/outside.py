@@ -33,6 +33,13 @@ PASSING = re.compile(
     r"|tensorflow_datasets|torch|fontconfig|go|snap|.*cache.*"
 )
 """Caches and temporary files of libraries, by the name of the file or folder at the top of the home or of /tmp."""
+NETWORK = re.compile(
+    r"nfs4?|lustre|beegfs|gpfs|ceph|glusterfs|cifs|smb3|9p|afs|orangefs|virtiofs"
+    r"|fuse\.(?!(fuse-overlayfs|overlayfs|squashfuse|lxcfs|snapfuse)$).*|fuse"
+)
+"""Kinds of file systems whose files stay when a host goes: EFS and FSx, buckets that are mounted, other machines."""
+MOUNTS = Path("/proc/self/mountinfo")
+OCTAL = re.compile(r"\\([0-7]{3})")
 SYSTEM = frozenset("bin boot dev etc lost+found opt proc root run sbin snap sys usr var".split())  # noqa: SIM905
 MOST_LOOKED_AT = 20_000
 """Entries of folders that one look considers: it stays short whatever is there."""
@@ -46,6 +53,7 @@ class Outside:
     places: Places
     account: Account
     since: float
+    mounts: Path = MOUNTS
     found: Mapping[str, int] = field(default_factory=dict)
     """The size of each such file, by the path as the program knows it, as of the last look."""
 
@@ -53,13 +61,14 @@ class Outside:
         """Look again at the home, /tmp, and all folders of the root that are not the system's."""
         places, left = self.places, MOST_LOOKED_AT
         own = {path.name for path in _own(places)}
+        remote = _network_folders(self.mounts.read_text())
         found: dict[str, int] = {}
         for top, besides, name in (
             (places.home, own, "~"),
             (places.root / "var/tmp", frozenset(), "/var/tmp"),  # noqa: S108 - the program's, not ours
             *((folder, frozenset(), f"/{folder.name}") for folder in self._others()),
         ):
-            for path, size in self._below(top, besides):
+            for path, size in self._below(top, besides, remote):
                 left -= 1
                 if size is not None:
                     found[f"{name}/{path}"] = size
@@ -87,11 +96,15 @@ class Outside:
             if folder.name not in SYSTEM and folder.is_dir() and not folder.is_symlink():
                 yield folder
 
-    def _below(self, top: Path, besides: AbstractSet[str]) -> Iterator[tuple[str, int | None]]:
+    def _below(
+        self, top: Path, besides: AbstractSet[str], remote: AbstractSet[Path]
+    ) -> Iterator[tuple[str, int | None]]:
         """Yield every file below `top` by its path there, with its size if it is to be named."""
         waiting = [""]
         while waiting:
             folder = waiting.pop()
+            if top / folder in remote:
+                continue
             try:
                 with os.scandir(top / folder) as entries:
                     inside = list(entries)
@@ -122,6 +135,18 @@ class Outside:
             return None
         matters = facts.st_size > TRIFLE_BYTES or (facts.st_size and MODEL.fullmatch(entry.name))
         return facts.st_size if matters else None
+
+
+def _network_folders(mounts: str) -> frozenset[Path]:
+    """Return the folders on which `mounts`, a mountinfo of the kernel, has a network file system."""
+    found = set()
+    for line in mounts.splitlines():
+        before, _, behind = line.partition(" - ")
+        kind = behind.split(" ", 1)[0]
+        if NETWORK.fullmatch(kind):
+            folder = OCTAL.sub(lambda code: chr(int(code[1], 8)), before.split(" ")[4])
+            found.add(Path(folder.encode("latin-1").decode(errors="surrogateescape")))
+    return frozenset(found)
 
 
 def _own(places: Places) -> tuple[Path, ...]:

@@ -27,6 +27,9 @@ class Curve:
     _newest: dict[str, Any] | None = None
     _distance: int = 1
     _begins: bool = False
+    _has_steps: bool = False
+    _counted_from: int | None = None
+    """The first step that was counted here, since the program's own was unknown."""
 
     @staticmethod
     def after(samples: list[dict[str, Any]], *, begins: bool = False) -> "Curve":
@@ -39,20 +42,33 @@ class Curve:
         return Curve(list(samples), samples[-1] if samples else None, distance, begins)
 
     def add(self, facts: dict[str, Any], at: datetime) -> None:
-        """What has no step, no number, or a step that was passed already has no place on the curve."""
+        """What has no number or a step that was passed already has no place on the curve. As long as the program names
+        no step, its reports are counted instead: its first step replaces these samples."""
         step = facts.get("step")
-        if step is not None and self._begins:
-            self.samples = [sample for sample in self.samples if sample["step"] < step]
-            self._newest, self._begins = self.samples[-1] if self.samples else None, False
-        if step is None or (self._newest and step <= self._newest["step"]) or not facts.keys() & set(NUMBERS):
+        if step is not None:
+            self._forget(step if self._begins else self._counted_from)
+            self._has_steps, self._begins, self._counted_from = True, False, None
+        if not facts.keys() & set(NUMBERS):
             return
-        self._newest = {"at": stamp(at)} | {key: facts.get(key) for key in SAMPLED}
+        if step is None and not self._has_steps:
+            step = self._newest["step"] + 1 if self._newest else 1
+            self._counted_from = step if self._counted_from is None else self._counted_from
+        if step is None or (self._newest and step <= self._newest["step"]):
+            return
+        self._newest = {"at": stamp(at)} | {key: facts.get(key) for key in SAMPLED} | {"step": step}
         if len(self.samples) == MOST_SAMPLES:
             self.samples = self.samples[::2]
             steps = self.samples[-1]["step"] - self.samples[0]["step"]
             self._distance = max(2 * self._distance, steps // (len(self.samples) - 1))
         if not self.samples or step >= self.samples[-1]["step"] + self._distance:
             self.samples.append(self._newest)
+
+    def _forget(self, step: int | None) -> None:
+        """Remove the samples from this step on."""
+        if step is None:
+            return
+        self.samples = [sample for sample in self.samples if sample["step"] < step]
+        self._newest = self.samples[-1] if self.samples else None
 
     def to_json(self) -> list[dict[str, Any]]:
         samples = list(self.samples)

@@ -6,24 +6,26 @@ POSITIONS are tried in their order.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import re2
 
 from training.host.program.tracebacks import AGENTS_OWN
 from training.host.reporting import tables
+from training.host.reporting.progress import NUMBERS
 from training.host.reporting.words import ASIDE, DISCRIMINATOR, GENERATOR, PLAIN, TRAINING
 
 LONGEST = 2000
 """Characters of a line that are read."""
-KEYWORDS = ("loss", "acc", "cost", "epoch", "%|", "% ━", "test", "val")
+KEYWORDS = ("loss", "acc", "cost", "epoch", "%|", "% ━", "test", "val", "optimization steps")
 """A line without any of these has nothing to read, and costs no pattern."""
 
-NUMBER = r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|nan|inf(?:inity)?)"
+THOUSANDS = r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?"
+NUMBER = rf"[-+]?(?:{THOUSANDS}|\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|nan|inf(?:inity)?)"
 WRAPPING = r"""(?:(?:\w+\.)?(?:tensor|array|float\d*)\(\s*)?['"]?"""
 """tensor(0.5, grad_fn=...), np.float32(0.5), Array(0.5, dtype=float32), '0.5'."""
-COUNT = r"\d[\d,]*"
+COUNT = r"\d[\d,_]*"
 
 
 def pattern(text: str) -> Any:
@@ -43,7 +45,7 @@ NAME = pattern(r"[\w./-]*$")
 OPENING = "[({<'\""
 """What begins a part of a line."""
 EPOCH = pattern(
-    r"""(?:^|[^\w/])(?:train(?:ing)?[_ ])?epoch(?:\(train\))?['"]?\s*[:=#|]?\s*[\[(]?\s*['"]?"""
+    r"""(?:^|[^\w/])(?:train(?:ing)?[_ ])?ep(?:och)?(?:\(train\))?['"]?\s*[:=#|]?\s*[\[(]?\s*['"]?"""
     r"(?P<epoch>\d+(?:\.\d+)?)(?:\s*(?:/|of)\s*(?P<epochs>\d+))?"
 )
 HEADLINE = pattern(
@@ -63,10 +65,19 @@ YOLO = pattern(
     rf"^\s*(?P<epoch>\d+)/\d+\s+[\d.]+[MG]B?\s[^|%]*?:\s*\d+%\|?[^|\d]*\|?\s*(?P<at>{COUNT})/(?P<of>{COUNT})\s"
 )
 """A row of YOLO's table with its bar. Its losses are parts of one that is not printed."""
+RICH = pattern(
+    rf"^\s*epoch (?P<epoch>\d+)/(?P<last>\d+|-2)\s+[━╸╺\s]+(?P<at>{COUNT})/(?P<of>{COUNT})\s+\d+:\d\d:\d\d\s*•"
+)
+"""Lightning's bar of rich, which numbers epochs from 0 up to the last. It is as wide as a terminal, so its loss may stand
+in a line of its own behind it."""
+BEHIND_RICH = pattern(r"^ {16,}\S")
 BARE_BAR = pattern(rf"^\s*\d+%\|[^|]*\|\s*(?P<at>{COUNT})/(?P<of>{COUNT})\s*\[")
 """tqdm's bar without a name or a loss, as Hugging Face's Trainer draws it beside the lines of its losses."""
 TRAINERS = pattern(r"^\s*\{.*'grad_norm'")
 """A dictionary of Hugging Face's Trainer, whose epoch is a whole number now and then."""
+TRAINERS_EPOCHS = pattern(rf"\bNum Epochs\s*=\s*(?P<number>{COUNT})\s*$")
+TRAINERS_STEPS = pattern(rf"\bTotal optimization steps\s*=\s*(?P<number>{COUNT})\s*$")
+"""What the Trainer logs before it begins, if its log level is info: by these a part of an epoch is a step."""
 PACE = pattern(
     r"(?P<time>\d+(?:\.\d+)?)\s*(?P<unit>us|ms|s)/(?:step|it|iter)\b|(?P<pace>\d+(?:\.\d+)?)\s*it/s"
 )
@@ -75,7 +86,7 @@ NOT_STEPS = frozenset(
     {"max", "total", "num", "warmup", "every", "per", "save", "log", "eval", "of", "logging"}
 )
 """Words before `step` with which a number is a setting."""
-AT_AND_OF = rf"(?P<at>{COUNT})\s*/\s*(?P<of>{COUNT}|unknown|\?)"
+AT_AND_OF = rf"(?P<at>{COUNT})\s*(?:/|of)\s*(?P<of>{COUNT}|unknown|\?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +109,7 @@ POSITIONS = (
         from_zero=True,
     ),
     Position("tqdm", pattern(rf"\d+%\|[^|]*\|\s*{AT_AND_OF}\s*\["), in_epoch=True),
+    Position("tqdm", pattern(rf"(?:^|[\s:])(?P<at>{COUNT})it \[\d"), in_epoch=True),
     Position(
         "epoch and step",
         pattern(rf"^\s*\[(?P<epoch>\d+)/(?P<epochs>\d+)\]\s*\[\s*{AT_AND_OF}\s*\]"),
@@ -177,10 +189,13 @@ def read(line: str) -> Reading | None:
     generator, discriminator = values.pop("generator", None), values.pop("discriminator", None)
     if generator is not None and discriminator is not None:
         values.setdefault("loss", generator)
-    if not values or "train_runtime" in line:
+    has_one_network = (generator is None) != (discriminator is None)
+    if not (values or has_one_network) or "train_runtime" in line:
         return None
     epoch, position, pace = EPOCH.search(line), _position(line), PACE.search(line)
     way, found = position or (None, {})
+    if not (values or way):
+        return None
     number = found.get("epoch") or (epoch["epoch"] if epoch else None)
     if "cost" in values and not way:
         return None
@@ -211,12 +226,16 @@ def _values(line: str) -> Iterator[tuple[str, float]]:
             aside = word not in TRAINING and (aside or word in ASIDE)
         if aside and not near & TRAINING:
             continue
+        number, behind = found["number"], line[end : end + 2]
+        if "." not in number and behind[:1] == "," and behind[1:].isdigit():
+            continue  # a decimal comma, or one number of a list
+        value = float(number.replace(",", ""))
         parts = near & (GENERATOR | DISCRIMINATOR) | {*filter(None, [(found["of"] or "").lower()])}
         if parts and found["what"].lower() == "loss" and near <= TRAINING | PLAIN | parts:
-            yield "generator" if parts <= GENERATOR else "discriminator", float(found["number"])
+            yield "generator" if parts <= GENERATOR else "discriminator", value
         elif near <= TRAINING | PLAIN and not parts:
             what = {"acc": "accuracy"}.get(found["what"].lower(), found["what"].lower())
-            yield what, float(found["number"]) / (100 if found["unit"] else 1)
+            yield what, value / (100 if found["unit"] else 1)
 
 
 def _words(before: str, name: str) -> tuple[set[str], list[str]]:
@@ -242,7 +261,7 @@ def _position(line: str) -> tuple[Position, dict[str, str | None]] | None:
 
 
 def _count(text: str | None) -> int | None:
-    digits = (text or "").replace(",", "")
+    digits = (text or "").replace(",", "").replace("_", "")
     return int(digits) if digits.isdigit() else None
 
 
@@ -277,6 +296,10 @@ class PrintedLines:
     """The end of the bare bar that was drawn last before the Trainer's first dictionary: the Trainer's own."""
     _waiting: dict[str, float] = field(default_factory=dict)
     """Numbers of the Trainer's dictionary, until the bar is drawn that shows their step."""
+    _trainers_epochs: int | None = None
+    _trainers_steps: int | None = None
+    _is_behind_rich: bool = False
+    """True right behind a drawing of rich's bar."""
     _passed: int = 0
     """Steps of the epochs that are over."""
     _at: int = 0
@@ -294,7 +317,7 @@ class PrintedLines:
 
     def facts(self, line: str) -> dict[str, Any]:
         """Return what this line adds to the program's progress; a line of the agent's own adds nothing."""
-        line = line[:LONGEST]
+        line = line[:LONGEST].replace("\N{MINUS SIGN}", "-")
         if not may_say(line):
             return {}
         if headline := HEADLINE.search(line):
@@ -304,6 +327,16 @@ class PrintedLines:
         if ASIDE_HEADLINE.search(line):
             self._is_aside = True
             return {}
+        if found := TRAINERS_EPOCHS.search(line):
+            self._trainers_epochs = _count(found["number"])
+            return {}
+        if found := TRAINERS_STEPS.search(line):
+            self._trainers_steps = _count(found["number"])
+            return {}
+        behind_rich, self._is_behind_rich = self._is_behind_rich, bool(RICH.search(line))
+        if behind_rich and BEHIND_RICH.search(line):
+            self._is_behind_rich = True
+            return {name: value for name, value in _values(line) if name in NUMBERS}
         self._table = tables.headed(line) or self._table
         reading = self._row(line) or read(line)
         if reading:
@@ -325,7 +358,19 @@ class PrintedLines:
         return {"step": at, "steps": of, "epoch": int(self._epoch or 0)} | numbers
 
     def _row(self, line: str) -> Reading | None:
-        """Return what a row of a table says."""
+        """Return what a row of a table or of rich's bar says."""
+        if rich := RICH.search(line):
+            at, of, epoch, last = (int(_count(rich[name]) or 0) for name in ("at", "of", "epoch", "last"))
+            return replace(
+                read(line) or Reading(),
+                way="rich",
+                at=at,
+                of=of,
+                in_epoch=True,
+                epoch=float(epoch),
+                epochs=last + 1 if last else None,
+                from_zero=True,
+            )
         if yolo := YOLO.search(line):
             at, of = _count(yolo["at"]), _count(yolo["of"])
             return Reading(way="yolo", at=at, of=of, in_epoch=True, epoch=float(yolo["epoch"]))
@@ -356,11 +401,19 @@ class PrintedLines:
         """Return step, steps and epoch; nothing for a line that is not about the training under way."""
         epoch = {} if self._epoch is None else {"epoch": int(self._epoch)}
         if reading.at is None:
-            return epoch if reading.is_trainers else self._count_epochs(epoch)
+            return self._trainers_counts(epoch) if reading.is_trainers else self._count_epochs(epoch)
         if not self._is_own(reading) or (step := self._step(reading, reading.at)) is None:
             return {}
         steps = self._steps(reading)
         return {"step": step, **({"steps": steps} if steps else {}), **epoch}
+
+    def _trainers_counts(self, epoch: dict[str, Any]) -> dict[str, Any]:
+        """Count the steps of Hugging Face's Trainer without a bar, if it has logged how many there will be."""
+        steps, epochs = self._trainers_steps, self._trainers_epochs
+        if not (steps and epochs and self._epoch is not None and self._epoch <= epochs):
+            return epoch
+        self._way = TRAINER
+        return {"step": round(self._epoch / epochs * steps), "steps": steps, **epoch}
 
     def _count_epochs(self, epoch: dict[str, Any]) -> dict[str, Any]:
         """Count by epochs, unless the program counts steps."""

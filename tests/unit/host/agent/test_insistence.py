@@ -2,13 +2,19 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from training.host.agent.attempt import with_what_lacks
-from training.host.agent.insistence import Insistence, is_passing, is_unreachable, why_it_has_to_end
+from training.host.agent.insistence import (
+    Insistence,
+    is_passing,
+    is_unreachable,
+    patience_with_denials,
+    why_it_has_to_end,
+)
 from training.host.agent.uploads import Lacking
 from training.host.bucket import Bucket
 from training.host.errors import AccessDenied, Damaged, GivenUp, HostTrouble, ProgramFault, Unreachable
@@ -30,6 +36,7 @@ class Host:
     now: float = 0.0
     notes: list[str] = field(default_factory=list)
     passes: Callable[[HostTrouble], bool] = is_passing
+    denied_seconds: float = 45.0
 
     def upload(self) -> None:
         self.now += 18.0  # what botocore tries by itself
@@ -43,7 +50,7 @@ class Host:
             note=self.notes.append,
             disk_trouble=lambda error: HostTrouble(f"disk: {error}", passes=False),
             passes=self.passes,
-            denied_seconds=45,
+            denied_seconds=self.denied_seconds,
             clock=lambda: self.now,
             sleep=self.sleep,
         )
@@ -72,8 +79,10 @@ def test_what_a_run_can_do_without_is_tried_for_ten_minutes() -> None:
     assert host.now < 660
 
 
-def raising(error: Exception) -> Callable[[], None]:
+def raising(error: Exception, host: Host | None = None) -> Callable[[], None]:
     def upload() -> None:
+        if host:
+            host.now += 1.0
         raise error
 
     return upload
@@ -120,6 +129,50 @@ def test_a_permission_that_is_gone_for_seconds_is_not_missing(lasts: float, is_d
 
     assert (host.insistence().bring("model", upload) is DENIED) is is_denied
     assert host.now < 75
+
+
+@pytest.mark.parametrize(
+    ("ran", "lasts", "ends_at", "is_denied"),
+    [
+        (60, 500, 7200, False),
+        (60, 700, 7200, True),
+        (3600, 3500, 7200, False),
+        (3600, 3700, 7200, True),
+        (7200, 3500, 1800, True),
+    ],
+    ids=[
+        "a short program for ten minutes",
+        "and no longer",
+        "a long one for as long as it ran",
+        "since to train again costs no more",
+        "never beyond the lease or the deadline",
+    ],
+)
+def test_a_finished_programs_results_are_tried_without_a_permission_for_as_long_as_it_ran(
+    ran: float, lasts: float, ends_at: float, is_denied: bool
+) -> None:
+    host = Host(back_at=0, ends_at=ends_at, denied_seconds=patience_with_denials(ran))
+
+    def upload() -> None:
+        host.now += 0.1
+        if host.now < lasts:
+            raise DENIED
+
+    assert (host.insistence().bring("model", upload) is DENIED) is is_denied
+    assert abs(host.now - min(max(600, ran), lasts, ends_at)) < 30
+    assert len(host.notes) >= host.now / 80, "a line a minute"
+
+
+def test_the_line_about_a_denial_says_until_when_the_permission_may_be_added() -> None:
+    host = Host(back_at=0, denied_seconds=600)
+    insistence = replace(host.insistence(), until=lambda: datetime.now(UTC) + timedelta(hours=2))
+    before = datetime.now(UTC)
+    insistence.bring("model", raising(DENIED, host))
+    said = re.search(r"until (\d\d):(\d\d):(\d\d) UTC", host.notes[0])
+    assert said
+    hours, minutes, seconds = map(int, said.groups())
+    until = before.replace(hour=hours, minute=minutes, second=seconds)
+    assert abs((until - before).total_seconds() % 86400 - 600) < 60
 
 
 BEFORE_A_PROGRAM = [

@@ -99,6 +99,36 @@ def test_what_was_there_before_the_program_is_not(root: Path) -> None:
     assert found(root, since=time.time() + 1) == {}
 
 
+@pytest.mark.parametrize(
+    ("folder", "kind", "stays"),
+    [
+        ("mnt/efs", "nfs4", True),
+        ("mnt/fsx", "lustre", True),
+        ("fsx", "lustre", True),
+        ("mnt/my share", "cifs", True),
+        ("data/bucket", "fuse", True),
+        ("data/bucket", "fuse.s3fs", True),
+        (f"{HOME}/shared", "nfs", True),
+        ("mnt/disk", "ext4", False),
+        ("mnt/disk", "xfs", False),
+        ("mnt/ram", "tmpfs", False),
+        ("mnt/layers", "fuse.fuse-overlayfs", False),
+    ],
+)
+def test_files_on_a_network_file_system_are_not_lost(
+    root: Path, tmp_path: Path, folder: str, kind: str, stays: bool
+) -> None:
+    write(root / folder / "runs/model.pt", 10)
+    point = str(root / folder).replace(" ", "\\040")
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        f"22 28 0:20 / /sys rw,nosuid - sysfs sysfs rw\n36 35 98:0 / {point} rw shared:1 master:2 - {kind} fs-1:/ rw\n"
+    )
+    look = Outside(Places(root), account.own(), time.time() - 60, mounts)
+    look.look()
+    assert (not look.found) is stays
+
+
 def test_links_circles_pipes_and_files_that_vanish_end_no_look(root: Path) -> None:
     write(root / "tmp/model.pt", 10)
     (root / "tmp/around").symlink_to(".")

@@ -73,6 +73,20 @@ def test_a_step_that_was_passed_already_is_not_drawn_again() -> None:
     assert steps(curve) == list(range(1, 11))
 
 
+def test_reports_without_a_step_are_counted_until_there_is_one() -> None:
+    """Hugging Face's Trainer without a bar names a part of an epoch and no step."""
+    curve = Curve()
+    for loss in (0.5, 0.4, 0.3):
+        curve.add({"epoch": 0, "loss": loss}, NOON)
+    assert [(sample["step"], sample["loss"]) for sample in curve.to_json()] == [(1, 0.5), (2, 0.4), (3, 0.3)]
+    later = Curve.after(curve.to_json())
+    later.add({"loss": 0.2}, NOON)
+    assert steps(later) == [1, 2, 3, 4], "a later attempt counts on"
+    later.add({"step": 100, "loss": 0.1}, NOON)
+    later.add({"loss": 0.1}, NOON)
+    assert steps(later) == [1, 2, 3, 100], "only what this attempt has counted itself is replaced"
+
+
 def test_what_json_has_no_number_for_is_a_text_in_the_bucket() -> None:
     sent: dict[str, bytes] = {}
     metrics = Metrics(cast(Bucket, SimpleNamespace(write=sent.__setitem__)), "metrics.json")

@@ -1,5 +1,7 @@
 """What is read of whole outputs of public programs and libraries, format by format: step, steps, epoch, loss."""
 
+import math
+
 import pytest
 
 from training.host.reporting.lines import Splitter
@@ -95,7 +97,51 @@ FORMATS: dict[str, tuple[str, Said]] = {
             "Epoch 5/39 ━━━━━━━━ 5/10 0:00:00 • 0:00:01 6.35it/s v_num: 0.000      \n"
             "                                            train_loss: 14.330\n"
         ),
-        [],
+        [(55, 400, 5, None), (None, None, None, 14.33)],
+    ),
+    "Lightning's bar of rich in a wide terminal": (
+        (
+            "Epoch 0/9 ━━━━━╸━━━━━━ 100/1875 0:00:10 • 0:02:10 13.50it/s v_num: 0.000 train_loss: 0.532\n"
+            "Epoch 1/9 ━━━━━━━━━━━━ 1875/1875 0:02:10 • 0:00:00 13.50it/s v_num: 0.000 train_loss: 0.432\n"
+        ),
+        [(100, 18750, 0, 0.532), (3750, 18750, 1, 0.432)],
+    ),
+    "a bar of tqdm whose end is unknown": (
+        "train: 300it [00:10, 29.9it/s, loss=0.3]\n400it [00:12, 29.9it/s, loss=0.2]\n",
+        [(300, None, None, 0.3), (400, None, None, 0.2)],
+    ),
+    "numbers with separators of thousands": (
+        "Step 1,000/10,000 - loss: 1,234.5\nstep 2_000 loss: 1,500\nstep 3000 loss: 0,25\nstep 4000 loss: 3,4\n",
+        [(1000, 10000, None, 1234.5), (2000, None, None, 1500.0)],
+    ),
+    "losses below zero, small, and none": (
+        "epoch 1, loss: -0.5\nepoch 2, loss: −0.25\nepoch 3, loss: 1.2e-05\nepoch 4, loss: -inf\n",
+        [(1, None, 1, -0.5), (2, None, 2, -0.25), (3, None, 3, 1.2e-05), (4, None, 4, -math.inf)],
+    ),
+    "lines of JSON": (
+        (
+            '{"step": 100, "loss": 0.25, "lr": 1e-3}\n{"time": "10:00:00", "global_step": 200, "train/loss": 2e-1}\n'
+        ),
+        [(100, None, None, 0.25), (200, None, None, 0.2)],
+    ),
+    "a batch of so many": (
+        "Batch 100 of 938. Loss: 0.5\nBatch 200 of 938. Loss: 0.4\n",
+        [(100, None, None, 0.5), (200, None, None, 0.4)],
+    ),
+    "an epoch in short": ("Ep 3/10: loss=0.3\nEp 4/10: loss=0.2\n", [(3, 10, 3, 0.3), (4, 10, 4, 0.2)]),
+    "a GAN's line of one network": (
+        "[Epoch 3/20] [Batch 12/938] [D loss: 0.5]\n",
+        [(1888, 18760, 3, None)],
+    ),
+    "Hugging Face's Trainer without a bar that logs its steps": (
+        (
+            "***** Running training *****\n  Num examples = 1,000\n  Num Epochs = 3\n"
+            "[INFO|trainer.py:2414] 2026-11-28 10:00:00,000 >>   Total optimization steps = 1,125\n"
+            "{'loss': 0.69, 'grad_norm': 1.5, 'learning_rate': 4e-05, 'epoch': 0.13}\n"
+            "{'loss': 0.5, 'grad_norm': 1.5, 'learning_rate': 4e-05, 'epoch': 1.5}\n"
+            "{'eval_loss': 0.4, 'eval_runtime': 1.0, 'epoch': 1.5}\n"
+        ),
+        [(49, 1125, 0, 0.69), (562, 1125, 1, 0.5)],
     ),
     "PyTorch's MNIST": (
         (
