@@ -1,6 +1,6 @@
 """Admit: read and check the job, and what it points to in the bucket; write the run to the ledger."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -139,17 +139,18 @@ def _checked(
         return InputFaults(source.name, faults), ()
     findings = references.findings(parsed, _source_facts(parsed), _data_facts(parsed))
     faults = (*findings.faults, *_secret_faults(parsed, yard.yard), *run_places.faults(parsed, limits))
-    resume = parsed.checkpoints.resume
+    resume, warnings = parsed.checkpoints.resume, findings.warnings
     earlier = Ledger(yard.table_name).run(resume) if resume else None
     if resume and earlier and resuming.is_open(earlier):
         faults = (*faults, *resuming.faults(earlier, asked))
     elif resume:
-        owner = _owner_of_work(resume, parsed, yard.bucket_name)
+        owner, kept = _owner_of_work(resume, parsed, yard.bucket_name)
         if isinstance(owner, Fault):
             faults = (*faults, owner)
         else:
+            warnings = (*warnings, *references.outputs_left_behind(resume, owner, parsed, kept=kept))
             parsed = replace(parsed, checkpoints=replace(parsed.checkpoints, resume=owner))
-    return InputFaults(source.name, faults) if faults else parsed, findings.warnings
+    return InputFaults(source.name, faults) if faults else parsed, warnings
 
 
 def _faults_elsewhere(job: Job, yard: TrainAdmitSettings) -> tuple[Fault, ...]:
@@ -167,13 +168,14 @@ def _secret_faults(job: Job, yard: str) -> tuple[Fault, ...]:
     return references.secret_faults(job, yard, ssm.parameter_types(names))
 
 
-def _owner_of_work(run: str, new: Job, yard_bucket: str) -> str | Fault:
+def _owner_of_work(run: str, new: Job, yard_bucket: str) -> tuple[str | Fault, Collection[str]]:
     """Return the run whose checkpoints and outputs the hosts of the new job may read beside their own
-    (bucket_access.py)."""
+    (bucket_access.py), and all runs in question that have outputs."""
     latest, job = (_document(yard_bucket, key) for key in (_latest(run), f"runs/{run}/job.json"))
     runs = references.lineage(run, job)
     kept = {each for each in runs if s3.first_page(yard_bucket, outputs.prefix_of(each))}
-    return references.owner_of_work(runs, latest, kept=kept, restores=outputs.are_restored(wire.to_json(new)))
+    restores = outputs.are_restored(wire.to_json(new))
+    return references.owner_of_work(runs, latest, kept=kept, restores=restores), kept
 
 
 def _document(yard_bucket: str, key: str) -> Mapping[str, Any] | None:

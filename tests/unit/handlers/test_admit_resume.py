@@ -93,6 +93,23 @@ def test_a_run_that_left_nothing_is_refused(place: Place) -> None:
     assert "and no output (runs/earlier-1/outputs/)" in answer["reason"]
 
 
+@pytest.mark.parametrize(("outputs", "is_warned"), [({"restore": True}, True), ({}, False)])
+def test_outputs_newer_than_the_checkpoint_are_named_before_they_are_left_behind(
+    place: Place, outputs: dict[str, Any], is_warned: bool
+) -> None:
+    """later-1 resumed earlier-1, saved no checkpoint and left outputs."""
+    place.put("runs/earlier-1/outputs/history.csv", {})
+    place.put("runs/later-1/outputs/history.csv", {})
+    place.put("runs/later-1/job.json", {"checkpoints": {"resume": "earlier-1"}})
+    place.put("runs/later-1/checkpoints/latest.json", CHECKPOINT)
+    answer = admitted("later-1", outputs)
+    assert (answer["kind"], resumed(place)) == ("admitted", "earlier-1")
+    said = "the outputs of later-1 are newer than the checkpoint and are not restored"
+    assert (said in answer["reason"]) is is_warned
+    assert ("trainyard get later-1 outputs" in answer["reason"]) is is_warned
+    assert any(said in warning for warning in own_row(place).warnings) is is_warned
+
+
 def after_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resuming, "clock", lambda: datetime(2026, 11, 20, 12, 0, 12, tzinfo=UTC))
 

@@ -107,7 +107,9 @@ class Insistence:
         denials.clear()
         return not self.passes(trouble)
 
-    def _line(self, what: str, since: datetime, trouble: HostTrouble, denials: Denials, most_seconds: float | None) -> str:
+    def _line(
+        self, what: str, since: datetime, trouble: HostTrouble, denials: Denials, most_seconds: float | None
+    ) -> str:
         until = self.until()
         for seconds in (most_seconds, denials.grace if isinstance(trouble, AccessDenied) else None):
             if seconds is not None:

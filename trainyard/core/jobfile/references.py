@@ -177,6 +177,18 @@ def owner_of_work(
     )
 
 
+def outputs_left_behind(run: str, owner: str, job: Job, *, kept: Collection[str]) -> tuple[str, ...]:
+    """Return a warning if the job resumes `run`, which began with the checkpoint of `owner` and saved none of its own:
+    the outputs that belong to this checkpoint are those of `owner`, so the outputs of `run` are not restored."""
+    if owner == run or run not in kept or not (job.outputs.keep and job.outputs.restore):
+        return ()
+    return (
+        f"{run} has saved no checkpoint of its own, so this run begins with the checkpoint of {owner} and with the outputs "
+        f"that belong to it (outputs.restore), those of {owner}; the outputs of {run} are newer than the checkpoint and "
+        f"are not restored. They stay in the bucket: trainyard get {run} outputs",
+    )
+
+
 def _program_findings(job: Job, uri: str, source: SourceFacts | None) -> Findings:
     fault = _source_fault(uri, source)
     if fault or source is None:
