@@ -68,8 +68,8 @@ YOLO = pattern(
 RICH = pattern(
     rf"^\s*epoch (?P<epoch>\d+)/(?P<last>\d+|-2)\s+[━╸╺\s]+(?P<at>{COUNT})/(?P<of>{COUNT})\s+\d+:\d\d:\d\d\s*•"
 )
-"""Lightning's bar of rich, which numbers epochs from 0 up to the last. It is as wide as a terminal, so its loss may stand
-in a line of its own behind it."""
+"""Lightning's bar of rich, which numbers epochs from 0 up to the last. It is as wide as a terminal, so its loss may
+stand in a line of its own behind it."""
 BEHIND_RICH = pattern(r"^ {16,}\S")
 BARE_BAR = pattern(rf"^\s*\d+%\|[^|]*\|\s*(?P<at>{COUNT})/(?P<of>{COUNT})\s*\[")
 """tqdm's bar without a name or a loss, as Hugging Face's Trainer draws it beside the lines of its losses."""
@@ -360,15 +360,15 @@ class PrintedLines:
     def _row(self, line: str) -> Reading | None:
         """Return what a row of a table or of rich's bar says."""
         if rich := RICH.search(line):
-            at, of, epoch, last = (int(_count(rich[name]) or 0) for name in ("at", "of", "epoch", "last"))
+            last = _count(rich["last"])
             return replace(
                 read(line) or Reading(),
                 way="rich",
-                at=at,
-                of=of,
+                at=_count(rich["at"]),
+                of=_count(rich["of"]),
                 in_epoch=True,
-                epoch=float(epoch),
-                epochs=last + 1 if last else None,
+                epoch=float(rich["epoch"]),
+                epochs=None if last is None else last + 1,
                 from_zero=True,
             )
         if yolo := YOLO.search(line):

@@ -182,11 +182,12 @@ def outputs_left_behind(run: str, owner: str, job: Job, *, kept: Collection[str]
     the outputs that belong to this checkpoint are those of `owner`, so the outputs of `run` are not restored."""
     if owner == run or run not in kept or not (job.outputs.keep and job.outputs.restore):
         return ()
-    return (
-        f"{run} has saved no checkpoint of its own, so this run begins with the checkpoint of {owner} and with the outputs "
-        f"that belong to it (outputs.restore), those of {owner}; the outputs of {run} are newer than the checkpoint and "
-        f"are not restored. They stay in the bucket: trainyard get {run} outputs",
+    said = (
+        f"{run} has saved no checkpoint of its own, so this run begins with the checkpoint of {owner} and with the "
+        f"outputs that belong to it (outputs.restore), those of {owner}; the outputs of {run} are newer than the "
+        f"checkpoint and are not restored. They stay in the bucket: trainyard get {run} outputs"
     )
+    return (said,)
 
 
 def _program_findings(job: Job, uri: str, source: SourceFacts | None) -> Findings:

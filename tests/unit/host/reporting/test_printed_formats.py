@@ -115,7 +115,7 @@ FORMATS: dict[str, tuple[str, Said]] = {
         [(1000, 10000, None, 1234.5), (2000, None, None, 1500.0)],
     ),
     "losses below zero, small, and none": (
-        "epoch 1, loss: -0.5\nepoch 2, loss: −0.25\nepoch 3, loss: 1.2e-05\nepoch 4, loss: -inf\n",
+        "epoch 1, loss: -0.5\nepoch 2, loss: \N{MINUS SIGN}0.25\nepoch 3, loss: 1.2e-05\nepoch 4, loss: -inf\n",
         [(1, None, 1, -0.5), (2, None, 2, -0.25), (3, None, 3, 1.2e-05), (4, None, 4, -math.inf)],
     ),
     "lines of JSON": (
