@@ -26,10 +26,10 @@ from scripts.settings import Choice, choose, of_clone
 from trainyard.cli.options import NAME, Options, SettingsError
 from trainyard.cli.yard_settings import needs
 from trainyard.client import Session, Yard, YardError
+from trainyard.client.admin import preflight, retained, teardown
+from trainyard.client.admin.preflight import Preflight, Verdict
+from trainyard.client.admin.retained import Retained
 from trainyard.client.deployment import settings_of
-from trainyard.client.upkeep import preflight, retained, teardown
-from trainyard.client.upkeep.preflight import Preflight, Verdict
-from trainyard.client.upkeep.retained import Retained
 from trainyard.command_line import command_line, given
 from trainyard.core.model.yard import settings
 from trainyard.core.values.quantities import span

@@ -9,7 +9,7 @@ import yaml
 
 from tests.contract.conftest import FACTS, REGION, Cloud, Credentials, free_port
 from trainyard.client import Session
-from trainyard.client.upkeep.preflight import Need, Needs, Network, Row, Verdict, look, request_increases
+from trainyard.client.admin.preflight import Need, Needs, Network, Row, Verdict, look, request_increases
 from trainyard.core.model.yard.data_buckets import DataBucket
 
 SPOT, ON_DEMAND = "L-3819A6DF", "L-DB2E81BA"

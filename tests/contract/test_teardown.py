@@ -13,10 +13,10 @@ from tests.contract.conftest import ACCOUNT, REGION, Cloud
 from tests.contract.ec2.conftest import BASE_PARAMETER
 from trainyard import __version__
 from trainyard.client import Session
+from trainyard.client.admin import people, teardown
+from trainyard.client.admin.teardown import DATA, IMAGES, Kind, Leftover, delete_stacks, left, remove, stacks
 from trainyard.client.deployment import Deployment
 from trainyard.client.errors import HostsRunning, NobodyFound, RunsRunning, StackNotDeleted
-from trainyard.client.upkeep import people, teardown
-from trainyard.client.upkeep.teardown import DATA, IMAGES, Kind, Leftover, delete_stacks, left, remove, stacks
 
 WAITS = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": True}}}
 

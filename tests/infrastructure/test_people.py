@@ -11,7 +11,7 @@ import pytest
 from lambdas.core.edges.events import from_sources
 from tests.infrastructure.assembly import Assembly, Permission, permissions_in, plain
 from trainyard import __version__
-from trainyard.cli.commands.yards import Level
+from trainyard.cli.commands.yard.grant import Level
 from trainyard.client.deployment import AS_TOLD
 
 PAGE = Path(__file__).parents[2] / "docs" / "permissions.md"

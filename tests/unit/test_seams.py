@@ -34,7 +34,7 @@ from training.host.dev import owner
 from training.host.orders import Order
 from training.host.program import ending, silence
 from training.host.reporting import progress, signals
-from trainyard.client.upkeep import teardown
+from trainyard.client.admin import teardown
 from trainyard.core.model import dev, gang
 from trainyard.core.model.gang import StopReason
 from trainyard.core.model.job import (

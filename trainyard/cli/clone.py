@@ -59,6 +59,11 @@ def module(options: Options, *words: str) -> None:
     run([str(root / PYTHON), "-m", *words], options, PYTHONPATH=str(root))
 
 
+def localcloud(options: Options, *words: str, state: Path | None) -> None:
+    """Run a command of the local cloud of this folder; without one, of the clone's."""
+    module(options, "localcloud", *words, "--state", str(state or find() / ".localcloud"))
+
+
 def run(command: Sequence[str], options: Options, **more: str) -> None:
     said = {"AWS_PROFILE": options.profile, "AWS_REGION": options.region}
     environment = os.environ | {name: value for name, value in said.items() if value} | more

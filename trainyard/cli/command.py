@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,12 +36,19 @@ def group(about: str, **more: Any) -> typer.Typer:
     )
 
 
-def command(app: typer.Typer, name: str, *examples: str, **more: Any) -> Callable[[Callable[..., None]], Any]:
-    """Register the function under this name. Its first parameter is the Options, completed; the others are typer's.
-    Its help ends with the examples."""
+@dataclass(frozen=True)
+class Command:
+    """A function with the examples of its help; a group gives it its name."""
 
-    def register(function: Callable[..., None]) -> Callable[..., None]:
-        own = [*inspect.signature(function, eval_str=True).parameters.values()][1:]
+    function: Callable[..., None]
+    examples: tuple[str, ...]
+    settings: Mapping[str, Any]
+    """Arguments of typer, such as hidden=True."""
+
+    def register(self, app: typer.Typer, name: str) -> None:
+        """Add the command to the group. The first parameter of the function is the Options, completed; the others are
+        typer's."""
+        own = [*inspect.signature(self.function, eval_str=True).parameters.values()][1:]
 
         def run(call: typer.Context, **given: Any) -> None:
             from trainyard.cli import failures
@@ -48,7 +56,7 @@ def command(app: typer.Typer, name: str, *examples: str, **more: Any) -> Callabl
             said = Options(**{each: given.pop(each) for each in EVERYWHERE})
             options = said.over(call.find_root().obj or Options())
             with command_line.given(options.words), failures.told(options):
-                function(options.completed(os.environ, Path.cwd(), Path.home()), **given)
+                self.function(options.completed(os.environ, Path.cwd(), Path.home()), **given)
 
         takes = [
             inspect.Parameter("call", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
@@ -57,11 +65,13 @@ def command(app: typer.Typer, name: str, *examples: str, **more: Any) -> Callabl
         ]
         run.__signature__ = inspect.Signature(takes)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in takes}
-        run.__doc__, run.__name__ = function.__doc__, function.__name__
-        app.command(name, epilog=_epilog(examples), rich_help_panel=None, **more)(run)
-        return function
+        run.__doc__, run.__name__ = self.function.__doc__, self.function.__name__
+        app.command(name, epilog=_epilog(self.examples), rich_help_panel=None, **self.settings)(run)
 
-    return register
+
+def command(*examples: str, **settings: Any) -> Callable[[Callable[..., None]], Command]:
+    """Make a Command of the function below."""
+    return lambda function: Command(function, examples, settings)
 
 
 def root(app: typer.Typer) -> None:

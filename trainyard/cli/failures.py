@@ -11,78 +11,16 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from trainyard.cli.options import Options, SettingsError
+from trainyard.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from trainyard.client import YardError
-
-
-class Code(IntEnum):
-    """What the command exits with."""
-
-    DONE = 0
-    RUN_FAILED = 1
-    USAGE = 2
-    REFUSED = 3
-    NOT_FOUND = 4
-    DENIED = 5
-    NO_ANSWER = 69
-    """Neither AWS nor the local cloud answered (sysexits' EX_UNAVAILABLE)."""
-    BUG = 70
-    """A fault of the command itself (EX_SOFTWARE)."""
-    INTERRUPTED = 130
-
-
-CODES = {
-    "RunFailed": Code.RUN_FAILED,
-    "StillRunning": Code.RUN_FAILED,
-    "NoRegion": Code.USAGE,
-    "FileUnreadable": Code.USAGE,
-    "FileBroken": Code.USAGE,
-    "ArchiveBroken": Code.REFUSED,
-    "FileChanged": Code.REFUSED,
-    "RunRefused": Code.REFUSED,
-    "NotPlanned": Code.REFUSED,
-    "JobRefused": Code.REFUSED,
-    "NotImportable": Code.REFUSED,
-    "KnownToFail": Code.REFUSED,
-    "RunGoesOn": Code.REFUSED,
-    "RunFinished": Code.REFUSED,
-    "HostsRunning": Code.REFUSED,
-    "RunsRunning": Code.REFUSED,
-    "StackNotDeleted": Code.REFUSED,
-    "BucketNotEmptied": Code.REFUSED,
-    "ImagesKept": Code.REFUSED,
-    "Ambiguous": Code.USAGE,
-    "YardIncomplete": Code.REFUSED,
-    "YardOfAnotherVersion": Code.REFUSED,
-    "NotHere": Code.REFUSED,
-    "RunNotFound": Code.NOT_FOUND,
-    "NobodyFound": Code.NOT_FOUND,
-    "HostNotFound": Code.NOT_FOUND,
-    "HostNotConnected": Code.REFUSED,
-    "HostRefused": Code.REFUSED,
-    "SessionRefused": Code.REFUSED,
-    "JupyterNotThere": Code.REFUSED,
-    "TensorBoardEnded": Code.RUN_FAILED,
-    "SessionOver": Code.RUN_FAILED,
-    "RunAmbiguous": Code.NOT_FOUND,
-    "RunNotStarted": Code.NOT_FOUND,
-    "YardNotFound": Code.NOT_FOUND,
-    "NoModel": Code.NOT_FOUND,
-    "NothingFound": Code.NOT_FOUND,
-    "Denied": Code.DENIED,
-    "NoCredentials": Code.DENIED,
-    "NoAnswer": Code.NO_ANSWER,
-    "NotTaken": Code.NO_ANSWER,
-}
-"""By the class of the error (trainyard.client.errors)."""
 
 
 OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
@@ -98,54 +36,45 @@ def told(options: Options) -> Iterator[None]:
         raise
     except BrokenPipeError:
         _drop_output()
-        raise typer.Exit(Code.DONE) from None
+        raise typer.Exit(ExitCode.DONE) from None
     except KeyboardInterrupt:
-        raise typer.Exit(Code.INTERRUPTED) from None
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     except SettingsError as error:
         typer.echo(str(error), err=True)
-        raise typer.Exit(Code.USAGE) from None
+        raise typer.Exit(ExitCode.USAGE) from None
     except Exception as error:  # noqa: BLE001 - whatever it is, no traceback reaches a person
         raise typer.Exit(_told(error, options)) from None
 
 
-def code_of(error: YardError) -> Code:
-    """Return the exit code of an error of the client."""
-    return CODES[type(error).__name__]
+def _told(error: Exception, options: Options) -> ExitCode:
+    from trainyard.cli.output import terminal
+
+    told = _as_ours(error)
+    if options.is_json:
+        said = {"error": type(told).__name__, "what": told.what, "means": told.means}
+        typer.echo(json.dumps({**said, "next": told.next_step, "exit_code": int(told.exit_code)}), err=True)
+    else:
+        terminal.failed(told)
+    return told.exit_code
 
 
-def _told(error: Exception, options: Options) -> Code:
-    from trainyard.client import YardError
-    from trainyard.client.errors import FileUnreadable, NoAnswer, from_aws
+def _as_ours(error: Exception) -> YardError:
+    from trainyard.client.errors import CommandBroken, FileUnreadable, YardError, from_aws
 
     if isinstance(error, YardError):
-        return _tell(error, code_of(error), options)
+        return error
     if found := from_aws(error):
-        return _tell(found, Code.NO_ANSWER if isinstance(found, NoAnswer) else Code.REFUSED, options)
+        return found
     if isinstance(error, OSError) and _is_of_a_file(error):
         if not error.filename:  # what was printed could not be written
             _drop_output()
-        return _tell(FileUnreadable.of(error), Code.USAGE, options)
+        return FileUnreadable.of(error)
     report = _report(error)
-    return _tell(
-        YardError(
-            f"trainyard has failed: {type(error).__name__}: {error}",
-            f"this is a fault of the command; what it was doing is in {report}",
-            "send that file to whoever looks after your yard",
-        ),
-        Code.BUG,
-        options,
+    return CommandBroken(
+        f"trainyard has failed: {type(error).__name__}: {error}",
+        f"this is a fault of the command; what it was doing is in {report}",
+        "send that file to whoever looks after your yard",
     )
-
-
-def _tell(error: YardError, code: Code, options: Options) -> Code:
-    from trainyard.cli.output import terminal
-
-    if options.is_json:
-        said = {"error": type(error).__name__, "what": error.what, "means": error.means}
-        typer.echo(json.dumps({**said, "next": error.next_step, "exit_code": int(code)}), err=True)
-    else:
-        terminal.failed(error)
-    return code
 
 
 def _report(error: Exception) -> Path:

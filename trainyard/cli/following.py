@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from trainyard.cli.failures import Code
 from trainyard.cli.output import report, screen, terminal
 from trainyard.client.errors import RunFailed
 from trainyard.client.runs.reasons import Reason
 from trainyard.command_line import command_line
+from trainyard.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from trainyard.cli.options import Options
@@ -91,7 +91,7 @@ def until_over(options: Options, run: Run) -> None:
                 time.sleep(LOOK_SECONDS)
     except KeyboardInterrupt:
         terminal.hint(f"\n{run.id} is asked to stop. How it ended: {command_line('why', run.id)}")
-        raise typer.Exit(Code.INTERRUPTED) from None
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
 def asked_to_stop(options: Options, run: Run) -> None:
@@ -107,7 +107,7 @@ def left_alone(run: Run) -> None:
     terminal.hint(f"Come back: {command_line('show', run.id, '--watch')}")
     terminal.hint(f"Its log:   {command_line('logs', run.id, '-f')}")
     terminal.hint(f"End it:    {command_line('stop', run.id)}")
-    raise typer.Exit(Code.INTERRUPTED)
+    raise typer.Exit(ExitCode.INTERRUPTED)
 
 
 def workflow(options: Options, run: Run, *, detach: bool = False) -> None:
@@ -122,7 +122,7 @@ def workflow(options: Options, run: Run, *, detach: bool = False) -> None:
         screen.show_states(run, quiet=options.quiet or options.is_json)
     except KeyboardInterrupt:
         terminal.hint(f"\n{run.id} goes on; what came of it: {command_line('image', 'ls')}")
-        raise typer.Exit(Code.INTERRUPTED) from None
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     summary = run.result()
     if options.is_json:
         terminal.answer_line(summary)

@@ -22,8 +22,7 @@ from typing import Any, Self
 import typer
 
 from trainyard.cli import failures
-from trainyard.cli.commands.jobs import pairs, parsed
-from trainyard.cli.failures import CODES, Code
+from trainyard.cli.arguments import pairs, parsed
 from trainyard.cli.options import Options
 from trainyard.cli.output import screen
 from trainyard.client import Run, RunStatus, Yard, YardError
@@ -32,6 +31,7 @@ from trainyard.client.yard import changes
 from trainyard.command_line import command_line
 from trainyard.core.values.quantities import dollars
 from trainyard.core.values.text import printable
+from trainyard.exit_codes import ExitCode
 
 MOST_REASON = 20_000
 """Characters of a reason that GitHub is given."""
@@ -169,7 +169,7 @@ def summary_of(said: Mapping[str, str]) -> str:
     return f"{title}{cost}\n{fence}text\n{reason}\n{fence}\n" if reason else f"{title}{cost}"
 
 
-def train(yard: Yard, asked: Asked, hub: GitHub, cancellation: Cancellation) -> Code:
+def train(yard: Yard, asked: Asked, hub: GitHub, cancellation: Cancellation) -> ExitCode:
     """Submit, follow, conclude. Raises YardError; Cancelled where no run has begun."""
     local = source.read(asked.job, changes=asked.changes, bucket=yard.bucket.name)
     local.check_known_failures()
@@ -189,7 +189,7 @@ def train(yard: Yard, asked: Asked, hub: GitHub, cancellation: Cancellation) -> 
         return _cancelled(run, asked, hub)
 
 
-def _ended(run: Run, asked: Asked, hub: GitHub) -> Code:
+def _ended(run: Run, asked: Asked, hub: GitHub) -> ExitCode:
     summary, reason = run.summary, run.reason()
     text = printable("\n".join(reason.lines), MOST_REASON)
     hub.put("state", reason.kind)
@@ -198,15 +198,15 @@ def _ended(run: Run, asked: Asked, hub: GitHub) -> Code:
     hub.conclude()
     if reason.kind != "succeeded":
         hub.error(f"{run.id} {reason.kind}", "\n".join([text, *(f"Next: {each}" for each in reason.advice)]))
-        return Code.REFUSED if reason.kind == "refused" else Code.RUN_FAILED
+        return ExitCode.REFUSED if reason.kind == "refused" else ExitCode.RUN_FAILED
     if reason.doubt:
         hub.warn(f"{run.id} {reason.label}", text)
     if asked.model:
         print(f"The model: {run.model(asked.model)}")
-    return Code.DONE
+    return ExitCode.DONE
 
 
-def _cancelled(run: Run, asked: Asked, hub: GitHub) -> Code:
+def _cancelled(run: Run, asked: Asked, hub: GitHub) -> ExitCode:
     """Within GitHub's ten seconds."""
     if asked.on_cancel is OnCancel.STOP:
         run.started(5).stop()
@@ -218,7 +218,7 @@ def _cancelled(run: Run, asked: Asked, hub: GitHub) -> Code:
     hub.put("reason", text)
     hub.conclude()
     print(text, flush=True)
-    return Code.INTERRUPTED
+    return ExitCode.INTERRUPTED
 
 
 def _lines(text: str) -> list[str]:
@@ -232,16 +232,15 @@ def _escaped(text: str, also: str = "") -> str:
     return text
 
 
-def _refused(error: YardError, hub: GitHub) -> Code:
+def _refused(error: YardError, hub: GitHub) -> ExitCode:
     """No run, or none that can be followed."""
-    code = CODES[type(error).__name__]
-    hub.put("state", "refused" if code is Code.REFUSED else "failed")
+    hub.put("state", "refused" if error.exit_code is ExitCode.REFUSED else "failed")
     hub.put("reason", printable(error.what, MOST_REASON))
     hub.conclude()
     hub.error(
         type(error).__name__, printable(f"{error.what}: {error.means}.\nNext: {error.next_step}", MOST_REASON)
     )
-    return code
+    return error.exit_code
 
 
 def main() -> int:
@@ -255,12 +254,12 @@ def main() -> int:
             return _trained(options, hub, cancellation)
     except typer.BadParameter as wrong:
         hub.error("An input of the action", wrong.message)
-        return Code.USAGE
+        return ExitCode.USAGE
     except typer.Exit as ended:
         return ended.exit_code
 
 
-def _trained(options: Options, hub: GitHub, cancellation: Cancellation) -> Code:
+def _trained(options: Options, hub: GitHub, cancellation: Cancellation) -> ExitCode:
     try:
         asked = Asked.of(os.environ)
         return train(options.find(), asked, hub, cancellation)
@@ -268,7 +267,7 @@ def _trained(options: Options, hub: GitHub, cancellation: Cancellation) -> Code:
         return _refused(error, hub)
     except Cancelled:
         print("The workflow was cancelled: no run had begun.", flush=True)
-        return Code.INTERRUPTED
+        return ExitCode.INTERRUPTED
 
 
 if __name__ == "__main__":

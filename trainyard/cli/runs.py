@@ -17,6 +17,7 @@ MOST = 10_000
 MOST_CANDIDATES = 8
 FEW = 100
 """Runs that are listed for the newest: more than a yard admits at the same moment."""
+MOST_NAMED = 12
 
 
 def find(yard: Yard, word: str) -> Run:
@@ -50,3 +51,9 @@ def chosen(word: str, listed: Sequence[ListedRun | BegunRun]) -> ListedRun | Beg
         f"the newest are {newest}" if newest else "it has none at all",
         command_line("ls") if newest else command_line("submit", "JOB"),
     )
+
+
+def enumerated(words: Sequence[str]) -> str:
+    """Return the first of the words, so that a line stays one, and how many more there are."""
+    more = f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
+    return ", ".join(words[:MOST_NAMED]) + more if words else "none"

@@ -7,9 +7,10 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from trainyard.command_line import command_line
+from trainyard.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
@@ -24,6 +25,9 @@ ENOUGH_ROOM = "make room on that disk, or name a folder on another"
 class YardError(Exception):
     """`what` happened, what it `means`, and the `next_step`: what to type or change now."""
 
+    exit_code: ClassVar[ExitCode] = ExitCode.REFUSED
+    """What `trainyard` exits with."""
+
     def __init__(self, what: str, means: str, next_step: str) -> None:
         super().__init__(f"{what.rstrip('.')}: {means}. Next: {next_step}")
         self.what, self.means, self.next_step = what, means, next_step
@@ -32,21 +36,31 @@ class YardError(Exception):
 class NoCredentials(YardError):
     """None were found, or AWS did not accept them."""
 
+    exit_code = ExitCode.DENIED
+
 
 class NoRegion(YardError):
     """Nothing says in which region the yard is."""
+
+    exit_code = ExitCode.USAGE
 
 
 class Denied(YardError):
     """The credentials may not do this."""
 
+    exit_code = ExitCode.DENIED
+
 
 class NoAnswer(YardError):
     """The endpoint cannot be reached."""
 
+    exit_code = ExitCode.NO_ANSWER
+
 
 class YardNotFound(YardError):
     """There is no such yard where the session points."""
+
+    exit_code = ExitCode.NOT_FOUND
 
 
 class YardOfAnotherVersion(YardError):
@@ -67,6 +81,8 @@ STEPS = {
 
 class FileUnreadable(YardError):
     """A file cannot be read or written: a job file, a recipe, or what is fetched."""
+
+    exit_code = ExitCode.USAGE
 
     @classmethod
     def of(cls, error: OSError) -> Self:
@@ -97,6 +113,8 @@ class FileBroken(FileUnreadable):
 
 class ArchiveBroken(FileUnreadable):
     """The archive of a run's program cannot be unpacked, or holds what may not be."""
+
+    exit_code = ExitCode.REFUSED
 
 
 class FileChanged(YardError):
@@ -136,13 +154,19 @@ class KnownToFail(JobRefused):
 class RunNotFound(YardError):
     """The yard knows no such run."""
 
+    exit_code = ExitCode.NOT_FOUND
+
 
 class NobodyFound(YardError):
     """The account knows nobody of that name."""
 
+    exit_code = ExitCode.NOT_FOUND
+
 
 class HostNotFound(YardError):
     """The yard has no such host."""
+
+    exit_code = ExitCode.NOT_FOUND
 
 
 class HostNotConnected(YardError):
@@ -164,13 +188,19 @@ class JupyterNotThere(YardError):
 class TensorBoardEnded(YardError):
     """TensorBoard on the host does not run any more."""
 
+    exit_code = ExitCode.RUN_FAILED
+
 
 class SessionOver(YardError):
     """There is no such session any more."""
 
+    exit_code = ExitCode.RUN_FAILED
+
 
 class RunAmbiguous(YardError):
     """Several runs may be meant; `candidates` are their ids, newest first."""
+
+    exit_code = ExitCode.NOT_FOUND
 
     def __init__(self, what: str, candidates: tuple[str, ...]) -> None:
         means = "it may be each of " + ", ".join(candidates)
@@ -185,6 +215,8 @@ class NotHere(YardError):
 class RunNotStarted(YardError):
     """An upload started no run."""
 
+    exit_code = ExitCode.NOT_FOUND
+
 
 class NotPlanned(YardError):
     """The job would be refused, or no pool could have its hosts; with every reason."""
@@ -193,17 +225,25 @@ class NotPlanned(YardError):
 class NotTaken(YardError):
     """The yard was asked for something, and did not hear of it."""
 
+    exit_code = ExitCode.NO_ANSWER
+
 
 class StillRunning(YardError):
     """The run takes longer than one wanted to wait."""
+
+    exit_code = ExitCode.RUN_FAILED
 
 
 class RunFailed(YardError):
     """The run has failed, was refused or was stopped; with its own reason."""
 
+    exit_code = ExitCode.RUN_FAILED
+
 
 class RunRefused(RunFailed):
     """The run was refused before anything was launched; with every reason."""
+
+    exit_code = ExitCode.REFUSED
 
 
 class RunGoesOn(YardError):
@@ -225,6 +265,8 @@ class RunsRunning(YardError):
 class Ambiguous(YardError):
     """Several things could be meant."""
 
+    exit_code = ExitCode.USAGE
+
 
 class ImagesKept(YardError):
     """The yard did not delete images that somebody may need."""
@@ -241,9 +283,19 @@ class StackNotDeleted(YardError):
 class NothingFound(YardError):
     """The run, or what a filter chooses, has nothing of that kind; with what there is."""
 
+    exit_code = ExitCode.NOT_FOUND
+
 
 class NoModel(YardError):
     """The run has left no model."""
+
+    exit_code = ExitCode.NOT_FOUND
+
+
+class CommandBroken(YardError):
+    """The command itself is at fault."""
+
+    exit_code = ExitCode.BUG
 
 
 def from_aws(error: Exception) -> YardError | None:

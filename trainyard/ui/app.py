@@ -1,4 +1,4 @@
-"""The page's addresses. What is shown comes from `pages`, what is done from `deeds`; `guard` stands before all."""
+"""The page's addresses. What is shown comes from `pages`, what is done from `actions`; `security` stands before all."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from starlette.types import ASGIApp
 from trainyard.client import Yard, YardError
 from trainyard.client.errors import RunNotFound
 from trainyard.core.values.text import printable
-from trainyard.ui import deeds, downloads, live
-from trainyard.ui.desk import Desk
-from trainyard.ui.guard import Guard
+from trainyard.ui import actions, downloads, sse
+from trainyard.ui.cache import Cache
 from trainyard.ui.pages.hosts import Hosts
 from trainyard.ui.pages.images import Images
 from trainyard.ui.pages.money import Money
 from trainyard.ui.pages.page import Page, Seen, looked
 from trainyard.ui.pages.run import RunPage
 from trainyard.ui.pages.runs import Runs
-from trainyard.ui.words import Words
+from trainyard.ui.security import Guard
+from trainyard.ui.templating import Templates
 
 FIRST_LOOK = 3.0
 """Seconds that a page waits for AWS before it is shown without; what is asked for comes then by itself."""
@@ -46,33 +46,33 @@ MOST_TYPED = 2**16
 class Server:
     """What all answers are made of. `closing` is set when the command ends."""
 
-    desk: Desk
-    words: Words
+    cache: Cache
+    templates: Templates
     closing: asyncio.Event
 
     # ------------------------------------------------------------------------------------------------------ to look
     async def page(self, request: Request) -> Response:
         page = page_of(request)
         try:
-            seen = await asyncio.wait_for(looked(page, self.desk), FIRST_LOOK)
+            seen = await asyncio.wait_for(looked(page, self.cache), FIRST_LOOK)
         except TimeoutError:
             seen = {"troubles": []}
         for trouble in seen["troubles"]:
             if isinstance(trouble, RunNotFound):
-                return HTMLResponse(self.words.refusal(trouble), 404)
-        return HTMLResponse(self.words.page(page, seen, request.url.path))
+                return HTMLResponse(self.templates.refusal(trouble), 404)
+        return HTMLResponse(self.templates.page(page, seen, request.url.path))
 
     async def events(self, request: Request) -> Response:
         last, have = request.headers.get("last-event-id", ""), request.query_params.get("have", "")
-        told = live.stream(page_of(request), self.desk, self.words, self.closing, have=have, last=last)
+        told = sse.stream(page_of(request), self.cache, self.templates, self.closing, have=have, last=last)
         return StreamingResponse(told, media_type="text/event-stream")
 
     async def download(self, request: Request) -> Response:
         run, name = request.path_params["run"], request.path_params["name"]
         try:
-            found = await self.desk.alone(lambda yard: downloads.of(yard, run, name))
+            found = await self.cache.alone(lambda yard: downloads.of(yard, run, name))
         except YardError as error:
-            return HTMLResponse(self.words.refusal(error), 404)
+            return HTMLResponse(self.templates.refusal(error), 404)
         headers = {"Content-Disposition": f'attachment; filename="{found.name}"'}
         headers |= {"Content-Length": str(found.size)} if found.size is not None else {}
         return StreamingResponse(found.pieces, headers=headers, media_type="application/octet-stream")
@@ -86,38 +86,38 @@ class Server:
             "the address may be mistyped, or of another version of the page",
             "open Runs, Hosts, Money or Images above",
         )
-        return HTMLResponse(self.words.refusal(said), 404)
+        return HTMLResponse(self.templates.refusal(said), 404)
 
     # -------------------------------------------------------------------------------------------------------- to do
     async def asked(self, request: Request) -> Response:
-        """What a deed would do, with a button that does it."""
-        deed_of(request, {})
+        """What an action would do, with a button that does it."""
+        action_of(request, {})
         try:
             seen = await self._about(request)
         except YardError as error:
-            return HTMLResponse(self.words.dialog("trouble", troubles=[error]))
-        return HTMLResponse(self.words.dialog(request.path_params["deed"], **seen))
+            return HTMLResponse(self.templates.dialog("trouble", troubles=[error]))
+        return HTMLResponse(self.templates.dialog(request.path_params["action"], **seen))
 
     async def done(self, request: Request) -> Response:
-        deed = deed_of(request, await _typed(request))
+        action = action_of(request, await _typed(request))
         try:
-            run = await self.desk.do(deed)
+            run = await self.cache.do(action)
         except YardError as error:
-            return HTMLResponse(self.words.trouble(error))
-        self.desk.stale("runs", "bakes", "hosts", ("run", run))
+            return HTMLResponse(self.templates.trouble(error))
+        self.cache.stale("runs", "bakes", "hosts", ("run", run))
         return Response(status_code=204, headers={"HX-Redirect": f"/runs/{run}"})
 
     async def _about(self, request: Request) -> Seen:
         if "run" not in request.path_params:
             return {}
         page = RunPage(request.path_params["run"])
-        picture = (await page.look(self.desk))["picture"]
+        picture = (await page.look(self.cache))["picture"]
         job = picture.status.row.get("job") or {}
         return {
             "run": page.run,
             "picture": picture,
             "status": picture.status,
-            "arguments": deeds.arguments_of(job),
+            "arguments": actions.arguments_of(job),
         }
 
 
@@ -132,30 +132,30 @@ class Static(StaticFiles):
 
 def app(
     find: Callable[[], Yard],
-    words: Words,
+    templates: Templates,
     token: str,
     port: int,
     closing: asyncio.Event,
     once: Collection[str] = (),
 ) -> ASGIApp:
     """The page of the yard that `find` answers, for whoever has the token, or comes first with one of `once`."""
-    desk = Desk(find)
-    server = Server(desk, words, closing)
+    cache = Cache(find)
+    server = Server(cache, templates, closing)
     routes = [
         Mount("/static", Static(directory=Path(__file__).with_name("static"))),
         *(Route(place, server.page) for place in PLACES),
         *(Route(f"{place.rstrip('/')}/events", server.events) for place in PLACES),
         Route("/runs/{run}/left/{name}", server.download),
-        Route("/runs/{run}/{deed}", server.asked),
-        Route("/runs/{run}/{deed}", server.done, methods=["POST"]),
-        Route("/images/{deed}", server.asked),
-        Route("/images/{deed}", server.done, methods=["POST"]),
+        Route("/runs/{run}/{action}", server.asked),
+        Route("/runs/{run}/{action}", server.done, methods=["POST"]),
+        Route("/images/{action}", server.asked),
+        Route("/images/{action}", server.done, methods=["POST"]),
     ]
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
-        desk.close()
+        cache.close()
 
     starlette = Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: server.missing})
     return Guard(starlette, token, port, set(once))
@@ -176,16 +176,16 @@ def page_of(request: Request) -> Page:
             return Runs()
 
 
-def deed_of(request: Request, typed: Mapping[str, str]) -> Callable[[Yard], str]:
+def action_of(request: Request, typed: Mapping[str, str]) -> Callable[[Yard], str]:
     """What the form asks for. Raises HTTPException for what is not done here."""
-    run, deed = request.path_params.get("run"), request.path_params["deed"]
-    match run, deed:
+    run, action = request.path_params.get("run"), request.path_params["action"]
+    match run, action:
         case None, "bake":
-            return lambda yard: deeds.bake(yard, force="force" in typed)
+            return lambda yard: actions.bake(yard, force="force" in typed)
         case str(), "stop":
-            return lambda yard: deeds.stop(yard, run, now="now" in typed)
+            return lambda yard: actions.stop(yard, run, now="now" in typed)
         case str(), "resume" | "rerun":
-            return lambda yard: deeds.again(yard, run, typed.get("set", ""), resume=deed == "resume")
+            return lambda yard: actions.again(yard, run, typed.get("set", ""), resume=action == "resume")
     raise HTTPException(404)
 
 

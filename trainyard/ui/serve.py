@@ -14,7 +14,7 @@ from trainyard.client import Yard
 from trainyard.client.errors import NotHere
 from trainyard.command_line import command_line
 from trainyard.ui.app import app
-from trainyard.ui.words import Words
+from trainyard.ui.templating import Templates
 
 LOOPBACK = "127.0.0.1"
 PORT = 8780
@@ -39,9 +39,9 @@ def serve(find: Callable[[], Yard], yard: Yard, port: int | None, ready: Callabl
     listening = listen(port)
     port = int(listening.getsockname()[1])
     token, once, closing = secrets.token_urlsafe(32), secrets.token_urlsafe(32), asyncio.Event()
-    words = Words(yard.name, f"{yard.account} · {yard.session.region}")
+    templates = Templates(yard.name, f"{yard.account} · {yard.session.region}")
     config = uvicorn.Config(
-        app(find, words, token, port, closing, (once,)),
+        app(find, templates, token, port, closing, (once,)),
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -23,10 +23,10 @@ import yaml
 from tests.blocks import blocks_of, inline_of
 from tests.unit.ui.canned import VERSION, Clock, Cloud, Story, run_row, stamp
 from trainyard.cli import github
-from trainyard.cli.failures import Code
 from trainyard.cli.github import Asked, Cancellation, GitHub, OnCancel
 from trainyard.client.errors import JobRefused
 from trainyard.core.model import tokens
+from trainyard.exit_codes import ExitCode
 
 ROOT = Path(__file__).parents[3]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
@@ -171,7 +171,7 @@ def until(lines: Iterator[str], end: str) -> Iterator[str]:
 
 def test_a_run_that_succeeds(hub: GitHub, job: Path, tmp_path: Path) -> None:
     cloud = Begins(story("SUCCEEDED", "succeeded"))
-    assert github.train(cloud.yard(), asked(job), hub, Cancellation()) == Code.DONE
+    assert github.train(cloud.yard(), asked(job), hub, Cancellation()) == ExitCode.DONE
     said = outputs(hub)
     assert said == {"run": RUN, "state": "succeeded", "reason": f"{RUN} has succeeded.", "dollars": "0.12"}
     assert f"### {RUN}: succeeded" in hub.summary.read_text()
@@ -182,7 +182,7 @@ def test_a_run_that_fails_fails_the_step_with_its_reason(
 ) -> None:
     reason = "the program ended with exit code 1\n::add-path::/tmp\nValueError: 100% wrong ```"
     cloud = Begins(story("FAILED", "failed", reason))
-    assert github.train(cloud.yard(), asked(job), hub, Cancellation()) == Code.RUN_FAILED
+    assert github.train(cloud.yard(), asked(job), hub, Cancellation()) == ExitCode.RUN_FAILED
     said = capsys.readouterr().out
     (error,) = [line for line in said.splitlines() if line.startswith("::error")]
     assert f"::error title={RUN} failed::{RUN} has failed%3A" not in error
@@ -195,7 +195,7 @@ def test_a_run_that_fails_fails_the_step_with_its_reason(
 
 def test_a_run_that_is_refused_by_the_yard(hub: GitHub, job: Path) -> None:
     cloud = Begins(story("FAILED", "refused", "the yard's limit is $1"))
-    assert github.train(cloud.yard(), asked(job), hub, Cancellation()) == Code.REFUSED
+    assert github.train(cloud.yard(), asked(job), hub, Cancellation()) == ExitCode.REFUSED
     assert outputs(hub)["state"] == "refused"
 
 
@@ -221,7 +221,7 @@ def test_a_workflow_that_is_cancelled(on_cancel: str, state: str, told: int, hub
     cloud = Begins(story("RUNNING", ""))
     cancellation = cloud.cancels = Cancellation()
     code = github.train(cloud.yard(), asked(job, on_cancel=OnCancel(on_cancel)), hub, cancellation)
-    assert code == Code.INTERRUPTED
+    assert code == ExitCode.INTERRUPTED
     assert cloud.told == [("stop", {"run": RUN})] * told
     assert (outputs(hub)["run"], outputs(hub)["state"]) == (RUN, state)
 
@@ -289,7 +289,7 @@ def test_a_mistake_in_an_input_is_an_annotation(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == Code.USAGE
+    assert done.returncode == ExitCode.USAGE
     assert (
         "::error title=An input of the action::the input on-cancel is stop or leave, not 'perhaps'"
         in done.stdout

@@ -4,9 +4,9 @@ import pytest
 from typer.testing import CliRunner
 
 from trainyard.cli.app import app
-from trainyard.cli.commands.dev.coming import Market
-from trainyard.cli.failures import Code
+from trainyard.cli.commands.dev.up import Market
 from trainyard.core.model.job import MarketChoice
+from trainyard.exit_codes import ExitCode
 
 
 @pytest.mark.parametrize("word", ["up", "down", "shell", "forward"])
@@ -14,14 +14,14 @@ from trainyard.core.model.job import MarketChoice
 def test_what_no_dev_host_can_be_called_is_refused_at_once(word: str, name: str) -> None:
     more = ["6006"] if word == "forward" else []
     done = CliRunner().invoke(app, ["dev", word, "--", name, *more])
-    assert done.exit_code == Code.USAGE
+    assert done.exit_code == ExitCode.USAGE
     assert "1 to 36 lower-case letters" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize("ports", ["", "0", "65536", "6006:65536", "http", "6006:6007:6008"])
 def test_what_is_no_port_is_refused_at_once(ports: str) -> None:
     done = CliRunner().invoke(app, ["dev", "forward", "mine", ports])
-    assert done.exit_code == Code.USAGE
+    assert done.exit_code == ExitCode.USAGE
     assert "ports are like 6006" in " ".join(done.stderr.split())
 
 

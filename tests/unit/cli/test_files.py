@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from trainyard.cli import failures
 from trainyard.cli.app import app
-from trainyard.cli.failures import Code
 from trainyard.cli.options import Options
+from trainyard.exit_codes import ExitCode
 
 ROOT = Path(__file__).parents[3]
 JOB = "name: x\nprogram: {module: training.programs.matmul}\n"
@@ -56,7 +56,7 @@ FILES = [
 @pytest.mark.parametrize(("file", "said"), FILES, ids=[row[0][:20] for row in FILES])
 def test_a_job_file_that_cannot_be_read_is_one_line(file: str, said: str) -> None:
     done = CliRunner().invoke(app, ["check", file])
-    assert done.exit_code == Code.USAGE
+    assert done.exit_code == ExitCode.USAGE
     what, means, step = done.stderr.splitlines()
     assert file in what
     assert said in what
@@ -86,7 +86,7 @@ def test_no_command_lets_typer_look_at_files() -> None:
 @pytest.mark.parametrize("target", ["text", "text/inner", "loop.yaml/x"])
 def test_init_into_what_is_no_folder_is_one_line(target: str) -> None:
     done = CliRunner().invoke(app, ["init", target])
-    assert done.exit_code == Code.USAGE
+    assert done.exit_code == ExitCode.USAGE
     assert len(done.stderr.splitlines()) == 3
 
 
@@ -105,7 +105,7 @@ def test_any_file_that_cannot_be_used_is_named_and_no_bug(
 ) -> None:
     with pytest.raises(typer.Exit) as ended, failures.told(Options()):
         raise error
-    assert ended.value.exit_code == Code.USAGE
+    assert ended.value.exit_code == ExitCode.USAGE
     first, *_ = capsys.readouterr().err.splitlines()
     assert first == f"m/weights: {error.strerror}"
 
@@ -116,14 +116,14 @@ def test_an_error_of_the_system_that_names_no_file_is_a_bug(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with pytest.raises(typer.Exit) as ended, failures.told(Options()):
         raise OSError(errno.EMFILE, "Too many open files")
-    assert ended.value.exit_code == Code.BUG
+    assert ended.value.exit_code == ExitCode.BUG
 
 
 def test_a_connection_that_breaks_in_the_middle_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
     broken = exceptions.ResponseStreamingError(error="IncompleteRead(100 bytes read)")
     with pytest.raises(typer.Exit) as ended, failures.told(Options()):
         raise broken
-    assert ended.value.exit_code == Code.NO_ANSWER
+    assert ended.value.exit_code == ExitCode.NO_ANSWER
     assert "the connection broke" in capsys.readouterr().err
 
 
@@ -135,6 +135,6 @@ def test_output_that_does_not_fit_its_disk_is_one_line(folder: Path) -> None:
             [sys.executable, "-m", "trainyard.cli", "check", "job.yaml", "-o", "json"],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)},
         )  # fmt: skip
-    assert done.returncode == Code.USAGE
+    assert done.returncode == ExitCode.USAGE
     said = json.loads(done.stderr)
     assert said["what"] == "No space left on device"

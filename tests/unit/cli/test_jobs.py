@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from trainyard.cli.app import app
-from trainyard.cli.commands.jobs import Example
+from trainyard.cli.commands.init import Example
 
 
 @pytest.mark.parametrize("example", Example)

@@ -3,7 +3,7 @@
 import re
 
 from tests.unit.cli.reference import PAGE, page
-from trainyard.cli.failures import Code
+from trainyard.exit_codes import ExitCode
 
 
 def test_the_page_is_current() -> None:
@@ -13,4 +13,4 @@ def test_the_page_is_current() -> None:
 
 def test_the_page_has_every_exit_code() -> None:
     table = re.findall(r"^\| (\d+) \|", PAGE.read_text(), re.MULTILINE)
-    assert [int(each) for each in table] == [code.value for code in Code]
+    assert [int(each) for each in table] == [code.value for code in ExitCode]

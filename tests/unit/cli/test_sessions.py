@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from trainyard.cli.commands.sessions import ports_of
+from trainyard.cli.commands.forward import ports_of
 
 
 @pytest.mark.parametrize(

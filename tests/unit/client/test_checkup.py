@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from trainyard.client.admin.checkup import judge_alarms, judge_budget, judge_image, judge_no_image
+from trainyard.client.admin.preflight import Verdict
 from trainyard.client.inventory import overview
 from trainyard.client.inventory.images import Image
 from trainyard.client.inventory.overview import Budget, Overview
 from trainyard.client.run import Run
-from trainyard.client.upkeep.checkup import judge_alarms, judge_budget, judge_image, judge_no_image
-from trainyard.client.upkeep.preflight import Verdict
 
 NOW = datetime(2026, 11, 28, 12, 0, tzinfo=UTC)
 

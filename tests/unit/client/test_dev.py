@@ -10,7 +10,8 @@ from moto import mock_aws
 
 from tests.unit.client.facts import yard_of
 from trainyard.client import Session, Yard
-from trainyard.client.dev import asking, going, hosts, listing, prices
+from trainyard.client.dev import hosts, listing, prices, requests
+from trainyard.client.dev.down import take_down
 from trainyard.client.errors import HostNotConnected, HostNotFound, HostRefused
 from trainyard.core.model.dev import Keep
 
@@ -100,7 +101,7 @@ def test_each_state_has_its_price(state: str, dollars: float) -> None:
 def test_one_on_spot_keeps_no_disk(yard: Yard) -> None:
     host = launched(yard, spot=True, dev="mine")
     with pytest.raises(HostRefused, match=r"is on spot.*--keep image"):
-        going.down(yard, "mine", Keep.DISK, print)
+        take_down(yard, "mine", Keep.DISK, print)
     assert hosts.find(yard, "mine").instance == host
     assert hosts.find(yard, "mine").state == "running"
 
@@ -108,12 +109,12 @@ def test_one_on_spot_keeps_no_disk(yard: Yard) -> None:
 def test_nothing_is_left_where_nothing_is_kept_and_then_there_is_nothing_to_take_down(yard: Yard) -> None:
     launched(yard, dev="mine")
     said: list[str] = []
-    going.down(yard, "mine", Keep.NOTHING, said.append)
+    take_down(yard, "mine", Keep.NOTHING, said.append)
     assert listing.of(yard) == []
     assert "its disk with it" in said[0]
     for keep in Keep:
         with pytest.raises(HostNotFound):
-            going.down(yard, "mine", keep, said.append)
+            take_down(yard, "mine", keep, said.append)
 
 
 def test_what_brings_it_up_or_images_it_now_is_known_until_it_is_over(yard: Yard) -> None:
@@ -136,19 +137,19 @@ def test_what_brings_it_up_or_images_it_now_is_known_until_it_is_over(yard: Yard
     ]
     for row in rows:
         table.put_item(Item=row)
-    assert asking.under_way(there, "mine") is None
+    assert requests.under_way(there, "mine") is None
     begun = [
         states.start_execution(stateMachineArn=made[word], name=name)["executionArn"]
         for word, name in (("launch", "dev-mine-1"), ("snapshot", "archive-i-1-2026112012"))
     ]
-    launch, snapshot = asking.under_way(there, "mine"), asking.imaging(there, "i-1")
+    launch, snapshot = requests.under_way(there, "mine"), requests.imaging(there, "i-1")
     assert launch is not None
     assert snapshot is not None
     assert [launch.arn, snapshot.arn] == begun
-    assert asking.under_way(there, "hers") is None
-    assert asking.imaging(there, "i-2") is None
+    assert requests.under_way(there, "hers") is None
+    assert requests.imaging(there, "i-2") is None
     with pytest.raises(HostRefused, match=r"is being launched, by dev-mine-1"):
-        going.down(there, "mine", Keep.DISK, print)
+        take_down(there, "mine", Keep.DISK, print)
     for arn in begun:
         states.stop_execution(executionArn=arn)
-    assert asking.under_way(there, "mine") is asking.imaging(there, "i-1") is None
+    assert requests.under_way(there, "mine") is requests.imaging(there, "i-1") is None

@@ -13,7 +13,7 @@ import boto3
 import pytest
 
 from trainyard.client import Session
-from trainyard.client.errors import HostNotFound, NotHere, SessionRefused
+from trainyard.client.errors import NotHere, SessionRefused
 from trainyard.client.sessions import forward, opening
 from trainyard.client.sessions.link import Link
 from trainyard.client.sessions.opening import Opened
@@ -167,11 +167,3 @@ def test_a_port_that_is_taken_here_is_said_with_another_one() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(NotHere, match=f"port {port} of this computer"):
             forward.listen(port)
-
-
-def test_errors_have_exit_codes() -> None:
-    from trainyard.cli.failures import CODES
-
-    assert {CODES[name] for name in ("HostNotConnected", "SessionRefused")} == {3}
-    assert CODES["SessionOver"] == 1
-    assert CODES[HostNotFound.__name__] == 4

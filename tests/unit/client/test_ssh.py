@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trainyard.cli.commands.dev.sshing import is_there
+from trainyard.cli.commands.dev.cp import is_there
 from trainyard.client.dev import ssh
 from trainyard.client.dev.ssh import Files
 

@@ -9,8 +9,8 @@ from starlette.testclient import TestClient
 
 from tests.unit.ui.canned import Cloud
 from trainyard.ui.app import app
-from trainyard.ui.guard import TOKEN_HEADER
-from trainyard.ui.words import Words
+from trainyard.ui.security import TOKEN_HEADER
+from trainyard.ui.templating import Templates
 
 TOKEN, ONCE, PORT = "a-token-that-nobody-guesses", "another", 8780
 HERE = f"http://127.0.0.1:{PORT}"
@@ -20,7 +20,7 @@ def stranger(cloud: Cloud) -> TestClient:
     """Somebody without the token. Whatever is streamed ends after its first look."""
     closing = asyncio.Event()
     closing.set()
-    served = app(cloud.yard, Words("Trainyard", "123456789012"), TOKEN, PORT, closing, (ONCE,))
+    served = app(cloud.yard, Templates("Trainyard", "123456789012"), TOKEN, PORT, closing, (ONCE,))
     return TestClient(served, base_url=HERE, follow_redirects=False)
 
 

@@ -18,7 +18,7 @@ from tests.unit.ui.site import owner, post
 from trainyard.client.errors import Denied, NoAnswer, NoCredentials
 from trainyard.client.runs import records
 from trainyard.ui.pages import run as run_page
-from trainyard.ui.words import failure
+from trainyard.ui.templating import failure
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 
@@ -316,7 +316,7 @@ def test_the_page_goes_on_when_it_can(cloud: canned.Cloud) -> None:
     assert TRAINING in lines
 
 
-# --- deeds
+# --- actions
 def test_stop_says_what_it_does_and_does_it(cloud: canned.Cloud) -> None:
     client = owner(cloud)
     asked = said(client.get(f"/runs/{TRAINING}/stop").text)

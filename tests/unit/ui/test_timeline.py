@@ -10,14 +10,14 @@ from tests.unit.client.facts import HOST, NOON
 from tests.unit.ui import canned
 from trainyard.client import RunStatus
 from trainyard.client.runs.execution import State
-from trainyard.ui.desk import Desk
+from trainyard.ui.cache import Cache
 from trainyard.ui.pages.run import RunPage
 from trainyard.ui.timeline import line_of, stretches_of
 
 
 def status_of(run: str) -> RunStatus:
     async def look() -> RunStatus:
-        found: RunStatus = (await RunPage(run).look(Desk(canned.cloud().yard)))["status"]
+        found: RunStatus = (await RunPage(run).look(Cache(canned.cloud().yard)))["status"]
         return found
 
     return asyncio.run(look())

@@ -1,1 +1,1 @@
-"""The commands, by what they are about. They import nothing heavy before they are called: `--help` is quick."""
+"""The commands of `trainyard`: a file each, a folder for each group. `trainyard why` is why.py."""

@@ -1,4 +1,4 @@
-"""Whether the account and the yard are well, and what to type where they are not."""
+"""Check the account and the yard."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trainyard.cli.arguments import Settings
 from trainyard.cli.command import command
-from trainyard.cli.commands.yards import Settings
 from trainyard.cli.options import NAME, Options
 
 if TYPE_CHECKING:
-    from trainyard.client.upkeep.preflight import Row
+    from trainyard.client.admin.preflight import Row
 
 SHORT, CANNOT = 1, 3
 COLOURS = {"ready": "green", "asked": "cyan", "short": "yellow", "unknown": "yellow", "missing": "red"}
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "doctor", "trainyard doctor", "trainyard doctor --request")(doctor)
-
-
+@command("trainyard doctor", "trainyard doctor --request")
 def doctor(
     options: Options,
     request: Annotated[
@@ -38,10 +35,10 @@ def doctor(
 
     from trainyard.cli import yard_settings
     from trainyard.cli.output import terminal
+    from trainyard.client.admin import checkup
+    from trainyard.client.admin.preflight import Preflight, look, request_increases
     from trainyard.client.deployment import settings_of
     from trainyard.client.errors import YardNotFound
-    from trainyard.client.upkeep import checkup
-    from trainyard.client.upkeep.preflight import Preflight, look, request_increases
 
     session = options.session()
     needs = yard_settings.needs(context, settings_of(session, options.yard or NAME))

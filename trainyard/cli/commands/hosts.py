@@ -1,35 +1,22 @@
-"""The hosts of the yard: which there are, why each is kept, and holding one."""
+"""List the hosts of the yard."""
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trainyard.cli.command import command
-from trainyard.cli.completion import complete_hosts
 from trainyard.cli.options import Options
 
 if TYPE_CHECKING:
     from trainyard.client.inventory.hosts import YardHost
 
-Host = Annotated[
-    str, typer.Argument(metavar="HOST", help="An instance's id (i-...).", autocompletion=complete_hosts)
-]
-LASTS = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?")
 STYLES = {"keep": "", "warn": "yellow", "stop": "magenta", "archive": "magenta", "terminate": "red"}
 
 
-def register(app: typer.Typer) -> None:
-    command(app, "hosts", "trainyard hosts", "trainyard hosts -o json", "trainyard hosts --cool")(hosts)
-    command(app, "hold", "trainyard hold i-0123456789abcdef0 2h", "trainyard hold i-0123456789abcdef0 1h30m")(
-        hold
-    )
-    command(app, "release", "trainyard release i-0123456789abcdef0")(release)
-
-
+@command("trainyard hosts", "trainyard hosts -o json", "trainyard hosts --cool")
 def hosts(
     options: Options,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Those also that have just ended.")] = False,
@@ -85,45 +72,6 @@ def hosts(
             terminal.hint(
                 "none that was warm is given to a run any more, and patrol ends them within two minutes"
             )
-
-
-def hold(
-    options: Options,
-    host: Host,
-    lasts: Annotated[str, typer.Argument(metavar="TIME", help="For how long: 90m, 2h, 1h30m.")] = "2h",
-) -> None:
-    """Have patrol leave a host alone for a while.
-
-    Idle or not. On a host `trainyard hold 2h`, without the id, does the same: there the agent has that name.
-    """
-    from trainyard.cli.output import terminal
-    from trainyard.client.inventory import hosts as yards
-
-    until = yards.hold(options.find(), host, period(lasts))
-    if options.is_json:
-        terminal.answer({"host": host, "held": until})
-    else:
-        terminal.console.print(f"{host} is held until {until:%Y-%m-%d %H:%M} UTC", markup=False)
-
-
-def release(options: Options, host: Host) -> None:
-    """End the hold of a host: its use decides again."""
-    from trainyard.cli.output import terminal
-    from trainyard.client.inventory import hosts as yards
-
-    ended = yards.hold(options.find(), host, timedelta())
-    if options.is_json:
-        terminal.answer({"host": host, "held": ended})
-    else:
-        terminal.console.print(f"{host} is no longer held", markup=False)
-
-
-def period(text: str) -> timedelta:
-    """`90m`, `2h`, `1h30m`."""
-    found = LASTS.fullmatch(text)
-    if not text or not found:
-        raise typer.BadParameter(f"a time is like 90m, 2h or 1h30m, not {text!r}")
-    return timedelta(hours=int(found[1] or 0), minutes=int(found[2] or 0))
 
 
 def _row(host: YardHost, now: datetime) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainyard.client import Yard
 from trainyard.client.inventory import hosts as yards
 from trainyard.client.inventory.hosts import YardHost
-from trainyard.ui.desk import Desk
+from trainyard.ui.cache import Cache
 from trainyard.ui.pages.page import Page, Seen
 
 FRESH = 5.0
@@ -15,8 +15,8 @@ RUNNING = ("pending", "running")
 class Hosts(Page):
     name, title, parts = "hosts", "Hosts", ("rows",)
 
-    async def look(self, desk: Desk) -> Seen:
-        found = await desk.ask("hosts", all_hosts, FRESH)
+    async def look(self, cache: Cache) -> Seen:
+        found = await cache.ask("hosts", all_hosts, FRESH)
         here = [host for host in found if host.state not in yards.GONE]
         return {"hosts": here, "per_hour": sum(host.price or 0.0 for host in here if host.state in RUNNING)}
 

@@ -9,7 +9,7 @@ from trainyard.client import Yard
 from trainyard.client.inventory import images as yards
 from trainyard.client.inventory.images import Image
 from trainyard.client.runs.listing import ListedRun
-from trainyard.ui.desk import Desk
+from trainyard.ui.cache import Cache
 from trainyard.ui.pages.page import Page, Seen
 
 FRESH = 10.0
@@ -27,9 +27,9 @@ class Branch:
 class Images(Page):
     name, title, parts = "images", "Images", ("tree", "bakes")
 
-    async def look(self, desk: Desk) -> Seen:
-        found = await desk.ask("images", yards.of, FRESH)
-        bakes = await desk.ask("bakes", _bakes)
+    async def look(self, cache: Cache) -> Seen:
+        found = await cache.ask("images", yards.of, FRESH)
+        bakes = await cache.ask("bakes", _bakes)
         return {"images": found, "tree": tree_of(found), "bakes": bakes}
 
 

@@ -11,7 +11,7 @@ from trainyard.client.inventory import overview
 from trainyard.client.inventory.overview import Budget
 from trainyard.client.runs.listing import ListedRun
 from trainyard.client.runs.spending import Spent, added
-from trainyard.ui.desk import Desk
+from trainyard.ui.cache import Cache
 from trainyard.ui.pages.page import Page, Seen
 
 FRESH = 30.0
@@ -49,9 +49,9 @@ class Money(Page):
     def query(self) -> dict[str, str]:
         return {"month": f"{self.begin:%Y-%m}"} if self.begin else {}
 
-    async def look(self, desk: Desk) -> Seen:
+    async def look(self, cache: Cache) -> Seen:
         begin = self.begin or _first(datetime.now(UTC))
-        month = await desk.ask(("money", begin), lambda yard: _month(yard, begin), FRESH)
+        month = await cache.ask(("money", begin), lambda yard: _month(yard, begin), FRESH)
         return {
             "month": month,
             "total": sum(run.dollars or 0.0 for run in month.runs),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from trainyard.client import YardError
-from trainyard.ui.desk import Desk
+from trainyard.ui.cache import Cache
 
 Seen = dict[str, Any]
 """What the templates know by name."""
@@ -34,7 +34,7 @@ class Page:
         """What its address has behind the path."""
         return {}
 
-    async def look(self, desk: Desk) -> Seen:
+    async def look(self, cache: Cache) -> Seen:
         """What there is to see now. Raises YardError where that is nothing."""
         raise NotImplementedError
 
@@ -44,10 +44,10 @@ class Page:
         yield from ()
 
 
-async def looked(page: Page, desk: Desk) -> Seen:
+async def looked(page: Page, cache: Cache) -> Seen:
     """What there is to see, or what is in the way as `troubles`."""
     try:
-        seen = await page.look(desk)
+        seen = await page.look(cache)
     except YardError as error:
         return {"troubles": [error]}
     return {"troubles": [], **seen}

@@ -17,11 +17,11 @@ from trainyard.command_line import command_line
 from trainyard.core.values.quantities import span
 from trainyard.core.values.text import printable
 from trainyard.ui import timeline
-from trainyard.ui.desk import FRESH, Desk
-from trainyard.ui.feed import Feed
+from trainyard.ui.cache import FRESH, Cache
 from trainyard.ui.pages.hosts import FRESH as HOSTS_FRESH
 from trainyard.ui.pages.hosts import all_hosts
 from trainyard.ui.pages.page import News, Page, Seen
+from trainyard.ui.polling import RunLog
 
 OVER_FRESH = 10.0
 """A run that is over changes no more, but for what the last hosts send while they shut down."""
@@ -99,13 +99,13 @@ class RunPage(Page):
     name, title = "run", "Run"
     parts = ("head", "figures", "timeline", "progress", "pools", "attempts", "hosts", "left", "events")
 
-    async def look(self, desk: Desk) -> Seen:
-        picture = await desk.ask(self.key, self._picture, _fresh)
+    async def look(self, cache: Cache) -> Seen:
+        picture = await cache.ask(self.key, self._picture, _fresh)
         seen: Seen = {"picture": picture, "status": picture.status, "run": self.run}
         troubles = []
-        for name, ask in {"verdicts": self._verdicts, "left": self._left, "feed": self._feed}.items():
+        for name, ask in {"verdicts": self._verdicts, "left": self._left, "log": self._log}.items():
             try:
-                seen[name] = await ask(desk, picture)
+                seen[name] = await ask(cache, picture)
             except YardError as error:  # one part that may not be seen leaves the others
                 troubles.append(error)
                 seen[name] = None
@@ -120,12 +120,12 @@ class RunPage(Page):
         if "status" in seen:
             yield from _curve(seen["status"].losses, told)
             yield from _measures(seen["status"].measures, told)
-        if seen.get("feed"):
-            yield from _lines(seen["feed"], told, last)
+        if seen.get("log"):
+            yield from _lines(seen["log"], told, last)
 
     @property
     def key(self) -> tuple[str, str]:
-        """By which the desk knows it."""
+        """By which the cache knows it."""
         return "run", self.run
 
     def _picture(self, yard: Yard) -> Picture:
@@ -135,28 +135,28 @@ class RunPage(Page):
         reason = reason_for(status.execution, status.row, summary, saved=status.has_saved, now=status.at)
         return Picture(status, reason, summary)
 
-    async def _verdicts(self, desk: Desk, picture: Picture) -> dict[str, YardHost]:
-        hosts = await desk.ask("hosts", all_hosts, HOSTS_FRESH)
+    async def _verdicts(self, cache: Cache, picture: Picture) -> dict[str, YardHost]:
+        hosts = await cache.ask("hosts", all_hosts, HOSTS_FRESH)
         return {host.instance: host for host in hosts}
 
-    async def _left(self, desk: Desk, picture: Picture) -> list[Left]:
+    async def _left(self, cache: Cache, picture: Picture) -> list[Left]:
         fresh = OVER_FRESH if picture.is_over else FILES_FRESH
-        return await desk.ask(("left", self.run), lambda yard: left_of(yard, self.run), fresh)
+        return await cache.ask(("left", self.run), lambda yard: left_of(yard, self.run), fresh)
 
-    async def _feed(self, desk: Desk, picture: Picture) -> Feed:
-        feed, over, builder = (
-            feed_of(desk, self.run),
+    async def _log(self, cache: Cache, picture: Picture) -> RunLog:
+        log, over, builder = (
+            log_of(cache, self.run),
             picture.is_over,
             picture.status.row.get("kind") == "bake",
         )
-        look = partial(feed.look, builder=builder, over=over)
-        return await desk.ask(("log", self.run), look, _fresh(picture))
+        look = partial(log.look, builder=builder, over=over)
+        return await cache.ask(("log", self.run), look, _fresh(picture))
 
 
 @lru_cache(FEEDS)
-def feed_of(desk: Desk, run: str) -> Feed:
+def log_of(cache: Cache, run: str) -> RunLog:
     """The one of all who look at the run."""
-    return Feed(run)
+    return RunLog(run)
 
 
 def found(yard: Yard, run: str) -> Run:
@@ -236,15 +236,15 @@ def _columns(points: Sequence[Loss]) -> dict[str, list[Any]]:
     }
 
 
-def _lines(feed: Feed, told: dict[str, Any], last: str) -> Iterator[News]:
-    """The lines that are new; all that are kept for a page that has none, or those of a feed that has begun again."""
+def _lines(log: RunLog, told: dict[str, Any], last: str) -> Iterator[News]:
+    """The lines that are new; all that are kept for a page that has none, or those of a log that has begun again."""
     before = told.get("log")
-    if before is None and last.isdecimal() and int(last) <= feed.total:
+    if before is None and last.isdecimal() and int(last) <= log.total:
         before = int(last)
-    if before is None or feed.total > before:
-        told["log"] = feed.total
+    if before is None or log.total > before:
+        told["log"] = log.total
         lines = [
             [line.at.isoformat(), line.host, line.attempt, printable(line.text)]
-            for line in feed.since(before or 0)
+            for line in log.since(before or 0)
         ]
-        yield News("log", {"whole": before is None, "lines": lines}, str(feed.total))
+        yield News("log", {"whole": before is None, "lines": lines}, str(log.total))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from trainyard.client import Yard
 from trainyard.client.runs.listing import ListedRun
-from trainyard.ui.desk import Desk
+from trainyard.ui.cache import Cache
 from trainyard.ui.pages.page import Page, Seen
 
 MOST = 500
@@ -14,8 +14,8 @@ MOST = 500
 class Runs(Page):
     name, title, parts = "runs", "Runs", ("rows",)
 
-    async def look(self, desk: Desk) -> Seen:
-        return {"runs": await desk.ask("runs", _newest)}
+    async def look(self, cache: Cache) -> Seen:
+        return {"runs": await cache.ask("runs", _newest)}
 
 
 def _newest(yard: Yard) -> tuple[ListedRun, ...]:

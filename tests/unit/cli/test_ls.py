@@ -1,0 +1,247 @@
+"""Runs, hosts and money as they are shown."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import typer
+
+from tests.unit.client.facts import NOON
+from trainyard.cli.commands.cost import check_parts, left_of, month_of
+from trainyard.cli.commands.hold import period
+from trainyard.cli.commands.ls import (
+    State,
+    check_known,
+    columns,
+    moment,
+    row,
+    state,
+    wanted,
+)
+from trainyard.cli.output import terminal
+from trainyard.cli.output.screen import bar
+from trainyard.cli.output.terminal import Column, fitting
+from trainyard.cli.runs import chosen
+from trainyard.client import ListedRun, Progress, Waiting
+from trainyard.client.errors import NothingFound, RunAmbiguous, RunNotFound
+from trainyard.client.inventory.overview import Budget
+from trainyard.client.runs.listing import BegunRun
+from trainyard.client.runs.spending import Spent, added
+from trainyard.core.values.quantities import sized, span
+
+RUN = ListedRun(
+    id="digits-1a2b3c4d", arn="arn:x:digits-1a2b3c4d", kind="train", created=NOON, state="Train", attempt=1,
+    name="digits", submitter="ada", labels={"team": "vision"}, outcome=None, error=None, reason=None, ended=None,
+    progress=Progress(5, 10, 1, 0.5, None, 2), waiting=None, pool="g6.xlarge/us-east-1a/spot", market="spot", gang=2,
+    price=0.72, dollars=None, saved_dollars=None, image=None,
+)  # fmt: skip
+OTHER = replace(
+    RUN, id="digits-1a9f0000", arn="arn:y", outcome="failed", dollars=1.5, created=NOON - timedelta(days=1)
+)
+WIDE = replace(RUN, id="wide-00000000", name="wide", outcome="succeeded", dollars=2.0, saved_dollars=0.5)
+
+
+@pytest.mark.parametrize(
+    ("word", "id"),
+    [("digits", RUN.id), ("@last", RUN.id), ("digits-1a9", OTHER.id), ("w", WIDE.id)],
+)
+def test_a_run_is_named_by_what_is_enough(word: str, id: str) -> None:  # noqa: A002
+    assert chosen(word, [RUN, OTHER, WIDE]).id == id
+
+
+BEGUN = BegunRun("digits-99999999", "arn:z", "digits")
+
+
+@pytest.mark.parametrize("word", ["digits", "@last", "digits-9", "digits-99999999"])
+def test_the_newest_run_of_a_name_may_not_be_admitted_yet(word: str) -> None:
+    assert chosen(word, [BEGUN, RUN, OTHER, WIDE]).id == BEGUN.id
+
+
+def test_a_name_means_a_bake_only_if_no_job_has_it() -> None:
+    old, new = (replace(RUN, id=f"gpu-{each * 8}", name="gpu", kind="bake") for each in "ab")
+    job = replace(RUN, id="gpu-cccccccc", name="gpu")
+    assert chosen("gpu", [new, old]).id == new.id
+    assert chosen("gpu", [new, old, job]).id == job.id
+
+
+def test_a_word_that_may_mean_several_lists_them() -> None:
+    with pytest.raises(RunAmbiguous) as several:
+        chosen("digits-1a", [RUN, OTHER, WIDE])
+    assert several.value.candidates == ("digits-1a2b3c4d", "digits-1a9f0000")
+
+
+@pytest.mark.parametrize(("word", "runs"), [("nobody", [RUN]), ("@last", [])])
+def test_a_word_that_means_none_says_which_there_are(word: str, runs: list[ListedRun]) -> None:
+    with pytest.raises(RunNotFound) as none:
+        chosen(word, runs)
+    assert "digits-1a2b3c4d" in none.value.means or not runs
+
+
+def test_a_row_says_step_loss_and_price() -> None:
+    assert row(RUN, NOON + timedelta(minutes=5)) == (
+        "digits-1a2b3c4d", "running", "5/10", "0.5", "g6.xlarge/us-east-1a/spot", "5m", "$0.7200/h", "ada",
+    )  # fmt: skip
+
+
+def test_a_run_without_hosts_says_what_it_waits_for() -> None:
+    waiting = Waiting("capacity", NOON, NOON, 30, NOON + timedelta(hours=1), "no room", {"capacity": 18})
+    assert state(replace(RUN, waiting=waiting)) == "waiting for capacity"
+    assert state(replace(RUN, waiting=waiting, outcome="failed")) == "failed"
+
+
+def test_failed_runs_are_those_that_ended_badly() -> None:
+    assert [run.id for run in (RUN, OTHER, WIDE) if wanted(run, None, [], failed=True)] == [OTHER.id]
+
+
+@pytest.mark.parametrize(
+    ("user", "labels", "is_wanted"),
+    [("ada", [], True), ("bob", [], False), (None, ["team=vision", "team"], True), (None, ["team=x"], False)],
+)
+def test_runs_are_found_by_who_asked_and_by_label(
+    user: str | None, labels: list[str], is_wanted: bool
+) -> None:
+    assert wanted(RUN, user, labels, failed=False) is is_wanted
+
+
+@pytest.mark.parametrize(
+    ("run", "word"),
+    [
+        (RUN, "running"),
+        (OTHER, "failed"),
+        (WIDE, "succeeded"),
+        (replace(RUN, waiting=Waiting("place", NOON, NOON, 30, NOON, "full")), "waiting"),
+    ],
+)
+def test_runs_are_found_by_how_they_stand(run: ListedRun, word: str) -> None:
+    assert [each for each in State if wanted(run, None, [], failed=False, state=each)] == [word]
+
+
+@pytest.mark.parametrize(
+    ("user", "labels", "means"),
+    [
+        ("bob", [], "runs are by ada"),
+        (None, ["tema=vision"], "team=vision"),
+        (None, ["team=x"], "team=vision"),
+    ],
+)
+def test_a_user_or_label_that_no_run_has_is_an_error_that_lists_those_there_are(
+    user: str | None, labels: list[str], means: str
+) -> None:
+    with pytest.raises(NothingFound) as none:
+        check_known([RUN, OTHER], user, labels)
+    assert means in none.value.means
+    check_known([RUN, OTHER], "ada", ["team", "team=vision"])
+
+
+def test_costs_by_a_label_that_no_run_has_are_an_error() -> None:
+    with pytest.raises(NothingFound) as none:
+        check_parts([RUN], "jobs")
+    assert none.value.means == "--by takes job, user, day, or a label: team"
+    for by in ("job", "user", "day", "team"):
+        check_parts([RUN], by)
+    check_parts([], "team")
+
+
+def test_money_is_added_up_the_dearest_first_and_days_in_order() -> None:
+    wide, digits = Spent("wide", 1, 2.0, 0.5), Spent("digits", 2, 1.5)
+    assert added([RUN, OTHER, WIDE], "job") == [wide, digits]
+    assert [each.of for each in added([RUN, OTHER, WIDE], "day")] == ["2026-11-20", "2026-11-21"]
+    by_team = added([RUN, OTHER, replace(WIDE, labels={})], "team")
+    assert by_team == [replace(wide, of="none"), replace(digits, of="vision")]
+    assert added([WIDE], "user") == [replace(wide, of="ada")]
+
+
+@pytest.mark.parametrize(
+    ("counted", "monthly", "left", "said"),
+    [
+        (123.4, 1000.0, 876.6, "of $1,000.00; $876.60 are left before new runs are refused"),
+        (1200.0, 1000.0, 0.0, "$0.00 are left"),
+        (5.0, None, None, "no monthly budget"),
+    ],
+)
+def test_what_is_left_of_a_budget_is_said(
+    counted: float, monthly: float | None, left: float | None, said: str
+) -> None:
+    budget = Budget(counted, monthly)
+    assert budget.left == (None if left is None else pytest.approx(left))
+    assert said in left_of(budget)
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("12h", NOON - timedelta(hours=12)),
+        ("7d", NOON - timedelta(days=7)),
+        ("2026-11-01", datetime(2026, 11, 1, tzinfo=UTC)),
+    ],
+)
+def test_since_is_a_span_or_a_day(text: str, at: datetime) -> None:
+    assert moment(text, NOON) == at
+
+
+@pytest.mark.parametrize("text", ["yesterday", "7", "2026-13-01"])
+def test_another_since_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        moment(text, NOON)
+
+
+def test_a_month_begins_with_its_first_day() -> None:
+    assert month_of("2026-02", NOON) == datetime(2026, 2, 1, tzinfo=UTC)
+    assert month_of(None, NOON) == datetime(2026, 11, 1, tzinfo=UTC)
+    with pytest.raises(typer.BadParameter):
+        month_of("February", NOON)
+
+
+@pytest.mark.parametrize(("text", "minutes"), [("2h", 120), ("90m", 90), ("1h30m", 90)])
+def test_a_hold_lasts_as_long_as_is_said(text: str, minutes: int) -> None:
+    assert period(text) == timedelta(minutes=minutes)
+
+
+@pytest.mark.parametrize("text", ["", "2", "2d", "h"])
+def test_another_time_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        period(text)
+
+
+# --- room
+ROWS = [row(RUN, NOON), row(OTHER, NOON), row(WIDE, NOON)]
+
+
+@pytest.mark.parametrize("room", [40, 60, 80, 120, 160])
+def test_a_list_of_runs_fits_its_terminal(room: int) -> None:
+    kept = fitting(columns(), ROWS, room)
+    assert kept[:2] == [0, 1]
+    assert terminal.widest(columns(), ROWS, kept) <= room
+
+
+def test_a_pipe_has_every_column() -> None:
+    assert fitting(columns(), ROWS, None) == [*range(len(columns()))]
+
+
+def test_columns_of_one_rank_go_together() -> None:
+    shown = [Column("a"), Column("b", 2), Column("c", 1), Column("d", 2)]
+    assert fitting(shown, [("x" * 10,) * 4], 25) == [0, 2]
+
+
+def test_the_line_of_states_is_no_longer_than_its_room() -> None:
+    lines = bar([("Admit", 1), ("Launch", 30), ("Train", 300)], 36).plain.splitlines()
+    assert len(lines[0]) <= 36
+    assert "Train 5m" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0, "0s"), (59, "59s"), (61, "1m1s"), (3600, "1h"), (90061, "1d1h")]
+)
+def test_spans_have_two_units_at_most(seconds: int, said: str) -> None:
+    assert span(seconds) == said
+
+
+@pytest.mark.parametrize(("count", "said"), [(5, "5 B"), (2048, "2.0 KiB"), (5 * 2**30, "5.0 GiB")])
+def test_sizes_are_said_as_people_do(count: int, said: str) -> None:
+    assert sized(count) == said
+
+
+def test_a_bake_is_the_yards_and_no_second_user() -> None:
+    bake = replace(WIDE, kind="bake", submitter=None, dollars=1.0)
+    by_hand = replace(WIDE, submitter=None, dollars=0.5)
+    assert [spent.of for spent in added([WIDE, bake, by_hand], "user")] == ["ada", "the yard", "unknown"]

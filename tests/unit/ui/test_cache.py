@@ -1,0 +1,88 @@
+"""How much AWS is asked, however many look."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.unit.ui import canned
+from tests.unit.ui.canned import TRAINING
+from trainyard.client import Yard
+from trainyard.client.errors import NoCredentials
+from trainyard.ui.cache import Cache
+from trainyard.ui.pages.hosts import Hosts
+from trainyard.ui.pages.page import Page, looked
+from trainyard.ui.pages.run import RunPage
+from trainyard.ui.pages.runs import Runs
+
+
+def looks(cloud: canned.Cloud, page: Callable[[], Page], tabs: int) -> dict[str, int]:
+    """What AWS is asked when so many tabs look at the page at once, and again at once."""
+
+    async def together() -> None:
+        cache = Cache(cloud.yard)
+        for _ in range(2):
+            seen = await asyncio.gather(*(looked(page(), cache) for _ in range(tabs)))
+            assert not any(each["troubles"] for each in seen)
+        cache.close()
+
+    asyncio.run(together())
+    return dict(cloud.calls)
+
+
+@pytest.mark.parametrize("page", [Runs, Hosts, lambda: RunPage(TRAINING)])
+def test_ten_tabs_cost_no_more_than_one(page: Callable[[], Page]) -> None:
+    assert looks(canned.cloud(), page, 10) == looks(canned.cloud(), page, 1)
+
+
+def test_a_list_of_500_runs_is_two_queries_at_most() -> None:
+    assert looks(canned.cloud(runs=600), Runs, 1)["query"] <= 2
+
+
+def test_an_error_is_asked_once_by_ten_tabs() -> None:
+    cloud = canned.cloud()
+    cloud.denies = NoCredentials("AWS did not accept the credentials", "expired", "aws sso login")
+
+    async def together() -> list[Any]:
+        cache = Cache(cloud.yard)
+        return await asyncio.gather(*(looked(Runs(), cache) for _ in range(10)))
+
+    assert {each["troubles"][0].what for each in asyncio.run(together())} == {
+        "AWS did not accept the credentials"
+    }
+    assert cloud.calls["query"] == 1
+
+
+def test_credentials_that_are_not_accepted_are_looked_for_anew() -> None:
+    cloud = canned.cloud()
+    found = []
+
+    def find() -> Yard:
+        found.append(cloud.yard())
+        return found[-1]
+
+    def question(yard: Yard) -> str:
+        if yard is found[0]:
+            raise NoCredentials("AWS did not accept the credentials", "expired", "aws sso login")
+        return "an answer"
+
+    async def twice() -> str:
+        cache = Cache(find)
+        with pytest.raises(NoCredentials):
+            await cache.do(question)
+        return await cache.do(question)
+
+    assert asyncio.run(twice()) == "an answer"
+
+
+def test_who_goes_away_leaves_the_others_their_answer() -> None:
+    async def one_leaves() -> str:
+        cache = Cache(canned.cloud().yard)
+        leaves = asyncio.ensure_future(cache.ask("key", lambda yard: yard.name))
+        stays = asyncio.ensure_future(cache.ask("key", lambda yard: yard.name))
+        await asyncio.sleep(0)
+        leaves.cancel()
+        return await stays
+
+    assert asyncio.run(one_leaves()) == "Trainyard"

@@ -1,0 +1,97 @@
+"""List every fault of a job file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from trainyard.cli.arguments import (
+    Changes,
+    File,
+    Parameters,
+    Source,
+    Types,
+    wanted,
+)
+from trainyard.cli.command import command
+from trainyard.cli.options import Options
+from trainyard.command_line import command_line
+
+if TYPE_CHECKING:
+    from trainyard.client.jobs.source import LocalJob
+
+
+@command("trainyard check job.yaml", "trainyard check job.yaml --set args.lr=0.1 -o json")
+def check(
+    options: Options,
+    job: File,
+    changes: Changes = None,
+    parameter: Parameters = None,
+    source: Source = None,
+    type: Types = None,  # noqa: A002 - as one types it
+) -> None:
+    """Say every fault of a job file, or of a notebook, at once.
+
+    It asks no cloud, so it needs no account. Exits with 3 where there are faults.
+    """
+    from trainyard.cli.output import terminal
+    from trainyard.client.errors import FileBroken, JobRefused
+    from trainyard.client.jobs.source import read
+
+    try:
+        local = read(job, changes=wanted(job, changes, parameter, source, type))
+        local.check_known_failures()
+    except (JobRefused, FileBroken) as refused:
+        if not options.is_json:
+            raise
+        faults = [{"path": fault.path, "problem": fault.problem} for fault in refused.faults]
+        terminal.answer({"job": str(job), "ok": False, "faults": faults, "warnings": []})
+        raise typer.Exit(refused.exit_code) from None
+    if options.is_json:
+        found = {"job": str(job), "ok": True, "faults": [], "warnings": [*local.warnings]}
+        terminal.answer(found | {"notes": [*local.notes]})
+        return
+    for line in seen(local):
+        terminal.console.print(line, markup=False)
+    if not options.quiet:
+        asked = _words(
+            {"--set": changes, "-p": parameter, "--source": [source] if source else None, "--type": type}
+        )
+        terminal.hint(f"Next: {command_line('submit', job, *asked)}")
+
+
+def _words(options: Mapping[str, Sequence[str | Path] | None]) -> list[str | Path]:
+    """Options as they are typed again."""
+    return [word for name, values in options.items() for value in values or () for word in (name, value)]
+
+
+def seen(local: LocalJob) -> list[str]:
+    """What a job without faults is, in lines."""
+    job = local.job
+    cluster, hardware = job.cluster, job.hardware
+    least = f"{job.at_least.gang} to " if cluster.is_elastic else ""
+    hosts = f"{least}{job.gang} host{'s' if job.gang > 1 else ''}"
+    lines = [
+        f"{local.file}: no fault found",
+        f"  {job.name}: {job.program.called}, {cluster.strategy} on {hosts}",
+        f"  {', '.join(hardware.instance_types)}; {hardware.market.replace('_', ' ')}",
+        f"  at most ${job.limits.dollars:g} and {job.limits.hours:g} h",
+    ]
+    lines += [f"  {line}" for line in (*goes_along(local, packed=True), *local.notes)]
+    return [*lines, *(f"  warning: {warning}" for warning in local.warnings)]
+
+
+def goes_along(local: LocalJob, *, packed: bool = False) -> list[str]:
+    """Return a line for each folder or file that goes along, and one for the commit that the program is from. `packed`:
+    say also how large a program is packed."""
+    from trainyard.core.values.quantities import sized
+
+    lines = []
+    for package in local.packages:
+        size = "" if package.is_folder or not packed else f", {sized(package.packed_size)} packed"
+        lines.append(f"goes along: {package.tree.shown} ({package.described}{size})")
+    origin = local.job.origin
+    return [*lines, *([f"its commit: {origin.described}"] if origin.commit else [])]

@@ -1,0 +1,117 @@
+"""Add up what the runs of a month have cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainyard.cli.command import command
+from trainyard.cli.options import Options
+from trainyard.cli.runs import MOST, enumerated
+from trainyard.command_line import command_line
+
+if TYPE_CHECKING:
+    from trainyard.client import ListedRun
+    from trainyard.client.inventory.overview import Budget
+
+BAR = 30
+PARTS = ("job", "user", "day")
+BUDGET = ("counted", "monthly", "counted_at", "promised", "left")
+
+
+@command("trainyard cost", "trainyard cost --month 2026-10 --by user", "trainyard cost --by team")
+def cost(
+    options: Options,
+    month: Annotated[str | None, typer.Option("--month", metavar="YYYY-MM", help="Not this one.")] = None,
+    by: Annotated[str, typer.Option("--by", metavar="job|user|day|LABEL", help="What to add up by.")] = "job",
+) -> None:
+    """Say what the runs of a month have cost, what spot saved, and what is left of the budget.
+
+    Of runs that go on, what patrol has counted stands in the total alone.
+    """
+    from dataclasses import asdict
+
+    from trainyard.cli.output import terminal
+    from trainyard.cli.output.terminal import Column
+    from trainyard.client.inventory import overview
+    from trainyard.client.runs.spending import added
+    from trainyard.core.values.quantities import counted, dollars
+
+    now = datetime.now(UTC)
+    begin = month_of(month, now)
+    end = (begin + timedelta(days=31)).replace(day=1)
+    yard = options.find()
+    runs = [run for run in yard.list(since=begin, limit=MOST) if run.created < end]
+    check_parts(runs, by)
+    sums = added(runs, by)
+    budget = overview.budget_of(yard) if begin <= now < end else None
+    if options.is_json:
+        parts = [
+            {
+                "of": each.of,
+                "runs": each.runs,
+                "dollars": round(each.dollars, 6),
+                "saved": round(each.saved, 6),
+            }
+            for each in sums
+        ]
+        known = asdict(budget) | {"left": budget.left} if budget else dict.fromkeys(BUDGET)
+        terminal.answer({"month": f"{begin:%Y-%m}", "by": by, "parts": parts, **known})
+        return
+    most = max((each.dollars for each in sums), default=0.0) or 1.0
+    rows = [
+        (
+            each.of,
+            str(each.runs),
+            dollars(each.dollars),
+            dollars(each.saved),
+            "█" * round(each.dollars / most * BAR),
+        )
+        for each in sums
+    ]
+    numbers = (Column("RUNS", 1, right=True), Column("$", right=True), Column("SAVED", 2, right=True))
+    terminal.table((Column(by.upper()), *numbers, Column("", 3)), rows)
+    total, saved = (sum(getattr(each, word) for each in sums) for word in ("dollars", "saved"))
+    who = f"{counted(len(runs), 'run')} that began in {begin:%B %Y}"
+    said = f"{dollars(total)} by {who}; on demand {dollars(total + saved)}"
+    terminal.console.print(said, markup=False)
+    if budget and not options.quiet:
+        at = f" (counted at {budget.counted_at:%H:%M:%S} UTC)" if budget.counted_at else ""
+        month_spent = f"All hosts of this month, those of runs that go on, too: {dollars(budget.counted)}"
+        terminal.note(f"{month_spent}{left_of(budget)}{at}")
+
+
+def left_of(budget: Budget) -> str:
+    from trainyard.core.model.yard import promises
+    from trainyard.core.values.quantities import dollars
+
+    if budget.monthly is None:
+        return "; the yard has no monthly budget (-c monthly_dollars)"
+    also = f", {promises.in_words(budget.promised)} are promised" if budget.promised else ""
+    left = dollars(budget.left or 0)
+    return f" of {dollars(budget.monthly)}{also}; {left} are left before new runs are refused"
+
+
+def month_of(text: str | None, now: datetime) -> datetime:
+    """When it begins."""
+    try:
+        found = datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC) if text else now
+    except ValueError:
+        raise typer.BadParameter(f"--month takes a month like 2026-11, not {text!r}") from None
+    return found.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def check_parts(runs: Sequence[ListedRun], by: str) -> None:
+    """Raise NothingFound if costs are added up by a label that no run has."""
+    from trainyard.client.errors import NothingFound
+
+    labels = sorted({key for run in runs for key in run.labels})
+    if runs and by not in (*PARTS, *labels):
+        raise NothingFound(
+            f"no run of this month has the label {by}",
+            f"--by takes {', '.join(PARTS)}, or a label: {enumerated(labels)}",
+            command_line("cost", "--by", "job"),
+        )

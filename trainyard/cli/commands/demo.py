@@ -1,0 +1,32 @@
+"""Run the whole way from nothing to a model, on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainyard.cli.command import command
+from trainyard.cli.options import Options
+
+Job = Annotated[
+    Path | None,
+    typer.Argument(metavar="JOB", readable=False, help="A job file; without one digits on two hosts."),
+]
+
+
+@command("trainyard demo", "trainyard demo examples/mnist-single.yaml --keep")
+def demo(
+    options: Options,
+    job: Job = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the local cloud up.")] = False,
+) -> None:
+    """From nothing to a model, on this machine.
+
+    Local cloud, deployment, image, training, result: the commands one after another.
+    """
+    from trainyard.cli import clone
+
+    words = [f"JOB={job.resolve()}"] if job else []
+    clone.make(options, "demo", *words, *(["KEEP=1"] if keep else []))

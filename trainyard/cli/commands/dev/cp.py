@@ -1,0 +1,39 @@
+"""Copy files or folders to or from a dev host."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from trainyard.cli.command import command
+from trainyard.cli.commands.dev.ssh import introduced
+from trainyard.cli.dev_hosts import checked
+from trainyard.cli.options import Options
+
+Place = Annotated[str, typer.Argument(help="A path here, or NAME:PATH on the dev host.")]
+
+
+@command("trainyard dev cp ./src mine:src", "trainyard dev cp mine:results.csv .")
+def cp(options: Options, source: Place, target: Place) -> None:
+    """Copy files or folders to or from a dev host.
+
+    Folders with all that is in them. One of the two is NAME:PATH, where PATH begins at your home there.
+    """
+    from trainyard.client.dev import ssh as by_ssh
+
+    names = [place.partition(":")[0] for place in (source, target) if is_there(place)]
+    if len(names) != 1:
+        raise typer.BadParameter(
+            "one of the two is on a dev host, as in ./src mine:src, and the other is here"
+        )
+    files = introduced(options, checked(names[0]))
+    words = [
+        f"{files.alias}:{place.partition(':')[2]}" if is_there(place) else place for place in (source, target)
+    ]
+    raise typer.Exit(by_ssh.run(files, "scp", ["-r", "-p", *words]))
+
+
+def is_there(place: str) -> bool:
+    """Whether it is a path of a dev host: as with scp, a colon before any slash."""
+    return ":" in place.partition("/")[0]

@@ -1,0 +1,61 @@
+"""Take a dev host down."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from trainyard.cli.command import command
+from trainyard.cli.dev_hosts import Name, monthly, teller
+from trainyard.cli.options import Options
+from trainyard.command_line import command_line
+from trainyard.core.model.dev import Keep
+
+
+@command("trainyard dev down mine", "trainyard dev down mine --keep image")
+def down(
+    options: Options,
+    name: Name,
+    keep: Annotated[
+        Keep, typer.Option(metavar="WORD", help="What stays: its disk, an image of it, or nothing.")
+    ] = Keep.DISK,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether nothing shall stay.")] = False,
+) -> None:
+    """Take a dev host down, and keep its disk.
+
+    `trainyard dev up` brings it back with its files from a disk or an image. What each costs a month is said.
+    """
+    from trainyard.cli.output import terminal
+    from trainyard.client.dev import hosts, prices
+    from trainyard.client.dev.down import take_down
+
+    yard = options.find()
+    there, kept = hosts.hosts(yard, name), hosts.images(yard, name)
+    gib = max([*(host.disk_gib or 0 for host in there), *(image.gib for image in kept)], default=0)
+    cost = prices.cost(prices.of_region(yard), there[0].price if there else None, gib)
+    if keep is Keep.NOTHING and (there or kept) and not yes:
+        _confirm(name)
+    take_down(yard, name, keep, teller(options))
+    month = {Keep.DISK: cost.disk, Keep.IMAGE: cost.image, Keep.NOTHING: 0.0}[keep]
+    if options.is_json:
+        terminal.answer({"name": name, "kept": keep.value, "dollars_per_month": round(month, 2)})
+        return
+    stays = {
+        Keep.DISK: f"{name} is stopped. Its disk of {gib} GiB costs {monthly(cost.disk)}",
+        Keep.IMAGE: f"{name} is an image, which costs {monthly(cost.image)} at most",
+        Keep.NOTHING: f"Nothing of {name} is left, and nothing of it costs anything",
+    }
+    terminal.console.print(stays[keep], markup=False)
+    if not options.quiet and keep is Keep.DISK:
+        as_image = command_line("dev", "down", name, "--keep", "image")
+        terminal.hint(f"As an image it would cost {monthly(cost.image)} at most: {as_image}")
+    if not options.quiet and keep is not Keep.NOTHING:
+        terminal.hint(f"Back with its files: {command_line('dev', 'up', name)}")
+
+
+def _confirm(name: str) -> None:
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("--keep nothing deletes its files: say --yes where nobody can be asked")
+    typer.confirm(f"Delete all files of {name}?", abort=True)

@@ -1,0 +1,28 @@
+"""Reach a port of a dev host on this computer."""
+
+from __future__ import annotations
+
+from trainyard.cli.arguments import Ports
+from trainyard.cli.command import command
+from trainyard.cli.commands.forward import lead, ports_of
+from trainyard.cli.dev_hosts import Name
+from trainyard.cli.options import Options
+
+
+@command("trainyard dev forward mine 6006", "trainyard dev forward mine 8888:18888")
+def forward(
+    options: Options,
+    name: Name,
+    ports: Ports,
+) -> None:
+    """Reach a port of a dev host on this computer, until Ctrl-C.
+
+    What listens on its loopback alone, too. LOCAL 0 is any port that is free.
+    """
+    from trainyard.client.dev import hosts
+
+    port, local = ports_of(ports)
+    yard = options.find()
+    host = hosts.running(yard, name)
+    with hosts.used(yard, host):
+        lead(options, yard, host.instance, port, local)

@@ -1,0 +1,64 @@
+"""Open a dev host's JupyterLab in the browser of this computer."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainyard.cli.arguments import MOST_PORT
+from trainyard.cli.command import command
+from trainyard.cli.commands.ui import has_window
+from trainyard.cli.dev_hosts import Name
+from trainyard.cli.options import Options
+
+if TYPE_CHECKING:
+    from trainyard.client.dev.hosts import DevHost
+
+JUPYTER, TENSORBOARD = 8888, 6006
+NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Only print the address.")]
+Port = Annotated[
+    int, typer.Option("--port", help="Of 127.0.0.1 here; 0 is any that is free.", min=0, max=MOST_PORT)
+]
+
+
+@command("trainyard dev jupyter mine", "trainyard dev jupyter mine --port 0 --no-browser")
+def jupyter(options: Options, name: Name, port: Port = JUPYTER, no_browser: NoBrowser = False) -> None:
+    """Open a dev host's JupyterLab in the browser of this computer.
+
+    It waits until JupyterLab serves, and holds a way to it until Ctrl-C: nothing is open to the network, and a
+    connection that breaks is found again. Notebooks and kernels go on without it. The address has a token: whoever has
+    that, and is on this computer, may what you may there.
+    """
+    from trainyard.cli.output import terminal
+    from trainyard.client.dev import hosts
+    from trainyard.client.dev import jupyter as jupyters
+
+    yard = options.find()
+    host = hosts.find(yard, name)
+    ready = shown(options, host, "the way there; JupyterLab and its kernels go on", no_browser=no_browser)
+    with hosts.used(yard, host):
+        jupyters.hold(yard, name, port, ready, terminal.note)
+
+
+def shown(options: Options, host: DevHost, ends: str, *, no_browser: bool) -> Callable[[str], None]:
+    """What is done with a page's address: it is printed, with what Ctrl-C ends, and opened."""
+    import threading
+    import webbrowser
+
+    from trainyard.cli.output import terminal
+
+    def ready(address: str) -> None:
+        if options.is_json:
+            terminal.answer_line({"name": host.name, "host": host.instance, "address": address})
+        else:
+            terminal.console.print(address, markup=False, soft_wrap=True, highlight=False)
+        if not options.quiet:
+            terminal.hint(f"Ctrl-C ends {ends}.")
+        if not no_browser and has_window(os.environ, sys.platform):
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+    return ready

@@ -1,0 +1,28 @@
+"""Carry the connection of ssh to a dev host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainyard.cli.command import command
+from trainyard.cli.commands.dev.ssh import proxy_of, say
+from trainyard.cli.dev_hosts import Name
+from trainyard.cli.options import Options
+
+
+@command("trainyard dev proxy mine", hidden=True)
+def proxy(options: Options, name: Name) -> None:
+    """Carry an ssh's connection to a dev host.
+
+    What ssh runs by the entry of `trainyard dev code`: standard input and output are the connection.
+    """
+    from trainyard.client.dev import hosts
+    from trainyard.client.dev import ssh as by_ssh
+
+    yard = options.find()
+    host = hosts.running(yard, name)
+    files = by_ssh.Files.of(yard.name, name, Path.home())
+    with hosts.used(yard, host):
+        if not by_ssh.is_known(host, files):  # it is another instance than it was
+            by_ssh.introduce(yard, host, files, proxy_of(options, yard, name), say)
+        by_ssh.carry(yard, host, say)

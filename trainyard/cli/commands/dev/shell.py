@@ -1,0 +1,27 @@
+"""Open a shell on a dev host, or run a command there."""
+
+from __future__ import annotations
+
+from trainyard.cli.arguments import Line
+from trainyard.cli.command import command
+from trainyard.cli.commands.shell import enter
+from trainyard.cli.dev_hosts import Name
+from trainyard.cli.options import Options
+
+
+@command("trainyard dev shell mine", "trainyard dev shell mine -- nvidia-smi")
+def shell(
+    options: Options,
+    name: Name,
+    line: Line = None,
+) -> None:
+    """Open a shell on a dev host, or run a command there.
+
+    As `trainyard shell` does on any host.
+    """
+    from trainyard.client.dev import hosts
+
+    yard = options.find()
+    host = hosts.running(yard, name)
+    with hosts.used(yard, host):
+        enter(yard, host.instance, line)

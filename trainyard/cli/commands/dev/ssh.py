@@ -1,0 +1,63 @@
+"""Open a shell on a dev host by ssh, over a session: no port of the host is open."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from trainyard.cli.arguments import Line
+from trainyard.cli.command import command
+from trainyard.cli.dev_hosts import Name
+from trainyard.cli.options import Options
+
+if TYPE_CHECKING:
+    from trainyard.client import Yard
+    from trainyard.client.dev.ssh import Files
+
+
+@command("trainyard dev ssh mine", "trainyard dev ssh mine -- nvidia-smi")
+def ssh(
+    options: Options,
+    name: Name,
+    line: Line = None,
+) -> None:
+    """Open a shell on a dev host by ssh, or run a command there.
+
+    Your key is put there and its keys are taken from there by a session, so that neither side trusts a stranger.
+    """
+    from trainyard.client.dev import ssh as by_ssh
+
+    files = introduced(options, name)
+    raise typer.Exit(by_ssh.run(files, "ssh", [files.alias, *(line or [])]))
+
+
+def introduced(options: Options, name: str) -> Files:
+    """What ssh has to know of the host, written down."""
+    from trainyard.client.dev import hosts
+    from trainyard.client.dev import ssh as by_ssh
+
+    yard = options.find()
+    host = hosts.running(yard, name)
+    files = by_ssh.Files.of(yard.name, name, Path.home())
+    with hosts.used(yard, host):
+        by_ssh.introduce(yard, host, files, proxy_of(options, yard, name), say)
+    return files
+
+
+def proxy_of(options: Options, yard: Yard, name: str) -> list[str]:
+    """The command that ssh runs, wherever it is run: which yard is meant, and as whom, is said."""
+    begun = Path(sys.argv[0])
+    program = (
+        [str(begun.absolute())] if begun.name == "trainyard" else [sys.executable, "-m", "trainyard.cli"]
+    )
+    as_whom = ["--profile", options.profile] if options.profile else []
+    return [*program, "--yard", yard.name, "--region", yard.session.region, *as_whom, "dev", "proxy", name]
+
+
+def say(sentence: str) -> None:
+    """Standard output is the connection."""
+    sys.stderr.write(f"trainyard: {sentence}\n")
+    sys.stderr.flush()

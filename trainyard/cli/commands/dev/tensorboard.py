@@ -1,0 +1,39 @@
+"""Run TensorBoard on a dev host, and open it in the browser of this computer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from trainyard.cli.command import command
+from trainyard.cli.commands.dev.jupyter import NoBrowser, Port, shown
+from trainyard.cli.dev_hosts import Name
+from trainyard.cli.options import Options
+
+JUPYTER, TENSORBOARD = 8888, 6006
+
+
+@command("trainyard dev tensorboard mine", "trainyard dev tensorboard mine --logdir /tmp/fit")
+def tensorboard(
+    options: Options,
+    name: Name,
+    logdir: Annotated[
+        str, typer.Option("--logdir", metavar="FOLDER", help="Of the host, from its home.")
+    ] = "logs",
+    port: Port = TENSORBOARD,
+    no_browser: NoBrowser = False,
+) -> None:
+    """Run TensorBoard on a dev host, and open it in the browser of this computer.
+
+    Until Ctrl-C, which ends it there too. Of a run it is `trainyard tb`.
+    """
+    from trainyard.cli.output import terminal
+    from trainyard.client.dev import hosts
+    from trainyard.client.dev import tensorboard as boards
+
+    yard = options.find()
+    host = hosts.find(yard, name)
+    ready = shown(options, host, "TensorBoard", no_browser=no_browser)
+    with hosts.used(yard, host):
+        boards.hold(yard, name, logdir, port, ready, terminal.note)

@@ -1,0 +1,117 @@
+"""Bring a dev host up."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from trainyard.cli.command import command
+from trainyard.cli.dev_hosts import Name, monthly, teller
+from trainyard.cli.options import Options
+from trainyard.command_line import command_line
+from trainyard.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from trainyard.client.dev.hosts import DevHost
+    from trainyard.client.dev.prices import Cost
+
+
+class Market(StrEnum):
+    """Where EC2 is asked for the host."""
+
+    ON_DEMAND = "on_demand"
+    SPOT = "spot"
+    SPOT_THEN_ON_DEMAND = "spot_then_on_demand"
+
+
+@command("trainyard dev up mine", "trainyard dev up mine --type g5.xlarge --disk 200")
+def up(
+    options: Options,
+    name: Name,
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="TYPE", help="An instance type; several: the cheapest that there is."),
+    ] = None,
+    image: Annotated[
+        str | None,
+        typer.Option(
+            "--image", metavar="FAMILY|AMI", help="Start from this one, not from the current image."
+        ),
+    ] = None,
+    hours: Annotated[
+        float, typer.Option("--hours", metavar="N", help="How long it may run at most, used or not.")
+    ] = 12.0,
+    market: Annotated[
+        Market,
+        typer.Option(metavar="WORD", help="on_demand, spot or spot_then_on_demand. EC2 stops no spot host."),
+    ] = Market.ON_DEMAND,
+    zones: Annotated[
+        list[str] | None, typer.Option("--zone", metavar="ZONE", help="Launch in these alone.")
+    ] = None,
+    disk: Annotated[
+        int | None,
+        typer.Option("--disk", metavar="GIB", min=1, help="Of its root disk, no less than the image's."),
+    ] = None,
+) -> None:
+    """Bring a dev host up: launch it, or start it again with its files.
+
+    From its image, in another zone if need be, where there is no room or it has become one. The options are for one
+    that is launched; a stopped one starts as it was.
+    """
+    from trainyard.client.dev import hosts, prices
+    from trainyard.client.dev.up import bring_up
+
+    yard = options.find()
+    asked: dict[str, Any] = {"market": market.value, "hours": hours}
+    asked |= {"instance_types": types} if types else {}
+    asked |= {"zones": zones} if zones else {}
+    asked |= {"disk_gib": disk} if disk else {}
+    if image:
+        asked["image" if image.startswith("ami-") else "latest"] = image
+    was = next(iter(hosts.hosts(yard, name)), None)
+    begun, tell = time.monotonic(), teller(options)
+    if was and (types or image or zones or disk):
+        there = f"{name} is there as {was.type} in {was.zone}"
+        tell(f"{there}: --type, --image, --zone and --disk count for a new one")
+    try:
+        host = bring_up(yard, name, asked, tell)
+    except KeyboardInterrupt:
+        _left(name)
+    cost = prices.cost(prices.of_region(yard), host.price, host.disk_gib or 0)
+    _say_up(options, host, cost, time.monotonic() - begun)
+
+
+def _say_up(options: Options, host: DevHost, cost: Cost, seconds: float) -> None:
+    from dataclasses import asdict
+
+    from trainyard.cli.output import terminal
+    from trainyard.core.values.quantities import dollars
+
+    if options.is_json:
+        terminal.answer({**asdict(host), "dollars": asdict(cost), "seconds": round(seconds, 1)})
+        return
+    hourly = f"{dollars(cost.hour)} an hour" if cost.hour is not None else "at a price that nobody knows"
+    terminal.console.print(
+        f"{host.name} is up: {host.type} in {host.zone}, {host.market.replace('_', ' ')}, {hourly}",
+        markup=False,
+    )
+    if options.quiet:
+        return
+    kept = f"stopped {monthly(cost.disk)}, as an image {monthly(cost.image)} at most"
+    if host.market == "spot":
+        kept = f"as an image {monthly(cost.image)} at most"
+    terminal.hint(f"{monthly(cost.running)} if it ran for all of it; {kept}; idle, it goes by itself")
+    terminal.hint(f"A shell: {command_line('dev', 'shell', host.name)}")
+    terminal.hint(f"Down:    {command_line('dev', 'down', host.name)}")
+
+
+def _left(name: str) -> NoReturn:
+    from trainyard.cli.output import terminal
+
+    terminal.hint(f"\n{name} goes on coming up, and costs.")
+    terminal.hint(f"Come back: {command_line('dev', 'up', name)}")
+    terminal.hint(f"End it:    {command_line('dev', 'down', name, '--keep', 'nothing')}")
+    raise typer.Exit(ExitCode.INTERRUPTED)

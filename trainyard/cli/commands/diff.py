@@ -1,0 +1,63 @@
+"""Compare runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from trainyard.cli.arguments import Runs
+from trainyard.cli.command import command
+from trainyard.cli.options import Options
+
+if TYPE_CHECKING:
+    from trainyard.client.comparison import Comparison
+
+
+@command("trainyard diff digits-1a2b3c4d digits-5e6f7a8b", "trainyard diff @last wide -o json")
+def diff(options: Options, runs: Runs) -> None:
+    """Set runs side by side: arguments, figures, cost.
+
+    Of the jobs only that in which they differ; with the curves over each other.
+    """
+    from trainyard.cli import runs as known
+    from trainyard.cli.output import terminal
+    from trainyard.client.comparison import Comparison, side_of
+
+    if len(runs) < 2:
+        raise typer.BadParameter("name two runs or more")
+    yard = options.find()
+    found = Comparison.of([side_of(known.find(yard, each)) for each in runs])
+    if options.is_json:
+        sides = {"runs": [side.run for side in found.sides], "losses": [side.losses for side in found.sides]}
+        terminal.answer({**sides, "differences": found.differences, "figures": found.figures})
+    else:
+        _show(found)
+
+
+def _show(found: Comparison) -> None:
+    from trainyard.cli.output import curve, terminal
+    from trainyard.cli.output.terminal import Column
+
+    columns = [Column(""), *(Column(side.run, right=True) for side in found.sides)]
+    different = [(key, *map(_value, values)) for key, values in found.differences.items()]
+    figures = [
+        (key, *map(_value, values))
+        for key, values in found.figures.items()
+        if any(v is not None for v in values)
+    ]
+    rows = [*different, *figures]
+    terminal.table(columns, rows, [*["bold"] * len(different), *[""] * len(figures)])
+    drawn = curve.overlaid({side.run: side.losses for side in found.sides}, room=terminal.console.width)
+    if drawn:
+        terminal.console.print(drawn, markup=False, soft_wrap=True)
+
+
+def _value(value: Any) -> str:
+    from trainyard.core.values import floats
+
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return floats.shown(value, ".4g")
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

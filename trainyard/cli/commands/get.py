@@ -1,0 +1,85 @@
+"""Fetch what a run has left."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+from typing import Annotated
+
+import typer
+
+from trainyard.cli import parts
+from trainyard.cli.arguments import Run
+from trainyard.cli.command import command
+from trainyard.cli.options import Options
+from trainyard.cli.parts import FOLDERS, Part
+from trainyard.command_line import command_line
+
+MOST_NAMED = 5
+"""Files that a sentence names."""
+
+
+@command("trainyard get digits", "trainyard get digits checkpoints ./checkpoints")
+def get(
+    options: Options,
+    run: Run,
+    part: Annotated[
+        str,
+        typer.Argument(
+            metavar="PART",
+            parser=parts.parse,
+            help=f"{', '.join(Part)}, or outputs/PATH for one file or folder/ of the outputs.",
+        ),
+    ] = Part.MODEL,
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            readable=False, help="Folder to fetch into. Default: a folder of the run's id, and PART in it."
+        ),
+    ] = None,
+) -> None:
+    """Fetch the model of a run, or another part of what it left.
+
+    A run without an exported model fetches the model among its outputs (SavedModel, .keras, .h5, .pt, .onnx ...), or
+    lists them if there are several.
+
+    Files are compared by content: what is there already is not fetched again. Files that an earlier `get` has brought
+    into the folder from another run are removed, so that two runs never mix.
+    """
+    from trainyard.cli import runs
+    from trainyard.cli.output import terminal
+    from trainyard.client.errors import NothingFound
+
+    found = runs.find(options.find(), run)
+    in_folder = part in FOLDERS or part.startswith(f"{Part.OUTPUTS}/")
+    target = folder or (Path(found.id) / PurePosixPath(part).parts[0] if in_folder else Path(found.id))
+    with terminal.transfers(options.quiet) as tell:
+        if part == Part.MODEL:
+            part, fetched = found.fetch_model(target, tell)
+        else:
+            fetched = found.fetch(part, target, tell)
+    for line in fetched.left_out:
+        terminal.note(f"Left out: {line}")
+    if fetched.replaced and not options.quiet:
+        named = ", ".join(fetched.replaced[:MOST_NAMED])
+        more = f" and {len(fetched.replaced) - MOST_NAMED} more" if len(fetched.replaced) > MOST_NAMED else ""
+        terminal.note(f"Replaced, though no get had brought what was there: {named}{more}")
+    if not fetched.files:
+        there = parts.of(found)
+        other = next((each for each in there if each in FOLDERS), None)
+        raise NothingFound(
+            f"{found.id} has no {part}",
+            f"it has left {', '.join(there)}" if there else "it has left nothing (yet)",
+            command_line("get", found.id, other) if other else command_line("show", found.id),
+        )
+    if options.is_json:
+        said = {"run": found.id, "part": part, "folder": str(target), "files": fetched.files}
+        said |= {"new": fetched.new, "left_out": fetched.left_out}
+        terminal.answer(said | {"removed": fetched.removed, "replaced": fetched.replaced})
+        return
+    terminal.console.print(str(target), markup=False)
+    if not options.quiet:
+        was = f"; {len(fetched.removed)} of another run removed" if fetched.removed else ""
+        of = f" of {part}" if part.startswith(f"{Part.OUTPUTS}/") else ""
+        terminal.note(
+            f"{fetched.files} file{'s' if fetched.files > 1 else ''}{of}, {fetched.new} of them new{was}"
+        )

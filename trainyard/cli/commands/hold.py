@@ -1,0 +1,43 @@
+"""Have patrol leave a host alone for a while."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from trainyard.cli.arguments import HostId
+from trainyard.cli.command import command
+from trainyard.cli.options import Options
+
+LASTS = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?")
+
+
+@command("trainyard hold i-0123456789abcdef0 2h", "trainyard hold i-0123456789abcdef0 1h30m")
+def hold(
+    options: Options,
+    host: HostId,
+    lasts: Annotated[str, typer.Argument(metavar="TIME", help="For how long: 90m, 2h, 1h30m.")] = "2h",
+) -> None:
+    """Have patrol leave a host alone for a while.
+
+    Idle or not. On a host `trainyard hold 2h`, without the id, does the same: there the agent has that name.
+    """
+    from trainyard.cli.output import terminal
+    from trainyard.client.inventory import hosts as yards
+
+    until = yards.hold(options.find(), host, period(lasts))
+    if options.is_json:
+        terminal.answer({"host": host, "held": until})
+    else:
+        terminal.console.print(f"{host} is held until {until:%Y-%m-%d %H:%M} UTC", markup=False)
+
+
+def period(text: str) -> timedelta:
+    """`90m`, `2h`, `1h30m`."""
+    found = LASTS.fullmatch(text)
+    if not text or not found:
+        raise typer.BadParameter(f"a time is like 90m, 2h or 1h30m, not {text!r}")
+    return timedelta(hours=int(found[1] or 0), minutes=int(found[2] or 0))

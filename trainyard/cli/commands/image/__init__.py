@@ -1,0 +1,1 @@
+"""The commands of `trainyard image`, a file each."""

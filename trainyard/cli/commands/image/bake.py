@@ -1,0 +1,37 @@
+"""Make a new image."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainyard.cli.arguments import Detach
+from trainyard.cli.command import command
+from trainyard.cli.options import Options
+
+
+@command("trainyard image bake", "trainyard image bake images/mine.yaml")
+def bake(
+    options: Options,
+    recipe: Annotated[
+        Path | None, typer.Argument(readable=False, help="A recipe; without one the yard's own.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Though nothing has changed.")] = False,
+    detach: Detach = False,
+) -> None:
+    """Make a new image, the current one if it passes.
+
+    Does nothing where nothing has changed. A bake that the deployment has begun is followed.
+    """
+    from trainyard.cli import following
+
+    yard = options.find()
+    if recipe and force:
+        raise typer.BadParameter("--force is for the yard's own recipe; a changed one is baked anyway")
+    if recipe:
+        begun = yard.bake(recipe)
+    else:
+        begun = (None if force else yard.baking) or yard.start("bake", {"force": True} if force else {})
+    following.workflow(options, begun, detach=detach)

@@ -1,0 +1,14 @@
+"""Go back to the image before the current one."""
+
+from __future__ import annotations
+
+from trainyard.cli.command import command
+from trainyard.cli.options import Options
+
+
+@command("trainyard image rollback")
+def rollback(options: Options) -> None:
+    """Go back to the image before the current one."""
+    from trainyard.cli import following
+
+    following.workflow(options, options.find().start("bake", {"rollback": True}))

@@ -1,0 +1,1 @@
+"""The commands of `trainyard local`, a file each."""

@@ -1,0 +1,176 @@
+"""List the newest runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trainyard.cli.command import command
+from trainyard.cli.options import Options
+from trainyard.cli.runs import MOST, enumerated
+from trainyard.command_line import command_line
+
+if TYPE_CHECKING:
+    from trainyard.client import ListedRun
+
+AGO = re.compile(r"(\d+)([mhdw])")
+UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+USUAL = 25
+
+
+class State(StrEnum):
+    """How a run stands, as a list may be asked for it."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    REFUSED = "refused"
+    STOPPED = "stopped"
+
+
+@command("trainyard ls", "trainyard ls --failed --since 7d", "trainyard ls -a -n 200 -o json")
+def ls(
+    options: Options,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Bakes, snapshots and launches, too.")
+    ] = False,
+    number: Annotated[int, typer.Option("-n", help="So many at most.", min=1, max=MOST)] = USUAL,
+    user: Annotated[str | None, typer.Option("--user", help="Of this submitter.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", metavar="KEY[=VALUE]", help="With this label.")
+    ] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="7d|DAY", help="Begun since then.")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Those that have failed or were refused.")] = False,
+    state: Annotated[
+        State | None,
+        typer.Option("--state", metavar="STATE", show_choices=False, help=f"{', '.join(State)}."),
+    ] = None,
+) -> None:
+    """List the newest runs.
+
+    A user or a label that no run has is an error; a list that is empty for another reason is not.
+    """
+    from dataclasses import asdict
+
+    from trainyard.cli.output import terminal
+
+    now = datetime.now(UTC)
+    chosen, yard = bool(user or label or failed or state), options.find()
+    window: dict[str, Any] = {
+        "since": moment(since, now) if since else None,
+        "kind": None if everything else "train",
+    }
+    found = yard.list(
+        **window,
+        limit=number,
+        wanted=(lambda run: wanted(run, user, label or [], failed=failed, state=state)) if chosen else None,
+    )
+    if not found and (user or label):
+        check_known(yard.list(**window, limit=MOST), user, label or [])
+    if options.is_json:
+        terminal.answer([asdict(run) for run in found])
+        return
+    terminal.table(columns(), [row(run, now) for run in found], [style(run) for run in found])
+    if not found and (chosen or since) and not options.quiet:
+        terminal.hint("No run matches.")
+    elif not found and not options.quiet:
+        terminal.hint(f"No runs. Next: {command_line('submit', 'JOB')}")
+
+
+def moment(text: str, now: datetime) -> datetime:
+    """`12h`, `7d` ago, or a day."""
+    if found := AGO.fullmatch(text):
+        return now - timedelta(**{UNITS[found[2]]: int(found[1])})
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"--since takes 12h, 7d, 2w or a day like 2026-11-01, not {text!r}"
+        ) from None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+def wanted(
+    run: ListedRun, user: str | None, labels: Sequence[str], *, failed: bool, state: str | None = None
+) -> bool:
+    """Return True if the run is one of those that are asked for."""
+    if user and run.submitter != user:
+        return False
+    if failed and run.outcome in (None, "succeeded"):
+        return False
+    if state and state != (run.outcome or ("waiting" if run.waiting else "running")):
+        return False
+    return all(_has(run.labels, label) for label in labels)
+
+
+def check_known(listed: Sequence[ListedRun], user: str | None, labels: Sequence[str]) -> None:
+    """Raise NothingFound if no run is by the user or has the label, with the users and labels that there are."""
+    from trainyard.client.errors import NothingFound
+
+    users = sorted({run.submitter for run in listed if run.submitter})
+    known = sorted({f"{key}={value}" for run in listed for key, value in run.labels.items()})
+    if user and user not in users:
+        raise NothingFound(f"no run is by {user}", f"runs are by {enumerated(users)}", command_line("ls"))
+    for label in labels:
+        if not any(_has(run.labels, label) for run in listed):
+            raise NothingFound(
+                f"no run has the label {label}", f"labels are {enumerated(known)}", command_line("ls")
+            )
+
+
+def _has(known: Mapping[str, str], label: str) -> bool:
+    key, sign, value = label.partition("=")
+    return known.get(key) == value if sign else key in known
+
+
+def columns() -> tuple[Any, ...]:
+    from trainyard.cli.output.terminal import Column
+
+    return (
+        Column("RUN"),
+        Column("STATE"),
+        Column("STEP", 3, right=True),
+        Column("LOSS", 2, right=True),
+        Column("POOL", 5),
+        Column("AGE", 1, right=True),
+        Column("$", 4, right=True),
+        Column("USER", 6),
+    )
+
+
+def row(run: ListedRun, now: datetime) -> tuple[str, ...]:
+    from trainyard.core.values import floats
+    from trainyard.core.values.quantities import dollars, span
+
+    progress = run.progress
+    money = (
+        dollars(run.dollars) if run.dollars is not None else f"{dollars(run.price)}/h" if run.price else ""
+    )
+    return (
+        run.id,
+        state(run),
+        progress.reached() if progress else "",
+        floats.shown(progress.loss, ".4g") if progress and progress.loss is not None else "",
+        run.pool or "",
+        span((now - run.created).total_seconds()),
+        money,
+        run.submitter or "",
+    )
+
+
+def state(run: ListedRun) -> str:
+    """Return how the run ended, else what it waits for, else the word for its state."""
+    return f"waiting for {run.waiting.noun}" if run.waiting and not run.outcome else run.word
+
+
+def style(run: ListedRun) -> str:
+    styles = {"succeeded": "green", "failed": "red", "refused": "red", "stopped": "yellow"}
+    if run.but:
+        return "yellow"
+    return styles.get(run.outcome or "", "" if run.outcome else "bold")

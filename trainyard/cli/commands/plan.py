@@ -1,0 +1,83 @@
+"""List the capacity pools that a run would try."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainyard.cli.arguments import Changes, File, parsed
+from trainyard.cli.command import command
+from trainyard.cli.options import Options
+
+if TYPE_CHECKING:
+    from trainyard.client.runs.plan import JobPlan
+
+
+@command("trainyard plan job.yaml", "trainyard plan job.yaml --set cluster.workers=4")
+def plan(options: Options, job: File, changes: Changes = None) -> None:
+    """Say which pools a run would try, and what it costs.
+
+    In order, with what is left out and why. Nothing is launched.
+    """
+    from dataclasses import asdict
+
+    from trainyard.cli.output import terminal
+
+    yard = options.find()
+    with terminal.busy("asking the yard ...", options.quiet or options.is_json):
+        found = yard.plan(job, set=parsed(changes))
+    if options.is_json:
+        terminal.answer(asdict(found))
+    else:
+        _show(found, quiet=options.quiet)
+
+
+def _show(found: JobPlan, *, quiet: bool) -> None:
+    from trainyard.cli.output import terminal
+    from trainyard.cli.output.terminal import Column
+
+    shown: tuple[Column, ...] = (
+        Column("TYPE"),
+        Column("ZONE"),
+        Column("MARKET", 1),
+        Column("$/H", right=True),
+        Column("ON DEMAND", 2, right=True),
+        Column("WITH", 3),
+    )
+    gang, elastic = found.gang, found.least_gang < found.gang
+    if elastic:
+        shown = (*shown, Column("HOSTS", right=True))
+    rows = [
+        (
+            pool.type,
+            pool.zone,
+            pool.market,
+            f"{pool.price * hosts:.3f}",
+            f"{pool.on_demand_price * hosts:.3f}" if pool.on_demand_price is not None else "",
+            ", ".join(pool.beside),
+            *([f"{found.least_gang}-{hosts}"] if elastic else []),
+        )
+        for pool, hosts in ((pool, pool.workers or gang) for pool in found.pools)
+    ]
+    terminal.table(shown, rows)
+    for line in left_out(found):
+        terminal.console.print(line, markup=False, soft_wrap=not terminal.console.is_terminal)
+    cap = f"at most ${found.hourly_cap:g} an hour" if found.hourly_cap else "no cap an hour"
+    least = f"{found.least_gang} to " if elastic else ""
+    started = f"{least}{gang} host{'' if gang == 1 else 's'} from {found.image}, {cap}"
+    if not quiet:
+        terminal.note(started)
+        terminal.note(found.reason)
+        if found.pool_dollars is not None:
+            terminal.note(f"pool: at most ${found.pool_dollars:.4f} for hosts that wait for the next run")
+        for code, vcpus in found.quotas.items():
+            terminal.note(f"quota {code}: {vcpus:g} vCPUs")
+        for warning in found.warnings:
+            terminal.note(f"warning: {warning}")
+
+
+def left_out(found: JobPlan) -> list[str]:
+    """A line for each reason, and the pools that it is of."""
+    pools: dict[tuple[str, str], list[str]] = {}
+    for each in found.left_out:
+        pools.setdefault((each.type, each.reason), []).append(f"{each.zone} {each.market}")
+    return [f"left out: {type_} in {', '.join(where)}: {reason}" for (type_, reason), where in pools.items()]

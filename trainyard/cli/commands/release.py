@@ -1,0 +1,22 @@
+"""End the hold of a host."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from trainyard.cli.arguments import HostId
+from trainyard.cli.command import command
+from trainyard.cli.options import Options
+
+
+@command("trainyard release i-0123456789abcdef0")
+def release(options: Options, host: HostId) -> None:
+    """End the hold of a host: its use decides again."""
+    from trainyard.cli.output import terminal
+    from trainyard.client.inventory import hosts as yards
+
+    ended = yards.hold(options.find(), host, timedelta())
+    if options.is_json:
+        terminal.answer({"host": host, "held": ended})
+    else:
+        terminal.console.print(f"{host} is no longer held", markup=False)

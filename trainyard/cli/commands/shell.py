@@ -1,0 +1,47 @@
+"""Open a shell on a host, or run a command there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+from trainyard.cli.arguments import Host, Line
+from trainyard.cli.command import command
+from trainyard.cli.hosts import host_of
+from trainyard.cli.options import Options
+
+if TYPE_CHECKING:
+    from trainyard.client import Yard
+
+
+@command("trainyard shell i-0123456789abcdef0", "trainyard shell @last -- nvidia-smi -q -d POWER")
+def shell(
+    options: Options,
+    host: Host,
+    line: Line = None,
+) -> None:
+    """Open a shell on a host, or run a command there.
+
+    By Session Manager, without its plugin: nothing is open to the network. A connection that breaks is found again,
+    and nothing is lost. Enter, ~ and a full stop leave a shell that does not answer.
+    """
+    yard = options.find()
+    enter(yard, host_of(yard, host), line)
+
+
+def enter(yard: Yard, target: str, line: Sequence[str] | None) -> None:
+    """A shell on that instance, or the command `line` there, whose exit code is then this one's."""
+    from trainyard.client.sessions import shell as shells
+
+    if line:
+        raise typer.Exit(shells.run_command(yard, target, line, _tell))
+    shells.run(yard, target, _tell)
+
+
+def _tell(sentence: str) -> None:
+    """In a terminal whose lines are the host's."""
+    sys.stderr.write(f"\r\ntrainyard: {sentence}\r\n")
+    sys.stderr.flush()

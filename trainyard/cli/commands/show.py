@@ -1,0 +1,32 @@
+"""Show a run: states, hosts, curve and cost."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from trainyard.cli.arguments import Run
+from trainyard.cli.command import command
+from trainyard.cli.options import Options
+
+
+@command("trainyard show @last", "trainyard show digits --watch")
+def show(
+    options: Options,
+    run: Run,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Until it is over.")] = False,
+) -> None:
+    """Show a run: states, hosts, curve and cost."""
+    from trainyard.cli import following, runs
+    from trainyard.cli.output import report, screen, terminal
+
+    found = runs.find(options.find(), run)
+    if watch:
+        following.attached(options, found, logs=False)
+    elif options.is_json:
+        terminal.answer({**report.as_json(found.status()), "summary": found.summary or None})
+    else:
+        screen.show_once(found.status())
+        if not options.quiet:
+            report.outcome(found)

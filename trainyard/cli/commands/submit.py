@@ -1,0 +1,76 @@
+"""Start a run of a job, and follow it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from trainyard.cli.arguments import (
+    Changes,
+    File,
+    Labels,
+    Name,
+    NoLogs,
+    Parameters,
+    Source,
+    Types,
+    pairs,
+    wanted,
+)
+from trainyard.cli.command import command
+from trainyard.cli.commands.check import goes_along
+from trainyard.cli.options import Options
+
+
+@command(
+    "trainyard submit job.yaml",
+    "trainyard submit job.yaml --set args.lr=.5 --name sweep -d",
+    "trainyard submit job.yaml --resume digits-1a2b3c4d",
+    "trainyard submit train.ipynb -p epochs=3 --type g5.xlarge",
+)
+def submit(
+    options: Options,
+    job: File,
+    changes: Changes = None,
+    name: Name = None,
+    label: Labels = None,
+    parameter: Parameters = None,
+    source: Source = None,
+    type: Types = None,  # noqa: A002 - as one types it
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="RUN", help="Continue from this run's last checkpoint or outputs."),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Run a program that is known to fail on such hosts.")
+    ] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it has begun.")] = False,
+    no_logs: NoLogs = False,
+) -> None:
+    """Start a run of a job, or of a notebook, and follow it.
+
+    The program and data beside the job file go along; what the bucket has already is not sent again. The run's id is
+    printed at once, then what the program prints on the chief while it runs. Ctrl-C leaves the run alone.
+    """
+    from trainyard.cli import following, runs
+    from trainyard.cli.output import terminal
+    from trainyard.client.jobs.source import read
+    from trainyard.client.yard import changes as asked
+
+    set_ = wanted(job, changes, parameter, source, type)
+    yard = options.find()
+    goes_on = runs.find(yard, resume).id if resume else None
+    local = read(
+        job, changes=asked(set_, name, dict(pairs(label, "--label")), goes_on), bucket=yard.bucket.name
+    )
+    if not force:
+        local.check_known_failures()
+    if from_run := local.job.checkpoints.resume:
+        yard.check_ended(from_run)
+    if not options.quiet:
+        for line in (*goes_along(local), *local.notes, *(f"Warning: {each}" for each in local.warnings)):
+            terminal.hint(line)
+    with terminal.transfers(options.quiet) as tell:
+        uploaded = yard.upload(local, tell)
+    following.begun(options, yard.run(uploaded.run), detach=detach, logs=not no_logs, sent=uploaded.sent)

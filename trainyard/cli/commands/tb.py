@@ -1,0 +1,57 @@
+"""Show runs in TensorBoard."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainyard.cli.arguments import Runs
+from trainyard.cli.command import command
+from trainyard.cli.options import Options
+from trainyard.command_line import command_line
+
+SYNC_SECONDS = 5.0
+
+
+@command("trainyard tb @last", "trainyard tb digits wide --port 6007")
+def tb(
+    options: Options,
+    runs: Runs,
+    folder: Annotated[Path, typer.Option(help="Where the events are kept in step.", readable=False)] = Path(
+        "tb"
+    ),
+    port: Annotated[int, typer.Option(help="Of TensorBoard on 127.0.0.1.", min=1, max=65535)] = 6006,
+) -> None:
+    """Show runs in TensorBoard, on this computer.
+
+    Their events are kept in step with the bucket until Ctrl-C. Needs `pip install tensorboard`.
+    """
+    from trainyard.cli import runs as known
+    from trainyard.cli import tensorboard
+    from trainyard.cli.output import terminal
+    from trainyard.client.errors import NothingFound
+
+    words, yard = tensorboard.command(), options.find()
+    found = [known.find(yard, each) for each in runs]
+    with terminal.transfers(options.quiet) as tell:
+        events = {run.id: run.fetch_events(folder / run.id, tell) for run in found}
+    without = [run for run in found if not events[run.id]]
+    if len(without) == len(found) and all(run.execution.is_over for run in found):
+        raise NothingFound(
+            f"{', '.join(run.id for run in found)}: there are no TensorBoard events",
+            "the program has written none, neither to TRAINYARD_TENSORBOARD nor into its working folder",
+            command_line("show", found[0].id),
+        )
+    for run in without:
+        terminal.note(f"{run.id} has no TensorBoard events (yet).")
+    with tensorboard.serving(words, folder, port) as serves:
+        terminal.console.print(
+            f"http://127.0.0.1:{port}/ shows {', '.join(run.id for run in found)}. Ctrl-C ends it."
+        )
+        while serves():
+            for run in found:
+                run.fetch_events(folder / run.id)
+            time.sleep(SYNC_SECONDS)

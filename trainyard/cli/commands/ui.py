@@ -1,0 +1,53 @@
+"""Show the yard in a browser."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from trainyard.cli.command import command
+from trainyard.cli.options import Options
+
+
+@command("trainyard ui", "trainyard ui --no-browser --port 8780")
+def ui(
+    options: Options,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", help="Of 127.0.0.1; without it 8780 or a free one.", min=0, max=65535),
+    ] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+) -> None:
+    """Show the yard in a browser, on this computer alone.
+
+    With your own credentials, until Ctrl-C. Its address has a token: whoever has that, and is on this computer, may
+    what you may.
+    """
+    import threading
+    import webbrowser
+
+    from trainyard.cli.output import terminal
+    from trainyard.ui.serve import serve
+
+    def ready(address: str, once: str) -> None:
+        if options.is_json:
+            terminal.answer_line({"address": address})
+        else:
+            terminal.console.print(address, markup=False, soft_wrap=True, highlight=False)
+        if not options.quiet:
+            terminal.hint("Ctrl-C ends the page; runs go on.")
+        if not no_browser and has_window(os.environ, sys.platform):
+            threading.Thread(target=webbrowser.open, args=(once,), daemon=True).start()
+
+    serve(options.find, options.find(), port, ready)
+
+
+def has_window(environment: Mapping[str, str], platform: str) -> bool:
+    """Whether a browser would have somewhere to be: else Python opens one that takes the terminal, as lynx."""
+    return platform == "darwin" or any(
+        environment.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    )

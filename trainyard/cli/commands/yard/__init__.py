@@ -1,0 +1,1 @@
+"""The commands of `trainyard yard`, a file each."""

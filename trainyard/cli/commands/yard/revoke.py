@@ -1,0 +1,28 @@
+"""Take the yard's policies off a role, user or group of IAM."""
+
+from __future__ import annotations
+
+from trainyard.cli.arguments import Who
+from trainyard.cli.command import command
+from trainyard.cli.options import Options
+
+
+@command("trainyard yard revoke user/ada")
+def revoke(options: Options, who: Who) -> None:
+    """Take the yard's policies off a role, user or group of IAM.
+
+    Runs and dev hosts of a user stay.
+    """
+    from trainyard.cli.output import terminal
+    from trainyard.client.upkeep import people
+
+    yard = options.find()
+    detached = people.revoke(yard, who)
+    if options.is_json:
+        terminal.answer({"who": who, "detached": detached})
+    elif detached:
+        terminal.console.print(
+            f"{who} has no policies of {yard.name} now. Detached: {', '.join(detached)}", markup=False
+        )
+    else:
+        terminal.console.print(f"{who} had no policies of {yard.name}; nothing was changed.", markup=False)

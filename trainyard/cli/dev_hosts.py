@@ -1,0 +1,48 @@
+"""What the commands for dev hosts share."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trainyard.cli.completion import complete_dev_hosts
+from trainyard.cli.options import Options
+from trainyard.core.model import dev
+
+if TYPE_CHECKING:
+    from trainyard.client.dev.requests import Tell
+
+
+def checked(name: str) -> str:
+    """Return the name. Raises BadParameter if a dev host cannot have it."""
+    if not re.fullmatch(dev.NAME, name):
+        raise typer.BadParameter(f"a dev host has {dev.A_NAME}, not {name!r}")
+    return name
+
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="Of the dev host.", autocompletion=complete_dev_hosts, callback=checked
+    ),
+]
+
+
+def monthly(amount: float | None) -> str:
+    return "an unknown sum a month" if amount is None else f"${amount:,.2f} a month"
+
+
+def teller(options: Options) -> Tell:
+    """Return a function that prints a step, with the seconds since the command began."""
+    from trainyard.cli.output import terminal
+
+    begun = time.monotonic()
+
+    def tell(step: str) -> None:
+        if not options.quiet:
+            terminal.note(f"{time.monotonic() - begun:4.0f} s  {step}")
+
+    return tell

@@ -1,0 +1,138 @@
+"""Whether a yard that is there is well: its image, its alarms, its money, and the clock of who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+from trainyard.client.admin.preflight import BUDGET, Row, Verdict
+from trainyard.client.errors import Denied
+from trainyard.client.inventory import images, overview
+from trainyard.client.inventory.images import Image
+from trainyard.client.inventory.overview import Budget
+from trainyard.command_line import command_line
+
+if TYPE_CHECKING:
+    from trainyard.client.run import Run
+    from trainyard.client.yard import Yard
+
+OLD_DAYS = 60
+"""An image of this age lacks two months of updates of its system."""
+NEW_YARD = timedelta(minutes=15)
+"""So long after its deployment nothing can be said of metrics that are missing: patrol is called once a minute, and its
+alarm looks at five minutes."""
+CLOCK_SECONDS = 60
+"""AWS refuses what was signed five minutes ago or later; logs and ages are wrong sooner."""
+
+
+def look(yard: Yard) -> list[Row]:
+    """A row for each thing; what the credentials may not read is a row that says so."""
+    looks: tuple[tuple[str, Callable[[Yard], Row]], ...] = (
+        ("yard", _yard),
+        ("image", _image),
+        ("alarms", _alarms),
+        (BUDGET, _budget),
+        ("clock", _clock),
+    )
+    rows = []
+    for subject, ask in looks:
+        try:
+            rows.append(ask(yard))
+        except Denied as denied:
+            rows.append(Row(subject, denied.what, "to be known", Verdict.UNKNOWN, denied.next_step))
+    return rows
+
+
+def _yard(yard: Yard) -> Row:
+    return Row("yard", f"{yard.name} {yard.version} in {yard.session.region}", "deployed", Verdict.READY)
+
+
+def _image(yard: Yard) -> Row:
+    current = next((image for image in images.of(yard) if image.standing == "current"), None)
+    if current is None:
+        return judge_no_image(yard.baking)
+    return judge_image(current, yard.software)
+
+
+def judge_image(current: Image, software: str) -> Row:
+    """Judge the image that hosts start from. `software` is the hash of what the deployed yard's bakes install."""
+    days, bake = current.age / 86400, command_line("image", "bake")
+    found = (
+        f"{current.id} of {current.family}, {days:.0f} days old, TensorFlow {current.tensorflow or 'unknown'}"
+    )
+    if current.software != software:
+        means = f"{bake}: until it has ended, hosts run the software of an earlier deployment"
+        return Row("image", found, "baked with the yard's software", Verdict.SHORT, means)
+    verdict, step = (Verdict.READY, "") if days <= OLD_DAYS else (Verdict.SHORT, bake)
+    return Row("image", found, f"no older than {OLD_DAYS} days", verdict, step)
+
+
+def judge_no_image(baking: Run | None) -> Row:
+    """Judge a yard without an image: a new yard bakes its first one by itself."""
+    bake = command_line("image", "bake")
+    if baking:
+        return Row(
+            "image",
+            f"none yet, {baking.id} bakes the first",
+            "a baked image",
+            Verdict.READY,
+            f"{bake} follows it",
+        )
+    return Row("image", "none", "a baked image", Verdict.SHORT, bake)
+
+
+def _alarms(yard: Yard) -> Row:
+    client = yard.session.client("cloudwatch")
+    pages = client.get_paginator("describe_alarms").paginate(AlarmNamePrefix=f"{yard.name.lower()}-")
+    alarms = [alarm for page in pages for alarm in page["MetricAlarms"]]
+    return judge_alarms(alarms, datetime.now(UTC))
+
+
+def judge_alarms(alarms: list[dict[str, Any]], now: datetime) -> Row:
+    """Judge the yard by its alarms, except one that rings because a new yard has not measured anything yet."""
+    loud = [alarm for alarm in alarms if alarm["StateValue"] == "ALARM"]
+    awaited = [alarm for alarm in loud if _is_awaited(alarm, now)]
+    if wrong := [alarm for alarm in loud if alarm not in awaited]:
+        names = ", ".join(alarm["AlarmName"] for alarm in wrong)
+        why = (
+            f"{wrong[0]['AlarmName']}: {wrong[0].get('AlarmDescription') or wrong[0].get('StateReason', '')}"
+        )
+        return Row("alarms", names, "quiet", Verdict.SHORT, why)
+    quiet = f"{len(alarms)}, all quiet" if not loud else f"{len(alarms)}, none about the yard itself"
+    notes = [f"{alarm['AlarmName']} waits for the first measurement of a new yard" for alarm in awaited]
+    return Row("alarms", quiet, "quiet", Verdict.READY, "; ".join(notes))
+
+
+def _is_awaited(alarm: dict[str, Any], now: datetime) -> bool:
+    """Return True for an alarm that missing data sets off, so soon after it was made that none can be there."""
+    made: datetime = alarm["AlarmConfigurationUpdatedTimestamp"]
+    return alarm.get("TreatMissingData") == "breaching" and now - made < NEW_YARD
+
+
+def _budget(yard: Yard) -> Row:
+    """What the deployed yard may spend in a month, and has spent, whatever the settings of a clone are."""
+    return judge_budget(overview.budget_of(yard))
+
+
+def judge_budget(budget: Budget) -> Row:
+    found, needed = budget.in_words, "a bound that is not used up"
+    raise_it = command_line("yard", "deploy", "-c")
+    if budget.monthly is None:
+        return Row(BUDGET, found, needed, Verdict.READY, f"to set one: {raise_it} monthly_dollars=500")
+    if budget.left:
+        return Row(BUDGET, found, needed, Verdict.READY)
+    more = f"{raise_it} monthly_dollars={2 * budget.monthly:g}"
+    return Row(
+        BUDGET, found, needed, Verdict.SHORT, f"{more}; until then, or the next month, new runs are refused"
+    )
+
+
+def _clock(yard: Yard) -> Row:
+    answer: dict[str, Any] = yard.session.client("sts").get_caller_identity()
+    theirs = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"])
+    off = abs((datetime.now(UTC) - theirs).total_seconds())
+    verdict = Verdict.READY if off <= CLOCK_SECONDS else Verdict.SHORT
+    step = "" if verdict is Verdict.READY else "set this computer's clock by NTP"
+    return Row("clock", f"{off:.0f} s from AWS's", f"within {CLOCK_SECONDS} s", verdict, step)

@@ -1,0 +1,351 @@
+"""Taking a yard out of an account: what would go on, what is left afterwards, and what that costs a month.
+
+Prices are those of the region that the yard's patrol has read into its ledger, and us-east-1's where it has not. They
+are the most that AWS bills: snapshots hold what differs from the image before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from botocore.exceptions import ClientError, WaiterError
+
+from trainyard.client.admin import people, retained
+from trainyard.client.errors import BucketNotEmptied, HostsRunning, RunsRunning, StackNotDeleted
+from trainyard.client.session import Session
+from trainyard.core.values.quantities import counted
+
+SHUTTING_DOWN = "shutting-down"
+ENDING = (SHUTTING_DOWN, "terminated")
+MOST_LOOKS = 600
+"""An instance with GPUs takes minutes to shut down, and holds its network interface until then."""
+PRICES = {"pk": "patrol", "sk": "prices"}
+"""The key of patrol's row."""
+US_EAST_1 = {"snapshot": 0.05, "disk": 0.08, "bucket": 0.023, "table": 0.25, "logs": 0.03}
+"""Dollars a GiB and month, of November 2026, by the row's words."""
+GIB = 2**30
+LOOK_SECONDS = 2.0
+PAGE = 1000
+"""The most versions that S3 deletes in one call."""
+
+
+class Kind(StrEnum):
+    """What the stacks leave on purpose."""
+
+    IMAGE = "image"
+    SNAPSHOT = "snapshot"
+    VOLUME = "volume"
+    BUCKET = "bucket"
+    TABLE = "table"
+    LOG_GROUP = "log group"
+    PARAMETER = "parameter"
+
+
+BILLED_AS = {
+    Kind.IMAGE: "snapshot",
+    Kind.SNAPSHOT: "snapshot",
+    Kind.VOLUME: "disk",
+    Kind.BUCKET: "bucket",
+    Kind.TABLE: "table",
+    Kind.LOG_GROUP: "logs",
+}
+"""What AWS bills; standard parameters are free."""
+IMAGES = frozenset({Kind.IMAGE, Kind.SNAPSHOT})
+DATA = frozenset({Kind.BUCKET, Kind.TABLE, Kind.VOLUME, Kind.LOG_GROUP, Kind.PARAMETER})
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """One thing that outlives the stacks, its size, and dollars a month at most, by whose prices."""
+
+    kind: Kind
+    name: str
+    gib: float
+    dollars: float
+    prices: str
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Dollars a GiB and month in the region, as far as they are known, read on `day`."""
+
+    region: str
+    gib_month: Mapping[str, float]
+    day: str
+
+    def leftover(self, kind: Kind, name: str, gib: float, about: str = "") -> Leftover:
+        word = BILLED_AS.get(kind)
+        if word is None:
+            return Leftover(kind, name, gib, 0.0, f"a {kind} costs nothing", about)
+        own = self.gib_month.get(word)
+        if own is not None:
+            return Leftover(kind, name, gib, gib * own, f"prices of {self.region}, {self.day}", about)
+        whose = (
+            f"prices of us-east-1, November 2026: the yard's ledger has none of {self.region} for a {kind}"
+        )
+        return Leftover(kind, name, gib, gib * US_EAST_1[word], whose, about)
+
+
+def hosts(session: Session, yard: str) -> list[str]:
+    """Return the yard's instances that have not ended, stopped ones too: they cost something, and hold the network."""
+    return [host for host, state in _hosts(session, yard) if state not in ENDING]
+
+
+def _hosts(session: Session, yard: str) -> Iterator[tuple[str, str]]:
+    """Return the yard's instances with their states."""
+    filters = [{"Name": f"tag:{retained.TAG}", "Values": [yard.lower()]}]
+    for page in session.client("ec2").get_paginator("describe_instances").paginate(Filters=filters):
+        for held in page["Reservations"]:
+            for instance in held["Instances"]:
+                yield str(instance["InstanceId"]), str(instance["State"]["Name"])
+
+
+def executions(session: Session, yard: str) -> list[str]:
+    """The ARNs of the executions of the yard's state machines that are running."""
+    client = session.client("stepfunctions")
+    machines = [
+        machine
+        for page in client.get_paginator("list_state_machines").paginate()
+        for machine in page["stateMachines"]
+        if machine["name"].startswith(f"{yard.lower()}-")
+    ]
+    return [
+        str(execution["executionArn"])
+        for machine in machines
+        for page in client.get_paginator("list_executions").paginate(
+            stateMachineArn=machine["stateMachineArn"], statusFilter="RUNNING"
+        )
+        for execution in page["executions"]
+    ]
+
+
+def stacks(session: Session, yard: str) -> list[str]:
+    """The names of the yard's stacks, in the order in which they can be deleted: who imports goes before."""
+    pages = session.client("cloudformation").get_paginator("describe_stacks").paginate()
+    ours = [
+        stack
+        for page in pages
+        for stack in page["Stacks"]
+        if {"Key": retained.TAG, "Value": yard.lower()} in stack.get("Tags", [])
+    ]
+    newest_first = sorted(ours, key=lambda stack: stack["CreationTime"], reverse=True)
+    return [str(stack["StackName"]) for stack in newest_first]
+
+
+def delete_stacks(session: Session, yard: str, said: Callable[[str], None] = lambda _: None) -> None:
+    """Delete the yard's stacks, after the grants of its policies, which would hold them; `said` is called with each
+    before. Raises RunsRunning and HostsRunning while the yard has any, StackNotDeleted."""
+    if going := executions(session, yard):
+        raise RunsRunning(
+            f"the yard {yard} has {len(going)} executions that are running: {', '.join(going)}",
+            "they would launch hosts, and nothing would stop these once patrol is gone",
+            f"aws stepfunctions stop-execution --region {session.region} --execution-arn {going[0]}",
+        )
+    _refuse_hosts(session, yard)
+    _await_ending_hosts(session, yard, said)
+    client, names = session.client("cloudformation"), stacks(session, yard)
+    if held := people.grants(session, names):
+        said(f"deleting the grants of {', '.join(holders_of(held))}")
+        people.detach(session, held)
+    for name in names:
+        said(f"deleting {name}")
+        client.delete_stack(StackName=name)
+        if reason := _reason_to_stay(session, name):
+            raise StackNotDeleted(
+                f"the stack {name} was not deleted", reason, "mend what it says, then the same command again"
+            )
+    _refuse_hosts(session, yard)
+
+
+def holders_of(held: Mapping[str, Iterable[people.Holder]]) -> list[str]:
+    """Return the roles, users and groups of these grants, each once: `user/ada`."""
+    return sorted({str(holder) for holders in held.values() for holder in holders})
+
+
+def left(session: Session, yard: str) -> list[Leftover]:
+    """What has the yard's tag or name, and no stack deletes."""
+    tables = retained.tables(session, yard)
+    prices = _prices(session, tables)
+    found = [
+        *_images(session, yard),
+        *_volumes(session, yard),
+        *_buckets(session, yard),
+        *(
+            (Kind.TABLE, each["TableName"], each["TableSizeBytes"] / GIB, f"{each['ItemCount']} rows")
+            for each in tables
+        ),
+        *_log_groups(session, yard),
+        *_parameters(session, yard),
+    ]
+    return [prices.leftover(*each) for each in found]
+
+
+def remove(session: Session, things: Collection[Leftover]) -> None:
+    """Delete them for good. There is no way back."""
+    ec2 = session.client("ec2")
+    for thing in things:
+        match thing.kind:
+            case Kind.IMAGE:
+                ec2.deregister_image(ImageId=thing.name, DeleteAssociatedSnapshots=True)
+            case Kind.SNAPSHOT:
+                ec2.delete_snapshot(SnapshotId=thing.name)
+            case Kind.VOLUME:
+                ec2.delete_volume(VolumeId=thing.name)
+            case Kind.BUCKET:
+                _empty(session, thing.name)
+                session.client("s3").delete_bucket(Bucket=thing.name)
+            case Kind.TABLE:
+                dynamodb = session.client("dynamodb")
+                dynamodb.update_table(TableName=thing.name, DeletionProtectionEnabled=False)
+                dynamodb.delete_table(TableName=thing.name)
+            case Kind.LOG_GROUP:
+                session.client("logs").delete_log_group(logGroupName=thing.name)
+            case Kind.PARAMETER:
+                session.client("ssm").delete_parameter(Name=thing.name)
+
+
+def _empty(session: Session, bucket: str) -> None:
+    """Delete every version of every object, a page at a time until no page is left: also what is written meanwhile.
+    Raises BucketNotEmptied."""
+    client = session.client("s3")
+    while True:
+        page = client.list_object_versions(Bucket=bucket, MaxKeys=PAGE)
+        versions = [*page.get("Versions", []), *page.get("DeleteMarkers", [])]
+        if not versions:
+            return
+        names = [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in versions]
+        done = client.delete_objects(Bucket=bucket, Delete={"Objects": names, "Quiet": True})
+        if refused := done.get("Errors"):
+            first, number = refused[0], counted(len(refused), "version")
+            raise BucketNotEmptied(
+                f"S3 refused to delete {number} of objects in {bucket}; {first['Key']}: {first['Message']}",
+                "the bucket stays, and goes on costing its storage; what was deleted before is gone",
+                f"allow s3:DeleteObjectVersion on arn:aws:s3:::{bucket}/*, then the same command again",
+            )
+
+
+def _refuse_hosts(session: Session, yard: str) -> None:
+    if living := hosts(session, yard):
+        raise HostsRunning(
+            f"the yard {yard} has {counted(len(living), 'host')}: {', '.join(living)}",
+            "nothing would stop them once patrol is gone",
+            f"aws ec2 terminate-instances --region {session.region} --instance-ids {' '.join(living)}",
+        )
+
+
+def _await_ending_hosts(session: Session, yard: str, said: Callable[[str], None]) -> None:
+    """Wait for instances that are shutting down: the network cannot be deleted before. Raises HostsRunning."""
+    ending = [host for host, state in _hosts(session, yard) if state == SHUTTING_DOWN]
+    if not ending:
+        return
+    said(
+        f"waiting for {counted(len(ending), 'host')} that {'is' if len(ending) == 1 else 'are'} shutting down"
+    )
+    waiter = session.client("ec2").get_waiter("instance_terminated")
+    try:
+        waiter.wait(InstanceIds=ending, WaiterConfig={"Delay": LOOK_SECONDS, "MaxAttempts": MOST_LOOKS})
+    except WaiterError as error:
+        raise HostsRunning(
+            f"{', '.join(ending)} did not end: {error}",
+            "the yard's network cannot be deleted before, and nothing was deleted",
+            "wait until EC2 has ended the host, then the same command again",
+        ) from error
+
+
+def _reason_to_stay(session: Session, stack: str) -> str:
+    """Waits until the stack is gone: nothing; or is not: why. One whose export is in use goes back to what it was."""
+    client = session.client("cloudformation")
+    while True:
+        try:
+            (found,) = client.describe_stacks(StackName=stack)["Stacks"]
+        except ClientError as error:
+            if "does not exist" in str(error):
+                return ""
+            raise
+        if found["StackStatus"] == "DELETE_FAILED":
+            return "; ".join(_refusals(session, stack))
+        if found["StackStatus"] != "DELETE_IN_PROGRESS":
+            return str(found.get("StackStatusReason", found["StackStatus"]))
+        time.sleep(LOOK_SECONDS)
+
+
+def _refusals(session: Session, stack: str) -> Iterator[str]:
+    """What CloudFormation says of every resource it could not delete."""
+    pages = session.client("cloudformation").get_paginator("describe_stack_events").paginate(StackName=stack)
+    for page in pages:
+        for event in page["StackEvents"]:
+            of_the_stack = event.get("PhysicalResourceId") == event["StackId"]
+            if event["ResourceStatus"] == "DELETE_FAILED" and not of_the_stack:
+                yield f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', '')}"
+
+
+Found = tuple[Kind, str, float, str]
+"""A thing's kind and name, its GiB, and what else there is to say of it."""
+
+
+def _prices(session: Session, tables: Iterable[Mapping[str, Any]]) -> Prices:
+    """What patrol has kept; nothing where the ledger is gone, or patrol was never told."""
+    for table in tables:
+        row = session.resource("dynamodb").Table(table["TableName"]).get_item(Key=PRICES).get("Item", {})
+        if row.get("read"):
+            gib_month = {word: float(dollars) for word, dollars in row["storage"].items()}
+            return Prices(session.region, gib_month, str(row["read"])[:10])
+    return Prices(session.region, {}, "")
+
+
+def _images(session: Session, yard: str) -> Iterator[Found]:
+    """Each with its snapshots; then snapshots of which the image is gone."""
+    ec2, filters = session.client("ec2"), [{"Name": f"tag:{retained.TAG}", "Values": [yard.lower()]}]
+    snapshots = {
+        each["SnapshotId"]: each
+        for page in ec2.get_paginator("describe_snapshots").paginate(OwnerIds=["self"], Filters=filters)
+        for each in page["Snapshots"]
+    }
+    for page in ec2.get_paginator("describe_images").paginate(Owners=["self"], Filters=filters):
+        for image in page["Images"]:
+            disks = [mapping["Ebs"] for mapping in image["BlockDeviceMappings"] if "Ebs" in mapping]
+            gib = float(sum(disk.get("VolumeSize", 0) for disk in disks))
+            yield Kind.IMAGE, image["ImageId"], gib, image.get("Name", "")
+            for disk in disks:
+                snapshots.pop(disk.get("SnapshotId"), None)
+    for name, snapshot in snapshots.items():
+        yield Kind.SNAPSHOT, name, float(snapshot["VolumeSize"]), snapshot.get("Description", "")
+
+
+def _volumes(session: Session, yard: str) -> Iterator[Found]:
+    filters = [
+        {"Name": f"tag:{retained.TAG}", "Values": [yard.lower()]},
+        {"Name": "status", "Values": ["available"]},
+    ]
+    for page in session.client("ec2").get_paginator("describe_volumes").paginate(Filters=filters):
+        for volume in page["Volumes"]:
+            yield Kind.VOLUME, volume["VolumeId"], float(volume["Size"]), ""
+
+
+def _buckets(session: Session, yard: str) -> Iterator[Found]:
+    for name in retained.buckets(session, yard):
+        sizes = [version.size or 0 for version in session.resource("s3").Bucket(name).object_versions.all()]
+        yield Kind.BUCKET, name, sum(sizes) / GIB, f"{len(sizes)} objects and older versions of them"
+
+
+def _log_groups(session: Session, yard: str) -> Iterator[Found]:
+    """Those that functions made anew which wrote once more while their stack was deleted."""
+    pages = session.client("logs").get_paginator("describe_log_groups")
+    for page in pages.paginate(logGroupNamePrefix=f"/{yard.lower()}/"):
+        for group in page["logGroups"]:
+            yield Kind.LOG_GROUP, group["logGroupName"], group.get("storedBytes", 0) / GIB, ""
+
+
+def _parameters(session: Session, yard: str) -> Iterator[Found]:
+    """Secrets of jobs, which people have put there, and whatever else has a name of the yard."""
+    pages = session.client("ssm").get_paginator("describe_parameters")
+    below = [{"Key": "Name", "Option": "BeginsWith", "Values": [f"/{yard.lower()}/"]}]
+    for page in pages.paginate(ParameterFilters=below):
+        for each in page["Parameters"]:
+            about = "a secret of jobs" if each["Type"] == "SecureString" else str(each.get("Description", ""))
+            yield Kind.PARAMETER, each["Name"], 0.0, about

@@ -1,0 +1,97 @@
+"""A dev host is taken down: its disk, an image of it, or nothing of it stays."""
+
+from __future__ import annotations
+
+import time
+
+from trainyard.client.deployment import Deployment
+from trainyard.client.dev import hosts, requests
+from trainyard.client.dev.hosts import DevHost, DevImage
+from trainyard.client.dev.requests import Tell
+from trainyard.client.errors import HostNotFound, HostRefused
+from trainyard.command_line import command_line
+from trainyard.core.model import dev
+from trainyard.core.model.dev import Keep
+
+MOST_SECONDS = 1200.0
+
+
+def take_down(yard: Deployment, name: str, keep: Keep, tell: Tell) -> None:
+    """Have it cost no more than what is kept. May be asked for again. Raises HostNotFound; HostRefused where that
+    cannot be kept; Denied of somebody else's."""
+    if keep is not Keep.NOTHING and (begun := requests.under_way(yard, name)):
+        raise HostRefused(
+            f"{name} is being launched, by {begun.id}",
+            "one that is not ready yet has nothing to keep",
+            f"{command_line('dev', 'down', name, '--keep', 'nothing')}, or this again in a minute",
+        )
+    match keep:
+        case Keep.DISK:
+            _stop(yard, hosts.find(yard, name), tell)
+        case Keep.IMAGE:
+            _freeze(yard, name, tell)
+        case Keep.NOTHING:
+            _end(yard, name, tell)
+
+
+def _stop(yard: Deployment, host: DevHost, tell: Tell) -> None:
+    if host.market == "spot":
+        raise HostRefused(
+            f"{host.name} ({host.instance}) is on spot",
+            "EC2 cannot stop such a host and keep its disk",
+            command_line("dev", "down", host.name, "--keep", "image"),
+        )
+    if host.state == "pending":
+        raise HostRefused(f"{host.instance} is pending", "it starts now", "this again in a minute")
+    with hosts.used(yard, host):
+        if host.state == "running":
+            yard.session.client("ec2").stop_instances(InstanceIds=[host.instance])
+            tell(f"{host.instance} stops, and keeps its disk")
+    ends = time.monotonic() + MOST_SECONDS
+    while time.monotonic() < ends and (state := _state(yard, host)) != "stopped":
+        if state not in ("running", "stopping"):
+            raise HostNotFound(f"{host.instance} is gone", "somebody has ended it", hosts.up_line(host.name))
+        time.sleep(requests.LOOK_SECONDS)
+    tell(f"{host.instance} is stopped")
+
+
+def _state(yard: Deployment, host: DevHost) -> str:
+    return next(
+        (each.state for each in hosts.hosts(yard, host.name) if each.instance == host.instance), "gone"
+    )
+
+
+def _freeze(yard: Deployment, name: str, tell: Tell) -> None:
+    """The images that it had before are of no use once the new one is there."""
+    host = hosts.find(yard, name)
+    hosts.check_owner(yard, host, "its owner alone has it made an image")
+    before = [image for image in hosts.images(yard, name) if image.owner == host.owner]
+    summary = requests.follow(requests.begin(yard, name, dev.IMAGE), tell)
+    tell(f"{name} is the image {summary['image']}, and {host.instance} ends")
+    _delete(yard, [image for image in before if image.image != summary["image"]], tell)
+
+
+def _end(yard: Deployment, name: str, tell: Tell) -> None:
+    """A launch that goes on is stopped first: else it would try another host."""
+    if begun := requests.under_way(yard, name):
+        begun.stop(now=True)
+        tell(f"{begun.id}, which was bringing it up, is stopped")
+    there, kept = hosts.hosts(yard, name), hosts.images(yard, name)
+    if begun is None and not there and not kept:
+        raise HostNotFound(
+            f"the yard {yard.name} has no dev host {name}",
+            "nothing of it is there",
+            command_line("dev", "ls"),
+        )
+    for host in there:
+        with hosts.used(yard, host):
+            yard.session.client("ec2").terminate_instances(InstanceIds=[host.instance])
+            tell(f"{host.instance} ends, and its disk with it")
+    _delete(yard, kept, tell)
+
+
+def _delete(yard: Deployment, images: list[DevImage], tell: Tell) -> None:
+    for image in images:
+        with hosts.used(yard, image):
+            yard.session.client("ec2").deregister_image(ImageId=image.image, DeleteAssociatedSnapshots=True)
+            tell(f"the image {image.image} is deleted")

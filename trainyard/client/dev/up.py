@@ -1,0 +1,138 @@
+"""A dev host is brought up: launched, started again, or launched from its image where it cannot be started."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from trainyard.client.deployment import Deployment
+from trainyard.client.dev import hosts, requests
+from trainyard.client.dev.hosts import DevHost
+from trainyard.client.dev.requests import Tell
+from trainyard.client.errors import HostNotConnected, HostNotFound, HostRefused
+from trainyard.client.run import Run
+from trainyard.command_line import command_line
+from trainyard.core.model import dev
+
+NO_ROOM = ("InsufficientInstanceCapacity", "InsufficientHostCapacity", "InsufficientCapacity")
+NO_QUOTA = ("VcpuLimitExceeded", "InstanceLimitExceeded")
+MOST_SECONDS = 1200.0
+"""That a host takes to boot or to stop: the largest types boot for ten minutes."""
+
+
+def bring_up(yard: Deployment, name: str, asked: Mapping[str, Any], tell: Tell) -> DevHost:
+    """Have the dev host of that name run, with the files that it had, and answer it once it can be used. `asked`: what
+    a new one is asked for (an input of launch). May be asked for again at any time. Raises Denied of somebody else's,
+    RunRefused and RunFailed where none can be launched, HostNotConnected where it does not get ready."""
+    tell = requests.once(tell)
+    if begun := requests.under_way(yard, name):
+        tell(f"{begun.id} brings it up already")
+        return _launched(yard, name, begun, tell)
+    while True:
+        host = _host(yard, name)
+        if host is None:
+            if not _image_is_made(yard, name, tell):
+                return _launched(yard, name, requests.begin(yard, name, dev.UP, asked), tell)
+            continue
+        if making := requests.imaging(yard, host.instance):
+            tell(f"{host.instance} becomes an image first, by {making.id}, and ends")
+            making.wait(MOST_SECONDS)
+        elif host.state == "stopped":
+            with hosts.used(yard, host):
+                if not _start(yard, host, tell):
+                    tell(f"EC2 has no room for it in {host.zone}: it becomes an image, for another zone")
+                    requests.follow(requests.begin(yard, name, dev.IMAGE), tell)
+                    continue
+            tell(f"{host.instance} starts in {host.zone}, with its disk")
+            return _ready(yard, host.instance, tell)
+        elif host.state in ("running", "pending"):
+            hosts.check_owner(yard, host, f"it is {host.state} already")
+            tell(f"{host.instance} is {host.state}")
+            return _ready(yard, host.instance, tell)
+        else:
+            tell(f"{host.instance} is {host.state}")
+            time.sleep(requests.LOOK_SECONDS)
+
+
+def _host(yard: Deployment, name: str) -> DevHost | None:
+    found = hosts.hosts(yard, name)
+    return found[0] if found else None
+
+
+def _launched(yard: Deployment, name: str, run: Run, tell: Tell) -> DevHost:
+    summary = requests.follow(run, tell)
+    found = [host for host in hosts.hosts(yard, name) if host.instance == summary["instance"]]
+    if not found:
+        raise HostNotFound(
+            f"{summary['instance']} was launched, and is gone",
+            "somebody or EC2 has ended it since",
+            hosts.up_line(name),
+        )
+    return found[0]
+
+
+def _image_is_made(yard: Deployment, name: str, tell: Tell) -> bool:
+    """Whether the newest image of it is being made, which takes a while."""
+    newest = next(iter(hosts.images(yard, name)), None)
+    if newest is None or newest.state != "pending":
+        return False
+    tell(f"its image {newest.image} is being made")
+    time.sleep(requests.LOOK_SECONDS)
+    return True
+
+
+def _start(yard: Deployment, host: DevHost, tell: Tell) -> bool:
+    """False where EC2 has no room for it."""
+    tell(f"{host.instance} is stopped: it is started")
+    try:
+        yard.session.client("ec2").start_instances(InstanceIds=[host.instance])
+    except ClientError as error:
+        if error.response["Error"]["Code"] in NO_ROOM:
+            return False
+        if error.response["Error"]["Code"] in NO_QUOTA:
+            raise HostRefused(
+                f"EC2 does not start {host.instance}",
+                error.response["Error"].get("Message", "the quota of its type is used up").rstrip("."),
+                f"take down another host, or have the quota raised: {command_line('doctor')}",
+            ) from error
+        raise
+    return True
+
+
+def _ready(yard: Deployment, instance: str, tell: Tell) -> DevHost:
+    """Once Systems Manager knows that it is there, since it was started last."""
+    ends, told = time.monotonic() + MOST_SECONDS, False
+    while time.monotonic() < ends:
+        found = next((each for each in hosts.hosts(yard) if each.instance == instance), None)
+        if found is None or found.state not in ("pending", "running"):
+            state = found.state if found else "gone"
+            raise HostNotConnected(
+                f"{instance} is {state}",
+                "it did not stay up",
+                f"{command_line('hosts')}; {hosts.up_line('NAME')}",
+            )
+        if found.state == "running" and _answers(yard, found):
+            return found
+        if found.state == "running" and not told:
+            tell(f"{instance} boots")
+            told = True
+        time.sleep(requests.LOOK_SECONDS)
+    raise HostNotConnected(
+        f"{instance} runs, and its SSM agent has not answered for {MOST_SECONDS / 60:.0f} minutes",
+        "it hangs, or has no way to Systems Manager",
+        f"what it printed: aws ec2 get-console-output --instance-id {instance}",
+    )
+
+
+def _answers(yard: Deployment, host: DevHost) -> bool:
+    """What its agent has said before the host was stopped counts for nothing."""
+    chosen = [{"Key": "InstanceIds", "Values": [host.instance]}]
+    known = yard.session.client("ssm").describe_instance_information(Filters=chosen)
+    return any(
+        each["PingStatus"] == "Online" and each.get("LastPingDateTime", datetime.now(UTC)) >= host.launched
+        for each in known["InstanceInformationList"]
+    )

@@ -1,0 +1,70 @@
+"""What keeps a page current: server-sent events with those of its parts that have changed, and its news."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from trainyard.ui.cache import FRESH, Cache
+from trainyard.ui.pages.page import News, Page, looked
+from trainyard.ui.templating import Templates, digest
+
+FIRST = "0"
+QUIET = 15.0
+"""Seconds after which a page that has nothing new is told that the command is there still."""
+
+
+async def stream(
+    page: Page, cache: Cache, templates: Templates, closing: asyncio.Event, *, have: str, last: str
+) -> AsyncIterator[str]:
+    """Until `closing` is set, or whoever reads goes away. `have` is what the page came with, as `name:digest`;
+    `last` is the id of the last news before a break, after which nobody knows what the page has."""
+    shown = {} if last else dict(each.split(":", 1) for each in have.split() if ":" in each)
+    yield f"id: {last or FIRST}\n\n"  # a page that comes back says so by it
+    told: dict[str, Any] = {}
+    quiet = 0.0
+    while True:
+        seen = await looked(page, cache)
+        events = [
+            *_changed(templates.parts(page, seen), shown),
+            *(_named(each) for each in page.news(seen, told, last)),
+        ]
+        quiet = 0.0 if events else quiet + FRESH
+        for event in events:
+            yield event
+        if quiet >= QUIET:
+            quiet = 0.0
+            yield ": still here\n\n"
+        if await _closes(closing):
+            return
+
+
+def _changed(parts: dict[str, str], shown: dict[str, str]) -> list[str]:
+    """One message that has all of them, so that what belongs together changes together; none where all is as before."""
+    new = {name: text for name, text in parts.items() if shown.get(name) != digest(text)}
+    shown |= {name: digest(text) for name, text in new.items()}
+    text = "".join(
+        f'<hx-partial hx-target="#{name}" hx-swap="innerMorph">{part}</hx-partial>'
+        for name, part in new.items()
+    )
+    return [_message(text)] if text else []
+
+
+def _named(news: News) -> str:
+    known = f"id: {news.id}\n" if news.id else ""
+    return f"{known}event: {news.event}\n{_message(json.dumps(news.data, allow_nan=False))}"
+
+
+def _message(text: str) -> str:
+    return "".join(f"data: {line}\n" for line in text.splitlines()) + "\n"
+
+
+async def _closes(closing: asyncio.Event) -> bool:
+    """Whether it is said within the pause between two looks."""
+    try:
+        await asyncio.wait_for(closing.wait(), FRESH)
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,128 @@
+"""From what there is to see to HTML: the templates, and how they say times, money and what others have written."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+import trainyard
+from trainyard.client import YardError
+from trainyard.core.values import floats
+from trainyard.core.values.quantities import dollars, sized, span
+from trainyard.core.values.text import printable
+from trainyard.ui.pages.page import Page, Seen
+from trainyard.ui.pages.runs import standing
+
+SECTIONS = {"runs": "/", "hosts": "/hosts", "money": "/money", "images": "/images"}
+"""What the page's head leads to."""
+
+FAILED_ATTEMPT = re.compile(
+    r"^Attempt \d+ (?:failed|ended)[^:]*: \w+(?:, [^:(]*)?(?: \(exit code \d+\))?: "
+    r"(?:the program ended with exit code \d+: )?"
+)
+"""Begins the reason of a run whose last attempt failed (lambdas/core/run/recovery.py)."""
+
+EXCEPTION = re.compile(
+    r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|Fault|Warning)\b(?::|$)"
+)
+"""Begins the last line of a traceback."""
+
+
+@dataclass(frozen=True)
+class Templates:
+    """Of the yard of this name, where it is."""
+
+    yard: str
+    place: str
+
+    def page(self, page: Page, seen: Seen, path: str) -> str:
+        """The whole page, at this path."""
+        parts = {name: Markup(text) for name, text in self.parts(page, seen).items()}  # noqa: S704 - rendered just now
+        have = " ".join(f"{name}:{digest(text)}" for name, text in parts.items())
+        events = f"{path.rstrip('/')}/events?{urlencode({**page.query, 'have': have})}"
+        return self._render(
+            f"{page.name}/page.html", {**seen, "page": page, "parts": parts, "events": events}
+        )
+
+    def parts(self, page: Page, seen: Seen) -> dict[str, str]:
+        """Those that change; where something is in the way, that alone, and the others stay as they were."""
+        troubles = {"troubles": self._render("troubles.html", seen)}
+        if len(seen) == 1:
+            return troubles
+        return troubles | {name: self._render(f"{page.name}/{name}.html", seen) for name in page.parts}
+
+    def dialog(self, name: str, **seen: Any) -> str:
+        """What is asked before something is done."""
+        return self._render(f"dialogs/{name}.html", seen)
+
+    def trouble(self, error: YardError) -> str:
+        """What is in the way."""
+        return self._render("troubles.html", {"troubles": [error]})
+
+    def refusal(self, error: YardError) -> str:
+        """A page that says no more than that."""
+        return self._render("refusal.html", {"troubles": [error], "page": None})
+
+    def _render(self, template: str, seen: Seen) -> str:
+        return self._templates.get_template(template).render(seen)
+
+    @cached_property
+    def _templates(self) -> Environment:
+        made = Environment(
+            loader=PackageLoader("trainyard.ui"),
+            autoescape=True,
+            finalize=harmless,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        made.filters |= {
+            "dollars": dollars, "span": span, "sized": sized, "stamp": stamp, "clock": clock, "standing": standing,
+            "measured": measured, "failure": failure,
+        }  # fmt: skip
+        made.globals |= {
+            "yard": self.yard, "place": self.place, "sections": SECTIONS, "version": trainyard.__version__,
+        }  # fmt: skip
+        return made
+
+
+def digest(text: str) -> str:
+    """By which a part that a page has is known to be as before."""
+    return hashlib.blake2s(text.encode(), digest_size=6).hexdigest()
+
+
+def harmless(value: Any) -> Any:
+    """Whatever a template writes: text, which others may have written, without what nobody can see."""
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def failure(reason: str) -> str:
+    """Return the line of a reason that names what went wrong: the last exception that it quotes, else its first line
+    without the attempt and the error class."""
+    first, *quoted = reason.split("\n")
+    if exceptions := [line for line in quoted if EXCEPTION.match(line)]:
+        return exceptions[-1]
+    return FAILED_ATTEMPT.sub("", first) or first
+
+
+def measured(value: float) -> str:
+    """Return a number that a program measured, in four digits; NaN is a text."""
+    return floats.shown(value, ".4g")
+
+
+def stamp(at: datetime) -> str:
+    """For programs."""
+    return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def clock(at: datetime) -> str:
+    """For people; today's date goes without saying in a script of the page."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
