@@ -26,7 +26,7 @@ def deploy_clone(
 ) -> None:
     """Raise NoRegion, NoCredentials and NotHere before anything is downloaded."""
     from trainyard.cli import clone
-    from trainyard.client.upkeep import preflight
+    from trainyard.client.admin import preflight
 
     root = clone.find()
     preflight.find_account(options.session())

@@ -44,7 +44,7 @@ def grant(
     Attach the policies of this level, and detach those of another level. An operator has the user's policies, too.
     """
     from trainyard.cli.output import terminal
-    from trainyard.client.upkeep import people
+    from trainyard.client.admin import people
 
     yard = options.find()
     granted = people.grant(yard, who, level.policies)

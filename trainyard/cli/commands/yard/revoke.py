@@ -14,7 +14,7 @@ def revoke(options: Options, who: Who) -> None:
     Runs and dev hosts of a user stay.
     """
     from trainyard.cli.output import terminal
-    from trainyard.client.upkeep import people
+    from trainyard.client.admin import people
 
     yard = options.find()
     detached = people.revoke(yard, who)
