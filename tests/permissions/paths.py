@@ -26,7 +26,7 @@ from tests.e2e.shelf import retire, shelf_of, waiting_run
 from tests.e2e.watch import table_of
 from tests.permissions.grants import MANAGED, Grant
 from trainyard.client import Run
-from trainyard.client.dev import asking
+from trainyard.client.dev import requests
 from trainyard.client.errors import StillRunning
 from trainyard.client.jobs.submission import begin
 
@@ -518,7 +518,7 @@ def launched_again(runs: Runs, name: str) -> Seen:
 
 def dev_host(runs: Runs, name: str) -> Seen:
     """A person's own, which keeps its disk from the beginning."""
-    return _seen(runs, asking.begin(runs.yard, name[:36].rstrip("-"), "up", {"instance_types": [TYPE]}))
+    return _seen(runs, requests.begin(runs.yard, name[:36].rstrip("-"), "up", {"instance_types": [TYPE]}))
 
 
 # ------------------------------------------------------------------------------------------------- which path
