@@ -16,18 +16,18 @@ COMMANDS = (
 """Commands in the order of the help: each is the function of its name in the file of its name in commands/."""
 GROUPS = {
     "dev": (
-        "Dev hosts: a host to sit at, which stops by itself.",
+        "Manage dev hosts: GPU hosts to work on, which stop when idle.",
         ("up", "down", "ls", "shell", "forward", "jupyter", "tensorboard", "ssh", "cp", "code", "proxy"),
     ),
     "image": (
-        "The yard's images: bake, list, go back, freeze a host, delete.",
+        "Manage images: bake, list, roll back, snapshot a host, delete.",
         ("bake", "ls", "rollback", "snapshot", "rm"),
     ),
     "yard": (
-        "The yard itself: deploy, status, upgrade, grant, revoke, destroy.",
+        "Manage the yard: deploy, status, upgrade, grant, revoke, destroy.",
         ("status", "deploy", "upgrade", "destroy", "grant", "revoke"),
     ),
-    "local": ("The local cloud: AWS on this machine.", ("up", "down", "env", "status", "fault")),
+    "local": ("Manage the local cloud: AWS on this machine.", ("up", "down", "env", "status", "fault")),
 }
 """Groups with their help and commands: `dev up` is commands/dev/up.py."""
 
@@ -40,7 +40,7 @@ def add(app: typer.Typer, package: str, names: tuple[str, ...]) -> None:
         found.register(app, name)
 
 
-app = group("Job file in, trained TensorFlow model out, and no GPU runs for nothing.")
+app = group("Train TensorFlow models on GPU hosts in your AWS account, from a job file.")
 root(app)
 add(app, "trainyard.cli.commands", COMMANDS)
 for word, (about, names) in GROUPS.items():

@@ -16,85 +16,94 @@ Run = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="A run's id or the beginning of it, a job's name for its newest run, or @last.",
+        help="ID of a run or its beginning, name of a job (its newest run), or @last.",
         autocompletion=complete_runs,
     ),
 ]
-Runs = Annotated[list[str], typer.Argument(metavar="RUN...", help="Runs.", autocompletion=complete_runs)]
-Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return once it has begun.")]
+Runs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="RUN...", help="Runs, each as an ID, a job name or @last.", autocompletion=complete_runs
+    ),
+]
+Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return once the run has started.")]
 NoLogs = Annotated[
-    bool, typer.Option("--no-logs", help="Show the run's states and progress instead of what it prints.")
+    bool, typer.Option("--no-logs", help="Show states and progress instead of the program's output.")
 ]
 
 # --- jobs
 File = Annotated[
-    Path, typer.Argument(metavar="JOB", readable=False, help="The job file, or a notebook (.ipynb).")
+    Path, typer.Argument(metavar="JOB", readable=False, help="Job file, or a notebook (.ipynb).")
 ]
 Changes = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Another value, as limits.hours=2; args.lr=.5 is program.args.lr. Without one: left out.",
+        help="Override a key of the job file, e.g. limits.hours=2. args.lr is short for program.args.lr. "
+        "KEY= removes the key.",
     ),
 ]
 Parameters = Annotated[
     list[str] | None,
-    typer.Option("-p", metavar="NAME=VALUE", help="A parameter of a notebook, as in -p epochs=3."),
+    typer.Option("-p", metavar="NAME=VALUE", help="Parameter of a notebook, e.g. -p epochs=3."),
 ]
 Source = Annotated[
     Path | None,
     typer.Option(
-        "--source", metavar="FOLDER", readable=False, help="What goes along with a notebook that lies in it."
+        "--source", metavar="FOLDER", readable=False, help="Folder to send with a notebook inside it."
     ),
 ]
 Types = Annotated[
     list[str] | None,
     typer.Option(
-        "--type", metavar="TYPE", help="An instance type that it may run on: hardware.instance_types."
+        "--type", metavar="TYPE", help="Instance type to use. Repeat for more."
     ),
 ]
-Name = Annotated[str | None, typer.Option("--name", help="Another name of the job.")]
-Labels = Annotated[
-    list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="A label that the run is found by.")
-]
+Name = Annotated[str | None, typer.Option("--name", help="Name of the job, instead of the file's.")]
+Labels = Annotated[list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="Label of the run.")]
 
 # --- hosts
 HostId = Annotated[
-    str, typer.Argument(metavar="HOST", help="An instance's id (i-...).", autocompletion=complete_hosts)
+    str, typer.Argument(metavar="HOST", help="ID of a host (i-...).", autocompletion=complete_hosts)
 ]
 Host = Annotated[
     str,
     typer.Argument(
         metavar="HOST",
-        help="An instance's id (i-...), or a run as elsewhere: then its first host that runs.",
+        help="ID of a host (i-...), or a run, which means its first running host.",
         autocompletion=complete_hosts,
     ),
 ]
 Line = Annotated[
-    list[str] | None, typer.Argument(metavar="-- COMMAND", help="Run this alone, and end as it does.")
+    list[str] | None,
+    typer.Argument(
+        metavar="-- COMMAND", help="Command to run instead of a shell; its exit code is returned."
+    ),
 ]
 Ports = Annotated[
-    str, typer.Argument(metavar="PORT[:LOCAL]", help="The host's, and this computer's if it is another.")
+    str, typer.Argument(metavar="PORT[:LOCAL]", help="Port of the host, and the local port if it differs.")
 ]
 
 # --- the local cloud
 CloudState = Annotated[
     Path | None,
-    typer.Option("--state", readable=False, help="Its folder; .localcloud of the clone without it."),
+    typer.Option(
+        "--state", readable=False, help="Folder of the local cloud. Default: .localcloud in the clone."
+    ),
 ]
 
 # --- the yard
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--context", "-c", metavar="KEY=VALUE", help="A setting of the yard, as of cdk.json."),
+    typer.Option("--context", "-c", metavar="KEY=VALUE", help="Setting of the yard, as in cdk.json."),
 ]
 Reset = Annotated[
     list[str] | None,
-    typer.Option("--reset", metavar="KEY", help="Set a setting of the deployed yard back to the default."),
+    typer.Option("--reset", metavar="KEY", help="Reset a setting of the deployed yard to its default."),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Print what the CDK prints, too.")]
-Who = Annotated[str, typer.Argument(metavar="WHO", help="role/NAME, user/NAME or group/NAME of IAM.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Also print the output of the CDK.")]
+Who = Annotated[str, typer.Argument(metavar="WHO", help="IAM principal: role/NAME, user/NAME or group/NAME.")]
 
 
 def wanted(

@@ -15,15 +15,15 @@ from trainyard import command_line
 from trainyard.cli.options import Options, Output
 
 EVERYWHERE: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
-    "yard": (str | None, ("--yard",), {"metavar": "NAME", "help": "The yard, by its name (Trainyard)."}),
+    "yard": (str | None, ("--yard",), {"metavar": "NAME", "help": "Name of the yard. Default: Trainyard."}),
     "profile": (
         str | None,
         ("--profile",),
-        {"metavar": "NAME", "help": "The profile of ~/.aws that you are."},
+        {"metavar": "NAME", "help": "AWS profile to use."},
     ),
-    "region": (str | None, ("--region",), {"metavar": "NAME", "help": "The region that the yard is in."}),
-    "output": (Output | None, ("--output", "-o"), {"metavar": "table|json", "help": "How to answer."}),
-    "quiet": (bool, ("--quiet", "-q"), {"help": "Say nothing but the answer."}),
+    "region": (str | None, ("--region",), {"metavar": "NAME", "help": "AWS region of the yard."}),
+    "output": (Output | None, ("--output", "-o"), {"metavar": "table|json", "help": "Output format."}),
+    "quiet": (bool, ("--quiet", "-q"), {"help": "Print only the result."}),
 }
 """The options of all commands, before a command's name or behind it: their types, names and help."""
 ALSO = "And the options of every command, such as -o json: trainyard --help"
@@ -81,7 +81,7 @@ def root(app: typer.Typer) -> None:
         call.obj = Options(**given)
 
     shown = Annotated[
-        bool, typer.Option("--version", help="Say the version.", is_eager=True, callback=_version)
+        bool, typer.Option("--version", help="Show version and exit.", is_eager=True, callback=_version)
     ]
     takes = [
         inspect.Parameter("call", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),

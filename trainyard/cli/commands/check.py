@@ -33,9 +33,9 @@ def check(
     source: Source = None,
     type: Types = None,  # noqa: A002 - as one types it
 ) -> None:
-    """Say every fault of a job file, or of a notebook, at once.
+    """Check a job file or a notebook, and list all faults.
 
-    It asks no cloud, so it needs no account. Exits with 3 where there are faults.
+    Works offline and without an account. Exits with 3 if there are faults.
     """
     from trainyard.cli.output import terminal
     from trainyard.client.errors import FileBroken, JobRefused

@@ -25,12 +25,16 @@ BUDGET = ("counted", "monthly", "counted_at", "promised", "left")
 @command("trainyard cost", "trainyard cost --month 2026-10 --by user", "trainyard cost --by team")
 def cost(
     options: Options,
-    month: Annotated[str | None, typer.Option("--month", metavar="YYYY-MM", help="Not this one.")] = None,
-    by: Annotated[str, typer.Option("--by", metavar="job|user|day|LABEL", help="What to add up by.")] = "job",
+    month: Annotated[
+        str | None, typer.Option("--month", metavar="YYYY-MM", help="Month to show. Default: this month.")
+    ] = None,
+    by: Annotated[
+        str, typer.Option("--by", metavar="job|user|day|LABEL", help="How to group the costs.")
+    ] = "job",
 ) -> None:
-    """Say what the runs of a month have cost, what spot saved, and what is left of the budget.
+    """Show the cost of a month's runs, the savings by spot, and the rest of the budget.
 
-    Of runs that go on, what patrol has counted stands in the total alone.
+    For runs that have not ended, only the total includes the amount that patrol has counted.
     """
     from dataclasses import asdict
 

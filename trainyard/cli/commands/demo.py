@@ -12,7 +12,7 @@ from trainyard.cli.options import Options
 
 Job = Annotated[
     Path | None,
-    typer.Argument(metavar="JOB", readable=False, help="A job file; without one digits on two hosts."),
+    typer.Argument(metavar="JOB", readable=False, help="Job file. Default: digits on two hosts."),
 ]
 
 
@@ -20,11 +20,11 @@ Job = Annotated[
 def demo(
     options: Options,
     job: Job = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the local cloud up.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the local cloud running.")] = False,
 ) -> None:
-    """From nothing to a model, on this machine.
+    """Train a model on this machine, from nothing.
 
-    Local cloud, deployment, image, training, result: the commands one after another.
+    Start the local cloud, deploy a yard, bake an image, train, and show the result.
     """
     from trainyard.cli import clone
 

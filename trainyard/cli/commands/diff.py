@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @command("trainyard diff digits-1a2b3c4d digits-5e6f7a8b", "trainyard diff @last wide -o json")
 def diff(options: Options, runs: Runs) -> None:
-    """Set runs side by side: arguments, figures, cost.
+    """Compare runs: arguments, metrics, cost.
 
-    Of the jobs only that in which they differ; with the curves over each other.
+    Show only the differences between their jobs, and their curves in one plot.
     """
     from trainyard.cli import runs as known
     from trainyard.cli.output import terminal

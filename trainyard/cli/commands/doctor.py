@@ -21,15 +21,15 @@ COLOURS = {"ready": "green", "asked": "cyan", "short": "yellow", "unknown": "yel
 def doctor(
     options: Options,
     request: Annotated[
-        bool, typer.Option("--request", help="Ask AWS for the quotas that are too small.")
+        bool, typer.Option("--request", help="Ask AWS to raise the quotas that are too small.")
     ] = False,
     context: Settings = None,
 ) -> None:
-    """Say whether account and yard are well.
+    """Check the account and the yard.
 
-    It looks at identity, region, quotas, network, image, alarms, money and clock, and says what to type. The settings
-    are those of the deployed yard, if there is one, and of -c.
-    Exits with 0 when all is well, 1 when some jobs need something first, 3 when no yard can be deployed.
+    Checks identity, region, quotas, network, image, alarms, cost and clock, and prints the command that solves each
+    problem. Uses the settings of the deployed yard, if there is one, and of -c. Exits with 0 if everything is ready, 1
+    if some jobs need something first, 3 if no yard can be deployed.
     """
     from dataclasses import asdict
 

@@ -24,10 +24,10 @@ def forward(
     host: Host,
     ports: Ports,
 ) -> None:
-    """Reach a port of a host on this computer, until Ctrl-C.
+    """Forward a port of a host to this computer, until Ctrl-C.
 
-    Such as TensorBoard's or a notebook's: what listens on the host's loopback alone, too. LOCAL 0 is any port that is
-    free.
+    For example the port of TensorBoard or of a notebook server, also if it listens only on the host's loopback
+    interface. LOCAL 0 takes any free port.
     """
     port, local = ports_of(ports)
     yard = options.find()

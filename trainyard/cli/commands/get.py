@@ -33,17 +33,18 @@ def get(
     folder: Annotated[
         Path | None,
         typer.Argument(
-            readable=False, help="Folder to fetch into. Default: a folder of the run's id, and PART in it."
+            readable=False,
+            help="Folder to download into. Default: a folder with the run's ID, and PART in it.",
         ),
     ] = None,
 ) -> None:
-    """Fetch the model of a run, or another part of what it left.
+    """Download the model of a run, or another part of it.
 
-    A run without an exported model fetches the model among its outputs (SavedModel, .keras, .h5, .pt, .onnx ...), or
-    lists them if there are several.
+    If the run has exported no model, `get` downloads the model among its outputs (SavedModel, .keras, .h5, .pt, .onnx
+    ...), or lists the models if there are several.
 
-    Files are compared by content: what is there already is not fetched again. Files that an earlier `get` has brought
-    into the folder from another run are removed, so that two runs never mix.
+    Compares files by content and downloads only files that differ. Removes files that an earlier `get` has downloaded
+    into the folder from another run, so that two runs never mix.
     """
     from trainyard.cli import runs
     from trainyard.cli.output import terminal

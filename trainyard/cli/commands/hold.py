@@ -1,4 +1,4 @@
-"""Have patrol leave a host alone for a while."""
+"""Keep a host running for a while, even if it is idle."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ LASTS = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?")
 def hold(
     options: Options,
     host: HostId,
-    lasts: Annotated[str, typer.Argument(metavar="TIME", help="For how long: 90m, 2h, 1h30m.")] = "2h",
+    lasts: Annotated[str, typer.Argument(metavar="TIME", help="Duration, e.g. 90m, 2h, 1h30m.")] = "2h",
 ) -> None:
-    """Have patrol leave a host alone for a while.
+    """Keep a host running for a while, even if it is idle.
 
-    Idle or not. On a host `trainyard hold 2h`, without the id, does the same: there the agent has that name.
+    Patrol does not stop it meanwhile. On the host itself, `trainyard hold 2h` does the same without the ID.
     """
     from trainyard.cli.output import terminal
     from trainyard.client.inventory import hosts as yards

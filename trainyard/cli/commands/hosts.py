@@ -19,17 +19,17 @@ STYLES = {"keep": "", "warn": "yellow", "stop": "magenta", "archive": "magenta",
 @command("trainyard hosts", "trainyard hosts -o json", "trainyard hosts --cool")
 def hosts(
     options: Options,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Those also that have just ended.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Also list hosts that have just ended.")
+    ] = False,
     cool: Annotated[
         bool,
-        typer.Option(
-            "--cool", help="End those that wait in the pool for a run: patrol does, in two minutes."
-        ),
+        typer.Option("--cool", help="End the hosts in the warm pool; patrol does it within two minutes."),
     ] = False,
 ) -> None:
-    """List hosts, their prices and patrol's verdicts.
+    """List hosts with their prices and patrol's verdicts.
 
-    One that waits in the pool has the minutes that are left under WARM, and the run that pays for it under RUN.
+    For a host in the warm pool, WARM shows the minutes left, and RUN the run that pays for it.
     """
     from dataclasses import asdict
 

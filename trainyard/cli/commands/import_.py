@@ -21,9 +21,7 @@ STDOUT = Path("-")
 )
 def import_(
     options: Options,
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", readable=False, help="The file of the other launcher.")
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", readable=False, help="File of the other launcher.")],
     to: Annotated[
         Path | None,
         typer.Option(
@@ -34,9 +32,9 @@ def import_(
 ) -> None:
     """Convert a job of another launcher into a job file.
 
-    Reads a SkyPilot task, a dstack task, a CreateTrainingJob request or an estimator's call of SageMaker, a Slurm batch
-    script, a job definition of AWS Batch, and a job of Azure Batch AI. The job file names every item that has no
-    counterpart in a comment. Nothing is sent anywhere.
+    Reads a SkyPilot task, a dstack task, a SageMaker CreateTrainingJob request or estimator call, a Slurm batch script,
+    an AWS Batch job definition, and an Azure Batch AI job. Each item without a counterpart becomes a comment in the job
+    file. Sends nothing.
     """
     from trainyard.cli.output import terminal
     from trainyard.client.importing import kinds

@@ -1,4 +1,4 @@
-"""Begin a job: write a job file, a program and data."""
+"""Create a job: write a job file, a program and data."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Example(StrEnum):
 @command("trainyard init", "trainyard init mine --example digits")
 def init(
     options: Options,
-    folder: Annotated[Path, typer.Argument(help="Where to put them.", readable=False)] = Path(),
-    example: Annotated[Example, typer.Option(help="What it trains.")] = Example.LINE,
+    folder: Annotated[Path, typer.Argument(help="Folder to write into.", readable=False)] = Path(),
+    example: Annotated[Example, typer.Option(help="Example to write.")] = Example.LINE,
 ) -> None:
-    """Begin a job: write a job file, a program and data."""
+    """Create a job: write a job file, a program and data."""
     from trainyard.cli import examples
     from trainyard.cli.output import terminal
 

@@ -1,4 +1,4 @@
-"""Print what the programs of a run print."""
+"""Show the output of a run's programs."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ def logs(
     options: Options,
     run: Run,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="What comes, too, until it is over.")
+        bool, typer.Option("--follow", "-f", help="Follow the log until the run ends.")
     ] = False,
     role: Annotated[
         str | None,
-        typer.Option("--role", metavar="ROLE[:N]", help="These hosts alone: worker, worker:1, chief."),
+        typer.Option("--role", metavar="ROLE[:N]", help="Show only these hosts: worker, worker:1, chief."),
     ] = None,
     attempt: Annotated[
-        int | None, typer.Option("--attempt", metavar="N", min=1, help="Not the last one.")
+        int | None,
+        typer.Option("--attempt", metavar="N", min=1, help="Attempt to show. Default: the last one."),
     ] = None,
     tail: Annotated[
-        int | None, typer.Option("--tail", "-n", metavar="N", min=1, help="The last lines alone.")
+        int | None, typer.Option("--tail", "-n", metavar="N", min=1, help="Show only the last N lines.")
     ] = None,
 ) -> None:
-    """Print what the programs of a run print.
+    """Show the output of a run's programs.
 
-    Lines of all hosts, in the order of time. With -f also of later attempts, until the run is over.
+    Lines of all hosts are in the order of time. -f continues with later attempts until the run ends.
     """
     from trainyard.cli import following, runs
     from trainyard.cli.output import terminal

@@ -38,23 +38,31 @@ class State(StrEnum):
 def ls(
     options: Options,
     everything: Annotated[
-        bool, typer.Option("--all", "-a", help="Bakes, snapshots and launches, too.")
+        bool, typer.Option("--all", "-a", help="Also list bakes, snapshots and launches.")
     ] = False,
-    number: Annotated[int, typer.Option("-n", help="So many at most.", min=1, max=MOST)] = USUAL,
-    user: Annotated[str | None, typer.Option("--user", help="Of this submitter.")] = None,
+    number: Annotated[int, typer.Option("-n", help="Maximum number of rows.", min=1, max=MOST)] = USUAL,
+    user: Annotated[str | None, typer.Option("--user", help="Show only runs of this user.")] = None,
     label: Annotated[
-        list[str] | None, typer.Option("--label", metavar="KEY[=VALUE]", help="With this label.")
+        list[str] | None,
+        typer.Option("--label", metavar="KEY[=VALUE]", help="Show only runs with this label."),
     ] = None,
-    since: Annotated[str | None, typer.Option("--since", metavar="7d|DAY", help="Begun since then.")] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="Those that have failed or were refused.")] = False,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="7d|DAY", help="Show only runs started since then.")
+    ] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="Show only failed and refused runs.")] = False,
     state: Annotated[
         State | None,
-        typer.Option("--state", metavar="STATE", show_choices=False, help=f"{', '.join(State)}."),
+        typer.Option(
+            "--state",
+            metavar="STATE",
+            show_choices=False,
+            help=f"Show only runs in this state: {', '.join(State)}.",
+        ),
     ] = None,
 ) -> None:
     """List the newest runs.
 
-    A user or a label that no run has is an error; a list that is empty for another reason is not.
+    An unknown user or label is an error. An empty list for another reason is not.
     """
     from dataclasses import asdict
 

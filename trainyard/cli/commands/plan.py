@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @command("trainyard plan job.yaml", "trainyard plan job.yaml --set cluster.workers=4")
 def plan(options: Options, job: File, changes: Changes = None) -> None:
-    """Say which pools a run would try, and what it costs.
+    """Show which capacity pools a run would try, and its price.
 
-    In order, with what is left out and why. Nothing is launched.
+    Lists the pools in order, and the excluded ones with the reason. Launches nothing.
     """
     from dataclasses import asdict
 

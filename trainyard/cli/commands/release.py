@@ -11,7 +11,7 @@ from trainyard.cli.options import Options
 
 @command("trainyard release i-0123456789abcdef0")
 def release(options: Options, host: HostId) -> None:
-    """End the hold of a host: its use decides again."""
+    """End the hold of a host, so that patrol judges its use again."""
     from trainyard.cli.output import terminal
     from trainyard.client.inventory import hosts as yards
 

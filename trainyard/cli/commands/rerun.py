@@ -24,7 +24,7 @@ def rerun(
 ) -> None:
     """Run the job of a run again, from step 0.
 
-    With other arguments if --set names them. A resumed run starts at step 0, too.
+    --set changes its arguments. A resumed run starts at step 0, too.
     """
     again(options, run, changes, name=name, labels=label, resumes=False, detach=detach, logs=not no_logs)
 

@@ -19,15 +19,15 @@ def sessions(
         str | None,
         typer.Argument(
             metavar="HOST",
-            help="An instance's id (i-...), or a dev host's name; without one all of the yard.",
+            help="ID of a host (i-...) or name of a dev host. Default: all hosts.",
             autocompletion=complete_hosts,
         ),
     ] = None,
-    number: Annotated[int, typer.Option("-n", help="So many at most.", min=1)] = 50,
+    number: Annotated[int, typer.Option("-n", help="Maximum number of rows.", min=1)] = 50,
 ) -> None:
-    """Say who was on which host, and for how long: shells, commands, forwards, ssh.
+    """List sessions on hosts: shells, commands, forwards, ssh.
 
-    Of the last thirty days, as Session Manager keeps it. What was typed it does not keep.
+    Covers the last thirty days, with user and duration. Session Manager does not record keystrokes by default.
     """
     from dataclasses import asdict
     from datetime import UTC, datetime

@@ -25,8 +25,8 @@ def shell(
 ) -> None:
     """Open a shell on a host, or run a command there.
 
-    By Session Manager, without its plugin: nothing is open to the network. A connection that breaks is found again,
-    and nothing is lost. Enter, ~ and a full stop leave a shell that does not answer.
+    Uses Session Manager without its plugin; no port of the host is open. A lost connection is restored without loss of
+    output. Type Enter, ~ and a full stop to leave a shell that does not answer.
     """
     yard = options.find()
     enter(yard, host_of(yard, host), line)

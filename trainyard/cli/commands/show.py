@@ -15,7 +15,9 @@ from trainyard.cli.options import Options
 def show(
     options: Options,
     run: Run,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Until it is over.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Keep the view current until the run ends.")
+    ] = False,
 ) -> None:
     """Show a run: states, hosts, curve and cost."""
     from trainyard.cli import following, runs

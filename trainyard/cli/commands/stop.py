@@ -15,12 +15,14 @@ from trainyard.cli.options import Options
 def stop(
     options: Options,
     run: Run,
-    now: Annotated[bool, typer.Option("--now", help="At once, without a checkpoint.")] = False,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it is asked to.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="Stop at once, without a checkpoint.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Return without waiting for the end.")
+    ] = False,
 ) -> None:
-    """Stop a run, which saves first.
+    """Stop a run after it has saved a checkpoint.
 
-    Its hosts save a checkpoint and leave; it ends as `stopped`, and resume goes on from there. Twice is fine.
+    The run ends as `stopped`, and `resume` continues it. Stopping a run twice does no harm.
     """
     from trainyard.cli import following, runs
     from trainyard.cli.output import terminal

@@ -42,16 +42,14 @@ def submit(
         str | None,
         typer.Option("--resume", metavar="RUN", help="Continue from this run's last checkpoint or outputs."),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Run a program that is known to fail on such hosts.")
-    ] = False,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once it has begun.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Submit a job that is known to fail.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once the run has started.")] = False,
     no_logs: NoLogs = False,
 ) -> None:
     """Start a run of a job, or of a notebook, and follow it.
 
-    The program and data beside the job file go along; what the bucket has already is not sent again. The run's id is
-    printed at once, then what the program prints on the chief while it runs. Ctrl-C leaves the run alone.
+    Sends the job file's source folder and local data, unless the bucket already has them. Prints the run's ID at once,
+    then the output of the program on the chief. Ctrl-C does not stop the run.
     """
     from trainyard.cli import following, runs
     from trainyard.cli.output import terminal

@@ -20,14 +20,14 @@ SYNC_SECONDS = 5.0
 def tb(
     options: Options,
     runs: Runs,
-    folder: Annotated[Path, typer.Option(help="Where the events are kept in step.", readable=False)] = Path(
+    folder: Annotated[Path, typer.Option(help="Folder for the downloaded events.", readable=False)] = Path(
         "tb"
     ),
-    port: Annotated[int, typer.Option(help="Of TensorBoard on 127.0.0.1.", min=1, max=65535)] = 6006,
+    port: Annotated[int, typer.Option(help="Port of TensorBoard on 127.0.0.1.", min=1, max=65535)] = 6006,
 ) -> None:
-    """Show runs in TensorBoard, on this computer.
+    """Show runs in TensorBoard on this computer.
 
-    Their events are kept in step with the bucket until Ctrl-C. Needs `pip install tensorboard`.
+    Downloads new events until Ctrl-C. Needs `pip install tensorboard`.
     """
     from trainyard.cli import runs as known
     from trainyard.cli import tensorboard

@@ -18,14 +18,14 @@ def ui(
     options: Options,
     port: Annotated[
         int | None,
-        typer.Option("--port", help="Of 127.0.0.1; without it 8780 or a free one.", min=0, max=65535),
+        typer.Option("--port", help="Port on 127.0.0.1. Default: 8780, or a free one.", min=0, max=65535),
     ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
 ) -> None:
-    """Show the yard in a browser, on this computer alone.
+    """Show the yard on a page in the browser.
 
-    With your own credentials, until Ctrl-C. Its address has a token: whoever has that, and is on this computer, may
-    what you may.
+    Uses your credentials and runs until Ctrl-C. Its address contains a token: any person with this address and access
+    to this computer can act in your name.
     """
     import threading
     import webbrowser

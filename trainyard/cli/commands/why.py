@@ -1,4 +1,4 @@
-"""Say why a run waits or has failed."""
+"""Explain why a run waits or has failed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from trainyard.cli.options import Options
 
 @command("trainyard why @last")
 def why(options: Options, run: Run) -> None:
-    """Say why a run waits or has failed.
+    """Explain why a run waits or has failed.
 
-    And what to do about it: the command that mends it is said, too.
+    Prints the cause and the command that solves it.
     """
     from trainyard.cli import runs
     from trainyard.cli.output import terminal

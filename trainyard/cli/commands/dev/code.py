@@ -12,7 +12,7 @@ from trainyard.cli.options import Options
 def code(options: Options, name: Name) -> None:
     """Let an editor of this computer work on a dev host.
 
-    Writes what ssh has to know, for VS Code and all that ask ssh: one block in ~/.ssh/config, the rest of which stays.
+    Adds one block to ~/.ssh/config for VS Code and other editors that use ssh. The rest of the file stays.
     """
     from trainyard.cli.output import terminal
     from trainyard.client.dev import ssh as by_ssh

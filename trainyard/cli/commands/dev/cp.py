@@ -11,14 +11,14 @@ from trainyard.cli.commands.dev.ssh import introduced
 from trainyard.cli.dev_hosts import checked
 from trainyard.cli.options import Options
 
-Place = Annotated[str, typer.Argument(help="A path here, or NAME:PATH on the dev host.")]
+Place = Annotated[str, typer.Argument(help="Local path, or NAME:PATH on the dev host.")]
 
 
 @command("trainyard dev cp ./src mine:src", "trainyard dev cp mine:results.csv .")
 def cp(options: Options, source: Place, target: Place) -> None:
     """Copy files or folders to or from a dev host.
 
-    Folders with all that is in them. One of the two is NAME:PATH, where PATH begins at your home there.
+    Copies folders recursively. One of the two paths is NAME:PATH, and PATH starts in your home folder.
     """
     from trainyard.client.dev import ssh as by_ssh
 

@@ -19,13 +19,13 @@ def down(
     options: Options,
     name: Name,
     keep: Annotated[
-        Keep, typer.Option(metavar="WORD", help="What stays: its disk, an image of it, or nothing.")
+        Keep, typer.Option(metavar="WORD", help="What to keep: disk, image or nothing.")
     ] = Keep.DISK,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether nothing shall stay.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Take a dev host down, and keep its disk.
+    """Stop a dev host and keep its disk.
 
-    `trainyard dev up` brings it back with its files from a disk or an image. What each costs a month is said.
+    `trainyard dev up` brings it back with its files, from its disk or an image. Prints the monthly price of each.
     """
     from trainyard.cli.output import terminal
     from trainyard.client.dev import hosts, prices

@@ -15,9 +15,9 @@ def forward(
     name: Name,
     ports: Ports,
 ) -> None:
-    """Reach a port of a dev host on this computer, until Ctrl-C.
+    """Forward a port of a dev host to this computer, until Ctrl-C.
 
-    What listens on its loopback alone, too. LOCAL 0 is any port that is free.
+    Includes ports that listen only on the host's loopback interface. LOCAL 0 takes any free port.
     """
     from trainyard.client.dev import hosts
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 JUPYTER, TENSORBOARD = 8888, 6006
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Only print the address.")]
 Port = Annotated[
-    int, typer.Option("--port", help="Of 127.0.0.1 here; 0 is any that is free.", min=0, max=MOST_PORT)
+    int, typer.Option("--port", help="Local port on 127.0.0.1; 0 takes any free port.", min=0, max=MOST_PORT)
 ]
 
 
@@ -29,9 +29,9 @@ Port = Annotated[
 def jupyter(options: Options, name: Name, port: Port = JUPYTER, no_browser: NoBrowser = False) -> None:
     """Open a dev host's JupyterLab in the browser of this computer.
 
-    It waits until JupyterLab serves, and holds a way to it until Ctrl-C: nothing is open to the network, and a
-    connection that breaks is found again. Notebooks and kernels go on without it. The address has a token: whoever has
-    that, and is on this computer, may what you may there.
+    Waits until JupyterLab serves, and forwards its port until Ctrl-C. No port of the host is open, and a lost
+    connection is restored. Notebooks and kernels keep running after Ctrl-C. The address contains a token: any person
+    with this address and access to this computer can use your JupyterLab.
     """
     from trainyard.cli.output import terminal
     from trainyard.client.dev import hosts

@@ -8,9 +8,9 @@ from trainyard.cli.options import Options
 
 @command("trainyard dev ls", "trainyard dev ls -o json")
 def ls(options: Options) -> None:
-    """List dev hosts, those also that are images, and what they cost.
+    """List dev hosts and archived dev hosts with their prices.
 
-    $/MONTH is for one that stays as it is for all of it, with its older images.
+    $/MONTH is the price of a whole month in the current state, including older images.
     """
     from dataclasses import asdict
 

@@ -12,9 +12,9 @@ from trainyard.cli.options import Options
 
 @command("trainyard dev proxy mine", hidden=True)
 def proxy(options: Options, name: Name) -> None:
-    """Carry an ssh's connection to a dev host.
+    """Carry an ssh connection to a dev host.
 
-    What ssh runs by the entry of `trainyard dev code`: standard input and output are the connection.
+    ssh runs this command from the entry of `trainyard dev code`. Standard input and output are the connection.
     """
     from trainyard.client.dev import hosts
     from trainyard.client.dev import ssh as by_ssh

@@ -17,7 +17,7 @@ def shell(
 ) -> None:
     """Open a shell on a dev host, or run a command there.
 
-    As `trainyard shell` does on any host.
+    Like `trainyard shell`, for a dev host of yours.
     """
     from trainyard.client.dev import hosts
 

@@ -26,7 +26,7 @@ def ssh(
 ) -> None:
     """Open a shell on a dev host by ssh, or run a command there.
 
-    Your key is put there and its keys are taken from there by a session, so that neither side trusts a stranger.
+    A session exchanges the keys first, so that ssh trusts no unknown host.
     """
     from trainyard.client.dev import ssh as by_ssh
 

@@ -19,14 +19,15 @@ def tensorboard(
     options: Options,
     name: Name,
     logdir: Annotated[
-        str, typer.Option("--logdir", metavar="FOLDER", help="Of the host, from its home.")
+        str,
+        typer.Option("--logdir", metavar="FOLDER", help="Folder on the host, relative to your home folder."),
     ] = "logs",
     port: Port = TENSORBOARD,
     no_browser: NoBrowser = False,
 ) -> None:
     """Run TensorBoard on a dev host, and open it in the browser of this computer.
 
-    Until Ctrl-C, which ends it there too. Of a run it is `trainyard tb`.
+    Ctrl-C also ends it on the host. For a run use `trainyard tb`.
     """
     from trainyard.cli.output import terminal
     from trainyard.client.dev import hosts

@@ -33,33 +33,39 @@ def up(
     name: Name,
     types: Annotated[
         list[str] | None,
-        typer.Option("--type", metavar="TYPE", help="An instance type; several: the cheapest that there is."),
+        typer.Option(
+            "--type", metavar="TYPE", help="Instance type. Repeat it to use the cheapest available one."
+        ),
     ] = None,
     image: Annotated[
         str | None,
         typer.Option(
-            "--image", metavar="FAMILY|AMI", help="Start from this one, not from the current image."
+            "--image", metavar="FAMILY|AMI", help="Image to start from. Default: the current image."
         ),
     ] = None,
     hours: Annotated[
-        float, typer.Option("--hours", metavar="N", help="How long it may run at most, used or not.")
+        float, typer.Option("--hours", metavar="N", help="Maximum running time, in use or not.")
     ] = 12.0,
     market: Annotated[
         Market,
-        typer.Option(metavar="WORD", help="on_demand, spot or spot_then_on_demand. EC2 stops no spot host."),
+        typer.Option(
+            metavar="WORD", help="on_demand, spot or spot_then_on_demand. Spot hosts cannot be stopped."
+        ),
     ] = Market.ON_DEMAND,
     zones: Annotated[
-        list[str] | None, typer.Option("--zone", metavar="ZONE", help="Launch in these alone.")
+        list[str] | None, typer.Option("--zone", metavar="ZONE", help="Zone to launch in. Repeat for more.")
     ] = None,
     disk: Annotated[
         int | None,
-        typer.Option("--disk", metavar="GIB", min=1, help="Of its root disk, no less than the image's."),
+        typer.Option(
+            "--disk", metavar="GIB", min=1, help="Size of the root disk, at least that of the image."
+        ),
     ] = None,
 ) -> None:
-    """Bring a dev host up: launch it, or start it again with its files.
+    """Launch a dev host, or start it again with its files.
 
-    From its image, in another zone if need be, where there is no room or it has become one. The options are for one
-    that is launched; a stopped one starts as it was.
+    Launches from its image if the host was archived, or if its zone has no capacity. The options apply to a host that
+    is launched; a stopped host starts unchanged.
     """
     from trainyard.client.dev import hosts, prices
     from trainyard.client.dev.up import bring_up

@@ -16,14 +16,14 @@ from trainyard.cli.options import Options
 def bake(
     options: Options,
     recipe: Annotated[
-        Path | None, typer.Argument(readable=False, help="A recipe; without one the yard's own.")
+        Path | None, typer.Argument(readable=False, help="Recipe. Default: the recipe of the yard.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Though nothing has changed.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Bake even if nothing has changed.")] = False,
     detach: Detach = False,
 ) -> None:
-    """Make a new image, the current one if it passes.
+    """Bake a new image, which becomes the current one if its tests pass.
 
-    Does nothing where nothing has changed. A bake that the deployment has begun is followed.
+    Does nothing if nothing has changed. Follows a bake that the deployment has started.
     """
     from trainyard.cli import following
 

@@ -1,4 +1,4 @@
-"""Delete images and their snapshots for good."""
+"""Delete images and their snapshots permanently."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from trainyard.cli.options import Options
 @command("trainyard image rm ami-0123456789abcdef0")
 def rm(
     options: Options,
-    ids: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Their ids, as image ls has them.")],
+    ids: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Image IDs, as in `image ls`.")],
 ) -> None:
-    """Delete images and their snapshots for good.
+    """Delete images and their snapshots permanently.
 
-    All of them, or none if one is current or previous, or if a host or a run needs it.
+    Deletes all of them or none: none if one is the current or previous image, or in use by a host or run.
     """
     from trainyard.cli.output import terminal
     from trainyard.client.inventory import images

@@ -1,4 +1,4 @@
-"""Go back to the image before the current one."""
+"""Return to the previous image."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trainyard.cli.options import Options
 
 @command("trainyard image rollback")
 def rollback(options: Options) -> None:
-    """Go back to the image before the current one."""
+    """Return to the previous image."""
     from trainyard.cli import following
 
     following.workflow(options, options.find().start("bake", {"rollback": True}))

@@ -1,4 +1,4 @@
-"""Make an image of a host as it is."""
+"""Make an image of a host in its current state."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ def snapshot(
     options: Options,
     what: Annotated[
         str,
-        typer.Argument(
-            metavar="RUN|HOST", help="A run (its chief) or a host.", autocompletion=complete_hosts
-        ),
+        typer.Argument(metavar="RUN|HOST", help="Run (its chief) or host.", autocompletion=complete_hosts),
     ],
-    name: Annotated[str | None, typer.Option("--name", help="The family of the image.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Family of the image.")] = None,
     then: Annotated[
-        Then, typer.Option(metavar="WORD", help="keep, stop or terminate the host then.")
+        Then,
+        typer.Option(metavar="WORD", help="What to do with the host afterwards: keep, stop or terminate."),
     ] = Then.KEEP,
     detach: Detach = False,
 ) -> None:
-    """Make an image of a host as it is.
+    """Make an image of a host in its current state.
 
-    With its files; a program that runs there pauses for it.
+    The image includes its files. A running program pauses meanwhile.
     """
     from trainyard.cli import following, runs
 

@@ -16,7 +16,7 @@ from trainyard.cli.options import Options
 def down(
     options: Options,
     state: CloudState = None,
-    forget: Annotated[bool, typer.Option("--forget", help="Delete all that is in it, too.")] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Also delete everything in it.")] = False,
 ) -> None:
-    """End it and everything in it. It is as it was after the next up."""
+    """Stop the local cloud. The next `up` continues with everything in it."""
     clone.localcloud(options, "down", *(["--forget"] if forget else []), state=state)

@@ -10,5 +10,5 @@ from trainyard.cli.options import Options
 
 @command('eval "$(trainyard local env)"')
 def env(options: Options, state: CloudState = None) -> None:
-    """Print what a shell needs to use it."""
+    """Print the environment variables that select the local cloud."""
     clone.localcloud(options, "env", state=state)

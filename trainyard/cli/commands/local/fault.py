@@ -22,7 +22,7 @@ Words = Annotated[
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )
 def fault(options: Options, words: Words, state: CloudState = None) -> None:
-    """Let something go wrong in it, as it does on AWS (trainyard local fault help says what)."""
+    """Inject a fault into the local cloud (`trainyard local fault help` lists them)."""
     if words == ["help"]:
         clone.module(options, "localcloud", "fault", "--help")
     else:

@@ -10,5 +10,5 @@ from trainyard.cli.options import Options
 
 @command("trainyard local status")
 def status(options: Options, state: CloudState = None) -> None:
-    """Say whether it is up, and what runs on it."""
+    """Show whether the local cloud runs, and its hosts."""
     clone.localcloud(options, "status", *(["--json"] if options.is_json else []), state=state)

@@ -23,16 +23,17 @@ def up(
     port: Annotated[
         int | None,
         typer.Option(
-            help=f"Of its endpoint on 127.0.0.1; {PORT} without it, or a free one where that is taken.",
+            help=f"Port of its endpoint on 127.0.0.1. Default: {PORT}, or a free one if that is taken.",
             min=1,
             max=65535,
         ),
     ] = None,
     facts: Annotated[
-        Path | None, typer.Option(readable=False, help="YAML over its facts: prices, capacity, latencies.")
+        Path | None,
+        typer.Option(readable=False, help="YAML file that overrides prices, capacity and latencies."),
     ] = None,
 ) -> None:
-    """Start it in the background."""
+    """Start the local cloud in the background."""
     from trainyard.cli.output import terminal
 
     more = ["--facts", str(facts)] if facts else []

@@ -1,4 +1,4 @@
-"""Put the yard into the account."""
+"""Deploy the yard into the account."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from trainyard.command_line import chosen
 
 @command("trainyard yard deploy", "trainyard yard deploy -c notify=you@example.com")
 def deploy(options: Options, context: Settings = None, reset: Reset = None, verbose: Verbose = False) -> None:
-    """Put the yard into the account.
+    """Deploy the yard into the account.
 
-    From a clone of Trainyard. It checks identity, region and account first, and prints a line for each step. A yard
-    keeps the settings that it was deployed with until -c or --reset names them again. A bucket and a ledger that an
-    earlier yard of this name has left become the yard's. What the CDK prints is in build/cdk.log.
+    Needs a clone of Trainyard. Checks identity, region and account first, and prints a line for each step. A yard keeps
+    its settings until -c or --reset changes them. It adopts the bucket and the ledger of a destroyed yard of the same
+    name. The output of the CDK is in build/cdk.log.
     """
     deploy_clone(options, context, reset, verbose=verbose)
 

@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 @command("trainyard yard destroy", "trainyard yard destroy --images --data --yes")
 def destroy(
     options: Options,
-    images: Annotated[bool, typer.Option("--images", help="Delete images and their snapshots, too.")] = False,
+    images: Annotated[bool, typer.Option("--images", help="Also delete images and their snapshots.")] = False,
     data: Annotated[
         bool,
         typer.Option(
-            "--data", help="Delete bucket (data, runs, models), ledger, secrets, volumes and logs, too."
+            "--data", help="Also delete the bucket (data, runs, models), ledger, secrets, volumes and logs."
         ),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Take the yard away; say what goes on costing.
+    """Destroy the yard, and list what still costs money.
 
-    Revoke its grants and delete its stacks. Images, bucket, ledger and secrets stay unless --images or --data deletes
-    them, which is for good. Later, the same command lists what is left, or deletes it. CDKToolkit, the CDK's own stack,
-    stays: other apps use it.
+    Revokes its grants and deletes its stacks. Images, bucket, ledger and secrets stay unless --images or --data deletes
+    them permanently. Repeat the command later to list or delete what is left. CDKToolkit, the CDK's own stack, stays
+    because other apps use it.
     """
     from trainyard.client.admin import teardown
 

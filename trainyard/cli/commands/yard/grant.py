@@ -1,4 +1,4 @@
-"""Let a role, user or group of IAM use the yard."""
+"""Grant an IAM role, user or group access to the yard."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ def grant(
     options: Options,
     who: Who,
     level: Annotated[
-        Level, typer.Argument(metavar="LEVEL", show_choices=False, help="viewer, user or operator.")
+        Level, typer.Argument(metavar="LEVEL", show_choices=False, help="Level: viewer, user or operator.")
     ],
 ) -> None:
-    """Let a role, user or group of IAM use the yard.
+    """Grant an IAM role, user or group access to the yard.
 
-    Attach the policies of this level, and detach those of another level. An operator has the user's policies, too.
+    Attaches the policies of this level and detaches the policies of other levels. An operator also has the user's
+    policies.
     """
     from trainyard.cli.output import terminal
     from trainyard.client.admin import people

@@ -1,4 +1,4 @@
-"""Take the yard's policies off a role, user or group of IAM."""
+"""Revoke the access of an IAM role, user or group."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from trainyard.cli.options import Options
 
 @command("trainyard yard revoke user/ada")
 def revoke(options: Options, who: Who) -> None:
-    """Take the yard's policies off a role, user or group of IAM.
+    """Revoke the access of an IAM role, user or group.
 
-    Runs and dev hosts of a user stay.
+    Detaches the yard's policies. Runs and dev hosts of a user stay.
     """
     from trainyard.cli.output import terminal
     from trainyard.client.admin import people

@@ -8,7 +8,7 @@ from trainyard.cli.options import Options
 
 @command("trainyard yard status")
 def status(options: Options) -> None:
-    """Say what the yard is, and what it does now."""
+    """Show the yard and its current activity."""
     from trainyard.cli.output import terminal
     from trainyard.client.inventory import overview
 

@@ -1,4 +1,4 @@
-"""Bring the yard to the version of the clone."""
+"""Upgrade the yard to the version of the clone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainyard.cli.options import NAME, Options
 def upgrade(
     options: Options, context: Settings = None, reset: Reset = None, verbose: Verbose = False
 ) -> None:
-    """Bring the yard to the version of the clone.
+    """Upgrade the yard to the version of the clone.
 
     Runs continue. The yard keeps its settings.
     """
