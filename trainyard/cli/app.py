@@ -24,7 +24,7 @@ GROUPS = {
         ("bake", "ls", "rollback", "snapshot", "rm"),
     ),
     "yard": (
-        "Manage the yard: deploy, status, upgrade, grant, revoke, destroy.",
+        "Manage the yard: deploy, upgrade, grant, destroy.",
         ("status", "deploy", "upgrade", "destroy", "grant", "revoke"),
     ),
     "local": ("Manage the local cloud: AWS on this machine.", ("up", "down", "env", "status", "fault")),

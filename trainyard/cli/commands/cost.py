@@ -32,9 +32,10 @@ def cost(
         str, typer.Option("--by", metavar="job|user|day|LABEL", help="How to group the costs.")
     ] = "job",
 ) -> None:
-    """Show the cost of a month's runs, the savings by spot, and the rest of the budget.
+    """Show the cost of a month's runs, and the budget.
 
-    For runs that have not ended, only the total includes the amount that patrol has counted.
+    Includes the savings by spot and the rest of the budget. For runs that have not ended, only the total includes the
+    amount that patrol has counted.
     """
     from dataclasses import asdict
 

@@ -21,7 +21,7 @@ def resume(
     detach: Detach = False,
     no_logs: NoLogs = False,
 ) -> None:
-    """Continue from a run's last checkpoint, or with its outputs if it has none.
+    """Continue a run from its last checkpoint or outputs.
 
     This is a new run of the same job, changed by --set. A run that has not ended is refused, and so is a finished run
     unless --set changes its arguments.
