@@ -56,9 +56,7 @@ Source = Annotated[
 ]
 Types = Annotated[
     list[str] | None,
-    typer.Option(
-        "--type", metavar="TYPE", help="Instance type to use. Repeat for more."
-    ),
+    typer.Option("--type", metavar="TYPE", help="Instance type to use. Repeat for more."),
 ]
 Name = Annotated[str | None, typer.Option("--name", help="Name of the job, instead of the file's.")]
 Labels = Annotated[list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="Label of the run.")]
