@@ -87,12 +87,12 @@ def test_a_run_that_fails_says_its_last_words(runs: Runs, page: Browser) -> None
     assert "failed" in page.text("#attempts")
 
     page.press("Run again")
-    page.until_text("A new run begins, from step 0", "#dialog")
+    page.until_text("Start a new run of the same program", "#dialog")
     page.write("#dialog textarea", "args.fail-at")
-    page.press("Run it again")
+    page.press("Run again")
     page.until_text("is no change", "#dialog")
     page.write("#dialog textarea", "args.fail-at=9\nargs.steps=20")
-    page.press("Run it again")
+    page.press("Run again")
     page.until("the new run's page", lambda: run.id not in page.driver.current_url)
     page.open(page.driver.current_url.removeprefix(page.root))
     page.until_text("told to fail at step 9", "#head")
@@ -112,7 +112,7 @@ def test_a_run_that_is_interrupted_goes_on_before_ones_eyes(runs: Runs, page: Br
 
 def test_the_other_pages_show_the_yard(runs: Runs, page: Browser) -> None:
     page.open("/hosts")
-    page.until_text("No hosts: nothing costs anything.", "#rows")
+    page.until_text("No hosts, and no cost.", "#rows")
     page.type("gm")
     page.until_text("By user", "#month")
     page.open("/images")

@@ -142,7 +142,7 @@ def test_a_run_that_failed_with_outputs_alone_offers_to_continue_with_them(cloud
     where = {**summary.get("where", {}), "outputs": f"s3://b/runs/{FAILED}/outputs/"}
     story.files["summary.json"] = json.dumps({**summary, "where": where}).encode()
     assert "Resume…" in owner(cloud).get(f"/runs/{FAILED}").text
-    assert "begins with the outputs of this one" in owner(cloud).get(f"/runs/{FAILED}/resume").text
+    assert "starts with the outputs of this run" in owner(cloud).get(f"/runs/{FAILED}/resume").text
 
 
 def test_a_run_that_is_not_there_is_said_so(cloud: canned.Cloud) -> None:
@@ -164,13 +164,13 @@ def test_a_run_with_nothing_in_it_yet_is_a_page(cloud: canned.Cloud) -> None:
 def test_hosts_have_verdicts_and_a_sum(cloud: canned.Cloud) -> None:
     shown = said(owner(cloud).get("/hosts").text)
     assert "i-0fff notebook-11112222 running stop-idle since" in shown
-    assert "3 hosts $1.08 an hour now" in shown
+    assert "3 hosts $1.08 per hour now" in shown
 
 
 def test_money_is_by_day_user_and_job(cloud: canned.Cloud) -> None:
     shown = said(owner(cloud).get("/money").text)
     assert "All hosts of this month $123.45" in shown
-    assert "Left of the month's budget $876.55 of $1,000.00" in shown
+    assert "Rest of the monthly budget $876.55 of $1,000.00" in shown
     assert "Spot saved $0.6980" in shown
     assert "By user" in shown
     assert "By job" in shown
@@ -335,7 +335,7 @@ def test_stop_says_what_it_does_and_does_it(cloud: canned.Cloud) -> None:
 
 def test_what_waits_for_hosts_has_nothing_to_save(cloud: canned.Cloud) -> None:
     asked = owner(cloud).get(f"/runs/{WAITING}/stop").text
-    assert "It has no hosts: it ends at once, and nothing is lost." in said(asked)
+    assert "The run has no hosts. It ends at once, and nothing is lost." in said(asked)
     assert "Stop and save" not in asked
     assert 'name="now"' not in asked
 
