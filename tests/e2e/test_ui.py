@@ -66,11 +66,11 @@ def test_a_run_that_waits_says_why_and_can_be_stopped(runs: Runs, page: Browser)
         assert f"g5.xlarge in {zone}, spot" in page.text("#pools")
 
     page.press("Stop")
-    page.until_text("It has no hosts: it ends at once", "#dialog")
+    page.until_text("The run has no hosts. It ends at once", "#dialog")
     page.press("Leave it running")
     assert not run.execution.is_over
     page.press("Stop")
-    page.until_text("It has no hosts: it ends at once", "#dialog")
+    page.until_text("The run has no hosts. It ends at once", "#dialog")
     page.press("Stop it")
     page.until("it is over", lambda: run.execution.is_over)
     page.open(f"/runs/{run.id}")
