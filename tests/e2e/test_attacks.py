@@ -31,8 +31,6 @@ REFUSED = (
 )
 NOBODY: frozenset[str] = frozenset()
 OPERATOR = frozenset({"operator"})
-KNOWN = {"names of all": "S3 asks s3:ListBucket, without a prefix, also of who reads a key that is missing"}
-"""What a run can do, with why it is let: docs/permissions.md names it, too."""
 HOST, AMI = "i-0123456789abcdef0", "ami-0123456789abcdef0"
 Attack = Callable[[Yard], object]
 
@@ -212,7 +210,7 @@ def test_a_program_reaches_neither_kernel_nor_agent_nor_others(runs: Runs) -> No
     assert "all was tried" in said
     tried = TRIED.findall(said)
     assert len(tried) >= 50
-    assert {name for name, came in tried if came == "went through"} == set(KNOWN)
+    assert [name for name, came in tried if came == "went through"] == []
     assert [key for key in run.keys if key.startswith("model/")] == ["model/mine.txt"]
     assert len(run.summary["attempts"]) == 1
     runs.go_on(victim)

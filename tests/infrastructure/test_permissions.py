@@ -312,6 +312,14 @@ def test_hosts_speak_for_themselves_measure_and_read_their_credentials(yard: Ass
     ]
 
 
+@pytest.mark.parametrize("role", ["HostRole", "SignalRunRole"])
+def test_what_runs_on_a_host_lists_no_bucket_without_a_prefix(yard: Assembly, role: str) -> None:
+    """IfExists would let a list pass that names no prefix and returns the keys of all runs."""
+    listed = [each for each in yard.permissions(only(yard, role)) if each.action == "s3:ListBucket"]
+    assert listed
+    assert all(set(each.when) == {"StringLike"} for each in listed)
+
+
 def test_runs_read_programs_data_and_runs_and_write_runs(yard: Assembly) -> None:
     assert touched(yard, "SignalRunRole") == [
         ("s3:DeleteObject", "runs/*/checkpoints/*"),

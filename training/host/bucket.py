@@ -1,6 +1,7 @@
 """S3 in the host's words. The client retries hiccups by itself; outages.py knows which errors pass in minutes."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ REFUSALS = {
 NOT_MODIFIED = "304"
 NOT_AUTHORIZED = re.compile(r"is not authorized to perform: ([a-z0-9-]+:\w+) on resource: (\S+)")
 DELETE_AT_ONCE = 1000
+LOOKS_A_LIST = 12
+"""Denials of one object, looked at again and again, for each list that tells whether it is missing."""
 SENDS_AT_ONCE = 4
 """Connections that send one large file."""
 
@@ -55,6 +58,7 @@ class Bucket:
         self.name = name
         self._credentials = dict(credentials or {})
         self._role = "role of runs" if credentials else "host role"
+        self._denied_looks: Counter[str] = Counter()
 
     @property
     def region(self) -> str:
@@ -79,7 +83,7 @@ class Bucket:
             body: bytes = self._s3.get_object(Bucket=self.name, Key=key)["Body"].read()
             return body
         except (ClientError, BotoCoreError) as error:
-            self._explain(error, "s3:GetObject", key)
+            self._explain_read(error, "s3:GetObject", key)
 
     def read_if_there(self, key: str) -> bytes | None:
         try:
@@ -94,7 +98,7 @@ class Bucket:
             found = self._s3.get_object(Bucket=self.name, Key=key, **condition)
             return Changed(found["Body"].read(), found["ETag"])
         except (ClientError, BotoCoreError) as error:
-            if isinstance(error, ClientError) and error.response["Error"]["Code"] in {NOT_MODIFIED, *ABSENT}:
+            if _code(error) in {NOT_MODIFIED, *ABSENT} or self._is_missing_again(error, key):
                 return None
             self._explain(error, "s3:GetObject", key)
 
@@ -110,7 +114,7 @@ class Bucket:
         try:
             self._s3.download_file(self.name, key, str(path))
         except ANY_ERROR as error:
-            self._explain(error, "s3:GetObject", key)
+            self._explain_read(error, "s3:GetObject", key)
         except OSError as error:
             raise HostTrouble(f"writing {path} failed: {error.strerror or error}") from error
 
@@ -151,12 +155,14 @@ class Bucket:
 
     def download_version(self, key: str, version: str, path: Path) -> None:
         """Write this version of the object (the newest if it is empty) into a file. Raises OSError if the disk cannot
-        take it."""
+        take it. S3 may answer "denied" for a version that is missing, so a denied version counts as Missing."""
         which = {"VersionId": version} if version else {}
         try:
             self._s3.download_file(self.name, key, str(path), ExtraArgs=which)
         except ANY_ERROR as error:
-            self._explain(error, "s3:GetObjectVersion" if version else "s3:GetObject", key)
+            if version and _code(error) in DENIED:
+                raise Missing(self._absence(f"{key}?versionId={version}")) from error
+            self._explain_read(error, "s3:GetObject", key)
 
     def list(self, prefix: str) -> Iterator[Object]:
         """Every object under `prefix`; folder markers are left out."""
@@ -214,19 +220,48 @@ class Bucket:
                 return AccessDenied(said[1], said[2], role=self._role)
             return AccessDenied(action, self.uri(key), role=self._role)
         if code in ABSENT:
-            return Missing(
-                f"{self.uri(key)} does not exist; upload it, or correct the job file, and start again"
-            )
+            return Missing(self._absence(key))
         failed = f"{action} on {self.uri(key)} failed: {message}"
         return (
             Unreachable(failed) if is_passing_code(code) else HostTrouble(failed, passes=code not in REFUSALS)
         )
 
+    def _explain_read(self, error: BaseException, action: str, key: str) -> NoReturn:
+        if _code(error) in DENIED and self._is_missing(key):
+            raise Missing(self._absence(key)) from error
+        self._explain(error, action, key)
+
     def _explain(self, error: BaseException, action: str, key: str) -> NoReturn:
         if is_passing_error(error):
             raise Unreachable(f"{action} on {self.uri(key)} failed: {error}") from error
-        code = error.response["Error"]["Code"] if isinstance(error, ClientError) else ""
-        raise self.trouble(code, action, key, str(error)) from error
+        raise self.trouble(_code(error), action, key, str(error)) from error
+
+    def _absence(self, key: str) -> str:
+        return f"{self.uri(key)} does not exist; upload it, or correct the job file, and start again"
+
+    def _is_missing(self, key: str) -> bool:
+        """Return True if a list does not have the object. The credentials list by prefixes only, and S3 answers "denied"
+        for a missing object to a caller who may not list the whole bucket."""
+        try:
+            first = next(self.list(key), None)
+        except AccessDenied:
+            return False
+        return first is None or first.key != key
+
+    def _is_missing_again(self, error: BaseException, key: str) -> bool:
+        """Return True if the object that is looked at again and again is missing. A list costs 12 times a GetObject, so
+        only every LOOKS_A_LIST-th denial asks for one."""
+        if _code(error) not in DENIED:
+            return False
+        looks = self._denied_looks[key]
+        if looks % LOOKS_A_LIST == 0 and not self._is_missing(key):
+            return False
+        self._denied_looks[key] = looks + 1
+        return True
+
+
+def _code(error: BaseException) -> str:
+    return str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else ""
 
 
 def _cause(error: S3UploadFailedError) -> BaseException:

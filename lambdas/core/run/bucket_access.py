@@ -42,14 +42,17 @@ def session_policy(
 
 def _policy(arn: str, ours: str, own: str, places: Sequence[str], secrets: list[str]) -> str:
     """`places`: objects, and folders with all below them, each behind its bucket's name, of which the role behind it
-    may read; `arn`: what ARNs of buckets begin with. `secrets`: ARNs."""
+    may read; `arn`: what ARNs of buckets begin with. `secrets`: ARNs.
+
+    Every list names a prefix: a list without one would return the keys of all runs. S3 therefore answers "denied" for a
+    missing object, too, and a host lists the key to tell the two apart (training/host/bucket.py)."""
     read = [f"{place}*" if place.endswith("/") else place for place in places]
     listed = {ours: [f"{own}*"]}
-    for bucket, _, prefix in (each.partition("/") for each in read if each.endswith("*")):
+    for bucket, _, prefix in (each.partition("/") for each in read):
         listed.setdefault(bucket, []).append(prefix)
     statements = [_allow("s3:*", [f"{arn}{ours}/{own}*"])]
     for bucket, prefixes in listed.items():
-        only = {"StringLikeIfExists": {"s3:prefix": prefixes}}
+        only = {"StringLike": {"s3:prefix": prefixes}}
         statements.append(_allow("s3:ListBucket", [f"{arn}{bucket}"], only))
     statements.append(_allow("kms:*", ["*"]))
     if read:

@@ -115,14 +115,20 @@ def delete_objects(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
 def list_objects(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
     """Also what makes S3 answer "not found" rather than "denied" for an object that is not there.
 
-    IfExists is for that second use: a GetObject has no prefix to compare.
+    IfExists is for that second use: a GetObject has no prefix to compare. A list without a prefix passes, too, and
+    returns the names of all keys: `list_prefixes` is for roles whose credentials come near a program.
     """
-    allow(
-        role,
-        ["s3:ListBucket"],
-        [bucket.bucket_arn],
-        {"StringLikeIfExists": {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}},
-    )
+    _list(role, bucket, "StringLikeIfExists", prefixes)
+
+
+def list_prefixes(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
+    """List keys below these prefixes only. S3 answers "denied" for an object that is missing."""
+    _list(role, bucket, "StringLike", prefixes)
+
+
+def _list(role: Holder, bucket: s3.IBucket, operator: str, prefixes: Sequence[str]) -> None:
+    only = {operator: {"s3:prefix": [f"{prefix}*" for prefix in prefixes]}}
+    allow(role, ["s3:ListBucket"], [bucket.bucket_arn], only)
 
 
 def use_ledger(role: Holder, table: dynamodb.ITable, *calls: str) -> None:

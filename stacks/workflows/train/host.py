@@ -44,7 +44,7 @@ class TrainingHost(Construct):
         role, bucket = HostRole(self, "Role", description="What hosts of the yard may do"), storage.bucket
         permissions.write_objects(role, bucket, *LEFT)
         permissions.read_objects(role, bucket, CREDENTIALS)
-        permissions.list_objects(role, bucket, CREDENTIALS)
+        permissions.list_prefixes(role, bucket, CREDENTIALS)
         only_from(role, network.s3_vpc, bucket)
         permissions.allow(role, ["events:PutEvents"], [bus.event_bus_arn], from_sources(OF_ITSELF))
         permissions.publish_metrics(role)
@@ -86,7 +86,7 @@ class RunRole(NarrowedRole):
         permissions.write_objects(self, bucket, *WRITTEN)
         permissions.read_versions(self, bucket, "runs/*/outputs/")
         permissions.delete_objects(self, bucket, "runs/*/checkpoints/", "runs/*/outputs/")
-        permissions.list_objects(self, bucket, "programs/", "data/", "runs/")
+        permissions.list_prefixes(self, bucket, "programs/", "data/", "runs/")
         read_data_buckets(self, *settings.data_buckets)
         only_from(self, s3_vpc, bucket, *settings.data_buckets)
         permissions.read_secrets(self, settings.yard, settings.kms_key)

@@ -84,12 +84,16 @@ def test_a_run_reaches_its_own_part_its_source_its_data_and_what_it_resumes(
         ("data/", False),
         ("data/trai", False),
         ("runs/earlier-1/", False),
+        ("programs/p/mine.tar.gz", True),
+        ("programs/p/", False),
         ("", False),
+        (None, False),
     ],
 )
-def test_it_lists_the_same(prefix: str, *, allowed: bool) -> None:
+def test_it_lists_the_same_and_never_without_a_prefix(prefix: str | None, *, allowed: bool) -> None:
     policy = session_policy(BUCKET, RUN, of(data=("train/",), resume="earlier-1"), yard="trainyard")
-    assert may(policy, "ListBucket", None, s3_prefix=prefix) is allowed
+    context = {} if prefix is None else {"s3_prefix": prefix}
+    assert may(policy, "ListBucket", None, **context) is allowed
 
 
 def test_a_job_of_nothing_but_a_program_of_the_image_has_its_own_part() -> None:
@@ -181,6 +185,7 @@ OTHER = "s3://corpus/images/train/"
         ("DeleteObject", "corpus/images/train/a", None, False),
         ("ListBucket", "corpus", "images/", False),
         ("ListBucket", "shelf", "", False),
+        ("ListBucket", "corpus", None, False),
         ("ListBucket", BUCKET, "images/train/", False),
         ("GetObject", f"{BUCKET}/images/train/a", None, False),
     ],
