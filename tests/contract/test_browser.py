@@ -10,16 +10,20 @@ import json
 import shutil
 import threading
 import urllib.parse
+import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
 from selenium import webdriver
+from selenium.webdriver.support.wait import WebDriverWait
 
 from localcloud.base import root_key
 from tests.contract.conftest import ACCOUNT, Cloud
 from tests.unit.ui import canned
+from trainyard.cli import browser as opening
 from trainyard.ui import serve
 
 MISSING = "no Chromium here: apt-get install --no-install-recommends chromium chromium-driver"
@@ -234,3 +238,18 @@ def test_the_page_is_its_browsers_alone(page: tuple[str, canned.Cloud], browser:
     assert made.stopped == []
     browser.get(f"{root}/hosts")
     assert "Hosts" in browser.title, "its own page still works"
+
+
+def test_the_file_that_the_command_opens_leads_to_the_page(
+    page: tuple[str, canned.Cloud], browser: webdriver.Chrome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the command line of the browser, which all accounts of a computer read."""
+    opened = []
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(opening, "READ_SECONDS", 0.0)
+    monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or browser.get(address))
+    opening.open_page(page[0])
+    WebDriverWait(browser, 30).until(lambda seen: "Runs" in seen.title)
+    assert "token" not in browser.current_url
+    assert opened[0].startswith(f"file://{tmp_path}/")
+    assert list(tmp_path.iterdir()) == []

@@ -30,12 +30,16 @@ def name(cloud: Cloud) -> Iterator[str]:
 @pytest.fixture
 def bucket(cloud: Cloud, name: str) -> Bucket:
     """The bucket by the credentials of a run, as its host's agent has it."""
-    asked = job(program={"module": "mine", "source": f"s3://{name}/programs/mine.tar.gz"}, data={}, checkpoints={})
+    asked = job(
+        program={"module": "mine", "source": f"s3://{name}/programs/mine.tar.gz"}, data={}, checkpoints={}
+    )
     statements = json.loads(session_policy(name, RUN, asked, yard="trainyard"))["Statement"]
     return Bucket(cloud.client("s3", cloud.acting_as(*statements)), name)
 
 
-def test_a_missing_object_of_the_run_is_missing_and_anothers_is_denied(bucket: Bucket, tmp_path: Path) -> None:
+def test_a_missing_object_of_the_run_is_missing_and_anothers_is_denied(
+    bucket: Bucket, tmp_path: Path
+) -> None:
     for key in (OWN, "programs/mine.tar.gz"):
         assert bucket.read_if_there(key) is None
         with pytest.raises(Missing, match=f"{key} does not exist"):

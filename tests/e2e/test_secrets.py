@@ -47,7 +47,8 @@ def test_a_job_whose_secret_is_not_there_is_refused_with_the_command(runs: Runs)
     assert run.execution.error == "JobRefused"
     assert (
         "program.secrets.HF_TOKEN: there is no parameter /trainyard/secrets/nobody-put-it; put the secret there first: "
-        "aws ssm put-parameter --type SecureString --name /trainyard/secrets/nobody-put-it --value VALUE"
+        'read -rs VALUE; printf %s "$VALUE" | aws ssm put-parameter --type SecureString '
+        "--name /trainyard/secrets/nobody-put-it --value file:///dev/stdin"
     ) in run.execution.cause
     assert runs.yard.instances(run.id) == []
 

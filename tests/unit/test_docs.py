@@ -29,7 +29,21 @@ PAGES = pages()
 BLOCKS = {page: blocks_of(page) for page in PAGES}
 EVERY = [block for blocks in BLOCKS.values() for block in blocks]
 OURS = [block for block in EVERY if block.mark != "not ours"]
-PLAIN = {"export", "eval", "cd", "ls", "cat", "echo", "grep", "mkdir", "printf", "sleep", "git", "cdk"}
+PLAIN = {
+    "export",
+    "eval",
+    "cd",
+    "ls",
+    "cat",
+    "echo",
+    "grep",
+    "mkdir",
+    "printf",
+    "read",
+    "sleep",
+    "git",
+    "cdk",
+}
 """Commands that are not ours to check."""
 OFFLINE = ("check", "init")
 HIGH_LEVEL = {"s3": {"cp"}, "cloudformation": set[str](), "ssm": set[str]()}

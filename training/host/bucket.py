@@ -240,8 +240,8 @@ class Bucket:
         return f"{self.uri(key)} does not exist; upload it, or correct the job file, and start again"
 
     def _is_missing(self, key: str) -> bool:
-        """Return True if a list does not have the object. The credentials list by prefixes only, and S3 answers "denied"
-        for a missing object to a caller who may not list the whole bucket."""
+        """Return True if a list lacks the object. The credentials list by prefixes only, and S3 answers "denied" for a
+        missing object to a caller who may not list the whole bucket."""
         try:
             first = next(self.list(key), None)
         except AccessDenied:

@@ -78,14 +78,16 @@ def _as_ours(error: Exception) -> YardError:
 
 
 def _report(error: Exception) -> Path:
-    """Where the traceback was written."""
+    """Write the command line and the traceback where this user alone reads them, and return the path."""
     base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "trainyard"
     text = f"{sys.argv}\n{''.join(traceback.format_exception(error))}"
     name = f"report-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.txt"
     for folder in (base, Path(tempfile.gettempdir())):
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text)
+            private = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(private, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(text)
         except OSError:
             continue
         return folder / name

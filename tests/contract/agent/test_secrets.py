@@ -98,7 +98,7 @@ def test_a_secret_that_has_gone_meanwhile_is_final_and_says_what_to_type(yard: Y
     yard.hear("ready")
     yard.order("start", 1)
     failed = yard.hear("failed")
-    assert f"--type SecureString --name {secret} --value VALUE" in failed["reason"]
+    assert f"--type SecureString --name {secret} --value file:///dev/stdin" in failed["reason"]
     assert failed["final"] is True
 
 

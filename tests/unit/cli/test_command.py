@@ -119,6 +119,7 @@ def test_a_bug_of_ours_is_a_line_and_a_report(
     assert str(report) in said
     assert "Traceback" not in said
     assert "Traceback" in report.read_text()
+    assert report.stat().st_mode & 0o077 == 0, "a command line may hold a secret"
 
 
 def test_an_interrupt_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from training.host.errors import AccessDenied, HostTrouble, Missing, Unreachable
 from training.host.outages import is_passing_error
+from trainyard.core.model.secret_store import store_secret
 
 ACTION = "ssm:GetParameters"
 SHORTEST_HIDDEN = 6
@@ -36,8 +37,8 @@ def fetch(wanted: Mapping[str, str], *, yard: str, client: Callable[[], Any]) ->
     if answer["InvalidParameters"]:
         missing = ", ".join(answer["InvalidParameters"])
         raise Missing(
-            f"there is no parameter {missing}, which program.secrets names; put the secret there (aws ssm "
-            f"put-parameter --type SecureString --name {answer['InvalidParameters'][0]} --value VALUE) and start again"
+            f"there is no parameter {missing}, which program.secrets names; put the secret there "
+            f"({store_secret(answer['InvalidParameters'][0])}) and start again"
         )
     values = {str(each["Name"]): str(each["Value"]) for each in answer["Parameters"]}
     return {variable: values[name] for variable, name in parameters.items()}

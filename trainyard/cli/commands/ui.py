@@ -28,8 +28,8 @@ def ui(
     to this computer can act in your name.
     """
     import threading
-    import webbrowser
 
+    from trainyard.cli.browser import open_page
     from trainyard.cli.output import terminal
     from trainyard.ui.serve import serve
 
@@ -41,7 +41,7 @@ def ui(
         if not options.quiet:
             terminal.hint("Ctrl-C ends the page; runs go on.")
         if not no_browser and has_window(os.environ, sys.platform):
-            threading.Thread(target=webbrowser.open, args=(once,), daemon=True).start()
+            threading.Thread(target=open_page, args=(once,), daemon=True).start()
 
     serve(options.find, options.find(), port, ready)
 

@@ -13,6 +13,7 @@ from trainyard.command_line import command_line
 from trainyard.core.model.gpus import Wanted, choose, known
 from trainyard.core.model.job import MOST_DATA, MOST_HOSTS, MOST_LABELS, Limits
 from trainyard.core.model.job_fields import MOST_ARG_CHARACTERS, OUR_PREFIXES, OURS, SECRETIVE
+from trainyard.core.model.secret_store import store_secret
 
 LIMITS = Limits()
 MOST_HOURS = 720.0
@@ -89,8 +90,8 @@ class Draft:
         self.put(secret, "program", "secrets", name.upper())
         self.origin.note(
             *path,
-            reason="the value of a secret is not copied; store it: aws ssm put-parameter --type SecureString --name "
-            f"/trainyard/secrets/{secret} --value VALUE",
+            reason="the value of a secret is not copied; store it, typed unseen: "
+            + store_secret(f"/trainyard/secrets/{secret}"),
         )
 
     def provide(self, variables: Mapping[str, str]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from trainyard.core.model import outputs
 from trainyard.core.model.job import Job, Sharding
 from trainyard.core.model.names import secret_parameter
+from trainyard.core.model.secret_store import store_secret
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import Fault, shown
@@ -120,7 +121,7 @@ def secret_faults(job: Job, yard: str, kinds: Mapping[str, str]) -> tuple[Fault,
     faults = []
     for variable, secret in job.program.secrets.items():
         name = secret_parameter(yard, secret)
-        put = f"aws ssm put-parameter --type SecureString --name {name} --value VALUE"
+        put = store_secret(name)
         path, kind = f"program.secrets.{variable}", kinds.get(name)
         if kind is None:
             faults.append(Fault(path, f"there is no parameter {name}; put the secret there first: {put}"))

@@ -10,6 +10,7 @@ from typing import Any
 from trainyard.core.model import progress
 from trainyard.core.model.images import tensorflow_releases
 from trainyard.core.model.instance_types import all_types, catalogue, cpu_types
+from trainyard.core.model.secret_store import store_secret
 from trainyard.core.model.yard import data_buckets
 from trainyard.core.values.fields import Count, Entries, Kind, Several, Text, whole
 from trainyard.core.values.lazy import dataclass
@@ -477,8 +478,8 @@ class Variables(Entries[str]):
         if self.plain and isinstance(name, str) and name.rpartition("_")[2] in SECRETIVE:
             return (
                 "looks like a secret, whose value would stand in the bucket, the ledger and the execution for all to "
-                "read; keep it in Parameter Store (aws ssm put-parameter --type SecureString --name /YARD/secrets/NAME "
-                f"--value VALUE, with the yard's name for YARD), and name it instead: program.secrets: {{{name}: NAME}}"
+                f"read; keep it in Parameter Store ({store_secret('/YARD/secrets/NAME')}, with the yard's name for "
+                f"YARD), and name it instead: program.secrets: {{{name}: NAME}}"
             )
         return super().name_problem(name)
 

@@ -335,7 +335,7 @@ def test_no_name_is_both_gone_and_version_1s() -> None:
         ("SecureString", None),
         (
             None,
-            "there is no parameter /yard/secrets/wandb; put the secret there first: aws ssm put-parameter",
+            'there is no parameter /yard/secrets/wandb; put the secret there first: read -rs VALUE; printf %s "$VALUE" | aws ssm put-parameter',
         ),
         ("String", "is a String, which is not encrypted"),
         ("StringList", "delete it (aws ssm delete-parameter --name /yard/secrets/wandb)"),

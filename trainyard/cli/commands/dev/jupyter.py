@@ -47,8 +47,8 @@ def jupyter(options: Options, name: Name, port: Port = JUPYTER, no_browser: NoBr
 def shown(options: Options, host: DevHost, ends: str, *, no_browser: bool) -> Callable[[str], None]:
     """What is done with a page's address: it is printed, with what Ctrl-C ends, and opened."""
     import threading
-    import webbrowser
 
+    from trainyard.cli.browser import open_page
     from trainyard.cli.output import terminal
 
     def ready(address: str) -> None:
@@ -59,6 +59,6 @@ def shown(options: Options, host: DevHost, ends: str, *, no_browser: bool) -> Ca
         if not options.quiet:
             terminal.hint(f"Ctrl-C ends {ends}.")
         if not no_browser and has_window(os.environ, sys.platform):
-            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+            threading.Thread(target=open_page, args=(address,), daemon=True).start()
 
     return ready
