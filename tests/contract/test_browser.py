@@ -244,10 +244,15 @@ def test_the_file_that_the_command_opens_leads_to_the_page(
     page: tuple[str, canned.Cloud], browser: webdriver.Chrome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not the command line of the browser, which all accounts of a computer read."""
-    opened = []
+    opened: list[str] = []
+
+    def open_in_chromium(address: str) -> None:
+        opened.append(address)
+        browser.get(address)
+
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(opening, "READ_SECONDS", 0.0)
-    monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or browser.get(address))
+    monkeypatch.setattr(webbrowser, "open", open_in_chromium)
     opening.open_page(page[0])
     WebDriverWait(browser, 30).until(lambda seen: "Runs" in seen.title)
     assert "token" not in browser.current_url

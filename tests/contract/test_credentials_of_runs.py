@@ -10,7 +10,7 @@ import pytest
 from lambdas.core.run.bucket_access import session_policy
 from tests.contract.conftest import Cloud
 from tests.unit.core.facts import job
-from training.host.bucket import Bucket
+from training.host.bucket import Bucket, Object
 from training.host.errors import AccessDenied, Missing
 
 RUN = "mine-1a2b3c4d"
@@ -64,9 +64,14 @@ def test_no_list_reaches_beyond_the_run(bucket: Bucket, prefix: str) -> None:
 def test_an_object_that_is_looked_at_again_and_again_is_found_once_it_appears(
     cloud: Cloud, bucket: Bucket, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lists = []
+    lists: list[str] = []
     listing = Bucket.list
-    monkeypatch.setattr(Bucket, "list", lambda me, prefix: lists.append(prefix) or listing(me, prefix))
+
+    def counted(me: Bucket, prefix: str) -> Iterator[Object]:
+        lists.append(prefix)
+        return listing(me, prefix)
+
+    monkeypatch.setattr(Bucket, "list", counted)
     assert [bucket.read_if_changed(OWN, "") for _ in range(24)] == [None] * 24
     assert len(lists) == 2, "a list costs 12 times a GetObject"
     cloud.client("s3").put_object(Bucket=name, Key=OWN, Body=b"stop")

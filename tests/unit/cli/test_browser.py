@@ -2,6 +2,7 @@
 
 import re
 import threading
+import webbrowser
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -30,7 +31,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("BROWSER", f"{program} %s")
-    monkeypatch.setattr(browser.webbrowser, "_tryorder", None)
+    monkeypatch.setattr(webbrowser, "_tryorder", None)
     monkeypatch.setattr(browser, "READ_SECONDS", 2.0)
     return home
 
