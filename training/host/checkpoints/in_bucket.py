@@ -9,6 +9,7 @@ deleted last. So every checkpoint that latest.json names can be restored at any 
 import hashlib
 import json
 import logging
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -275,7 +276,9 @@ def fetch(bucket: Bucket, version: Version, restores: Path, *, have: Path | None
     half = restores / f"{target.name}.part"
     wrong: str | None = None
     for _ in range(2):
-        fresh(half)
+        if wrong or _holds_others(half, manifest):
+            fresh(half)
+        half.mkdir(parents=True, exist_ok=True)
         _download(bucket, version, manifest.files.keys() - here, manifest, half)
         wrong = damage(half, {name: manifest.files[name].size for name in manifest.files.keys() - here})
         if wrong is None:
@@ -308,7 +311,9 @@ def _whole_below(have: Path, manifest: Manifest) -> set[str]:
 def _download(
     bucket: Bucket, version: Version, names: Iterable[str], manifest: Manifest, folder: Path
 ) -> None:
-    wanted = {name: manifest.files[name].key for name in names}
+    """Bring the files that an earlier call, which an outage of S3 ended, has not brought."""
+    sizes = {name: manifest.files[name].size for name in names}
+    wanted = {name: manifest.files[name].key for name in names if _size_of(folder / name) != sizes[name]}
     if not wanted:
         return
     found = {item.key: item for item in bucket.list(_folder_of(version))}
@@ -316,6 +321,21 @@ def _download(
     if absent:
         raise _damaged(bucket, version, f"{absent[0]} is missing")
     download_all(bucket, {inside(folder, name): found[key] for name, key in wanted.items()})
+
+
+def _holds_others(folder: Path, manifest: Manifest) -> bool:
+    """Return True if the folder holds a file that is none of the checkpoint's: a transfer that was killed left it."""
+    there = (Path(entry.path).relative_to(folder).as_posix() for entry in walk(folder))
+    return any(name not in manifest.files for name in there)
+
+
+def _size_of(path: Path) -> int | None:
+    """Return the size of a regular file in bytes, and None for anything else."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def _damaged(bucket: Bucket, version: Version, wrong: str) -> Damaged:

