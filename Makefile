@@ -72,6 +72,7 @@ check: .venv/.ready ## format, lint, types, layers, unit tests (seconds)
 format: .venv/.ready ## mend what can be mended by itself; write schemas and tables anew
 	@ruff check --quiet --fix . ; ruff format --quiet .
 	@$(VENV) -m tests.unit.core.jobfile.reference && $(VENV) -m tests.unit.core.patrol.patrol_page && $(VENV) -m tests.unit.cli.reference
+	@$(VENV) -m tests.unit.voice --lower
 
 lock: .venv/.ready ## write locks/ anew after a change of requirements*.txt: every package by its SHA-256
 	@scripts/lock
