@@ -55,8 +55,9 @@ class Builder:
     instance_types: tuple[str, ...] = key(
         BUILDER_TYPES,
         ANY_TYPES,
-        "What the image is made and tested on. One without a GPU counts where none with one can be had, in an account "
-        "without a quota for it, say: what only a GPU can show is not tested then.",
+        "The instance types on which the image is made and tested. A type without a GPU is used only if no type with "
+        "a GPU is available, for example in an account without a quota for GPUs; the tests that need a GPU are "
+        "skipped then.",
     )
     market: MarketChoice = key(
         MarketChoice.SPOT_THEN_ON_DEMAND,
@@ -101,19 +102,19 @@ class Recipe:
     cuda: str | None = key(
         None,
         Text(REQUIREMENTS, 'a version requirement as pip writes it, in quotes, as in ">=12.5"'),
-        "Which CUDA TensorFlow is to be built with (12.3 up to 2.17, 12.5 from 2.18 on): the newest release with it is "
-        "installed; the tests of the bake check it.",
+        "The CUDA version of the TensorFlow build (12.3 up to 2.17, 12.5 from 2.18). The bake installs the newest "
+        "release with this version, and its tests check it.",
     )
     upgrade: bool = key(
         False,
         Flag(),
-        "Whether the base image's packages are updated first (`apt-get upgrade`; the kernel stays). `--force` bakes "
-        "anew when nothing else has changed.",
+        "`true`: first update the packages of the base image (`apt-get upgrade`; the kernel stays). `--force` bakes "
+        "again if nothing else has changed.",
     )
     current: bool = key(
         True,
         Flag(),
-        "Whether the image becomes the yard's current one. `false`: jobs name it by `hardware.image`.",
+        "`true`: the image becomes the yard's current image. `false`: jobs select it by `hardware.image`.",
     )
     system_packages: tuple[str, ...] = key(
         (),
@@ -164,8 +165,8 @@ class BakeRequest:
     version_id: str | None = key(None, Text(UPLOADED, "a text"), "The version that was uploaded.")
     etag: str | None = key(None, Text(UPLOADED, "a text"), "The same where the bucket keeps no versions.")
     recipe: Mapping[str, Any] | None = key(None, Anything(), "The recipe itself.")
-    force: bool = key(False, Flag(), "Whether to bake what is there already.")
-    rollback: bool = key(False, Flag(), "Whether to bake nothing, and have the two images change places.")
+    force: bool = key(False, Flag(), "`true`: bake even if nothing has changed.")
+    rollback: bool = key(False, Flag(), "`true`: bake nothing, and swap the current and the previous image.")
 
 
 def read_input(execution_input: object, *, usual: str) -> BakeRequest | InputFaults:

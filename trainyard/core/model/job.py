@@ -202,18 +202,17 @@ class Program:
     command: tuple[Scalar, ...] = key(
         (),
         CommandLine(most=MOST_ARGS, least=1),
-        "What every host runs instead, in the folder where `program.source` is unpacked, as in `[torchrun, train.py]`: "
-        "a command of `program.requirements` or of the image, or a file of the source (`./run.sh`). No shell reads it: "
-        "lines for a shell belong in `program.shell` ([programs.md](programs.md#any-command)).",
+        "A command that every host runs instead, in the folder of the unpacked `program.source`, as in `[torchrun, "
+        "train.py]`: a command of `program.requirements` or of the image, or a file of the source (`./run.sh`). It "
+        "runs without a shell: put shell lines into `program.shell` ([programs.md](programs.md#any-command)).",
         usual="`python -m MODULE`",
     )
     shell: str | None = key(
         None,
         ShellText(),
-        "Lines that every host runs instead with `bash -eo pipefail`, in the folder where `program.source` is "
-        "unpacked: "
-        'the program ends with the first command that fails, also inside a pipe. `program.args` are `"$@"` '
-        "([programs.md](programs.md#lines-for-a-shell)).",
+        "Lines that every host runs instead with `bash -eo pipefail`, in the folder of the unpacked "
+        "`program.source`. The program ends with the first command that fails, also inside a pipe. `program.args` "
+        'are `"$@"` ([programs.md](programs.md#lines-for-a-shell)).',
         usual="`python -m MODULE`",
     )
     args: Mapping[str, Scalar] | list[Scalar] = key(
@@ -223,8 +222,8 @@ class Program:
             named="a name of up to 64 letters, digits, hyphens and underscores that begins with a letter",
             most=MOST_ARGS,
         ),
-        "What follows module or command: of a mapping `--name value` each (`true`: `--name` alone; `false`: nothing, "
-        "the flag is left out; a text that begins with `-`: `--name=value`), of a list each value as it is.",
+        "Arguments of the module or command. A mapping gives `--name value` for each entry (`true`: only `--name`; "
+        "`false`: no flag; a text that begins with `-`: `--name=value`). A list gives its values unchanged.",
     )
     environment: Mapping[str, str] = key(
         {},
@@ -247,8 +246,9 @@ class Program:
             ),
             plain=False,
         ),
-        "Environment variables of the program whose values are secrets: each is the parameter `/YARD/secrets/NAME` of "
-        "Parameter Store, a SecureString, and is read on the hosts when the program starts ([below](#secrets)).",
+        "Environment variables of the program whose values are secrets. Each value names a parameter "
+        "`/YARD/secrets/NAME` of Parameter Store, a SecureString, which the hosts read when the program starts "
+        "([below](#secrets)).",
     )
     requirements: str | None = key(
         None,
@@ -256,21 +256,25 @@ class Program:
             r"(?![./-])(?!.*(/\.|//))[A-Za-z0-9_./-]{1,200}",
             "a relative path inside program.source, as in requirements.txt",
         ),
-        "Python packages to install on every host before the program starts.",
+        "A list of Python packages to install on every host before the program starts.",
     )
     progress: str | None = key(
         None,
         ProgressPattern(),
         "For a program that reports nothing itself: what is looked for in every line that the chief prints, as "
         f"`{EXAMPLE}` ([programs.md](programs.md#progress)).",
-        usual="none: TensorBoard's scalars, where the program writes any",
+        usual="none: the scalars of TensorBoard, if the program writes any",
     )
-    expect: tuple[Result, ...] = key((), choices(Result), "Results without which an end with 0 is a failure.")
+    expect: tuple[Result, ...] = key(
+        (),
+        choices(Result),
+        "Results that the program must leave; if one is missing, an exit with 0 is a failure.",
+    )
     strict: bool = key(
         False,
         Flag(),
-        "`true`: a program that ends with 0 has failed all the same if its last lines are an uncaught exception, or if "
-        "its processes still run. `false`: such a run has succeeded, and every view of it says `succeeded, but ...` "
+        "`true`: a program that exits with 0 has still failed if its last lines are an uncaught exception, or if its "
+        "processes still run. `false`: such a run has succeeded, and every view shows `succeeded, but ...` "
         "([programs.md](programs.md#how-a-program-ends)).",
     )
 
@@ -290,22 +294,23 @@ class Data:
     source: str = field(
         metadata=required(
             Uri(folder="data", ends=("/",)),
-            "All below it is on every host's disk before the program starts, at the path in `TRAINYARD_DATA_NAME`. Or "
-            "a folder beside the job file, such as `./data/`, which `trainyard submit` sends along. Or a folder of "
-            "another bucket that the yard reads, `s3://NAME/.../` ([below](#other-buckets)).",
+            "A folder of the bucket. All files below it are on every host's disk before the program starts, at the "
+            "path in `TRAINYARD_DATA_NAME`. Or a folder next to the job file, such as `./data/`, which `trainyard "
+            "submit` sends. Or a folder of another bucket that the yard reads, `s3://NAME/.../` "
+            "([below](#other-buckets)).",
         )
     )
     sharding: Sharding = key(
         Sharding.NONE,
         Choice(Sharding),
-        "`none`: every host has every file. `file`: each worker has a share of the files of its own; with "
-        "`multi_worker` and `parameter_server` only, and with no fewer files than workers.",
+        "`none`: every host has all files. `file`: each worker has its own share of the files; only with "
+        "`multi_worker` and `parameter_server`, and with at least as many files as workers.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """Who trains together, and how."""
+    """The hosts that train together."""
 
     strategy: Strategy = key(
         Strategy.SINGLE,
@@ -331,7 +336,7 @@ class Cluster:
     parameter_servers: int = key(
         0,
         Count(least=0, most=MOST_HOSTS),
-        "With `parameter_server` from 1 up to the number of workers; 0 with every other strategy.",
+        "With `parameter_server`: from 1 to the number of workers. With every other strategy: 0.",
     )
     chief: Chief = key(
         Chief.COORDINATOR,
@@ -344,13 +349,13 @@ class Cluster:
     evaluator: bool = key(
         False,
         Flag(),
-        "With `multi_worker` and `parameter_server`: one more host that evaluates the checkpoints as they come "
-        "([below](#an-evaluator)). It is no worker, and has no rank.",
+        "With `multi_worker` and `parameter_server`: one additional host evaluates each new checkpoint "
+        "([below](#an-evaluator)). It is not a worker and has no rank.",
     )
 
     @property
     def least_workers(self) -> int:
-        """With fewer it does not train."""
+        """Return the number of workers without which the run does not train."""
         return self.workers["min"] if isinstance(self.workers, Mapping) else self.workers
 
     @property
@@ -359,12 +364,12 @@ class Cluster:
 
     @property
     def is_elastic(self) -> bool:
-        """Whether attempts may differ in how many workers they have."""
+        """Return True if attempts may differ in their number of workers."""
         return self.least_workers < self.most_workers
 
     @property
     def chief_trains(self) -> bool:
-        """Whether the chief is one of the workers."""
+        """Return True if the chief is one of the workers."""
         match self.chief:
             case Chief.COORDINATOR:
                 return not self.strategy.is_asynchronous
@@ -380,8 +385,9 @@ class Hardware:
     instance_types: tuple[str, ...] = key(
         ("g6.xlarge", "g5.xlarge", "g4dn.xlarge"),
         ANY_TYPES,
-        "With GPUs or without, not both. At equal price the order of the list counts. A type that the image does not "
-        "work on (P2, P3, and arm64 ones like g5g with an x86_64 image) is not asked, and the plan says why.",
+        "Types with GPUs or types without, not both. At equal prices, the order of the list decides. A type that the "
+        "image does not support (P2, P3, and arm64 types like g5g with an x86_64 image) is skipped, and the plan "
+        "states why.",
     )
     gpus: int | None = key(
         None,
@@ -405,16 +411,17 @@ class Hardware:
     cpu_instance_types: tuple[str, ...] = key(
         (),
         CPU_TYPES,
-        "For the roles of `cpu_roles`; with `parameter_server`, and with `multi_worker` that has an evaluator. `[]`: "
-        "every role is on `instance_types`.",
+        "Types for the roles in `cpu_roles`; with `parameter_server`, and with `multi_worker` if it has an "
+        "evaluator. `[]`: every role uses `instance_types`.",
         usual=f"with `parameter_server` on GPUs `[{', '.join(CPU_TYPES_BY_DEFAULT)}]`",
     )
     cpu_roles: tuple[Role, ...] = key(
         (),
         choices((Role.CHIEF, Role.PS, Role.EVALUATOR)),
-        "The roles that run on `cpu_instance_types`; with `multi_worker`, whose chief trains, `evaluator` alone.",
-        usual="where there are `cpu_instance_types` `[chief, ps]`; `[ps]` with `cluster.chief: worker`, where the "
-        "chief trains; `[evaluator]` with `multi_worker`",
+        "The roles that run on `cpu_instance_types`. With `multi_worker`, whose chief trains, only `evaluator` is "
+        "allowed.",
+        usual="with `cpu_instance_types` `[chief, ps]`; with `cluster.chief: worker`, where the chief trains, `[ps]`; "
+        "with `multi_worker` `[evaluator]`",
     )
     market: MarketChoice = key(
         MarketChoice.SPOT_THEN_ON_DEMAND,
@@ -424,14 +431,14 @@ class Hardware:
     order: PoolOrder = key(
         PoolOrder.PRICE,
         Choice(PoolOrder),
-        "`price`: the pools of a market one after another, the cheapest first. `speed`: all of them in one request (in "
-        "several where hosts differ in their number of GPUs or how fast their disks are fetched); EC2 takes the one "
-        "with the most room on spot, and the cheapest that has room on demand.",
+        "`price`: ask the capacity pools of a market one after another, the cheapest first. `speed`: ask all of them "
+        "in one request (several requests if hosts differ in their number of GPUs or in how fast their disks load). "
+        "EC2 then takes the spot pool with the most capacity, or the cheapest on-demand pool with capacity.",
     )
     max_dollars_per_hour: float | None = key(
         None,
         Number(most=10_000, unit="dollars for the whole gang"),
-        "Pools above it are not asked.",
+        "Capacity pools above this price are skipped.",
         usual="no cap",
     )
     image: str | Mapping[str, str] | None = key(
@@ -440,23 +447,24 @@ class Hardware:
             IMAGE,
             "the id of an image (ami- and 8 to 17 hex digits), of a run, or the name of a family of images",
         ),
-        "The image that all hosts start from, in all attempts: an image's id, a run's id (the newest image of that "
-        "run) or the name of a family (its newest image: a recipe's name for baked ones, the job's name for "
-        '`after.image`); or `{tensorflow: "2.18"}`, the newest baked image with that version. Images of the yard only.',
+        "The image of all hosts in all attempts: the ID of an image, the ID of a run (the newest image of this run), "
+        "or the name of a family (its newest image: the name of a recipe for baked images, the name of the job for "
+        '`after.image`). Or `{tensorflow: "2.18"}`, the newest baked image with this version. Only images of the '
+        "yard are allowed.",
         usual="the yard's current image",
     )
     zones: tuple[str, ...] = key(
         (),
         ZONES,
-        "The only Availability Zones to launch in, by name, as in `[us-east-1a]`; one that the yard has no subnet in "
-        "is refused.",
+        "The Availability Zones to launch in, by name, as in `[us-east-1a]`. A zone without a subnet of the yard is "
+        "refused.",
         usual="all of the yard's",
     )
     disk_gib: int | None = key(
         None,
         DISK_GIB,
-        "The root disk of each host in GiB, no smaller than the image's. It costs by its size, in the plan, at the "
-        "caps and in the bill.",
+        "The size of each host's root disk in GiB, at least the size of the image. Its price by size is part of the "
+        "plan, the caps and the bill.",
         usual="as large as the image's",
     )
 
@@ -468,109 +476,110 @@ class Checkpoints:
     steps: int = key(
         0,
         Count(least=0, most=MOST_STEPS),
-        "A program that uses the runtime saves every so many steps. 0: by the clock alone.",
+        "The number of steps between two checkpoints of a program that uses the runtime. 0: only the time decides.",
     )
     seconds: float = key(
         120.0,
         Number(least=1, most=86_400, unit="seconds"),
-        "However long its steps take, it saves at least this often.",
+        "The longest time between two checkpoints of a program that uses the runtime.",
     )
-    keep: int = key(3, Count(least=1, most=100), "So many checkpoints stay in the bucket.")
+    keep: int = key(3, Count(least=1, most=100), "The number of checkpoints to keep in the bucket.")
     resume: str | None = key(
         None,
         Text(RUN_ID, "the id of a run whose last checkpoint or outputs are in the bucket"),
-        "The run that this one continues, for instance one that stopped at its cap: from its last checkpoint or, if it "
-        "has none, with its [outputs](#outputs) in the working folder. Both stay where they are.",
+        "The run to continue, for example a run that stopped at its cap: from its last checkpoint or, if it has no "
+        "checkpoint, with its [outputs](#outputs) in the working folder. Its files do not change.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """What becomes of the files that a program writes into its working folder."""
+    """What to keep of the files that a program writes into its working folder."""
 
     keep: bool = key(
         True,
         Flag(),
-        "Keep every file that a program creates or changes in its working folder: in the bucket, under `outputs/` of "
-        "the run, while the program runs and at its end ([below](#outputs)).",
+        "Keep every file that a program creates or changes in its working folder: under `outputs/` of the run in the "
+        "bucket, while the program runs and at its end ([below](#outputs)).",
     )
     max_gib: float = key(
         100.0,
         Number(most=5_000, unit="GiB"),
-        "Keep at most this much of each host. What is left out is listed in the run's log, the largest files first.",
+        "The most data to keep per host. The log of the run lists what is left out, the largest files first.",
     )
     restore: bool | None = key(
         None,
         Flag(),
-        "`true`: after an interruption, the new attempt finds its outputs in the working folder again, and a run with "
-        "`checkpoints.resume` finds those of the run that it names. `false`: it never does.",
+        "`true`: after an interruption, the new attempt starts with the outputs in its working folder, and a run "
+        "with `checkpoints.resume` starts with the outputs of the run that it names. `false`: the working folder "
+        "starts without outputs.",
         usual="`true` for a run that has no checkpoint in `${checkpoints}`",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Where a run stops."""
+    """The limits of a run."""
 
     hours: float = key(
         6.0,
         Number(most=720, unit="hours"),
-        "Counted from the run's admission, so waiting for capacity counts. At its hours or its dollars a run saves, "
-        "stops and says how to go on.",
+        "The longest duration of the run, counted from its admission, including the time in which it waits for "
+        "capacity. At its hours or its dollars a run saves, stops, and prints how to continue.",
     )
     dollars: float = key(
         20.0,
         Number(most=MOST_DOLLARS, unit="dollars"),
-        "Instance hours and root disks of all attempts together.",
+        "The most that the run may cost: instance hours and root disks of all attempts together.",
     )
     restarts: int = key(
         5,
         Count(least=0, most=20),
-        "New attempts after an interruption, a lost host or a failed start. A program's own error is never tried "
-        "again.",
+        "The number of new attempts after an interruption, a lost host or a failed start. An error of the program "
+        "never starts a new attempt.",
     )
     wait_minutes: float = key(
         60.0,
         Number(most=1440, unit="minutes"),
-        "How long one search for capacity goes on when every pool is full. It asks them all in rounds; the pauses "
-        "between rounds double from 30 seconds up to 2 minutes, or to a hundredth of this time for each request of a "
-        "round where that is longer. As long a run waits for its place in a yard that is full.",
+        "The longest search for capacity when every capacity pool is full. The run asks all pools in rounds; the "
+        "pauses between rounds double from 30 seconds up to 2 minutes, or up to a hundredth of this time for each "
+        "request of a round if that is longer. A run also waits at most this long for its turn in a full yard.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class After:
-    """What becomes of the hosts."""
+    """What to do with the hosts at the end of a run."""
 
     hosts: Hosts = key(
         Hosts.TERMINATE,
         Choice(Hosts),
-        "`stop` with `hardware.market: on_demand` only: EC2 cannot stop spot hosts of a fleet.",
+        "`stop` requires `hardware.market: on_demand`, because EC2 cannot stop the spot hosts of a fleet.",
     )
     image: ImageWhen = key(
         ImageWhen.NEVER,
         Choice(ImageWhen),
-        "Whether to make an image of the chief's disk when the run is over.",
+        "When to make an image of the chief's disk at the end of the run.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pool:
-    """Which hosts wait for another run when this one has ended well."""
+    """The warm hosts that a successful run keeps for the next run."""
 
     keep: int = key(
         0,
         Count(least=0, most=MOST_KEPT),
-        "So many hosts of a run that has succeeded stay on, wiped, for the next run of the yard that asks for just "
-        "such ones ([recipe](recipes/pool.md)): no boot, and no fetching of data that have not changed. No more than "
-        "the run has on `instance_types`, and than the yard lets wait at once (`most_pool_hosts`). What they cost "
-        "while they wait is this run's.",
+        "The number of hosts that stay after a successful run, wiped, for the next run of the yard that needs hosts "
+        "of this type, image and disk ([recipe](recipes/pool.md)). Such a run starts without a boot, and does not "
+        "load unchanged data again. At most the number of hosts on `instance_types`, and at most `most_pool_hosts` "
+        "of the yard. Their waiting time is charged to this run.",
         usual="`0`: none",
     )
     minutes: float = key(
         30.0,
         Number(least=1, most=MOST_KEPT_MINUTES, unit="minutes"),
-        "Those that no run has taken by then end.",
+        "How long these hosts wait for the next run before they end.",
     )
 
 
@@ -581,8 +590,8 @@ class Origin:
     commit: str | None = key(
         None,
         Text(r"[0-9a-f]{40}([0-9a-f]{24})?", "the whole id of a commit"),
-        "The commit that the program is from. `trainyard submit` writes this section if `program.source` is a folder "
-        "in a git work tree, or a repository.",
+        "The commit of the program. `trainyard submit` writes this section if `program.source` is a folder in a git "
+        "work tree, or a repository.",
     )
     repository: str | None = key(
         None,
@@ -590,11 +599,11 @@ class Origin:
         "The repository, without a user's name and password.",
     )
     ref: str | None = key(None, Text(ADDRESS, "a name without spaces"), "The branch or tag.")
-    dirty: bool = key(False, Flag(), "Whether the folder had changes that no commit has.")
+    dirty: bool = key(False, Flag(), "`true` if the folder had uncommitted changes.")
     diff: str | None = key(
         None,
         Text(r"programs/[!-~]{1,200}", "a key below programs/"),
-        "Where in the bucket these changes are, as far as git tracks their files: up to 1 MiB of a diff.",
+        "The key of these changes in the bucket, as far as git tracks their files: up to 1 MiB of a diff.",
     )
 
     @property
@@ -613,10 +622,10 @@ class Job:
     name: str = field(
         metadata=required(
             Text(NAME, "a name of 1 to 40 lower-case letters, digits and hyphens that begins with a letter"),
-            "The run's id is the name and 8 hex digits of the object's version.",
+            "The name of the job. The ID of a run is this name and 8 hex digits of the object's version.",
         )
     )
-    program: Program = field(metadata=required(Record(Program), "What runs."))
+    program: Program = field(metadata=required(Record(Program), "The program to run."))
     data: Mapping[str, Data] = key(
         {},
         Entries(
@@ -625,17 +634,19 @@ class Job:
             most=MOST_DATA,
             each=Short(Data, "source"),
         ),
-        "What the program reads: each entry a folder of the bucket, or a mapping with more to say about it.",
+        "The data of the program. Each entry is a folder of the bucket, or a mapping with more settings.",
     )
-    cluster: Cluster = key(Cluster(), Record(Cluster), "Who trains together, and how.")
-    hardware: Hardware = key(Hardware(), Record(Hardware), "What the hosts are.")
-    checkpoints: Checkpoints = key(Checkpoints(), Record(Checkpoints), "How often to save, and what to keep.")
+    cluster: Cluster = key(Cluster(), Record(Cluster), "The hosts that train together.")
+    hardware: Hardware = key(Hardware(), Record(Hardware), "The type of the hosts.")
+    checkpoints: Checkpoints = key(
+        Checkpoints(), Record(Checkpoints), "How often to save, and how many checkpoints to keep."
+    )
     outputs: Outputs = key(
-        Outputs(), Record(Outputs), "What becomes of the files in a program's working folder."
+        Outputs(), Record(Outputs), "What to keep of the files in the program's working folder."
     )
-    limits: Limits = key(Limits(), Record(Limits), "Where the run stops.")
-    after: After = key(After(), Record(After), "What becomes of the hosts.")
-    pool: Pool = key(Pool(), Record(Pool), "Which hosts stay on for the next run.")
+    limits: Limits = key(Limits(), Record(Limits), "The limits of the run.")
+    after: After = key(After(), Record(After), "What to do with the hosts at the end of the run.")
+    pool: Pool = key(Pool(), Record(Pool), "The warm hosts to keep for the next run.")
     labels: Mapping[str, str] = key(
         {},
         Entries(
@@ -644,15 +655,15 @@ class Job:
             most=MOST_LABELS,
             each=Text(LABEL.format("{0,256}"), f'a text of up to 256 {LABELLED}; quote numbers: "1"'),
         ),
-        "What people find and count their runs by: in the run's row, its summary and lists.",
+        "Labels to find and group runs: in the run's row, its summary and lists.",
     )
     policy: Mapping[str, Any] = key(
         {},
         Part(Policy),
-        "When patrol calls a host of this job idle and what it does then. It matters for hosts that outlive the run "
+        "When patrol considers a host of this job idle, and what it does then. Applies to hosts that outlive the run "
         "(`after.hosts: stop`).",
     )
-    origin: Origin = key(Origin(), Record(Origin), "Which commit the program is from.")
+    origin: Origin = key(Origin(), Record(Origin), "The commit of the program.")
 
     @property
     def roles(self) -> tuple[Role, ...]:

@@ -30,36 +30,44 @@ class IdleSpot(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """When a host counts as idle, and what becomes of it."""
+    """When a host counts as idle, and what patrol does then."""
 
     window_minutes: float = key(
         30.0,
         Number(least=1, most=1440, unit="minutes"),
-        "A host is idle when no GPU of it was at `idle_percent` or above in all of the last so many minutes, nor its "
-        "processors at `idle_cpu_percent` (of which EC2 tells too late for a window below 15 minutes).",
+        "A host is idle if none of its GPUs was at `idle_percent` or above in the last `window_minutes`, and its "
+        "processors were below `idle_cpu_percent` (EC2's metric arrives too late for a window below 15 minutes).",
     )
-    idle_percent: float = key(5.0, Number(most=100, unit="percent"), "From how much on a GPU counts as used.")
+    idle_percent: float = key(
+        5.0, Number(most=100, unit="percent"), "A GPU at or above this utilization counts as used."
+    )
     idle_cpu_percent: float = key(
         50.0,
         Number(most=100_000, unit="percent"),
-        "From how much on of one vCPU, over five minutes, a host's processors count as used.",
+        "Processors at or above this utilization of one vCPU over five minutes count as used.",
     )
     grace_minutes: float = key(
-        15.0, Number(most=1440, unit="minutes"), "A host that has started later than that is left alone."
+        15.0,
+        Number(most=1440, unit="minutes"),
+        "Patrol does not act on a host that has started more recently than this.",
     )
     archive_days: float = key(
-        7.0, Number(most=3650, unit="days"), "A host that has been stopped for so long becomes an image."
+        7.0,
+        Number(most=3650, unit="days"),
+        "Patrol makes an image of a host that has been stopped for this long.",
     )
     idle_spot: IdleSpot = key(
-        IdleSpot.ARCHIVE, Choice(IdleSpot), "What becomes of an idle spot host, which EC2 cannot stop."
+        IdleSpot.ARCHIVE, Choice(IdleSpot), "What to do with an idle spot host, which EC2 cannot stop."
     )
     unknown_warn_minutes: float = key(
-        30.0, Number(most=10_080, unit="minutes"), "Without metrics of a host for so long, a notice is sent."
+        30.0,
+        Number(most=10_080, unit="minutes"),
+        "Patrol sends a notification if a host has had no metrics for this long.",
     )
     unknown_stop_minutes: float | None = key(
         None,
         Number(most=10_080, unit="minutes"),
-        "Without metrics for so long, a host that can be stopped is.",
+        "Patrol stops a host that has had no metrics for this long, if EC2 can stop it.",
         usual="never",
     )
 
