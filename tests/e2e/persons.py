@@ -41,7 +41,7 @@ def words(*given: str) -> list[str]:
     return [sys.executable, "-m", "trainyard.cli", *given]
 
 
-def done(environment: Mapping[str, str], *given: str) -> tuple[int, str, str]:
+def done(environment: Mapping[str, str], *given: str, piped: str = "") -> tuple[int, str, str]:
     ended = subprocess.run(
         words(*given),
         env=dict(environment),
@@ -49,7 +49,7 @@ def done(environment: Mapping[str, str], *given: str) -> tuple[int, str, str]:
         text=True,
         timeout=PATIENCE,
         check=False,
-        stdin=subprocess.DEVNULL,
+        input=piped,
     )
     assert "Traceback" not in ended.stderr, ended.stderr
     return ended.returncode, ended.stdout, ended.stderr

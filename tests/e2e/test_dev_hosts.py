@@ -22,6 +22,7 @@ def test_a_dev_host_is_its_owners_and_keeps_its_files(runs: Runs) -> None:
         assert [each["Size"] for each in disks(runs)] == [150]
         kept = "cat ~/notes.txt"
         assert done(alice, "dev", "shell", "mine", "--", "echo kept > ~/notes.txt")[0] == 0
+        a_command_and_a_piped_script_run_as_in_a_shell(alice)
         nobody_else_gets_at_it(runs, bob, host)
         with person(runs, "viewer", "eve") as eve:
             (seen,) = listed(eve)
@@ -71,6 +72,18 @@ def it_comes_up_by_steps_with_its_price(alice: Environment) -> str:
     (host,) = listed(alice)
     assert host["per_month"] > host["per_hour"] > 0.5
     return str(host["place"])
+
+
+def a_command_and_a_piped_script_run_as_in_a_shell(alice: Environment) -> None:
+    code, out, err = done(alice, "dev", "shell", "mine", "--", "pwd; command -v python; echo $0 $HOME")
+    folder, python, *names = out.split()
+    assert (code, folder, names) == (0, names[-1], ["/bin/bash", folder]), err
+    code, version, err = done(
+        alice, "dev", "shell", "mine", "--", "python -c 'import tensorflow as tf; print(tf.__version__)'"
+    )
+    assert (code, version[:2]) == (0, "2."), f"{python}: {err}"
+    code, out, err = done(alice, "dev", "shell", "mine", piped="cd /tmp\necho piped into $PWD\nexit 7\n")
+    assert "piped into /tmp" in out, err
 
 
 def nobody_else_gets_at_it(runs: Runs, bob: Environment, host: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from tests.unit.client.facts import NOON
-from trainyard.cli.commands.cost import check_parts, left_of, month_of
+from trainyard.cli.commands.cost import check_parts, left_of, month_in_words, month_of
 from trainyard.cli.commands.hold import period
 from trainyard.cli.commands.ls import (
     State,
@@ -165,6 +165,12 @@ def test_what_is_left_of_a_budget_is_said(
     budget = Budget(counted, monthly)
     assert budget.left == (None if left is None else pytest.approx(left))
     assert said in left_of(budget)
+
+
+def test_the_months_amount_has_the_time_at_which_it_was_counted() -> None:
+    """Patrol counts once a minute: right after a short run it has counted less than the run is billed."""
+    assert month_in_words(Budget(2.0, None, counted_at=NOON)).endswith("(counted at 12:00:00 UTC)")
+    assert "counted at" not in month_in_words(Budget(0.0, None))
 
 
 @pytest.mark.parametrize(

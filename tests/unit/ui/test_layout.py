@@ -1,14 +1,25 @@
 """The pages in Chromium: what a user sees is whole on screens of every width, and not older than it seems."""
 
+import asyncio
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import uvicorn
+from selenium.webdriver import Chrome
 
 from tests.e2e.browser import Browser, driven
-from tests.unit.ui.canned import FAILED, INTERRUPTED, TRAINING
+from tests.unit.ui.canned import FAILED, INTERRUPTED, TRAINING, Cloud, cloud, stamp
+from tests.unit.ui.site import TOKEN
+from trainyard.ui.app import app
+from trainyard.ui.serve import listen
+from trainyard.ui.words import Words
 
 WIDTHS = (360, 390, 768, 1280)
 PATHS = (
@@ -36,18 +47,49 @@ return faults;
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
     with driven(tmp_path_factory.mktemp("layout")) as driver:
-        words = [sys.executable, "-m", "tests.unit.ui.canned", "12", "40"]
-        served = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3])
-        assert served.stdout
-        try:
-            address = served.stdout.readline().strip()
-            driver.get(address)
-            yield Browser(driver, address)
-        finally:
-            served.terminate()
-            served.communicate(timeout=60)
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def page(driver: Chrome) -> Iterator[Browser]:
+    with canned() as address:
+        driver.get(address)
+        yield Browser(driver, address)
+
+
+@contextmanager
+def canned() -> Iterator[str]:
+    """Serve canned pages; yield the address with its token."""
+    words = [sys.executable, "-m", "tests.unit.ui.canned", "12", "40"]
+    served = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[3])
+    assert served.stdout
+    try:
+        yield served.stdout.readline().strip()
+    finally:
+        served.terminate()
+        served.communicate(timeout=60)
+
+
+@contextmanager
+def served_here(shown: Cloud, listening: socket.socket) -> Iterator[None]:
+    """Serve the canned pages from this process: another server at the same port, later, takes the same token."""
+    closing, port = asyncio.Event(), int(listening.getsockname()[1])
+    served = app(shown.yard, Words("Trainyard", "123456789012"), TOKEN, port, closing, ())
+    server = uvicorn.Server(uvicorn.Config(served, log_level="warning", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=lambda: server.run(sockets=[listening]))
+    thread.start()
+    try:
+        yield
+    finally:
+        closing.set()
+        server.should_exit = True
+        thread.join(60)
+
+
+def opacity(page: Browser) -> float:
+    return float(page.driver.execute_script("return getComputedStyle(document.querySelector('main')).opacity"))
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -66,3 +108,35 @@ def test_a_page_is_loaded_again_after_the_computer_has_slept(page: Browser) -> N
     page.open("/")
     page.driver.execute_script("const now = Date.now; Date.now = () => now() + 600_000")
     page.until("the page loaded again", lambda: not page.same_page)
+
+
+def test_after_a_lost_connection_each_state_is_the_servers_again(driver: Chrome) -> None:
+    """What happens to a run while the page cannot hear of it is shown as soon as it can."""
+    shown = cloud(3, 40)
+    training = shown.stories[TRAINING]
+    listening = listen(0)
+    port = int(listening.getsockname()[1])
+    with served_here(shown, listening):
+        driver.get(f"http://127.0.0.1:{port}/#token={TOKEN}")
+        page = Browser(driver, f"http://127.0.0.1:{port}")
+        page.open("/")
+        page.until("the run that trains", lambda: page.text(f"#row-{TRAINING} .state").startswith("running"))
+    page.until("the dimmed page", lambda: opacity(page) < 1)
+    assert page.text(f"#row-{TRAINING} .state").startswith("running")
+    training.row |= {"state": "Release", "outcome": "stopped", "ended": stamp(datetime.now(UTC))}
+    with served_here(shown, listen(port)):
+        page.until("how it ended", lambda: page.text(f"#row-{TRAINING} .state").startswith("stopped"))
+        page.until("the page as before", lambda: opacity(page) == 1)
+        assert page.text("#line") == ""
+        assert page.same_page
+
+
+def test_a_page_whose_command_has_ended_is_dimmed_and_says_so(driver: Chrome) -> None:
+    with canned() as address:
+        driver.get(address)
+        page = Browser(driver, address)
+        page.open("/")
+        page.until("what AWS answers", lambda: page.all("tr[data-row]"))
+        assert opacity(page) == 1
+    page.until("the dimmed page", lambda: opacity(page) < 1)
+    assert page.text("#line") == "`trainyard ui` does not answer: start it again"

@@ -84,9 +84,16 @@ def cost(
     said = f"{dollars(total)} by {who}; on demand {dollars(total + saved)}"
     terminal.console.print(said, markup=False)
     if budget and not options.quiet:
-        at = f" (counted at {budget.counted_at:%H:%M:%S} UTC)" if budget.counted_at else ""
-        month_spent = f"All hosts of this month, those of runs that go on, too: {dollars(budget.counted)}"
-        terminal.note(f"{month_spent}{left_of(budget)}{at}")
+        terminal.note(month_in_words(budget))
+
+
+def month_in_words(budget: Budget) -> str:
+    """Return what all hosts of the month cost by patrol's last count: right after a short run, less than its bill."""
+    from trainyard.core.values.quantities import dollars
+
+    at = f" (counted at {budget.counted_at:%H:%M:%S} UTC)" if budget.counted_at else ""
+    spent = f"All hosts of this month, those of runs that go on, too: {dollars(budget.counted)}"
+    return f"{spent}{left_of(budget)}{at}"
 
 
 def left_of(budget: Budget) -> str:
