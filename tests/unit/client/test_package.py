@@ -228,6 +228,31 @@ def test_lists_that_bring_their_own_paths_are_accepted(src: Path) -> None:
     assert job(src, requirements="needs/requirements.txt").warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("line", "there", "is_fault"),
+    [
+        ("-e .", (), True),
+        ("./lib", ("lib/x.py",), True),
+        ("-e ./lib[dev]", ("lib/setup.cfg",), True),
+        ("-e .", ("pyproject.toml",), False),
+        ("./lib", ("lib/setup.py",), False),
+        ("--find-links ./wheels", ("wheels/x.whl",), False),
+        ("./wheels/x.whl", ("wheels/x.whl",), False),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_folder_that_pip_cannot_build_is_refused_before_launch(
+    src: Path, line: str, there: tuple[str, ...], is_fault: bool, encoding: str
+) -> None:
+    write(src, dict.fromkeys(there, ""))
+    (src / "requirements.txt").write_bytes(f"numpy\n{line}\n".encode(encoding))
+    if is_fault:
+        (fault,) = faults(src, requirements="requirements.txt")
+        assert "a folder without pyproject.toml or setup.py, so pip would fail" in fault
+    else:
+        assert job(src, requirements="requirements.txt").warnings == ()
+
+
 def test_what_a_link_leads_to_is_found(src: Path) -> None:
     write(src, {"v1/model.py": "x = 1\n", "v1/__main__.py": ""})
     (src / "current").symlink_to("v1")

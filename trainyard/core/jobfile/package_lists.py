@@ -45,6 +45,8 @@ COMMENT = re.compile(r"(^|\s+)#.*$")
 """pip's own pattern (pip/_internal/req/req_file.py)."""
 ARCHIVES = (".whl", ".tar.gz", ".tgz", ".zip", ".tar.bz2")
 """What pip installs as a file."""
+BUILT_BY = ("pyproject.toml", "setup.py")
+"""Files of which pip needs one to install a folder."""
 MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -96,6 +98,13 @@ def paths_in(content: bytes) -> tuple[str, ...]:
     absolute nor filled in from the environment."""
     found = (_path_in(line) for line in lines_of(text_of(content)))
     return tuple(dict.fromkeys(path for path in found if path))
+
+
+def projects_in(content: bytes) -> tuple[str, ...]:
+    """Return the paths of `paths_in` that pip builds: folders of projects, neither wheels nor folders of wheels."""
+    lines = [line for line in lines_of(text_of(content)) if _option(line)[0] not in ("-f", "--find-links")]
+    found = (_path_in(line) for line in lines)
+    return tuple(dict.fromkeys(path for path in found if path and not path.endswith(ARCHIVES)))
 
 
 def base_of(paths: tuple[str, ...], own: str, holds: Callable[[str], bool]) -> str | None:

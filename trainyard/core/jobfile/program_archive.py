@@ -2,7 +2,7 @@
 
 import io
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from trainyard import archives
 from trainyard.core.jobfile import package_lists
@@ -140,14 +140,31 @@ def _requirements_faults(job: Job, archive: Archive) -> Iterator[Fault]:
 def _missing_paths(wanted: str, archive: Archive) -> Iterator[Fault]:
     """What the list names in the program's folder and is not there. Hosts install from the list's own folder if all
     that it names is there, else from the top folder."""
-    listed = package_lists.paths_in(archive.texts.get(wanted, b""))
-    own = wanted.rpartition("/")[0]
-    if archive.links or package_lists.base_of(listed, own, archive.holds) is not None:
+    content = archive.texts.get(wanted, b"")
+    listed, own = package_lists.paths_in(content), wanted.rpartition("/")[0]
+    if archive.links:
+        return
+    base = package_lists.base_of(listed, own, archive.holds)
+    if base is not None:
+        yield from _not_built(wanted, base, package_lists.projects_in(content), archive)
         return
     for path in listed:
         if not any(archive.holds(package_lists.joined(folder, path)) for folder in (own, "")):
             where = f"{own}/ nor in the top folder of" if own else "the top folder of"
             yield Fault("program.requirements", f"{wanted} names {path}, which is not in {where} the program")
+
+
+def _not_built(wanted: str, base: str, projects: Iterable[str], archive: Archive) -> Iterator[Fault]:
+    """The folders that the list wants installed and that pip cannot build."""
+    for path in projects:
+        folder = package_lists.joined(base, path)
+        if not any(package_lists.joined(folder, name) in archive.paths for name in package_lists.BUILT_BY):
+            needs = " or ".join(package_lists.BUILT_BY)
+            problem = (
+                f"{wanted} names {path}, a folder without {needs}, so pip would fail on hosts that are billed; add one "
+                f"of them there, or leave the line out: Python finds the program's own modules without it"
+            )
+            yield Fault("program.requirements", problem)
 
 
 def _entry_faults(job: Job, archive: Archive) -> Iterator[Fault]:
