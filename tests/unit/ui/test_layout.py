@@ -89,7 +89,9 @@ def served_here(shown: Cloud, listening: socket.socket) -> Iterator[None]:
 
 
 def opacity(page: Browser) -> float:
-    return float(page.driver.execute_script("return getComputedStyle(document.querySelector('main')).opacity"))
+    return float(
+        page.driver.execute_script("return getComputedStyle(document.querySelector('main')).opacity")
+    )
 
 
 @pytest.mark.parametrize("path", PATHS)

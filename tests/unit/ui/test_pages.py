@@ -74,6 +74,20 @@ def test_a_run_says_what_it_does_where_and_for_how_much(cloud: canned.Cloud) -> 
     assert "Resume" not in shown
 
 
+@pytest.mark.parametrize(
+    ("args", "shown"),
+    [
+        ({"lr": Decimal("0.1"), "data": "<b>"}, "Arguments: lr=0.1 data=&lt;b&gt;"),
+        (["--lr", "0.1", "two words"], "Arguments: --lr 0.1 &#39;two words&#39;"),
+    ],
+)
+def test_a_runs_page_shows_the_arguments_of_its_program(
+    cloud: canned.Cloud, args: object, shown: str
+) -> None:
+    cloud.stories[TRAINING].row["job"]["program"] = {"args": args}
+    assert shown in owner(cloud).get(f"/runs/{TRAINING}").text.replace('<span class="mono">', "")
+
+
 def test_a_loss_that_became_nan_is_nan_among_runs_and_on_the_runs_page(cloud: canned.Cloud) -> None:
     progress = cloud.stories[TRAINING].row["progress"]
     progress |= {"loss": "NaN", "nan_since": Decimal(320)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,11 @@ from trainyard.cli.arguments import Runs
 from trainyard.cli.command import command
 from trainyard.cli.options import Options
 from trainyard.command_line import command_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from trainyard.client import Run
 
 SYNC_SECONDS = 5.0
 
@@ -32,20 +37,12 @@ def tb(
     from trainyard.cli import runs as known
     from trainyard.cli import tensorboard
     from trainyard.cli.output import terminal
-    from trainyard.client.errors import NothingFound
 
     words, yard = tensorboard.command(), options.find()
     found = [known.find(yard, each) for each in runs]
     with terminal.transfers(options.quiet) as tell:
         events = {run.id: run.fetch_events(folder / run.id, tell) for run in found}
-    without = [run for run in found if not events[run.id]]
-    if len(without) == len(found) and all(run.execution.is_over for run in found):
-        raise NothingFound(
-            f"{', '.join(run.id for run in found)}: there are no TensorBoard events",
-            "the program has written none, neither to TRAINYARD_TENSORBOARD nor into its working folder",
-            command_line("show", found[0].id),
-        )
-    for run in without:
+    for run in without_events(found, events):
         terminal.note(f"{run.id} has no TensorBoard events (yet).")
     with tensorboard.serving(words, folder, port) as serves:
         terminal.console.print(
@@ -55,3 +52,18 @@ def tb(
             for run in found:
                 run.fetch_events(folder / run.id)
             time.sleep(SYNC_SECONDS)
+
+
+def without_events(runs: Sequence[Run], events: Mapping[str, int]) -> list[Run]:
+    """Return the runs that have no event file (`events` counts them by run). Raises NothingFound if no run has one and
+    none will come."""
+    from trainyard.client.errors import NothingFound
+
+    without = [run for run in runs if not events[run.id]]
+    if len(without) == len(runs) and all(run.execution.is_over for run in runs):
+        raise NothingFound(
+            f"{', '.join(run.id for run in runs)}: there are no TensorBoard events",
+            "the program has written none, neither to TRAINYARD_TENSORBOARD nor into its working folder",
+            command_line("show", runs[0].id),
+        )
+    return without

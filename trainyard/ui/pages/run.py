@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -44,6 +45,14 @@ class Picture:
     @property
     def is_over(self) -> bool:
         return self.status.execution.is_over
+
+    @property
+    def arguments(self) -> str:
+        """Return what the job gives its program: `lr=0.1 epochs=3`, or the words of a list."""
+        args = ((self.status.row.get("job") or {}).get("program") or {}).get("args") or {}
+        if isinstance(args, Mapping):
+            return " ".join(f"{name}={value}" for name, value in args.items())
+        return shlex.join(map(str, args))
 
     @property
     def remaining(self) -> str:

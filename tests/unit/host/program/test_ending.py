@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from training.host.program.ending import (
     up_to_its_cell,
     why,
 )
+from training.host.program.exits import Exit
 from training.host.program.tracebacks import last_exception
 
 TRACEBACK = """step 3
@@ -448,3 +450,58 @@ def test_the_tail_holds_whole_lines_where_it_can(text: bytes, most: int, kept: s
 
 def test_the_tail_never_grows_beyond_its_limit() -> None:
     assert len(last_lines(b"\xff" * 10_000, 4096).encode()) <= 4096
+
+
+CAUGHT = Exit(7, 0, None)
+DOUBTS: list[tuple[str, End, str | None]] = [
+    ("an ordinary end", End(code=0, tail="step 3\nsaved\n"), None),
+    (
+        "a pipe without pipefail",
+        End(code=0, tail=TRACEBACK),
+        "its last lines are an uncaught exception (ValueError: the labels are strings), whose exit code was hidden",
+    ),
+    (
+        "noise of Python's end behind it",
+        End(code=0, tail=f"{TRACEBACK}sys:1: ResourceWarning: x\n"),
+        "uncaught exception",
+    ),
+    (
+        "an exception that the program printed and survived",
+        End(code=0, tail=TRACEBACK, exited=CAUGHT),
+        "its last lines are an exception that the program itself caught (ValueError",
+    ),
+    ("an exception in the middle", End(code=0, tail=f"{TRACEBACK}step 4\nsaved\n"), None),
+    (
+        "a command that a shell did not find",
+        End(code=0, tail="step 3\nbash: line 2: evaluate.sh: command not found\n"),
+        "its last line is an error (bash: line 2: evaluate.sh: command not found), whose exit code was hidden",
+    ),
+    (
+        "a program that it left running",
+        End(code=0, tail="step 1\n", background=("python train.py",)),
+        "1 process of it still ran and was killed (python train.py): run the program in the foreground",
+    ),
+    (
+        "several",
+        End(code=0, tail="step 1\n", background=("python a.py", "sleep 9")),
+        "2 processes of it still ran and were killed (python a.py)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("end", "said"), [row[1:] for row in DOUBTS], ids=[row[0] for row in DOUBTS])
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_speaks_against_an_end_with_0_is_said_and_strict_makes_it_a_failure(
+    end: End, said: str | None, strict: bool
+) -> None:
+    ended = decide(replace(end, strict=strict))
+    if said is None:
+        assert ended == Finished()
+    elif strict:
+        assert isinstance(ended, Failed)
+        assert said in ended.reason
+        assert ended.reason.endswith("(program.strict)")
+    else:
+        assert isinstance(ended, Finished)
+        (but,) = ended.but
+        assert said in but
