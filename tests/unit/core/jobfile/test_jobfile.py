@@ -2,7 +2,7 @@
 # ruff: noqa: E501 - one row, one sentence, one line
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +220,22 @@ def test_json_and_yaml_mean_the_same() -> None:
     as_yaml = check.parse(text.replace(b"\t", b"  "), source="jobs/x.yaml", bucket=BUCKET)
     assert isinstance(as_json, Job)
     assert as_json == as_yaml
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [
+        ("the line ends of Windows", lambda text: text.replace("\n", "\r\n").encode()),
+        ("a byte order mark", lambda text: text.encode("utf-8-sig")),
+        ("both", lambda text: text.replace("\n", "\r\n").encode("utf-8-sig")),
+    ],
+)
+@pytest.mark.parametrize("source", ["jobs/x.yaml", "jobs/x.json"])
+def test_a_job_file_written_on_windows_is_read(how: str, text: Callable[[str], bytes], source: str) -> None:
+    written = json.dumps(SMALLEST | {"limits": {"hours": 1.5}}, indent=2)
+    job = check.parse(text(written), source=source, bucket=BUCKET)
+    assert isinstance(job, Job), how
+    assert job == check.parse(written.encode(), source=source, bucket=BUCKET)
 
 
 def test_an_admitted_job_comes_back_equal() -> None:

@@ -46,6 +46,15 @@ def test_a_programs_exit_code_and_words_are_kept(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text() == "hello\n"
 
 
+def test_a_program_that_asks_a_question_finds_its_input_at_its_end(tmp_path: Path) -> None:
+    """As of a licence: a host on which a program waits for keys would be billed for nothing."""
+    asks = "import sys; print(sys.stdin.read() == ''); input('Do you accept? [y/n] ')"
+    assert code_of(start(tmp_path, asks)) == 1
+    shown = (tmp_path / "log").read_text()
+    assert shown.startswith("True\nDo you accept?")
+    assert "EOFError" in shown
+
+
 def test_an_agent_that_was_restarted_finds_its_program_again(tmp_path: Path) -> None:
     program = start(tmp_path, "import time; time.sleep(0.3); raise SystemExit(75)")
     program.remember(tmp_path / "process.json")
