@@ -19,7 +19,7 @@ from tests.unit.ui.canned import FAILED, INTERRUPTED, TRAINING, Cloud, cloud, st
 from tests.unit.ui.site import TOKEN
 from trainyard.ui.app import app
 from trainyard.ui.serve import listen
-from trainyard.ui.words import Words
+from trainyard.ui.templating import Templates
 
 WIDTHS = (360, 390, 768, 1280)
 PATHS = (
@@ -76,7 +76,7 @@ def canned() -> Iterator[str]:
 def served_here(shown: Cloud, listening: socket.socket) -> Iterator[None]:
     """Serve the canned pages from this process: another server at the same port, later, takes the same token."""
     closing, port = asyncio.Event(), int(listening.getsockname()[1])
-    served = app(shown.yard, Words("Trainyard", "123456789012"), TOKEN, port, closing, ())
+    served = app(shown.yard, Templates("Trainyard", "123456789012"), TOKEN, port, closing, ())
     server = uvicorn.Server(uvicorn.Config(served, log_level="warning", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=lambda: server.run(sockets=[listening]))
     thread.start()
