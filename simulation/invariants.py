@@ -13,6 +13,7 @@ from simulation.aws.dynamodb import Key
 from simulation.aws.dynamodb.values import Item
 from simulation.faults import Kind, PersonFault
 from training.host.checkpoints.in_bucket import Version
+from trainyard.protocol import keys
 
 if TYPE_CHECKING:
     from simulation.yard import Yard
@@ -103,7 +104,7 @@ def missing_of(yard: Yard, key: str) -> str | None:
 
 def stranger_of(yard: Yard, key: str) -> str | None:
     """Return which host has credentials of a run that it is no host of; None if it is one."""
-    if not key.startswith("credentials/"):
+    if not key.startswith(keys.CREDENTIALS):
         return None
     instance, run = key.removesuffix(".json").rpartition(":")[2], yard.document(key).get("Run")
     row = yard.dynamodb.row(yard.template.table.name, f"run#{run}", f"host#{instance}") if run else None

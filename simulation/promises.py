@@ -27,6 +27,8 @@ from simulation.faults import (
     PoolFault,
 )
 from simulation.hosts.agent.agent import NOT_WIPED
+from trainyard.protocol import keys
+from trainyard.protocol.tags import Tag
 
 if TYPE_CHECKING:
     from simulation.scenarios import Scenario
@@ -53,9 +55,7 @@ PLANNED = "Planned only"
 HAS_HOSTS = ("AwaitHosts", "Train")
 """States of a run that waits neither for capacity nor for its place."""
 SOON = timedelta(minutes=10)
-TAGS = tuple(
-    f"trainyard:{name}" for name in ("yard", "attempt", "gang", "gpus", "lease", "after", "price", "disk")
-)
+TAGS = (Tag.YARD, Tag.ATTEMPT, Tag.GANG, Tag.GPUS, Tag.LEASE, Tag.AFTER, Tag.PRICE, Tag.DISK)
 """Of each host that a run launches."""
 END = ("ended", "outcome", "error")
 """What a run's row says of its end."""
@@ -120,7 +120,7 @@ class Oracle:
     def __init__(self, yard: Yard, scenario: Scenario) -> None:
         self.yard, self.scenario = yard, scenario
         self.broken: dict[Promise, Broken] = {}
-        yard.ec2.on_change.append(lambda instance: self._look_at_gang(instance.tags.get("trainyard:run")))
+        yard.ec2.on_change.append(lambda instance: self._look_at_gang(instance.tags.get(Tag.RUN)))
         yard.ec2.on_change.append(self._look_at_tags)
         yard.ec2.on_change.append(lambda _: self._look_at_builders())
         yard.dynamodb.on_change.append(lambda _, key, before, after: self._look_at_row(key, before, after))
@@ -143,7 +143,7 @@ class Oracle:
         """Never two gangs of a run at once."""
         if not run or not self.scenario.gang:
             return
-        live = [each for each in self.yard.ec2.tagged("trainyard:run", run) if each.live]
+        live = [each for each in self.yard.ec2.tagged(Tag.RUN, run) if each.live]
         if len(live) > self.scenario.gang:
             names = ", ".join(each.id for each in live)
             self.breaks(
@@ -154,17 +154,13 @@ class Oracle:
     def _look_at_tags(self, instance: Instance) -> None:
         """Each host of a run has all the tags by which patrol, permissions and its own agent judge it."""
         lacks = [name for name in TAGS if name not in instance.tags]
-        if "trainyard:run" in instance.tags and instance.live and lacks:
+        if Tag.RUN in instance.tags and instance.live and lacks:
             self.breaks(Promise.NO_ORPHAN, f"{instance.id} is launched without the tags {', '.join(lacks)}")
 
     def _look_at_builders(self) -> None:
         """Never two bakes at once."""
-        builders = [
-            each for each in self.yard.ec2.instances.values() if each.tags.get("trainyard:kind") == "bake"
-        ]
-        runs = sorted(
-            {each.tags["trainyard:run"] for each in builders if each.state in ("pending", "running")}
-        )
+        builders = [each for each in self.yard.ec2.instances.values() if each.tags.get(Tag.KIND) == "bake"]
+        runs = sorted({each.tags[Tag.RUN] for each in builders if each.state in ("pending", "running")})
         if len(runs) > 1 and not self.faults:
             self.breaks(Promise.ONE_CLAIMANT, f"{' and '.join(runs)} bake at once")
 
@@ -349,7 +345,7 @@ class Oracle:
             )
 
     def _model(self, execution: Execution, summary: Mapping[str, Any]) -> None:
-        models = self.yard.versions(f"runs/{execution.name}/model/trainyard.json")
+        models = self.yard.versions(f"{keys.model(execution.name)}trainyard.json")
         well = execution.status is Status.SUCCEEDED
         # A failed run keeps what its program had finished as its hosts shut down: harmless, and maybe all it has.
         late = [each for each in models if execution.stopped and each.at > execution.stopped]
@@ -380,7 +376,7 @@ class Oracle:
         """A host that was launched for a run joins it, or goes, within the time that it has to get ready."""
         clusters = self.yard.clusters(run).values()
         joined = {host["instance"] for cluster in clusters for host in cluster["hosts"]}
-        for each in self.yard.ec2.tagged("trainyard:run", run):
+        for each in self.yard.ec2.tagged(Tag.RUN, run):
             lived = (each.ended or self.yard.world.now) - each.created
             if each.id not in joined and lived > JOINS:
                 self.breaks(Promise.NO_ORPHAN, f"{each.id} lived for {lived} and joined no attempt of {run}")
@@ -437,7 +433,7 @@ class Oracle:
         living = [
             each
             for each in self.yard.ec2.ever.values()
-            if each.live or (each.state in ("stopping", "stopped") and "trainyard:run" in each.tags)
+            if each.live or (each.state in ("stopping", "stopped") and Tag.RUN in each.tags)
         ]
         overdue = [
             each
@@ -453,7 +449,7 @@ class Oracle:
         is not stopped (`unknown_stop_minutes`), since somebody may be at work there."""
         told = (notice.text for notice in self.yard.notices.published)
         lines = (line for text in told for line in text.splitlines() if WARNED in line)
-        return "trainyard:run" not in instance.tags and any(instance.id in line for line in lines)
+        return Tag.RUN not in instance.tags and any(instance.id in line for line in lines)
 
     def _pool(self) -> None:
         """A host is wiped between two runs, and the bills of all together are EC2's, the time in the pool with them."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from trainyard.protocol.tags import Tag
+
 if TYPE_CHECKING:
     from simulation.yard import Yard
 
@@ -178,7 +180,7 @@ def _snapshot(yard: Yard) -> None:
     _launch(yard)
 
     def ask() -> None:
-        launched = yard.ec2.tagged("trainyard:run", "sit")
+        launched = yard.ec2.tagged(Tag.RUN, "sit")
         host = launched[0].id if launched else "i-00000000000000099"
         yard.start("snapshot", "keep", {"instance": host})
 

@@ -27,6 +27,8 @@ from simulation.hosts import faults as hosts
 from simulation.hosts.agent.words import WORDS
 from simulation.hosts.faults import Struck, When
 from simulation.yard import Yard
+from trainyard.protocol import keys
+from trainyard.protocol.tags import Tag
 
 LATENESS = {
     EventFault.LOST: (),
@@ -222,9 +224,9 @@ class Strikes:
             case PersonFault.UPLOADS_AGAIN:
                 yard.upload_again()
             case PersonFault.DELETES_JOB:
-                self._delete("jobs/")
+                self._delete(keys.JOBS)
             case PersonFault.DELETES_CHECKPOINTS:
-                self._delete(f"runs/{run}/checkpoints/")
+                self._delete(keys.checkpoints(run))
             case PersonFault.DELETES_ROWS:
                 yard.delete_rows(run)
             case PersonFault.DELETES_IMAGE:
@@ -235,7 +237,7 @@ class Strikes:
 
     def _terminate_one(self, run: str) -> None:
         """The first that EC2 shows; one it has just launched a moment later."""
-        live = [each for each in self.yard.ec2.tagged("trainyard:run", run) if each.live]
+        live = [each for each in self.yard.ec2.tagged(Tag.RUN, run) if each.live]
         shown = [each.id for each in live if each.known_at <= self.world.now]
         if shown:
             self.yard.ask("ec2", "terminate_instances", InstanceIds=shown[:1])

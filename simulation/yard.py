@@ -36,6 +36,8 @@ from simulation.template import YardTemplate
 from simulation.world.clock import CLOCK
 from simulation.world.world import World
 from trainyard.core.model.yard.warm import warm_until
+from trainyard.protocol import keys
+from trainyard.protocol.tags import Tag
 
 ROOT = Caller("somebody", "root")
 REQUEST_SECONDS = (0.008, 0.06)
@@ -331,7 +333,7 @@ class Yard:
             return self.machines.gpu_minutes(instance.id, at, at + MINUTE).get(at)
 
         def use(at: datetime) -> float | None:
-            return self.in_use(at) if "trainyard:dev" in instance.tags and load(at) is not None else None
+            return self.in_use(at) if Tag.DEV in instance.tags and load(at) is not None else None
 
         if instance.state == "running":
             self.cloudwatch.follow(*USE_METRIC, instance.id, use)
@@ -425,16 +427,16 @@ class Yard:
     def old_image(self, image_id: str, family: str, *, days: float) -> str:
         """A baked image of the yard's own of that age."""
         tags = {
-            "trainyard:yard": self.name,
-            "trainyard:run": f"bake-{image_id[-4:]}",
-            "trainyard:kind": "baked",
-            "trainyard:family": family,
-            "trainyard:parent": "ami-base",
-            "trainyard:recipe": "0" * 16,
-            "trainyard:tests": "8 passed",
-            "trainyard:tensorflow": "2.21.0",
-            "trainyard:driver": "none",
-            "trainyard:cuda": "none",
+            Tag.YARD: self.name,
+            Tag.RUN: f"bake-{image_id[-4:]}",
+            Tag.KIND: "baked",
+            Tag.FAMILY: family,
+            Tag.PARENT: "ami-base",
+            Tag.RECIPE: "0" * 16,
+            Tag.TESTS: "8 passed",
+            Tag.TENSORFLOW: "2.21.0",
+            Tag.DRIVER: "none",
+            Tag.CUDA: "none",
             "Name": f"{family} {image_id[-4:]}",
         }
         image = self.ec2.add_image(image_id, tags["Name"], owner=ACCOUNT, gib=100, tags=tags)
@@ -487,7 +489,7 @@ class Yard:
         return None if body is None else json.loads(body)
 
     def summary(self, run: str) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = self.document(f"runs/{run}/summary.json")
+        found: dict[str, Any] | None = self.document(keys.summary(run))
         return found
 
     def versions(self, key: str) -> list[Version]:
@@ -496,22 +498,22 @@ class Yard:
 
     def clusters(self, run: str) -> dict[int, dict[str, Any]]:
         """cluster.json by attempt."""
-        keys = self.s3.keys(self.bucket, f"runs/{run}/attempts/")
-        return {int(key.split("/")[3]): self.document(key) for key in keys if key.endswith("/cluster.json")}
+        found = self.s3.keys(self.bucket, keys.attempts(run))
+        return {int(key.split("/")[3]): self.document(key) for key in found if key.endswith("/cluster.json")}
 
     def confirmed(self, run: str) -> set[int]:
         """Every step whose checkpoint latest.json has ever named."""
-        versions = self.versions(f"runs/{run}/checkpoints/latest.json")
+        versions = self.versions(keys.latest_checkpoint(run))
         return {int(json.loads(each.body or b"")["step"]) for each in versions}
 
     def hours(self, run: str) -> tuple[float, int]:
         """Seconds of all hosts of the run as EC2 has them, and how many hosts there were."""
-        instances = self.ec2.tagged("trainyard:run", run)
-        return self.ec2.bill("trainyard:run", run).hours * 3600, len(instances)
+        instances = self.ec2.tagged(Tag.RUN, run)
+        return self.ec2.bill(Tag.RUN, run).hours * 3600, len(instances)
 
     def over_since(self, instance: Instance) -> datetime:
         """When the run of a host ended, or its time in the pool; now, while it goes on; its launch without one."""
-        run = instance.tags.get("trainyard:run")
+        run = instance.tags.get(Tag.RUN)
         of_it = [each for each in self.runs() if each.name == run]
         if not of_it:
             return instance.created

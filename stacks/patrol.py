@@ -8,19 +8,20 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from constructs import Construct
 
-from lambdas.core.patrol import verdict
 from stacks.constructs import permissions
 from stacks.constructs.alarms import Alarms
 from stacks.constructs.function import Function, FunctionFactory
 from stacks.constructs.metrics import measured
 from stacks.constructs.names import by_name
-from stacks.constructs.permissions import keys
+from stacks.constructs.permissions import kms
 from stacks.constructs.permissions.hosts import end_hosts, mark_hosts
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from trainyard.core.model import names
 from trainyard.core.model.yard import policy
 from trainyard.core.model.yard.metrics import Metric
+from trainyard.protocol import keys
+from trainyard.protocol.tags import Tag
 
 MACHINES = ("train", "bake", "snapshot", "launch")
 """The state machines whose executions keep hosts."""
@@ -120,12 +121,12 @@ class PatrolStack(cdk.Stack):
         permissions.allow(role, ["states:StartExecution"], [machines["snapshot"]])
         permissions.allow(role, ["lambda:InvokeFunction"], called)
         end_hosts(role, yard)
-        mark_hosts(role, yard, verdict.TAG, policy.JUDGED_BY)
-        permissions.read_objects(role, storage.bucket, "runs/")
-        permissions.list_objects(role, storage.bucket, "runs/")
+        mark_hosts(role, yard, Tag.VERDICT, Tag.JUDGED_BY)
+        permissions.read_objects(role, storage.bucket, keys.RUNS)
+        permissions.list_objects(role, storage.bucket, keys.RUNS)
         permissions.use_ledger(role, storage.table, "BatchGetItem", "Query", "PutItem", "DeleteItem")
         permissions.allow(role, ["sns:Publish"], [storage.topic_arn])
-        keys.use_for_notices(role, self.settings.kms_key)
+        kms.use_for_notices(role, self.settings.kms_key)
         return function
 
     def _arn(self, service: str, resource: str, word: str) -> str:

@@ -8,7 +8,6 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from lambdas.core.edges.events import OF_PEOPLE
-from lambdas.core.patrol import hold
 from stacks.constructs import permissions
 from stacks.constructs.names import by_name
 from stacks.constructs.permissions.holder import PeoplesPolicy
@@ -26,6 +25,8 @@ from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from trainyard import __version__
 from trainyard.core.model import submitter
+from trainyard.protocol import keys
+from trainyard.protocol.tags import Tag
 
 KNOWN_BY = ("aws:username", "aws:userid")
 """What IAM knows users of the account and sessions of roles by."""
@@ -58,7 +59,7 @@ class PeopleStack(cdk.Stack):
         self._command = Document(self, "command", yard=settings.yard).document_arn
         self._shell = Document(self, "shell", yard=settings.yard).document_arn
         use_sessions(dev, self._command, self._shell)
-        sit_at_own_hosts(dev, settings.yard, hold.TAG, key=settings.kms_key)
+        sit_at_own_hosts(dev, settings.yard, Tag.HOLD, key=settings.kms_key)
         self._operate(operator)
         arns = {
             word: policy.managed_policy_arn
@@ -111,12 +112,12 @@ class PeopleStack(cdk.Stack):
 
     def _operate(self, policy: PeoplesPolicy) -> None:
         bucket, yard = self._storage.bucket, self._settings.yard
-        permissions.write_objects(policy, bucket, "images/")
+        permissions.write_objects(policy, bucket, keys.IMAGES)
         self._start(policy, "train", "launch", "bake", "retire")
         stop_at_once(policy, yard, "bake", "retire")
         end_hosts(policy, yard)
         start_hosts(policy, yard, key=self._settings.kms_key)
-        mark_hosts(policy, yard, hold.TAG, hold.CAP)
+        mark_hosts(policy, yard, Tag.HOLD, Tag.CAP)
         enter_hosts(policy, yard)
         use_sessions(policy, self._command, self._shell)
         letters = by_name(self, "sqs", f"{yard}-dead-letters")

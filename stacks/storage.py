@@ -14,9 +14,10 @@ from stacks.constructs.acknowledge import acknowledge, skip
 from stacks.constructs.events import DeadLetterQueue
 from stacks.constructs.names import by_name
 from stacks.constructs.permissions import of_account
-from stacks.constructs.permissions.keys import key_of
+from stacks.constructs.permissions.kms import key_of
 from stacks.settings import YardSettings
 from trainyard.core.model.names import BY_MONTH, LISTED
+from trainyard.protocol import keys
 
 WHO_READ = "CloudTrail data events tell who read what; a second bucket of logs would not."
 ENCRYPTED = "By AWS's own key, unless the yard is given one (kms_key)."
@@ -82,14 +83,14 @@ class StorageStack(cdk.Stack):
                 ),
                 s3.LifecycleRule(
                     id="credentials-of-runs",
-                    prefix="credentials/",
+                    prefix=keys.CREDENTIALS,
                     expiration=cdk.Duration.days(1),
                     noncurrent_version_expiration=cdk.Duration.days(1),
                 ),
                 s3.LifecycleRule(id="replaced-versions", noncurrent_version_expiration=cdk.Duration.days(30)),
                 s3.LifecycleRule(
                     id="replaced-checkpoints-and-logs",
-                    prefix="runs/",
+                    prefix=keys.RUNS,
                     noncurrent_version_expiration=cdk.Duration.days(3),
                     expired_object_delete_marker=True,
                 ),

@@ -6,7 +6,6 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from stacks.constructs.permissions import YARD_TAG
 from stacks.images import ImagesStack
 from stacks.network import NetworkStack
 from stacks.patrol import PatrolStack
@@ -15,6 +14,7 @@ from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from stacks.training import TrainingStack
 from stacks.watch import WatchStack
+from trainyard.protocol.tags import Tag
 
 FLAGS = {"@aws-cdk/core:enablePartitionLiterals": True, "@aws-cdk/aws-iam:minimizePolicies": False}
 """Of the CDK: what the yard's templates are made with, whatever the app around it chooses for its own."""
@@ -40,7 +40,7 @@ class Yard(Construct):
         self.people = PeopleStack(self, settings, self.storage, software=self.images.bake.software)
         for earlier, later in pairwise(self.stacks):  # names between stacks tell CloudFormation no order
             later.add_stack_dependency(earlier)
-        cdk.Tags.of(self).add(YARD_TAG, settings.yard)
+        cdk.Tags.of(self).add(Tag.YARD, settings.yard)
         if settings.permissions_boundary:
             boundary = iam.ManagedPolicy.from_managed_policy_arn(
                 self, "Boundary", settings.permissions_boundary

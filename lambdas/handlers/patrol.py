@@ -15,7 +15,7 @@ from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.ec2 import instances
 from lambdas.core.capacity import cost, prices
 from lambdas.core.capacity.prices import PriceList, Prices
-from lambdas.core.patrol import budget, guard, report, verdict
+from lambdas.core.patrol import budget, guard, report
 from lambdas.core.patrol.budget import Billed, Money
 from lambdas.core.patrol.guard import Passed
 from lambdas.core.patrol.report import VerdictRow
@@ -27,10 +27,10 @@ from lambdas.steps.observability import clock, logger, measure
 from lambdas.steps.patrol import missed_events
 from lambdas.steps.patrol.act import Acted, act
 from lambdas.steps.patrol.observe import Observation, observe, price_of
-from trainyard.core.model.yard import policy
 from trainyard.core.model.yard.metrics import Metric
 from trainyard.core.model.yard.storage import Storage
 from trainyard.core.values import wire
+from trainyard.protocol.tags import Tag
 
 SUMMARY_HOUR = 0
 """UTC."""
@@ -62,8 +62,8 @@ def handler() -> dict[str, Any]:
     entries = _entries(seen, allowed, acted, now)
     _tried(lambda: _write_claims(yard, seen), troubles)
     _tried(lambda: instances.keep_disks(_restarted(seen)), troubles)
-    _tried(lambda: instances.tag(guard.tag_changes(seen.verdicts, seen.earlier, now), verdict.TAG), troubles)
-    _tried(lambda: instances.tag(guard.policy_changes(seen.hosts), policy.JUDGED_BY), troubles)
+    _tried(lambda: instances.tag(guard.tag_changes(seen.verdicts, seen.earlier, now), Tag.VERDICT), troubles)
+    _tried(lambda: instances.tag(guard.policy_changes(seen.hosts), Tag.JUDGED_BY), troubles)
     _tried(lambda: book.write([wire.to_json(each) for each in entries], now), troubles)
     money = _tried(lambda: _count(book, yard, seen, regions, known.money, now), troubles) if known else None
     _tried(

@@ -39,6 +39,7 @@ from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Hosts
 from trainyard.core.model.yard import warm
 from trainyard.core.model.yard.storage import GIB_MONTH, Storage
+from trainyard.protocol.tags import Tag
 
 POOL_TRIES = 5
 """Whoever puts hosts into the pool meanwhile makes one more."""
@@ -136,7 +137,7 @@ def _billed(host: Instance, plan: Plan | None) -> BilledHost:
 
 def _attempt(host: Instance) -> int:
     """For which it was launched."""
-    tag = host.tags.get("trainyard:attempt", "")
+    tag = host.tags.get(Tag.ATTEMPT, "")
     return int(tag) if tag.isdecimal() else 1
 
 
@@ -181,7 +182,7 @@ def _put_into_pool(
             logger.info("somebody else has put hosts into the pool")
             continue
         untagged = [host for host in chosen if host.instance not in waiting and host.until > now]
-        instances.tag(_by_tag(untagged), warm.TAG)
+        instances.tag(_by_tag(untagged), Tag.POOL)
         return frozenset(host.instance for host in untagged)
     return frozenset()
 

@@ -22,8 +22,9 @@ from trainyard.core.model.errors import AccessDenied, Misconfigured, Refused
 from trainyard.core.model.images import image
 from trainyard.core.model.images.image import Image
 from trainyard.core.values.validation import InputFaults
+from trainyard.protocol import keys
 
-JSON, TEXT = "images/report.json", "images/report.txt"
+JSON, TEXT = f"{keys.IMAGES}report.json", f"{keys.IMAGES}report.txt"
 
 
 RetireAnswer = Retired | SomeLeft | RetireFailed | Refused

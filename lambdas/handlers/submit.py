@@ -5,6 +5,7 @@ from lambdas.core.edges.events import Submitted, Upload
 from lambdas.steps import submission
 from lambdas.steps.entry_point import entry_point
 from trainyard.core.jobfile import recipe
+from trainyard.protocol import keys
 
 ENDINGS = (".yaml", ".yml", ".json")
 """What job files and recipes end with, in any case; all else in their folders starts nothing."""
@@ -16,7 +17,7 @@ def handler(upload: Upload) -> Submitted:
     uploaded = upload.detail.object
     if uploaded.key == recipe.REPORT or not uploaded.key.lower().endswith(ENDINGS):
         return Submitted(run=None, started=False)
-    bakes = uploaded.key.startswith("images/")
+    bakes = uploaded.key.startswith(keys.IMAGES)
     machine = yard.bake_state_machine_arn if bakes else yard.train_state_machine_arn
     run, started = submission.start(
         machine,

@@ -29,6 +29,7 @@ from trainyard.core.model.errors import AccessDenied, Blame, Stopped, TrainyardE
 from trainyard.core.model.yard.metrics import Metric
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
+from trainyard.protocol import keys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,12 +82,12 @@ class RunEnd(RunFacts):
         run, records = self.run, self.records
         last = [note("warning", warning, at=self.now) for warning in self.warnings]
         last.append(note(self.conclusion.outcome.value, self.conclusion.reason, at=self.now))
-        s3.put_json(self.bucket, f"runs/{run}/summary.json", summary)
+        s3.put_json(self.bucket, keys.summary(run), summary)
         lines = timeline.to_jsonl([*(self.ledger.timeline(run) if records else ()), *last])
-        s3.put(self.bucket, f"runs/{run}/timeline.jsonl", lines.encode(), media_type="application/x-ndjson")
+        s3.put(self.bucket, keys.timeline(run), lines.encode(), media_type="application/x-ndjson")
         if records and records.plan:
             plan = wire.to_json(records.plan) | {"asked": records.asked()}
-            s3.put_json(self.bucket, f"runs/{run}/plan.json", plan)
+            s3.put_json(self.bucket, keys.plan(run), plan)
         entries = [event_row(run, entry) for entry in last]
         ended = [self.row_write(unless=unless), *entries] if records else []
         row = self.row if notifies else None
@@ -115,7 +116,7 @@ class RunEnd(RunFacts):
 
 
 def has_summary(bucket: str, run: str) -> bool:
-    return bool(s3.first_page(bucket, f"runs/{run}/summary.json"))
+    return bool(s3.first_page(bucket, keys.summary(run)))
 
 
 def end_of(

@@ -10,6 +10,7 @@ from lambdas.core.edges import events
 from lambdas.core.edges.events import FromHost
 from lambdas.steps.observability import logger
 from trainyard.core.values.lazy import dataclass
+from trainyard.protocol import keys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ def endings_of(bucket: str, run: str, attempt: int) -> list[LeftWord]:
 
 def of_attempt(bucket: str, run: str, attempt: int) -> Iterator[LeftWord]:
     """Return the words of this attempt's hosts. What cannot be read as a word is logged and left out."""
-    for key in s3.keys(bucket, f"runs/{run}/attempts/{attempt}/words/"):
+    for key in s3.keys(bucket, keys.words(run, attempt)):
         found = _read(bucket, key)
         if isinstance(found, LeftWord):
             yield found
@@ -43,7 +44,7 @@ def of_attempt(bucket: str, run: str, attempt: int) -> Iterator[LeftWord]:
 
 def last_of(bucket: str, run: str, attempt: int, instance: str) -> FromHost | None:
     """The `failed` that the host could only leave there, since it may not put events."""
-    for key in s3.keys(bucket, f"runs/{run}/attempts/{attempt}/last-words/"):
+    for key in s3.keys(bucket, keys.last_words(run, attempt)):
         if events.writer_of(key) == instance:
             found = _read(bucket, key)
             if isinstance(found, LeftWord) and found.word == "failed":

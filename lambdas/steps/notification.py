@@ -13,6 +13,7 @@ from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model.errors import TrainyardError
 from trainyard.core.values import wire
+from trainyard.protocol import keys
 
 SENDING = timedelta(minutes=3)
 """Longer than a Conclude may take: one that began to send earlier has died."""
@@ -38,7 +39,7 @@ def send_late(table_name: str, bucket: str, run: str, topic: str) -> None:
     records = ledger.read(run)
     if records is None or not records.run.lacks_notification:
         return
-    said = s3.get_json(bucket, f"runs/{run}/summary.json")
+    said = s3.get_json(bucket, keys.summary(run))
     if said is None:
         logger.warning("%s gets no notification: its summary was deleted", run)
         ledger.write(no_open_row(run))

@@ -13,6 +13,7 @@ from lambdas.core.edges import events
 from lambdas.steps.observability import logger
 from trainyard.core.model.errors import ServiceUnavailable
 from trainyard.core.values.lazy import dataclass
+from trainyard.protocol import keys
 
 WORDS = ("start", "stop")
 """In the order in which they follow each other within an attempt."""
@@ -46,14 +47,14 @@ def give(order: Order, *, bucket: str, document: str) -> tuple[str, ...] | None:
 
 def started(bucket: str, run: str) -> int:
     """The attempt whose start is the run's last order; 0 where that was to leave, or there is none."""
-    there = s3.get_tagged(bucket, f"runs/{run}/order.json")
+    there = s3.get_tagged(bucket, keys.order(run))
     attempt, word = _place(there.content) if there else (0, 0)
     return attempt if word == WORDS.index("start") else 0
 
 
 def taken(bucket: str, run: str, attempt: int) -> Collection[str]:
     """The hosts whose agent has the order to leave that attempt, as they have left word of in the bucket."""
-    found = s3.keys(bucket, f"runs/{run}/attempts/{attempt}/leaving/")
+    found = s3.keys(bucket, keys.leaving(run, attempt))
     return frozenset(events.writer_of(key) for key in found)
 
 
@@ -61,7 +62,7 @@ def _write(bucket: str, order: Order) -> bool:
     """Whether it stands then: of a stop that is late and the next attempt's start the start stays, and a start never
     takes back that its attempt is over."""
     place = (order.attempt, WORDS.index(order.word))
-    key = f"runs/{order.run}/order.json"
+    key = keys.order(order.run)
     document = {"run": order.run, "attempt": order.attempt, "word": order.word, "hosts": list(order.hosts)}
     while True:
         there = s3.get_tagged(bucket, key)

@@ -5,6 +5,7 @@ from lambdas.steps.observability import is_about, logger
 from trainyard.core.jobfile import check, document
 from trainyard.core.model import tokens
 from trainyard.core.model.errors import AccessDenied
+from trainyard.protocol import keys
 
 
 def start(
@@ -21,7 +22,7 @@ def start(
     name = check.name_of(found.start if found else b"", key=key)
     run = tokens.run_id(name, key=key, version=version or etag)
     is_about(run)
-    where = "recipe_key" if key.startswith("images/") else "job_key"
+    where = "recipe_key" if key.startswith(keys.IMAGES) else "job_key"
     execution_input = {where: key, "version_id": version, "etag": etag, "denied": denied}
     given = {name: value for name, value in (execution_input | {"requester": requester}).items() if value}
     started = states.start(machine, run, given)

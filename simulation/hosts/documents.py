@@ -18,6 +18,7 @@ from training.host.errors import HostTrouble, ProgramFault
 from training.host.image.pause import ALONE_SECONDS, IN_GANG_SECONDS
 from training.host.reporting.chunks import chunk_key
 from training.host.reporting.signals import stamp
+from trainyard.protocol import keys
 
 Parameters = Mapping[str, Sequence[str]]
 Ending = Generator["float | Nap", None, CommandEnd]
@@ -136,7 +137,7 @@ def _test(
         for name, line in lines
     ]
     found = json.dumps(to_json(results, VERSIONS), indent=2)
-    bucket.write(f"runs/{run_id}/tests.json", found.encode())
+    bucket.write(keys.tests(run_id), found.encode())
     _log(machine, bucket, run_id, counted(results))
     wrong = failure(results)
     if wrong:
@@ -146,7 +147,7 @@ def _test(
 
 def _log(machine: Machine, bucket: Bucket, run_id: str, text: str) -> None:
     """Goes on with what is there, as another builder of the same bake does."""
-    key = chunk_key(f"runs/{run_id}/logs/builder/", 1)
+    key = chunk_key(f"{keys.bake_logs(run_id)}builder/", 1)
     before = bucket.read_if_there(key) or b""
     line = f"{stamp(machine.now())} builder {machine.instance} | {text}\n"
     bucket.write(key, before + line.encode())

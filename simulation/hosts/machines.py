@@ -23,16 +23,17 @@ from simulation.world.world import World
 from training.host.agent.deadlines.hold import entry_of
 from training.host.cluster import Cluster
 from training.host.pool.tag import warm_of
+from trainyard.protocol.tags import Tag
 
 
 def is_of_yard(host: Host) -> bool:
-    return "trainyard:yard" in host.metadata.tags()
+    return Tag.YARD in host.metadata.tags()
 
 
 def was_launched_by_yard(host: Host) -> bool:
     """From an image of the yard's, so that the agent is on its disk; a builder's base image has none."""
     tags = host.metadata.tags()
-    return "trainyard:run" in tags and tags.get("trainyard:kind") != "bake"
+    return Tag.RUN in tags and tags.get(Tag.KIND) != "bake"
 
 
 class Machines:
@@ -202,7 +203,7 @@ class Machines:
         if warm_of(machine.host.metadata.tags()) and self.has_agent(machine.host):
             return Waiting(machine, machine.identity())
         identity = with_a_lease(machine.identity(), machine.now())
-        kind = identity.tags.get("trainyard:kind")
+        kind = identity.tags.get(Tag.KIND)
         if kind == "bake":
             return Builder(machine, identity)
         if not self.has_agent(machine.host):

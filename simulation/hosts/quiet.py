@@ -11,6 +11,7 @@ from simulation.hosts.flow import Nap, Steps
 from simulation.hosts.machine import Machine
 from training.host.agent.agent import lease_of
 from training.host.metadata import Identity
+from trainyard.protocol.tags import Tag
 
 
 class Quiet:
@@ -21,7 +22,7 @@ class Quiet:
     def __init__(self, machine: Machine, identity: Identity) -> None:
         self._machine = machine
         self._watchdog: Watchdog | None = None
-        if "trainyard:lease" in identity.tags:
+        if Tag.LEASE in identity.tags:
             lease = lease_of(identity, now=machine.now())
             self._watchdog = Watchdog(machine, lease, changed=lambda: None, leave=self._leave)
 
@@ -59,7 +60,7 @@ class Builder(Quiet):
     def __init__(self, machine: Machine, identity: Identity) -> None:
         self._machine = machine
         self._watchdog = None
-        self._ends = identity.tags.get("trainyard:lease")
+        self._ends = identity.tags.get(Tag.LEASE)
 
     def live(self) -> Steps:
         if self._ends is None:

@@ -11,6 +11,7 @@ from constructs import Construct
 
 from stacks.constructs.metrics import measured
 from trainyard.core.model.yard.metrics import Metric
+from trainyard.protocol import keys
 
 
 class Alarms:
@@ -67,6 +68,6 @@ class Alarms:
             "run-cut-short",
             measured(self._yard, Metric.RUNS_CUT_SHORT),
             "An execution was stopped by hand, its time was up, or it failed in its Conclude. Its hosts are ended and "
-            "runs/<id>/summary.json is written; the dashboard's last failures name it. Nothing is to be done for one "
+            f"{keys.summary('<id>')} is written; the dashboard's last failures name it. Nothing is to be done for one "
             "that you stopped; any other is a fault of the yard's.",
         )

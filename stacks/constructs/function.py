@@ -16,7 +16,7 @@ from constructs import Construct
 from stacks.constructs import packages
 from stacks.constructs.acknowledge import acknowledge, skip
 from stacks.constructs.names import arn_in
-from stacks.constructs.permissions.keys import key_of
+from stacks.constructs.permissions.kms import key_of
 from stacks.settings import YardSettings
 from trainyard.core.model.yard.settings import DAYS
 

@@ -13,8 +13,8 @@ from constructs import Construct
 from lambdas.core.capacity import initialization
 from lambdas.core.edges.events import OF_HOSTS
 from stacks.constructs.acknowledge import acknowledge
-from stacks.constructs.permissions import YARD_TAG
 from trainyard.core.model.yard.data_buckets import DataBucket
+from trainyard.protocol.tags import Tag
 
 OF_ITSELF = f"{OF_HOSTS}${{aws:userid}}"
 """What a host puts on the yard's bus comes from it and no other: IAM knows a host as `<id of its role>:<instance>`."""
@@ -112,7 +112,7 @@ class _HostTemplate(ec2.CfnLaunchTemplate):
         image: str | None = None,
         user_data: str | None = None,
     ) -> None:
-        yard_tag = cdk.CfnTag(key=YARD_TAG, value=yard)
+        yard_tag = cdk.CfnTag(key=Tag.YARD, value=yard)
         super().__init__(
             scope,
             name,

@@ -16,7 +16,7 @@ from stacks.constructs.acknowledge import acknowledge, skip
 from stacks.constructs.function import LOG_ACCEPTED, Function, camel, kept_for
 from stacks.constructs.names import arn_in, by_name
 from stacks.constructs.permissions import allow, of_account
-from stacks.constructs.permissions.keys import key_of
+from stacks.constructs.permissions.kms import key_of
 from stacks.settings import YardSettings
 
 FOLDER = Path(__file__).parents[1] / "workflows"

@@ -36,7 +36,13 @@ SOFTWARE = (
 """What a bake installs on the builder, the client for people on dev hosts too; the local lists are for base images
 without a GPU."""
 
-FUNCTIONS = ("lambdas", "trainyard/__init__.py", "trainyard/archives.py", "trainyard/core")
+FUNCTIONS = (
+    "lambdas",
+    "trainyard/__init__.py",
+    "trainyard/archives.py",
+    "trainyard/core",
+    "trainyard/protocol",
+)
 """What functions run, of `trainyard` what they share with hosts and people."""
 
 COMPILED = (".so", ".pyd", ".pyc")

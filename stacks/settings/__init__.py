@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.core.model.yard.policy import Policy
 from trainyard.core.model.yard.settings import CALLED, NOT_REMEMBERED, READERS, as_word
+from trainyard.protocol import keys
 
 if TYPE_CHECKING:
     from constructs import Construct
@@ -139,7 +140,7 @@ class YardSettings:
     @property
     def recipe_key(self) -> str:
         """Where the yard's own recipe is in the bucket, and in this repository."""
-        return f"images/{self.bake_recipe}.yaml"
+        return f"{keys.IMAGES}{self.bake_recipe}.yaml"
 
     @property
     def previous_image_parameter(self) -> str:

@@ -6,10 +6,11 @@ from typing import Any
 from stacks.constructs import permissions
 from stacks.constructs.function import Function
 from stacks.constructs.hosts import HostTemplates
-from stacks.constructs.permissions import keys
+from stacks.constructs.permissions import kms
 from stacks.constructs.permissions.launches import launch_hosts, plan_launches
 from stacks.constructs.workflow import Workflow
 from stacks.network import NetworkStack
+from trainyard.protocol import keys
 
 
 def plan(workflow: Workflow, network: NetworkStack) -> Function:
@@ -22,7 +23,7 @@ def plan(workflow: Workflow, network: NetworkStack) -> Function:
     )
     role = function.its_role
     plan_launches(role)
-    permissions.write_objects(role, workflow.bucket, "runs/")
+    permissions.write_objects(role, workflow.bucket, keys.RUNS)
     permissions.use_ledger(role, workflow.table, "GetItem", "Query", "PutItem", "UpdateItem")
     return function
 
@@ -51,7 +52,7 @@ def launch(
         yard=workflow.yard,
         images=images,
     )
-    keys.use_for_volumes(role, workflow.settings.kms_key)
+    kms.use_for_volumes(role, workflow.settings.kms_key)
     permissions.anywhere(role, "ec2:DescribeInstances")
     permissions.use_ledger(role, workflow.table, "Query", "PutItem", "UpdateItem")
     return function

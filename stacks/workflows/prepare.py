@@ -5,7 +5,7 @@ from constructs import Construct, IConstruct
 
 from stacks.constructs import packages, permissions
 from stacks.constructs.function import FunctionFactory
-from stacks.constructs.permissions import keys
+from stacks.constructs.permissions import kms
 from stacks.settings import YardSettings
 from stacks.workflows.bake import Bake
 from trainyard.core.model.names import SERVICE_LINKED_ROLES
@@ -33,7 +33,7 @@ class Prepare(Construct):
         for service, arn in roles.items():
             when = {"StringEquals": {"iam:AWSServiceName": service}}
             permissions.allow(role, ["iam:CreateServiceLinkedRole"], [arn], when)
-        keys.grant(role, settings.kms_key, list(roles.values()))
+        kms.grant(role, settings.kms_key, list(roles.values()))
         permissions.write_objects(role, factory.bucket, recipe)
         permissions.read_versions(role, factory.bucket, recipe)
         permissions.allow(role, ["states:StartExecution"], [machine])

@@ -10,7 +10,7 @@ from stacks.constructs.events import DeadLetterQueue, after_execution
 from stacks.constructs.function import FunctionFactory
 from stacks.constructs.permissions.hosts import end_hosts, mark_hosts
 from stacks.constructs.workflow import Workflow, callers
-from trainyard.core.model.yard import warm
+from trainyard.protocol.tags import Tag
 
 
 class Release(Construct):
@@ -23,7 +23,7 @@ class Release(Construct):
         role = self.function.its_role
         permissions.use_ledger(role, factory.table, "GetItem", "Query", "PutItem", "UpdateItem")
         end_hosts(role, factory.settings.yard)
-        mark_hosts(role, factory.settings.yard, warm.TAG)
+        mark_hosts(role, factory.settings.yard, Tag.POOL)
         permissions.anywhere(role, "ec2:DescribeInstances")
 
     def rules(self, queue: DeadLetterQueue, workflows: Sequence[Workflow]) -> None:

@@ -5,7 +5,6 @@ from aws_cdk import aws_events as events
 from constructs import Construct
 
 from lambdas.core.edges.events import OF_HOSTS, OF_PEOPLE
-from lambdas.core.patrol import hold
 from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue, rule
 from stacks.constructs.function import FunctionFactory
@@ -15,7 +14,8 @@ from stacks.constructs.workflow import Workflow
 from stacks.documents import Document
 from stacks.workflows.launch.dev_host import DevHostRole
 from stacks.workflows.train.host import RunRole, TrainingHost
-from trainyard.core.model.yard import warm
+from trainyard.protocol import keys
+from trainyard.protocol.tags import Tag
 
 OWN = ("HostSignal", "PersonAsks")
 """The rules of the yard's own bus."""
@@ -59,10 +59,10 @@ class Signal(Construct):
         )
         train.machine.stop_executions(role)
         command_hosts(role, stop.document_arn, yard)
-        mark_hosts(role, yard, hold.TAG, warm.TAG)
-        permissions.read_objects(role, factory.bucket, "runs/")
-        permissions.list_objects(role, factory.bucket, "runs/")
-        permissions.write_objects(role, factory.bucket, "runs/*/order.json", "credentials/")
+        mark_hosts(role, yard, Tag.HOLD, Tag.POOL)
+        permissions.read_objects(role, factory.bucket, keys.RUNS)
+        permissions.list_objects(role, factory.bucket, keys.RUNS)
+        permissions.write_objects(role, factory.bucket, keys.order(keys.ANY), keys.CREDENTIALS)
         permissions.use_ledger(role, factory.table, "GetItem", "Query", "PutItem", "UpdateItem", "DeleteItem")
         starts = {word: by_name(self, "states", "stateMachine", f"{yard}-{word}") for word in STARTED}
         permissions.allow(role, ["states:StartExecution"], [*starts.values()])

@@ -8,6 +8,7 @@ from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue, rule
 from stacks.constructs.function import FunctionFactory
 from stacks.constructs.workflow import Workflow
+from trainyard.protocol import keys
 
 
 class Submit(Construct):
@@ -25,7 +26,7 @@ class Submit(Construct):
         function = factory.make(
             self, "submit", TRAIN_STATE_MACHINE_ARN=machines[0], BAKE_STATE_MACHINE_ARN=machines[1]
         )
-        permissions.read_versions(function.its_role, factory.bucket, "jobs/", "images/")
+        permissions.read_versions(function.its_role, factory.bucket, keys.JOBS, keys.IMAGES)
         permissions.allow(function.its_role, ["states:StartExecution"], machines)
         for name, folder, description in (
             ("JobUploaded", "jobs", "A job file was uploaded: a run starts"),

@@ -25,7 +25,6 @@ from lambdas.steps.patrol import missed_events
 from lambdas.steps.signals import from_hosts
 from localcloud.base.facts import Facts
 from tests.unit.core.facts import NOON
-from training.host import dev as host_dev
 from training.host import errors
 from training.host.agent import standing_order
 from training.host.agent.deadlines import lease
@@ -52,6 +51,7 @@ from trainyard.core.model.job import (
 )
 from trainyard.core.model.yard.storage import GIB_MONTH
 from trainyard.core.values import fields
+from trainyard.protocol import keys
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST_TEXTS = [path.read_text() for path in sorted((ROOT / "training/host").rglob("*.py"))]
@@ -104,8 +104,8 @@ def test_the_pages_name_every_strategy(page: str) -> None:
     assert [kind.value for kind in Strategy if f"`{kind.value}`" not in text] == []
 
 
-def test_a_dev_host_and_the_yard_call_its_tag_and_its_signal_the_same() -> None:
-    assert (host_dev.TAG, owner.SIGNAL) == (dev.TAG, dev.CREDENTIALS)
+def test_a_dev_host_and_the_yard_call_its_signal_the_same() -> None:
+    assert owner.SIGNAL == dev.CREDENTIALS
 
 
 def test_users_are_told_how_long_a_search_for_room_pauses() -> None:
@@ -275,7 +275,7 @@ def test_hosts_read_the_orders_that_stand_in_the_bucket(monkeypatch: pytest.Monk
     monkeypatch.setattr(s3, "put_json_once", put)
     monkeypatch.setattr(ssm, "send", lambda *_, **__: ("c-1",))
     orders.give(orders.Order(word, "run-1", 2, ("i-1", "i-2")), bucket="bucket", document="start")
-    text = written[standing_order.key("run-1")]
+    text = written[keys.order("run-1")]
     taken = standing_order.read(text, instance="i-2")
     assert taken == Order(word, "run-1", 2)
     assert standing_order.read(text, instance="i-3") is None

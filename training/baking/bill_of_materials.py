@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 
 from training.baking.builder import Builder, image_settings
 from training.host.reporting.signals import stamp
+from trainyard.protocol.tags import PREFIX, Tag
 
 DPKG = ("dpkg-query", "--show", "--showformat=${db:Status-Abbrev}\t${Package}\t${Version}\t${Architecture}\n")
 INSTALLED = "ii"
@@ -38,9 +39,9 @@ def bill_of_materials(builder: Builder) -> dict[str, Any]:
                 "name": recipe.name,
                 "version": recipe.hash,
                 "properties": [
-                    {"name": "trainyard:run", "value": builder.run},
-                    {"name": "trainyard:base", "value": builder.identity.image},
-                    {"name": "trainyard:kernel", "value": platform.release()},
+                    {"name": Tag.RUN, "value": builder.run},
+                    {"name": f"{PREFIX}base", "value": builder.identity.image},
+                    {"name": f"{PREFIX}kernel", "value": platform.release()},
                 ],
             },
         },

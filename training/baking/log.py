@@ -18,6 +18,7 @@ from training.host.reporting import logs
 from training.host.reporting.chunks import LogUpload
 from training.host.reporting.lines import Splitter
 from training.host.reporting.logs import StampedLog
+from trainyard.protocol import keys
 
 EVERY_SECONDS = 1.0
 
@@ -40,7 +41,7 @@ class BuilderLog:
     ) -> None:
         self._title = title
         self.path: Path = places.log / "builder.log"
-        self._prefix = f"runs/{run}/logs/builder/"
+        self._prefix = f"{keys.bake_logs(run)}builder/"
         self._bucket = bucket
         self._stamped = StampedLog(self.path, places.log / "builder.stamped.log", f"builder {instance}")
         self._upload = LogUpload(bucket, self._stamped, self._prefix)

@@ -1,4 +1,4 @@
-"""The recipe as the control plane admitted it: `runs/<run>/recipe.json`. Pure."""
+"""The recipe as the control plane admitted it: `keys.recipe`. Pure."""
 
 import hashlib
 import json

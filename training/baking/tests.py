@@ -41,6 +41,7 @@ from training.host import account, fence
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.image.disk_identity import owner
 from training.host.reporting import gpus
+from trainyard.protocol import keys
 
 FOR_NO_GPU = "the base image has no GPU (ACCELERATOR=none)"
 NO_GPU_HERE = "this builder has no GPU: bake on a type that has one before a job trusts in it"
@@ -135,9 +136,11 @@ def run_all(builder: Builder) -> None:
         for index in range(len(builder.recipe.tests))
     ]
     results = [run(name, does, bench) for name, does in [*TESTS, *recipes]]
-    documents = {"sbom": bill_of_materials(builder), "tests": to_json(results, bench.versions)}
-    for name, document in documents.items():
-        key = f"runs/{builder.run}/{name}.json"
+    documents = {
+        keys.sbom(builder.run): bill_of_materials(builder),
+        keys.tests(builder.run): to_json(results, bench.versions),
+    }
+    for key, document in documents.items():
         builder.bucket.write(key, json.dumps(document, indent=2).encode())
     for line in table(results):
         builder.log.note(line)

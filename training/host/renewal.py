@@ -16,6 +16,7 @@ from training.host.denials import Denials
 from training.host.errors import AccessDenied, HostTrouble
 from training.host.places import Places
 from training.host.reporting.signals import Sender, Signal
+from trainyard.protocol import keys
 
 RENEW_BEFORE = timedelta(minutes=30)
 LOOK_SECONDS = 0.5
@@ -28,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 def key(sender: Sender) -> str:
     """Where the yard leaves them."""
-    return f"credentials/{sender.user}.json"
+    return keys.credentials(sender.user)
 
 
 def are_fresh(until: datetime | None, now: datetime) -> bool:

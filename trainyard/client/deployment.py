@@ -14,6 +14,7 @@ from trainyard.client.bucket import Bucket
 from trainyard.client.errors import Denied, YardIncomplete, YardNotFound, YardOfAnotherVersion
 from trainyard.client.session import Session
 from trainyard.command_line import command_line
+from trainyard.protocol.tags import Tag
 
 AS_TOLD = (
     "version", "account", "table", "bus", "recipe", "software", "workflows", "dashboard", "monthly_dollars", "topic",
@@ -101,9 +102,9 @@ class Deployment:
 
     def instances(self, run: str | None = None) -> list[dict[str, Any]]:
         """The yard's instances (of one run) as EC2 describes them, terminated ones too while it still shows them."""
-        filters = [{"Name": "tag:trainyard:yard", "Values": [self.name.lower()]}]
+        filters = [{"Name": f"tag:{Tag.YARD}", "Values": [self.name.lower()]}]
         if run:
-            filters.append({"Name": "tag:trainyard:run", "Values": [run]})
+            filters.append({"Name": f"tag:{Tag.RUN}", "Values": [run]})
         pages = self.session.client("ec2").get_paginator("describe_instances").paginate(Filters=filters)
         return [instance for page in pages for held in page["Reservations"] for instance in held["Instances"]]
 

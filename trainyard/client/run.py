@@ -40,6 +40,7 @@ from trainyard.core.jobfile.references import split_uri
 from trainyard.core.model.errors import Stopped
 from trainyard.core.values import floats
 from trainyard.core.values.quantities import sized
+from trainyard.protocol import keys
 
 DOCUMENTS = {
     "metrics": "metrics.json",
@@ -74,7 +75,7 @@ class Run:
 
     @property
     def id(self) -> str:
-        """What it is called in the ledger, in tags, and under runs/ in the bucket."""
+        """What it is called in the ledger, in tags, and in the bucket."""
         return self.arn.rsplit(":", 1)[-1]
 
     # --------------------------------------------------------------------------------------------- its execution
@@ -201,7 +202,7 @@ class Run:
     def watch(self, every: float = 2.0) -> Iterator[tuple[RunStatus, list[LogLine]]]:
         """Yield its status every so many seconds, with the lines that the chief's program has printed since the last
         look. The last look is at the run when it has ended, with all that is left of its log."""
-        chief = logs.RunLogs(self.yard.bucket, f"runs/{self.id}/", 1, ("chief",), later=True)
+        chief = logs.RunLogs(self.yard.bucket, self.id, 1, ("chief",), later=True)
         while True:
             status = self.status()
             lines = list(chief.new())
@@ -233,7 +234,7 @@ class Run:
 
     def _is_whole_log(self, said: Collection[str]) -> bool:
         """Return True if these lines have all that the programs of the last attempt have printed."""
-        folder = f"runs/{self.id}/attempts/{self.attempt}/logs/"
+        folder = keys.logs(self.id, self.attempt)
         if sum(self.yard.bucket.keys(folder).values()) > MOST_COMPARED_BYTES:
             return False
         lines = (line.partition(" | ")[2] for line in logs.text_of(self.yard.bucket, folder).splitlines())
@@ -263,12 +264,12 @@ class Run:
     @property
     def keys(self) -> list[str]:
         """What it has left in its folder."""
-        prefix = f"runs/{self.id}/"
+        prefix = keys.run(self.id)
         return [key.removeprefix(prefix) for key in self.yard.bucket.keys(prefix)]
 
     def text(self, name: str) -> str:
         """A file of its folder; empty where there is none."""
-        return (self.yard.bucket.read(f"runs/{self.id}/{name}") or b"").decode(errors="replace")
+        return (self.yard.bucket.read(f"{keys.run(self.id)}{name}") or b"").decode(errors="replace")
 
     def json(self, name: str) -> Any:
         """The same, parsed; an empty mapping where there is none."""
@@ -287,15 +288,15 @@ class Run:
     @property
     def logged_attempts(self) -> list[int]:
         """Return the numbers of the attempts that have sent a log, in their order."""
-        sent = logs.sent_in(self.yard.bucket, f"runs/{self.id}/")
+        sent = logs.sent_in(self.yard.bucket, self.id)
         return [number for number, hosts in sent.items() if hosts and number != logs.OF_BAKE]
 
     def log(self, host: str = "chief-0", attempt: int | None = None) -> str:
         """What this host has printed, in the last attempt unless one is named; `builder` is that of a bake. The whole
         log as it lies in the bucket, a time and the host before each line; empty while there is none."""
-        prefix = f"runs/{self.id}/"
-        within = prefix if host == "builder" else f"{prefix}attempts/{attempt or self.attempt}/"
-        return logs.text_of(self.yard.bucket, f"{within}logs/{host}/")
+        of_bake = host == "builder"
+        folder = keys.bake_logs(self.id) if of_bake else keys.logs(self.id, attempt or self.attempt)
+        return logs.text_of(self.yard.bucket, f"{folder}{host}/")
 
     def logs(
         self,
@@ -312,13 +313,13 @@ class Run:
         attempts too unless one is named, until the run has ended and all is read; looks every so many seconds. Raises
         NothingFound if there is no line, with the attempts and hosts that have sent some."""
         chosen = Chosen(role, attempt)
-        sent = logs.sent_in(self.yard.bucket, f"runs/{self.id}/")
+        sent = logs.sent_in(self.yard.bucket, self.id)
         if chosen.is_mistyped or not (follow and not self.execution.is_over):
             self._check_logged(chosen, sent)
         first = attempt or max((number for number, hosts in sent.items() if hosts), default=self.attempt)
         is_bake = logs.BUILDER in sent.get(logs.OF_BAKE, ())
         hosts = (logs.BUILDER,) if is_bake else chosen.hosts
-        run_logs = logs.RunLogs(self.yard.bucket, f"runs/{self.id}/", first, hosts, follow and not attempt)
+        run_logs = logs.RunLogs(self.yard.bucket, self.id, first, hosts, follow and not attempt)
         over = lambda: self.execution.is_over  # noqa: E731 - read at each look
         return self._some(run_logs.follow(over, every, tail) if follow else run_logs.read(tail), chosen)
 
@@ -328,7 +329,7 @@ class Run:
         for line in lines:
             yield line
         if line is None:
-            self._check_logged(chosen, logs.sent_in(self.yard.bucket, f"runs/{self.id}/"))
+            self._check_logged(chosen, logs.sent_in(self.yard.bucket, self.id))
             raise NothingFound(
                 f"{self.id} has printed nothing", "its log is empty", command_line("show", self.id)
             )
@@ -351,7 +352,7 @@ class Run:
             return self._fetch_source(Path(folder), tell)
         if part == "checkpoints":
             return self._fetch_checkpoint(Path(folder), tell)
-        own, prefix, wanted = f"runs/{self.id}/", "", re.compile("")
+        own, prefix, wanted = keys.run(self.id), "", re.compile("")
         match part:
             case "everything":
                 pass
@@ -373,7 +374,7 @@ class Run:
 
     def _fetch_output(self, path: str, folder: Path, tell: Tell) -> Fetched:
         """Fetch one file of the outputs, or one folder, whose path ends with a slash."""
-        above, _, file = f"runs/{self.id}/{path}".rpartition("/")
+        above, _, file = f"{keys.run(self.id)}{path}".rpartition("/")
         return self.yard.bucket.fetch(
             f"{above}/", folder, tell, owner=self.id, wanted=lambda name: not file or name == file
         )
@@ -381,7 +382,7 @@ class Run:
     @property
     def models_in_outputs(self) -> list[FoundModel]:
         """The models that the program has left in its working folder."""
-        prefix = f"runs/{self.id}/{OUTPUTS}"
+        prefix = keys.outputs(self.id)
         found = self.yard.bucket.keys(prefix)
         return find_models({key.removeprefix(prefix): size for key, size in found.items()})
 
@@ -406,7 +407,7 @@ class Run:
         """Fetch TensorBoard's events, also those that the program wrote into its working folder; return how many files
         there are."""
         kept = self.yard.bucket.fetch(
-            f"runs/{self.id}/outputs/",
+            keys.outputs(self.id),
             folder / "outputs",
             tell,
             owner=self.id,
@@ -416,7 +417,7 @@ class Run:
 
     def _tree(self, below: str) -> Tree:
         """Return the links, empty folders and times of what the hosts have kept as outputs."""
-        tree, lists = Tree(), f"runs/{self.id}/outputs-of/"
+        tree, lists = Tree(), keys.outputs_of(self.id)
         for host in self.yard.bucket.folders(lists):
             said = self.yard.bucket.read(f"{lists}{host}/files.json")
             with suppress(ValueError):  # a program may have written another

@@ -25,6 +25,7 @@ from trainyard.client.runs.plan import JobPlan
 from trainyard.command_line import command_line
 from trainyard.core.jobfile.recipe import parse as parse_recipe
 from trainyard.core.values.validation import InputFaults
+from trainyard.protocol import keys
 
 A_PAGE = 1_000
 """Rows that are asked for at a time where only some of them are wanted."""
@@ -83,7 +84,7 @@ class Yard(Deployment):
         force: bool = False,
     ) -> LocalJob:
         """The job of a run as it would be submitted again, which this does not do. Raises as `again` does."""
-        admitted = self.bucket.json(f"runs/{run}/job.json")
+        admitted = self.bucket.json(keys.job(run))
         if admitted is None:
             raise RunNotFound(
                 f"there is no job of {run}", "it was refused, or is not there", command_line("ls")
@@ -162,7 +163,7 @@ class Yard(Deployment):
         found = parse_recipe(text, source=file.name)
         if isinstance(found, InputFaults):
             raise source.refused(file, found.faults)
-        uploaded = submission.begin(self.bucket, f"images/{file.name}", text)
+        uploaded = submission.begin(self.bucket, f"{keys.IMAGES}{file.name}", text)
         return self.run(uploaded.run, "bake").started()
 
     @property

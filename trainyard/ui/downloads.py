@@ -12,6 +12,7 @@ from trainyard.client import Yard
 from trainyard.client.bucket import Bucket
 from trainyard.client.errors import NoModel
 from trainyard.command_line import command_line
+from trainyard.protocol import keys
 from trainyard.ui.pages.run import DOCUMENTS, PARTS
 
 ODD = re.compile(
@@ -33,13 +34,13 @@ class Download:
 
 def of(yard: Yard, run: str, name: str) -> Download:
     """`model` and the other folders, or a document. Raises NoModel where there is none."""
-    bucket, key = yard.bucket, f"runs/{run}/{name}"
+    bucket, key = yard.bucket, f"{keys.run(run)}{name}"
     if name in DOCUMENTS:
         sizes = bucket.keys(key)
         if key in sizes:
             return Download(f"{run}-{name}", bucket.pieces(key), sizes[key])
-    elif name in PARTS and (keys := bucket.keys(f"{key}/")):
-        return Download(f"{run}-{name}.tar", archive(bucket, f"runs/{run}/", keys), None)
+    elif name in PARTS and (sizes := bucket.keys(f"{key}/")):
+        return Download(f"{run}-{name}.tar", archive(bucket, keys.run(run), sizes), None)
     raise NoModel(f"{key} is not there", "the run has left none (yet)", command_line("show", run))
 
 

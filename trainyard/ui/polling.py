@@ -27,7 +27,7 @@ class RunLog:
         """Read what is new, at first the last lines alone; of a bake its builder's. Not by two threads at once."""
         if self._logs is None:
             hosts = ("builder",) if builder else ()
-            self._logs = RunLogs(yard.bucket, f"runs/{self.run}/", 1, hosts, later=True)
+            self._logs = RunLogs(yard.bucket, self.run, 1, hosts, later=True)
             lines = list(self._logs.new(KEPT))
         else:
             lines = list(self._logs.new())

@@ -9,10 +9,10 @@ from botocore.exceptions import ClientError
 
 from lambdas.aws.calls import listed, unless
 from lambdas.aws.clients import client
-from trainyard.core.model import dev
 from trainyard.core.model.errors import Misconfigured, ServiceUnavailable
 from trainyard.core.model.images.image import AMI, Image, Snapshot, Stored
 from trainyard.core.values import wire
+from trainyard.protocol.tags import Tag
 
 UNKNOWN = ("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable")
 GONE = ("InvalidSnapshot.NotFound",)
@@ -33,7 +33,7 @@ def of_yard(yard: str) -> tuple[Image, ...]:
 
 def of_dev(yard: str, name: str) -> tuple[Image, ...]:
     """Every image of the dev host of that name."""
-    return _own(Filters=[*_made_by(yard), {"Name": f"tag:{dev.TAG}", "Values": [name]}])
+    return _own(Filters=[*_made_by(yard), {"Name": f"tag:{Tag.DEV}", "Values": [name]}])
 
 
 def of_account() -> tuple[Image, ...]:
@@ -118,25 +118,25 @@ def being_made(yard: str) -> dict[str, str]:
     """The instances that an image of the yard is being made of, and that image."""
     pending = {"Name": "state", "Values": ["pending"]}
     made = _own(Filters=[*_made_by(yard), pending])
-    return {image.tags["trainyard:host"]: image.id for image in made if "trainyard:host" in image.tags}
+    return {image.tags[Tag.HOST]: image.id for image in made if Tag.HOST in image.tags}
 
 
 def _made_by(yard: str) -> list[dict[str, Any]]:
-    return [{"Name": "tag:trainyard:yard", "Values": [yard]}]
+    return [{"Name": f"tag:{Tag.YARD}", "Values": [yard]}]
 
 
 def _stored(data: Mapping[str, Any]) -> Stored:
-    """The yard's tag `trainyard:kind` is on what CreateImage made for it, and on nothing else."""
+    """The yard's tag `Tag.KIND` is on what CreateImage made for it, and on nothing else."""
     tags = _tags(data)
     image = MADE_FOR.search(data.get("Description", ""))
     return Stored(
         id=data["SnapshotId"],
         gib=int(data["VolumeSize"]),
         created=wire.stamp(data["StartTime"]),
-        family=tags.get("trainyard:family", ""),
-        makers=tuple(tags[key] for key in ("trainyard:execution", "trainyard:run") if key in tags),
+        family=tags.get(Tag.FAMILY, ""),
+        makers=tuple(tags[key] for key in (Tag.EXECUTION, Tag.RUN) if key in tags),
         image=image.group() if image else "",
-        made="trainyard:kind" in tags,
+        made=Tag.KIND in tags,
     )
 
 

@@ -10,12 +10,12 @@ from botocore.exceptions import ClientError
 
 from lambdas.aws.calls import listed
 from lambdas.aws.clients import client
-from trainyard.core.model import dev
 from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
 from trainyard.core.model.gang import Gang
 from trainyard.core.model.instance_types import Market
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.quantities import counted
+from trainyard.protocol.tags import Tag
 
 LIVE = ("pending", "running", "stopping", "stopped")
 PAGE = 1000
@@ -68,24 +68,24 @@ class Instance:
     @property
     def volume_charge(self) -> float:
         """Dollars once, for the rate that its disk was fetched at: what Launch noted."""
-        noted = self.tags.get("trainyard:volume-charge", "")
+        noted = self.tags.get(Tag.VOLUME_CHARGE, "")
         return float(noted) if DOLLARS.fullmatch(noted) else 0.0
 
     @property
     def price(self) -> float | None:
         """Dollars an hour, the most that Launch expected, where that is noted."""
-        noted = self.tags.get("trainyard:price", "")
+        noted = self.tags.get(Tag.PRICE, "")
         return float(noted) if DOLLARS.fullmatch(noted) else None
 
     @property
     def disk_gib(self) -> int | None:
         """The size of its disk, where Launch has noted it."""
-        noted = self.tags.get("trainyard:disk", "")
+        noted = self.tags.get(Tag.DISK, "")
         return int(noted) if GIB.fullmatch(noted) else None
 
     @property
     def gang(self) -> Gang:
-        return Gang(int(self.tags.get("trainyard:gang", Gang.MAIN)))
+        return Gang(int(self.tags.get(Tag.GANG, Gang.MAIN)))
 
     @property
     def state_and_why(self) -> str:
@@ -105,11 +105,11 @@ class Instance:
 def of_run(run: str, *, attempt: int | None = None, states: Iterable[str] = LIVE) -> tuple[Instance, ...]:
     """Every instance that carries this run's tag, whatever the ledger knows: a crash cannot hide one."""
     filters = [
-        {"Name": "tag:trainyard:run", "Values": [run]},
+        {"Name": f"tag:{Tag.RUN}", "Values": [run]},
         {"Name": "instance-state-name", "Values": list(states)},
     ]
     if attempt is not None:
-        filters.append({"Name": "tag:trainyard:attempt", "Values": [str(attempt)]})
+        filters.append({"Name": f"tag:{Tag.ATTEMPT}", "Values": [str(attempt)]})
     return _describe(Filters=filters)
 
 
@@ -125,8 +125,8 @@ def of_ids(ids: Collection[str]) -> tuple[Instance, ...]:
 def of_dev(yard: str, name: str) -> tuple[Instance, ...]:
     """The instances of the dev host of that name which are there, stopped ones too."""
     filters = [
-        {"Name": "tag:trainyard:yard", "Values": [yard]},
-        {"Name": f"tag:{dev.TAG}", "Values": [name]},
+        {"Name": f"tag:{Tag.YARD}", "Values": [yard]},
+        {"Name": f"tag:{Tag.DEV}", "Values": [name]},
         {"Name": "instance-state-name", "Values": list(LIVE)},
     ]
     return _describe(Filters=filters)
@@ -134,7 +134,7 @@ def of_dev(yard: str, name: str) -> tuple[Instance, ...]:
 
 def of_yard(yard: str) -> tuple[Instance, ...]:
     """Every instance of the yard, also those that ended within the last hour: a call for each thousand."""
-    chosen = [{"Name": "tag:trainyard:yard", "Values": [yard]}]
+    chosen = [{"Name": f"tag:{Tag.YARD}", "Values": [yard]}]
     return _describe(Filters=chosen, PaginationConfig={"PageSize": PAGE})
 
 

@@ -17,6 +17,7 @@ import re
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import Generation, InstanceType, generation_of
 from trainyard.core.values.lazy import dataclass
+from trainyard.protocol.tags import Tag
 
 Version = tuple[int, ...]
 
@@ -41,13 +42,13 @@ class Software:
 
 def software(image: Image) -> Software:
     """What EC2 and the image's tags say. The tag of the driver is its version, and then perhaps ` proprietary`."""
-    driver, _, modules = (_tag(image, "driver") or "").partition(" ")
+    driver, _, modules = (_tag(image, Tag.DRIVER) or "").partition(" ")
     return Software(
         architecture=image.architecture or None,
         driver=driver or None,
         proprietary=modules == "proprietary",
-        cuda=_tag(image, "cuda"),
-        tensorflow=_tag(image, "tensorflow"),
+        cuda=_tag(image, Tag.CUDA),
+        tensorflow=_tag(image, Tag.TENSORFLOW),
     )
 
 
@@ -120,7 +121,7 @@ def _tensorflow(gpu: str, generation: Generation, software: Software) -> str | N
 
 
 def _tag(image: Image, tag: str) -> str | None:
-    value = image.tags.get(f"trainyard:{tag}", "")
+    value = image.tags.get(tag, "")
     return value if value not in ("", "none") else None
 
 

@@ -24,6 +24,7 @@ from trainyard.core.model.job import Hardware, Job, PoolOrder
 from trainyard.core.model.yard.storage import Storage
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.quantities import counted
+from trainyard.protocol.tags import Tag
 
 Reason = tuple[str, str]
 """What speaks against a pool: a word for programs, a sentence for people."""
@@ -390,7 +391,7 @@ def _unknown(facts: ImageFacts) -> str:
             return (
                 f"hardware.image: the yard has no image, no image of a run and no family of images called {named!r}; "
                 "it was never made, or it was retired. `aws ec2 describe-images --owners self --filters "
-                f"Name=tag:trainyard:yard,Values={facts.yard}` lists what there is."
+                f"Name=tag:{Tag.YARD},Values={facts.yard}` lists what there is."
             )
         case ImageSource.PARAMETER:
             return _unknown_parameter(named, parameter)
@@ -426,7 +427,7 @@ def _unknown_parameter(named: str | None, parameter: str) -> str:
 def _foreign(facts: ImageFacts, image: Image) -> str:
     says = "hardware.image" if facts.source is ImageSource.JOB else f"The image parameter {facts.parameter}"
     return (
-        f"{says} names {image.id}, which this yard has not made: it lacks the tag trainyard:yard={facts.yard}, and "
+        f"{says} names {image.id}, which this yard has not made: it lacks the tag {Tag.YARD}={facts.yard}, and "
         "hosts may start from no other image."
     )
 

@@ -13,6 +13,7 @@ from trainyard.core.model.errors import Refused
 from trainyard.core.model.images.image import Image
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import Fault
+from trainyard.protocol.tags import PREFIX, Tag
 
 NO_IMAGE = "none"
 """An image parameter's value while there is no such image."""
@@ -45,7 +46,7 @@ def unchanged(current: Image | None, *, yard: str, recipe_hash: str) -> Unchange
     """None when there is something to bake. `current`: the image that a bake would follow."""
     if current is None or not current.is_of(yard) or not current.available:
         return None
-    if current.tags.get("trainyard:recipe") != recipe_hash:
+    if current.tags.get(Tag.RECIPE) != recipe_hash:
         return None
     reason = (
         f"{current.id} was made from this recipe, this software and this base image "
@@ -77,7 +78,7 @@ def roll_back(
         return Refused(word, f"The previous image {previous} does not exist any more. Bake another.")
     if not image.is_of(yard):
         return Refused(
-            word, f"The previous image {previous} lacks the tag trainyard:yard={yard}: no host may use it."
+            word, f"The previous image {previous} lacks the tag {Tag.YARD}={yard}: no host may use it."
         )
     if not image.available:
         return Refused(word, f"The previous image {previous} is {image.state}, not available. Bake another.")
@@ -134,7 +135,7 @@ def last_word(step: str, tail: str) -> str | None:
 
 
 def test_counts(results: Mapping[str, Any]) -> str:
-    """`8 passed, 2 skipped`: the tag trainyard:tests."""
+    """`8 passed, 2 skipped`: the tag Tag.TESTS."""
     outcomes = [str(test.get("outcome")) for test in results.get("tests", ())]
     return ", ".join(
         f"{outcomes.count(each)} {each}" for each in ("passed", "failed", "skipped") if each in outcomes
@@ -150,16 +151,16 @@ def baked_tags(
     yard: str, recipe: Mapping[str, Any], results: Mapping[str, Any], run: str, *, name: str
 ) -> dict[str, str]:
     """The tags of image and snapshots, as docs/contracts/images.md has them."""
-    versions = {f"trainyard:{what}": str(results.get(what) or "none") for what in VERSIONS[:3]}
+    versions = {f"{PREFIX}{what}": str(results.get(what) or "none") for what in VERSIONS[:3]}
     return {
-        "trainyard:yard": yard,
-        "trainyard:run": run,
-        "trainyard:kind": "baked",
-        "trainyard:family": str(recipe["name"]),
-        "trainyard:parent": str(recipe["base"]),
-        "trainyard:recipe": str(recipe["hash"]),
-        "trainyard:software": str(recipe["software"]),
-        "trainyard:tests": test_counts(results) or "none",
+        Tag.YARD: yard,
+        Tag.RUN: run,
+        Tag.KIND: "baked",
+        Tag.FAMILY: str(recipe["name"]),
+        Tag.PARENT: str(recipe["base"]),
+        Tag.RECIPE: str(recipe["hash"]),
+        Tag.SOFTWARE: str(recipe["software"]),
+        Tag.TESTS: test_counts(results) or "none",
         "Name": name,
         **versions,
     }
@@ -170,7 +171,7 @@ def discarded(made: Iterable[Image], *, run: str, keep: Collection[str]) -> tupl
     return tuple(
         image.id
         for image in made
-        if image.run == run and image.tags.get("trainyard:kind") == "baked" and image.id not in keep
+        if image.run == run and image.tags.get(Tag.KIND) == "baked" and image.id not in keep
     )
 
 

@@ -10,6 +10,7 @@ from lambdas.core.edges.events import OF_PEOPLE, from_sources
 from trainyard.core.model import dev, submitter
 from trainyard.core.model.images.image import Image
 from trainyard.core.values.lazy import dataclass
+from trainyard.protocol import keys
 
 PATIENCE = timedelta(minutes=2)
 """Until an execution that was asked for is in the ledger."""
@@ -103,7 +104,7 @@ def asked(given: Mapping[str, Any]) -> str | None:
 def policy_of_owner(bucket: str, owner: str, partition: str = "aws") -> str:
     """What narrows the credentials of a dev host to its owner's name: the role behind them says what any dev host may,
     and may put job files and events in anybody's."""
-    places = (f"{submitter.FOLDER}{owner}/", "programs/", "data/")
+    places = (f"{submitter.FOLDER}{owner}/", keys.PROGRAMS, keys.DATA)
     in_own_name = from_sources(f"{OF_PEOPLE}{owner}")
     statements = [
         {"Effect": "Allow", "NotAction": ["s3:PutObject", "events:PutEvents"], "Resource": "*"},

@@ -14,6 +14,7 @@ from trainyard.core.model.job import NAME, RUN_ID, Role
 from trainyard.core.values.fields import Choice, Count, Record, Text, key
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import Fault, InputFaults
+from trainyard.protocol.tags import Tag
 
 WHAT, SO = "The snapshot that was asked for", "; no image was made and no host was touched"
 INSTANCE = r"i-[0-9a-f]{8,17}"
@@ -109,9 +110,7 @@ def admit(request: SnapshotRequest, host: HostFacts, *, baked: Collection[str]) 
     """The snapshot, or every reason against it. `baked` are the names of the families of baked images."""
     if not host.mine:
         return refused(
-            Fault(
-                "instance", f"{host.instance} is no host of this yard: it lacks the yard's tag trainyard:yard"
-            )
+            Fault("instance", f"{host.instance} is no host of this yard: it lacks the yard's tag {Tag.YARD}")
         )
     if host.dev and not host.wanted:
         problem = (
@@ -164,7 +163,7 @@ def _default_family(host: HostFacts) -> str:
     if host.kind == "train" and host.family:
         return host.family
     parent = host.parent
-    if parent and parent.tags.get("trainyard:kind") == "snapshot" and parent.family:
+    if parent and parent.tags.get(Tag.KIND) == "snapshot" and parent.family:
         return parent.family
     return host.instance
 

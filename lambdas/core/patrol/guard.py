@@ -98,7 +98,7 @@ def _is_confirmed(verdict: Verdict, earlier: Earlier | None, now: datetime) -> b
 def tag_changes(
     verdicts: Mapping[str, Verdict], earlier: Mapping[str, Earlier], now: datetime
 ) -> dict[str, list[str]]:
-    """Hosts by the new value of their tag trainyard:verdict, those alone whose value changes."""
+    """Hosts by the new value of their tag Tag.VERDICT, those alone whose value changes."""
     changes: dict[str, list[str]] = {}
     for host, verdict in verdicts.items():
         before = earlier.get(host)
@@ -109,7 +109,7 @@ def tag_changes(
 
 
 def policy_changes(hosts: Mapping[str, Facts]) -> dict[str, list[str]]:
-    """Dev hosts by the new value of their tag trainyard:judged-by, those alone that it is new to."""
+    """Dev hosts by the new value of their tag Tag.JUDGED_BY, those alone that it is new to."""
     changes: dict[str, list[str]] = {}
     for name, host in hosts.items():
         said = policy.judged_by(host.policy)

@@ -5,10 +5,8 @@ from datetime import datetime, timedelta
 
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
+from trainyard.protocol.tags import Tag
 
-TAG = "trainyard:hold"
-CAP = "trainyard:cap"
-"""The tag that says until when a host may be held. Functions and operators write this tag; users may not."""
 LONGEST = timedelta(hours=24)
 CLOCKS = timedelta(minutes=5)
 """How far a host's clock may be ahead, and how old its signal."""
@@ -33,8 +31,8 @@ def grant(
     None, which ends any, it does not."""
     if tags is None:
         return NoHold(f"no instance {instance} lives")
-    if tags.get("trainyard:run") != run:
-        return NoHold(f"{instance} is no host of {run} but of {tags.get('trainyard:run', 'nobody')}")
+    if tags.get(Tag.RUN) != run:
+        return NoHold(f"{instance} is no host of {run} but of {tags.get(Tag.RUN, 'nobody')}")
     if asked is None:
         return Hold(now)
     if asked - now > LONGEST + CLOCKS:
@@ -45,7 +43,7 @@ def grant(
 def held(tags: Mapping[str, str]) -> datetime | None:
     """Until when the tags say. One that cannot be read counts for nothing; patrol tells of it."""
     try:
-        return wire.instant(tags[TAG]) if TAG in tags else None
+        return wire.instant(tags[Tag.HOLD]) if Tag.HOLD in tags else None
     except ValueError:
         return None
 

@@ -18,9 +18,6 @@ from trainyard.core.model.yard.storage import Storage
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 
-TAG = "trainyard:verdict"
-READY_TAG = "trainyard:ready"
-"""Since when the host of a launch can be used: the launch has ended well, and its use decides from then on."""
 KERNELS, TERMINALS = 1, 2
 """What the metric InUse of a dev host is the sum of, minute by minute (training/host/dev/idle/decision.py)."""
 GOING = ("shutting-down", "terminated", "stopping")
@@ -130,7 +127,7 @@ class Earlier:
         return next((cause for cause in Cause if cause == word), None)
 
     def to_tag(self) -> str:
-        """The value of the tag trainyard:verdict."""
+        """The value of the tag Tag.VERDICT."""
         return f"{self.word} {wire.stamp(self.since)}"
 
     @staticmethod

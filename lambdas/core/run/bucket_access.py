@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
+from trainyard.protocol import keys
 
 RESUMED = ("checkpoints", "outputs", "outputs-of")
 """What hosts may read of the run that theirs resumes."""
@@ -31,7 +32,7 @@ def session_policy(
     earlier = [f"{resumed}{each}/" for each in RESUMED] if job.checkpoints.resume else []
     while True:
         policy = _policy(
-            f"arn:{partition}:s3:::", bucket, f"runs/{run}/", [*earlier, *sorted(places)], secrets
+            f"arn:{partition}:s3:::", bucket, keys.run(run), [*earlier, *sorted(places)], secrets
         )
         long = max(places, key=lambda place: (len(place), place), default="")
         folder = _folder_of(long)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from lambdas.core.run.recovery import Trouble
 from trainyard.core.model.errors import WORDS, Infrastructure, Stopped, TrainyardError
 from trainyard.core.values.lazy import dataclass
+from trainyard.protocol.tags import Tag
 
 WELL = ("finished", "baked", "unchanged", "rolled_back", "imaged", "launched")
 RESUME = "checkpoints.resume"
@@ -86,10 +87,10 @@ def unreleased(run: str, hosts: Collection[str], trouble: Trouble) -> TrainyardE
         todo = f"End them now: aws ec2 terminate-instances --instance-ids {ids}"
     else:
         what = "Every host that the ledger knows has ended, but there may be others."
-        todo = f"Look for them: aws ec2 describe-instances --filters Name=tag:trainyard:run,Values={run}"
+        todo = f"Look for them: aws ec2 describe-instances --filters Name=tag:{Tag.RUN},Values={run}"
     reason = (
         f"{what} Release failed: {_why(trouble)}\n{todo}\n"
-        "A host powers itself off once its lease is over (its tag trainyard:lease), which may be hours from now."
+        f"A host powers itself off once its lease is over (its tag {Tag.LEASE}), which may be hours from now."
     )
     return WORDS.get(trouble.error, Infrastructure)(reason)
 
@@ -103,7 +104,7 @@ def not_undone(run: str, trouble: Trouble) -> TrainyardError:
     """Undo failed: why, and what a person has to look for."""
     reason = (
         f"What an image had begun could not all be undone: {_why(trouble)}\n"
-        f"Look for an image that is not available and its snapshots (tag trainyard:execution={run}), and whether the "
+        f"Look for an image that is not available and its snapshots (tag {Tag.EXECUTION}={run}), and whether the "
         "host runs. A program that was paused goes on by itself."
     )
     return WORDS.get(trouble.error, Infrastructure)(reason)

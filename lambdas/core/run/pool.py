@@ -19,12 +19,13 @@ from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Job
 from trainyard.core.model.yard import policy, warm
 from trainyard.core.values.lazy import dataclass
+from trainyard.protocol.tags import Tag
 
 TO_WIPE = timedelta(minutes=5)
 """What a host gets from its release until it says that nothing of its run is left."""
 RETAGGED = (
-    "trainyard:run", "trainyard:attempt", "trainyard:gang", "trainyard:gpus", "trainyard:lease", "trainyard:after",
-    "trainyard:price", "trainyard:disk", "trainyard:submitter", "Name", *policy.tag_keys(),
+    Tag.RUN, Tag.ATTEMPT, Tag.GANG, Tag.GPUS, Tag.LEASE, Tag.AFTER,
+    Tag.PRICE, Tag.DISK, Tag.SUBMITTER, "Name", *policy.tag_keys(),
 )  # fmt: skip
 """What tells a host from the pool whose it is now. No job may have a pool and a policy: none has one that its next run
 has not."""

@@ -21,6 +21,7 @@ from trainyard.core.model.job import Job, Role
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.quantities import counted
+from trainyard.protocol import keys
 
 ASKS_FOR = timedelta(minutes=1)
 """What an ask of EC2 takes at the longest, but for throttles; patrol concludes no run sooner."""
@@ -739,7 +740,7 @@ def _left(records: Records, attempt: int, why: StopReason) -> str:
 def _hangs(records: Records, attempt: int, going: Collection[str]) -> str:
     """Of the chief's log alone: whose program it is that the others wait for, nobody knows."""
     minutes = PROGRAM_SILENT.total_seconds() / 60
-    log = f"runs/{records.run.run}/attempts/{attempt}/logs/chief-0/"
+    log = f"{keys.logs(records.run.run, attempt)}chief-0/"
     hosts = f"{', '.join(going)} went meanwhile" if going else "all hosts are there"
     return (
         f"for {minutes:g} minutes the program has shown no work (no progress, no new line or file, no real share of a "

@@ -29,6 +29,7 @@ from trainyard.core.model.job import one_host_job
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import Fault, InputFaults
+from trainyard.protocol import keys
 
 LONGEST = timedelta(days=3)
 """The workflow's own time limit."""
@@ -69,7 +70,7 @@ def handler(given: AdmitInput) -> AdmitAnswer:
         return admitting.write(decision, {"kind": "bake"}) or decision
     if taken := admitting.write(decision.answer, _values(decision.recipe)):
         return taken
-    s3.put_json(yard.bucket_name, f"runs/{run}/recipe.json", decision.recipe)
+    s3.put_json(yard.bucket_name, keys.recipe(run), decision.recipe)
     return decision.answer
 
 

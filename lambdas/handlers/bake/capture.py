@@ -12,6 +12,8 @@ from lambdas.settings import YardSettings
 from lambdas.steps import attempts, waits
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock
+from trainyard.protocol import keys
+from trainyard.protocol.tags import Tag
 
 
 @entry_point
@@ -23,14 +25,14 @@ def handler(given: WaitInput) -> Nothing:
     if entered.row is None:
         waits.raise_if_over(entered, builder)
     row = entered.records.run
-    tests, sbom = (s3.get(yard.bucket_name, f"runs/{run}/{name}.json") or b"{}" for name in ("tests", "sbom"))
+    tests, sbom = (s3.get(yard.bucket_name, key) or b"{}" for key in (keys.tests(run), keys.sbom(run)))
     recipe, name = row.recipe, bake.baked_name(yard.yard, run, attempt=attempt)
     assert recipe is not None, "an admitted bake has a recipe"
     tags = {
         **bake.baked_tags(yard.yard, recipe, json.loads(tests), run, name=name),
-        "trainyard:recipe-sha256": row.recipe_sha256 or "none",
-        "trainyard:tests-sha256": hashlib.sha256(tests).hexdigest(),
-        "trainyard:sbom-sha256": hashlib.sha256(sbom).hexdigest(),
+        Tag.RECIPE_SHA256: row.recipe_sha256 or "none",
+        Tag.TESTS_SHA256: hashlib.sha256(tests).hexdigest(),
+        Tag.SBOM_SHA256: hashlib.sha256(sbom).hexdigest(),
     }
     description = f"Trainyard host, recipe {recipe['name']} {recipe['hash']}"
     waits.for_image(entered, builder, name, description=description, tags=tags)

@@ -22,6 +22,7 @@ from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import note
 from trainyard.core.model.errors import TrainyardError
 from trainyard.core.values import wire
+from trainyard.protocol import keys
 
 
 @entry_point
@@ -98,7 +99,7 @@ def _summary(end: RunEnd, given: ConcludeInput) -> dict[str, Any]:
         replace(end, records=end.ledger.read(end.run)),
         kind=last.kind if how.error is None else how.outcome.value,
         image=last.image if how.error is None else None,
-        objects=s3.keys(end.bucket, f"runs/{end.run}/"),
-        results=s3.get_json(end.bucket, f"runs/{end.run}/tests.json") or {},
+        objects=s3.keys(end.bucket, keys.run(end.run)),
+        results=s3.get_json(end.bucket, keys.tests(end.run)) or {},
         retirement=(unretired.cause or unretired.error) if unretired.error else None,
     )

@@ -15,6 +15,7 @@ from lambdas.settings import BakeDocumentSettings
 from lambdas.steps import waits
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock
+from trainyard.protocol import keys
 
 DOING = {Step.INSTALL: "installing", Step.TEST: "testing", Step.GENERALIZE: "generalizing"}
 
@@ -62,7 +63,7 @@ def _explain(
     if row is None or row.command is None:
         return Caught.of(trouble)
     ended = ssm.result(row.command, records.attempts[attempt].hosts[0])
-    results = s3.get_json(yard.bucket_name, f"runs/{records.run.run}/tests.json") or {}
+    results = s3.get_json(yard.bucket_name, keys.tests(records.run.run)) or {}
     failed = bake.tests_failed(results) if step is Step.TEST else None
     status = f"{trouble.reason or trouble.error} ({ended.status}, exit code {ended.exit_code})"
     reason = failed or bake.last_word(step, ended.tail) or status

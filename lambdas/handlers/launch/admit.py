@@ -25,6 +25,8 @@ from trainyard.core.model.errors import LaunchRefused, Refused
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.job import Job
 from trainyard.core.values.validation import InputFaults
+from trainyard.protocol import keys
+from trainyard.protocol.tags import Tag
 
 
 @entry_point
@@ -125,9 +127,9 @@ def _job(
 
 def _types(yard: LaunchAdmitSettings, image: Image) -> tuple[str, ...]:
     """The type of the host that was imaged; of a baked image those that its builder could have."""
-    host = image.tags.get("trainyard:type")
+    host = image.tags.get(Tag.TYPE)
     if host:
         return (host,)
-    key = f"runs/{image.run}/recipe.json"
+    key = keys.recipe(image.run)
     recipe = (s3.get_json(yard.bucket_name, key) if image.run else None) or {}
     return tuple(recipe.get("builder", {}).get("instance_types", ()))

@@ -6,13 +6,13 @@ from lambdas.aws.ec2 import instances
 from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
 from lambdas.core.edges.launch import LaunchConcluded
 from lambdas.core.images import launch
-from lambdas.core.patrol import hold, verdict
 from lambdas.settings import YardSettings
 from lambdas.steps import conclusion
 from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.entry_point import entry_point
 from trainyard.core.model.instance_types import Market
 from trainyard.core.values import wire
+from trainyard.protocol.tags import Tag
 
 
 @entry_point
@@ -28,9 +28,9 @@ def handler(given: ConcludeInput) -> LaunchConcluded | Concluded | NotConcluded:
         if answer.dev and Market(str(answer.market)).can_stop:
             instances.keep_disks([answer.instance])
         if answer.held:
-            instances.tag({answer.held: [answer.instance]}, hold.TAG)
-            instances.tag({answer.held: [answer.instance]}, hold.CAP)
-        instances.tag({wire.stamp(end.now): [answer.instance]}, verdict.READY_TAG)
+            instances.tag({answer.held: [answer.instance]}, Tag.HOLD)
+            instances.tag({answer.held: [answer.instance]}, Tag.CAP)
+        instances.tag({wire.stamp(end.now): [answer.instance]}, Tag.READY)
     else:
         end.ledger.write(no_held_row(end.run))
     end.write(summary)

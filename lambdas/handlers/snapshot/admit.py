@@ -14,11 +14,13 @@ from lambdas.settings import YardSettings
 from lambdas.steps import admission
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
-from trainyard.core.model import dev, gang
+from trainyard.core.model import gang
 from trainyard.core.model.errors import Refused, SnapshotRefused
 from trainyard.core.model.images.imaging import Imaging
 from trainyard.core.model.yard.warm import warm_until
 from trainyard.core.values.validation import Fault, InputFaults
+from trainyard.protocol import keys
+from trainyard.protocol.tags import Tag
 
 
 @entry_point
@@ -64,9 +66,7 @@ def _found(yard: YardSettings, ledger: Ledger, given: AdmitInput) -> tuple[Imagi
     if not known:
         return snapshot.unknown(request, instance)
     (host,) = known
-    baked = {
-        image.family for image in images.of_yard(yard.yard) if image.tags.get("trainyard:kind") == "baked"
-    }
+    baked = {image.family for image in images.of_yard(yard.yard) if image.tags.get(Tag.KIND) == "baked"}
     imaging = snapshot.admit(request, _facts(yard, ledger, host, given.run), baked=baked)
     return imaging if isinstance(imaging, InputFaults) else (imaging, host)
 
@@ -82,7 +82,7 @@ def _assigned(ledger: Ledger, request: SnapshotRequest) -> str | InputFaults:
 
 def _facts(yard: YardSettings, ledger: Ledger, host: Instance, run: str) -> HostFacts:
     records = _records_of(ledger, host)
-    mine = host.tags.get("trainyard:yard") == yard.yard
+    mine = host.tags.get(Tag.YARD) == yard.yard
     busy = records is not None and records.run.ended is None
     return HostFacts(
         instance=host.id,
@@ -99,14 +99,14 @@ def _facts(yard: YardSettings, ledger: Ledger, host: Instance, run: str) -> Host
         warm=warm_until(host.tags) is not None,
         family=records.run.job.name if records and records.run.job else None,
         step=_step(yard, records),
-        dev=host.tags.get(dev.TAG),
-        owner=host.tags.get(dev.OWNER_TAG),
-        wanted=dev.TAG in host.tags and ledger.may_image_dev_host(run, host.id),
+        dev=host.tags.get(Tag.DEV),
+        owner=host.tags.get(Tag.SUBMITTER),
+        wanted=Tag.DEV in host.tags and ledger.may_image_dev_host(run, host.id),
     )
 
 
 def _records_of(ledger: Ledger, host: Instance) -> Records | None:
-    run = host.tags.get("trainyard:run")
+    run = host.tags.get(Tag.RUN)
     return ledger.read(run) if run else None
 
 
@@ -114,6 +114,6 @@ def _step(yard: YardSettings, records: Records | None) -> int | None:
     """The step of the run's last checkpoint."""
     if records is None or records.run.kind != "train":
         return None
-    key = f"runs/{records.run.run}/checkpoints/latest.json"
+    key = keys.latest_checkpoint(records.run.run)
     checkpoint = gang.checkpoint_of(s3.get_json(yard.bucket_name, key))
     return checkpoint.at_step if checkpoint else None

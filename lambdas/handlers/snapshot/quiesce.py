@@ -17,6 +17,7 @@ from lambdas.steps.observability import clock
 from trainyard.core.model import gang
 from trainyard.core.model.errors import HostLost, ImageFailed
 from trainyard.core.model.images.imaging import Imaging, parent_tags
+from trainyard.protocol import keys
 
 DOING = {Quiesce.PAUSE: "pausing", Quiesce.GENERALIZE: "generalizing"}
 
@@ -55,7 +56,7 @@ def _of_run(yard: QuiesceSettings, records: Records, attempt: int) -> Imaging:
     run, job, host = records.run.run, records.run.job, _chief(records, attempt)
     assert job is not None, "an admitted run has a job"
     parent = records.plan.image if records.plan else str(records.run.image_id)
-    latest = s3.get_json(yard.bucket_name, f"runs/{run}/checkpoints/latest.json")
+    latest = s3.get_json(yard.bucket_name, keys.latest_checkpoint(run))
     checkpoint = gang.checkpoint_of(latest)
     return Imaging(
         instance=host.instance,

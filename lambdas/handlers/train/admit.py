@@ -31,6 +31,7 @@ from trainyard.core.model.names import secret_parameter
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.core.values import wire
 from trainyard.core.values.validation import Fault, InputFaults
+from trainyard.protocol import keys
 
 
 @entry_point
@@ -69,7 +70,7 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
     )
     answer = places.admit(admitting, job, mine, values, admitted, limits, known.money)
     if isinstance(answer, Admitted):
-        s3.put_json(yard.bucket_name, f"runs/{run}/job.json", wire.to_json(job))
+        s3.put_json(yard.bucket_name, keys.job(run), wire.to_json(job))
         if job.checkpoints.resume:
             _go_on_from(job.checkpoints.resume, run, yard.bucket_name)
     return answer
@@ -171,9 +172,9 @@ def _secret_faults(job: Job, yard: str) -> tuple[Fault, ...]:
 def _owner_of_work(run: str, new: Job, yard_bucket: str) -> tuple[str | Fault, Collection[str]]:
     """Return the run whose checkpoints and outputs the hosts of the new job may read beside their own
     (bucket_access.py), and all runs in question that have outputs."""
-    latest, job = (_document(yard_bucket, key) for key in (_latest(run), f"runs/{run}/job.json"))
+    latest, job = (_document(yard_bucket, key) for key in (keys.latest_checkpoint(run), keys.job(run)))
     runs = references.lineage(run, job)
-    kept = {each for each in runs if s3.first_page(yard_bucket, outputs.prefix_of(each))}
+    kept = {each for each in runs if s3.first_page(yard_bucket, keys.outputs(each))}
     restores = outputs.are_restored(wire.to_json(new))
     return references.owner_of_work(runs, latest, kept=kept, restores=restores), kept
 
@@ -188,13 +189,9 @@ def _document(yard_bucket: str, key: str) -> Mapping[str, Any] | None:
 
 def _go_on_from(earlier: str, run: str, yard_bucket: str) -> None:
     """The run's first checkpoint is the other's last: it stays where it is, and is restored from there."""
-    latest = _document(yard_bucket, _latest(earlier))
+    latest = _document(yard_bucket, keys.latest_checkpoint(earlier))
     if latest:
-        s3.put_json_once(yard_bucket, _latest(run), {**latest, "before": []})
-
-
-def _latest(run: str) -> str:
-    return f"runs/{run}/checkpoints/latest.json"
+        s3.put_json_once(yard_bucket, keys.latest_checkpoint(run), {**latest, "before": []})
 
 
 def _parsed(source: JobSource, yard_bucket: str) -> Job | InputFaults:

@@ -25,8 +25,9 @@ from trainyard.core.model import outputs
 from trainyard.core.model.ends import BUT
 from trainyard.core.model.errors import ProgramFailed
 from trainyard.core.values import wire
+from trainyard.protocol import keys
 
-CHECKPOINTS = re.compile(r"runs/[^/]+/checkpoints/")
+CHECKPOINTS = re.compile(keys.checkpoints("[^/]+"))
 
 
 @entry_point
@@ -37,7 +38,7 @@ def handler(given: ConcludeInput) -> Concluded | NotConcluded:
         notification.send_late(yard.table_name, yard.bucket_name, given.run, yard.topic_arn)
     if not isinstance(end, RunEnd):
         return end
-    objects = s3.keys(end.bucket, f"runs/{end.run}/")
+    objects = s3.keys(end.bucket, keys.run(end.run))
     end = _resumable(_doubted(_blamed(end)), objects)
     metrics, kept = _metrics(end, objects), _outputs(end, objects)
     said = summary.summarise(end, objects=objects, metrics=metrics, outputs=kept)
@@ -91,7 +92,7 @@ def _failures(end: RunEnd, records: Records, attempt: int) -> list[Failure]:
 
 def _resumable(end: RunEnd, objects: Collection[str]) -> RunEnd:
     """Add how to continue to the reason of a run that has not succeeded and has left a checkpoint or outputs."""
-    job, prefix = end.records.run.job if end.records else None, outputs.prefix_of(end.run)
+    job, prefix = end.records.run.job if end.records else None, keys.outputs(end.run)
     conclusion = outcome.resumable(
         end.conclusion,
         end.run,
@@ -106,7 +107,7 @@ def _resumable(end: RunEnd, objects: Collection[str]) -> RunEnd:
 def _has_checkpoint(end: RunEnd, objects: Collection[str]) -> bool:
     """Return True if every file of the run's last checkpoint is in the bucket. It may be another run's, and a program
     may have written anything there."""
-    latest = f"runs/{end.run}/checkpoints/latest.json"
+    latest = keys.latest_checkpoint(end.run)
     if latest not in objects:
         return False
     try:
@@ -119,13 +120,13 @@ def _has_checkpoint(end: RunEnd, objects: Collection[str]) -> bool:
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         logger.warning("%s names no checkpoint: %s", latest, error)
         return False
-    own = folder.startswith(f"runs/{end.run}/")
+    own = folder.startswith(keys.run(end.run))
     return needed <= set(objects if own else s3.keys(end.bucket, folder))
 
 
 def _outputs(end: RunEnd, objects: Collection[str]) -> list[dict[str, Any]]:
     """Read what each host reports of the outputs that it has kept. A report that is no document counts as none."""
-    prefix = f"runs/{end.run}/outputs-of/"
+    prefix = keys.outputs_of(end.run)
     reports = []
     for key in objects:
         if key.startswith(prefix) and key.endswith("/report.json"):
@@ -141,7 +142,7 @@ def _outputs(end: RunEnd, objects: Collection[str]) -> list[dict[str, Any]]:
 
 def _metrics(end: RunEnd, objects: Collection[str]) -> dict[str, Any] | None:
     """Of a program that finished, whatever became of the run afterwards. What is none costs a run its metrics alone."""
-    key = f"runs/{end.run}/metrics.json"
+    key = keys.metrics(end.run)
     finished = any(attempt.ending is Ending.FINISHED for attempt in end.attempts)
     try:
         return s3.get_json(end.bucket, key) if finished and key in objects else None

@@ -47,7 +47,7 @@ from lambdas.core.run.waiting import Waiting
 from lambdas.settings import LaunchSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger, measure, note
-from trainyard.core.model import dev, gang, submitter, tokens
+from trainyard.core.model import gang, submitter, tokens
 from trainyard.core.model.errors import ServiceUnavailable, Stopped
 from trainyard.core.model.gang import Gang
 from trainyard.core.model.instance_types import instance_type
@@ -57,6 +57,7 @@ from trainyard.core.model.yard.metrics import Metric
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.quantities import counted
+from trainyard.protocol.tags import Tag
 
 Launches = list[tuple[Part, Launched]]
 """The parts of an attempt that EC2 launched."""
@@ -341,7 +342,7 @@ def _taken(asking: Asking) -> LaunchAnswer:
     """The tags, by which the hosts learn whose they are; then the answer. May happen twice."""
     launched = _as_launched(asking)
     ((part, _),) = launched
-    tags = {key: value for key, value in _tags(asking, part, clock()).items() if key != "trainyard:yard"}
+    tags = {key: value for key, value in _tags(asking, part, clock()).items() if key != Tag.YARD}
     instances.retag(sorted(asking.warm), tags)
     _write_hosts(asking, launched)
     return _launched(_hosts(asking, launched))
@@ -516,7 +517,7 @@ def _request(asking: Asking, part: Part, rate: int) -> Launched | Refusals:
         fleet.template(asking.yard.launch_templates, rate),
         image=asking.plan.image,
         token=asking.token(part.gang, rate),
-        tags=_tags(asking, part, clock()) | ({"trainyard:volume-charge": f"{charge:.6f}"} if rate else {}),
+        tags=_tags(asking, part, clock()) | ({Tag.VOLUME_CHARGE: f"{charge:.6f}"} if rate else {}),
         root_gib=asking.root_gib,
         key=asking.yard.kms_key,
     )
@@ -664,21 +665,21 @@ def _tags(asking: Asking, part: Part, now: datetime) -> dict[str, str]:
     else:
         lease = deadlines.deadline(asking.records, asking.attempt, now) + deadlines.MARGIN
     row = asking.records.run
-    own = {} if row.kind == "train" else {"trainyard:kind": row.kind}
+    own = {} if row.kind == "train" else {Tag.KIND: row.kind}
     if row.submitter:
-        own["trainyard:submitter"] = submitter.tag(row.submitter)
+        own[Tag.SUBMITTER] = submitter.tag(row.submitter)
     if row.dev:
-        own[dev.TAG] = row.dev
+        own[Tag.DEV] = row.dev
     return own | {
-        "trainyard:yard": asking.yard.yard,
-        "trainyard:run": asking.run,
-        "trainyard:attempt": str(asking.attempt),
-        "trainyard:gang": str(part.gang.value),
-        "trainyard:gpus": str(max(instance_type(choice.type).gpus for choice in part.choices)),
-        "trainyard:lease": wire.stamp(lease),
-        "trainyard:after": asking.job.after.hosts.value,
-        "trainyard:price": f"{dearest:.6f}",
-        "trainyard:disk": str(asking.disk_gib),
+        Tag.YARD: asking.yard.yard,
+        Tag.RUN: asking.run,
+        Tag.ATTEMPT: str(asking.attempt),
+        Tag.GANG: str(part.gang.value),
+        Tag.GPUS: str(max(instance_type(choice.type).gpus for choice in part.choices)),
+        Tag.LEASE: wire.stamp(lease),
+        Tag.AFTER: asking.job.after.hosts.value,
+        Tag.PRICE: f"{dearest:.6f}",
+        Tag.DISK: str(asking.disk_gib),
         "Name": f"{asking.run} attempt {asking.attempt}",
         **policy.tags(asking.job.policy),
     }

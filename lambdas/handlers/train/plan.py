@@ -21,6 +21,7 @@ from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Job
 from trainyard.core.values import wire
+from trainyard.protocol import keys
 
 
 @entry_point
@@ -36,7 +37,7 @@ def handler(given: PlanInput) -> Planned | Outlook | Refused:
     prices = Prices(yard.aws_region, ledger.prices())
     facts = _facts(records.run.image_id, job, yard, prices, now, records.run.submitter)
     made = offers.make_plan(job, facts, now=now)
-    s3.put_json(yard.bucket_name, f"runs/{run}/plan.json", wire.to_json(made))
+    s3.put_json(yard.bucket_name, keys.plan(run), wire.to_json(made))
     if isinstance(made, offers.NoPlan):
         ledger.write(event_row(run, note("refused", made.reason, at=now)))
         return Refused(made.error, made.reason)

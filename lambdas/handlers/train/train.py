@@ -18,6 +18,7 @@ from lambdas.steps.observability import clock, note
 from trainyard.core.model import gang
 from trainyard.core.model.outputs import are_restored
 from trainyard.core.values import wire
+from trainyard.protocol import keys
 
 
 @entry_point
@@ -84,7 +85,7 @@ def _missed(ledger: Ledger, run: str, attempt: int) -> str:
     if not saved:
         return ""
     steps = [detail["step"] for detail in saved if detail.get("step")]
-    key, which = f"runs/{run}/checkpoints/latest.json", f" of step {max(steps)}" if steps else ""
+    key, which = keys.latest_checkpoint(run), f" of step {max(steps)}" if steps else ""
     return f": the checkpoint{which} is not in the bucket any more ({key}), so its steps are done again"
 
 
@@ -92,7 +93,7 @@ def _cluster(records: Records, attempt: int, yard_bucket: str, now: datetime) ->
     """cluster.json, written once: a repeated call starts the hosts on what the first one wrote."""
     run, job = records.run.run, records.run.job
     assert job is not None, "an admitted run has a job"
-    latest = s3.get_json(yard_bucket, f"runs/{run}/checkpoints/latest.json")
+    latest = s3.get_json(yard_bucket, keys.latest_checkpoint(run))
     members = records.members(attempt)
     document = gang.cluster_document(
         gang.sized(job, members),
@@ -102,7 +103,7 @@ def _cluster(records: Records, attempt: int, yard_bucket: str, now: datetime) ->
         checkpoint=gang.checkpoint_of(latest),
         deadline=deadlines.deadline(records, attempt, now),
     )
-    key = f"runs/{run}/attempts/{attempt}/cluster.json"
+    key = keys.cluster(run, attempt)
     if s3.put_json_once(yard_bucket, key, document):
         return document
     written = s3.get_json(yard_bucket, key)

@@ -21,6 +21,7 @@ from lambdas.steps.observability import logger
 from lambdas.steps.patrol.observe import Observation
 from trainyard.core.model import names
 from trainyard.core.values import wire
+from trainyard.protocol.tags import Tag
 
 PATIENCE = timedelta(minutes=1)
 """How late an event may be before patrol sends it."""
@@ -81,7 +82,7 @@ def _invoke(function: str, given: Event | ConcludeInput) -> None:
 
 def _gone(seen: Observation, now: datetime) -> Iterator[Missed]:
     """Hosts of live runs that EC2 has ended or stopped."""
-    went = [(host.id, host.state, host.changed, host.tags.get("trainyard:run")) for host in seen.ended]
+    went = [(host.id, host.state, host.changed, host.tags.get(Tag.RUN)) for host in seen.ended]
     went += [
         (host.instance, host.state, host.changed, host.run)
         for host in seen.hosts.values()

@@ -17,7 +17,7 @@ from lambdas.aws.dynamodb.logbook import Logbook, Opened
 from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.patrol import guard, hold, report, verdict
+from lambdas.core.patrol import guard, report, verdict
 from lambdas.core.patrol.budget import Money
 from lambdas.core.patrol.verdict import GOING, Ask, Cause, Earlier, Facts, Verdict, Window
 from lambdas.core.run import host_claims
@@ -25,7 +25,7 @@ from lambdas.core.run.host_claims import Settled
 from lambdas.core.run.places import YardLimits
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
-from trainyard.core.model import dev, names
+from trainyard.core.model import names
 from trainyard.core.model.errors import Misconfigured
 from trainyard.core.model.instance_types import catalogue
 from trainyard.core.model.yard import policy, warm
@@ -33,6 +33,7 @@ from trainyard.core.model.yard.policy import Policy
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import InputFaults
+from trainyard.protocol.tags import Tag
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,9 +160,9 @@ def _facts(
     tags = host.tags
     judged_by, wrong = policy.of_host(yard, tags)
     problems = list(wrong)
-    run, kind = tags.get("trainyard:run"), tags.get("trainyard:kind", "train")
+    run, kind = tags.get(Tag.RUN), tags.get(Tag.KIND, "train")
     lease, held, cap, ready = (
-        _instant(tags, name, problems) for name in ("trainyard:lease", hold.TAG, hold.CAP, verdict.READY_TAG)
+        _instant(tags, name, problems) for name in (Tag.LEASE, Tag.HOLD, Tag.CAP, Tag.READY)
     )
     known = catalogue().types.get(host.type)
     facts = Facts(
@@ -179,19 +180,19 @@ def _facts(
         run=run,
         kind=kind,
         live=run in live,
-        stays=tags.get("trainyard:after") == "stop",
+        stays=tags.get(Tag.AFTER) == "stop",
         ready=ready,
         lease=lease if kind == "launch" else None,
         run_lease=lease if kind != "launch" else None,
         held=held,
         cap=cap,
-        owner=tags.get(dev.OWNER_TAG),
+        owner=tags.get(Tag.SUBMITTER),
         warm=warm.warm_until(tags),
-        dev=tags.get(dev.TAG),
-        judged_by=tags.get(policy.JUDGED_BY),
+        dev=tags.get(Tag.DEV),
+        judged_by=tags.get(Tag.JUDGED_BY),
         gpus=known.gpus if known else 1,
         vcpus=known.vcpus if known else 1,
-        earlier=Earlier.of_tag(tags.get(verdict.TAG), now),
+        earlier=Earlier.of_tag(tags.get(Tag.VERDICT), now),
         policy=judged_by,
     )
     return facts, problems

@@ -18,6 +18,8 @@ from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model import dev
 from trainyard.core.model.errors import Misconfigured
 from trainyard.core.model.job import Job
+from trainyard.protocol import keys
+from trainyard.protocol.tags import Tag
 
 SECONDS = 3600
 """The most that STS gives to who has credentials of a role itself."""
@@ -37,7 +39,7 @@ def give_to_dev_host(yard: SignalSettings, signal: FromHost) -> str:
     Misconfigured where STS takes no policy for them."""
     found = [host for host in instances.of_ids([signal.instance]) if host.state in instances.LIVE]
     owner = dev.owner(found[0].tags) if found else None
-    if owner is None or not dev.can_own(owner) or found[0].tags.get("trainyard:yard") != yard.yard:
+    if owner is None or not dev.can_own(owner) or found[0].tags.get(Tag.YARD) != yard.yard:
         return f"{signal.instance} is no dev host of this yard"
     policy = policy_of_owner(yard.bucket_name, owner, yard.dev_role.split(":")[1])
     given = sts.assume(yard.dev_role, signal.instance, policy, seconds=SECONDS)
@@ -50,7 +52,7 @@ def give_to_dev_host(yard: SignalSettings, signal: FromHost) -> str:
 
 def _leave(yard: SignalSettings, signal: FromHost, given: Mapping[str, object]) -> str:
     """Where that host alone can read."""
-    key = f"credentials/{yard.host_role_id}:{signal.instance}.json"
+    key = keys.credentials(f"{yard.host_role_id}:{signal.instance}")
     s3.put_json(yard.bucket_name, key, {**given, "Run": signal.run})
     return f"{signal.instance} has credentials until {given['Expiration']}"
 

@@ -26,6 +26,7 @@ from trainyard.core.model.gang import StopReason
 from trainyard.core.model.job import Role
 from trainyard.core.model.timeline import Entry, Source
 from trainyard.core.values import wire
+from trainyard.protocol.tags import Tag
 
 GIVEN_UP = "checkpoint"
 """The kind of a failure that is no host's and not the program's: a damaged checkpoint, which nobody restores again."""
@@ -374,7 +375,7 @@ def _hold(context: SignalContext, signal: FromHost, now: datetime) -> str:
         found = {host.id: host.tags for host in instances.of_ids([instance]) if host.state in instances.LIVE}
         match hold.grant(instance, context.run, found.get(instance), signal.until, now):
             case Hold(until=held):
-                instances.tag({wire.stamp(held): [instance]}, hold.TAG)
+                instances.tag({wire.stamp(held): [instance]}, Tag.HOLD)
                 return f"{instance} is held until {wire.stamp(held)}"
             case NoHold(reason=reason):
                 return f"not held: {reason}"

@@ -17,6 +17,7 @@ from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.timeline import Source
 from trainyard.core.model.yard import warm
 from trainyard.core.values.quantities import counted
+from trainyard.protocol.tags import Tag
 
 
 def wiped(context: SignalContext, signal: FromHost, now: datetime) -> str:
@@ -35,7 +36,7 @@ def wiped(context: SignalContext, signal: FromHost, now: datetime) -> str:
             context.ledger.write(wiped_row(host.instance, ready, until), event_row(context.run, entry))
         except AlreadyWrittenError:
             return f"{host.instance} has left the pool"
-    instances.tag({warm.tag_of(host.run, until): [host.instance]}, warm.TAG)
+    instances.tag({warm.tag_of(host.run, until): [host.instance]}, Tag.POOL)
     return f"{host.instance} waits in the pool until {until:%H:%M:%S}"
 
 
@@ -54,7 +55,7 @@ def cool(context: SignalContext, by: str, now: datetime) -> str:
     for host in hosts:
         _cool(context, host, f"{by} wants it to end", now)
     instances.tag(
-        {warm.tag_of(context.run, now): sorted(host.instance for host in hosts)} if hosts else {}, warm.TAG
+        {warm.tag_of(context.run, now): sorted(host.instance for host in hosts)} if hosts else {}, Tag.POOL
     )
     return f"{counted(len(hosts), 'host')} of {context.run} leave the pool"
 

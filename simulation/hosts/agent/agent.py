@@ -37,6 +37,8 @@ from training.host.metadata import Identity
 from training.host.orders import Order
 from training.host.program.ending import Failed, Finished, Stopped
 from training.host.reporting.signals import Signal, failed
+from trainyard.protocol import keys
+from trainyard.protocol.tags import Tag
 
 NOT_WIPED = "still has what another run has left"
 READY_EVERY = timedelta(seconds=READY_EVERY_SECONDS)
@@ -44,11 +46,11 @@ READY_EVERY = timedelta(seconds=READY_EVERY_SECONDS)
 
 def with_a_lease(identity: Identity, now: datetime) -> Identity:
     """A host that is started after its lease had ended gets another one."""
-    tag = identity.tags.get("trainyard:lease")
+    tag = identity.tags.get(Tag.LEASE)
     if tag is None or not lease.at_launch(tag).is_over(now):
         return identity
     again = (now + lease.RESTARTED).isoformat()
-    return replace(identity, tags={**identity.tags, "trainyard:lease": again})
+    return replace(identity, tags={**identity.tags, Tag.LEASE: again})
 
 
 class Agent:
@@ -126,7 +128,7 @@ class Agent:
         yield self.machine.draw((0.0, seconds))
         while standing_order.seconds_between_looks(self._state.phase) < math.inf:
             try:
-                found = self.bucket.read_if_changed(standing_order.key(self._tags.run), self._seen)
+                found = self.bucket.read_if_changed(keys.order(self._tags.run), self._seen)
                 order = standing_order.read(found.body, instance=self.machine.instance) if found else None
                 if order:
                     self.order(order.word, order.run, order.attempt)
@@ -220,7 +222,7 @@ class Agent:
             return disk.job
         yield from self.machine.stage("fetch")
         yield from self._renewal.wait()
-        job: dict[str, Any] = json.loads(self.bucket.read(f"runs/{self._tags.run}/job.json"))
+        job: dict[str, Any] = json.loads(self.bucket.read(keys.job(self._tags.run)))
         source = (job.get("program") or {}).get("source")
         if source:
             bucket, key = self.bucket.of(source)
@@ -271,7 +273,7 @@ class Agent:
         self._change(attempt=attempt + 1)
 
     def _join(self, order: Order) -> tuple[Cluster, Assignment]:
-        text = self.bucket.read(f"runs/{order.run}/attempts/{order.attempt}/cluster.json")
+        text = self.bucket.read(keys.cluster(order.run, order.attempt))
         cluster = Cluster.from_json(json.loads(text))
         self.machine.disk.clusters = {order.attempt: cluster}
         return cluster, self._assignment_in(cluster)

@@ -48,6 +48,7 @@ from training.host.reporting.progress import (
     resumed_in,
 )
 from training.host.reporting.signals import Sender, Signal, stamp
+from trainyard.protocol import keys
 
 LOOK_SECONDS = 0.2
 HOLD_LOOK_SECONDS = 1.0
@@ -133,7 +134,7 @@ class Attempt:
         self._peers = Peers(
             cluster, assignment, bucket=agent.bucket, mailbox=agent.mailbox, sender=agent.sender
         )
-        self._curve = Curve(self._bucket, f"runs/{cluster.run}/metrics.json")
+        self._curve = Curve(self._bucket, keys.metrics(cluster.run))
         self._upload = Uploaded(last, last)
         self._log: list[str] = []
         self._logged = ""
@@ -433,7 +434,7 @@ class Attempt:
                 yield from self._wait_for_evaluator()
             self._send_log()
             if self.assignment.is_chief:
-                self._bucket.write(f"runs/{self.cluster.run}/tensorboard/events.out.tfevents", b"events")
+                self._bucket.write(f"{keys.tensorboard(self.cluster.run)}events.out.tfevents", b"events")
                 self._curve.send()
         except HostTrouble as problem:
             trouble = trouble or problem
@@ -522,7 +523,7 @@ class Attempt:
         }
         files = VARIABLES_IN_MODEL | {"trainyard.json": json.dumps(beside).encode()}
         for name, content in sorted(files.items()) if work.lacks != "model" else ():
-            self._bucket.write(f"runs/{run}/model/{name}", content)
+            self._bucket.write(f"{keys.model(run)}{name}", content)
         document = self._curve.lay_over(None if work.lacks == "metrics" else work.metrics(step))
         return facts_in(document) if document else self._reports.facts
 
@@ -551,7 +552,7 @@ class Attempt:
         self._logged = text
         at = stamp(self._machine.now())
         body = "".join(f"{at} {who} | {line}\n" for line in lines)
-        folder = f"runs/{self.cluster.run}/attempts/{self.cluster.attempt}/logs/{self._name}/"
+        folder = f"{keys.logs(self.cluster.run, self.cluster.attempt)}{self._name}/"
         self._bucket.write(chunk_key(folder, 1), body.encode())
 
     def _send_curve(self) -> None:

@@ -23,6 +23,7 @@ from training.host.reporting.signals import (
     entry,
     last_words,
 )
+from trainyard.protocol import keys
 
 LOOK_SECONDS = 0.2
 UNREACHABLE_SECONDS = 30.0
@@ -144,19 +145,19 @@ class Outbox:
             shown = {key: _plain(event[key]) for key in SHOWN if event.get(key) is not None}
             self._mouth.note(f"says {signal.word}", attempt=signal.attempt, **shown)
             if signal.word in ENDINGS:
-                self._leave(event, "words", event)
+                self._leave(keys.words(self._run, event["attempt"]), event)
             return True
         if answer["Entries"][0].get("ErrorCode") in DENIED:
             self._say_last_words(event)
             return True
         return False
 
-    def _leave(self, event: dict[str, Any], name: str, words: dict[str, Any]) -> None:
-        key = self._sender.key(self._run, event["attempt"], name)
+    def _leave(self, folder: str, words: dict[str, Any]) -> None:
+        key = self._sender.key(folder)
         try:
             self._bucket.write(key, json.dumps(words).encode())
         except HostTrouble as trouble:
-            self._mouth.note(f"cannot leave {name}", reason=trouble.reason)
+            self._mouth.note(f"cannot write {key}", reason=trouble.reason)
 
     def _say_last_words(self, event: dict[str, Any]) -> None:
         if self._mute:
@@ -167,7 +168,7 @@ class Outbox:
             "this host; allow it in the host role and start again"
         )
         self._mouth.note("leaves its last words", reason=reason)
-        self._leave(event, "last-words", last_words(event, reason, exit_code=None))
+        self._leave(keys.last_words(self._run, event["attempt"]), last_words(event, reason, exit_code=None))
         self._mouth.power_off(reason)
 
 

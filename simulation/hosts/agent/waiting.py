@@ -8,9 +8,10 @@ from simulation.hosts.faults import DiskFull, Late, ProgramEnds, SaysTwice
 from simulation.hosts.flow import Flow, Nap, Steps
 from simulation.hosts.machine import Machine
 from training.host.metadata import Identity
-from training.host.pool.tag import RUN_TAG, TAG, warm_of
+from training.host.pool.tag import warm_of
 from training.host.pool.waiting import GRACE, SAY_SECONDS
 from training.host.reporting.signals import Sender, Signal, detail, entry
+from trainyard.protocol.tags import Tag
 
 
 class Waiting:
@@ -20,7 +21,7 @@ class Waiting:
 
     def __init__(self, machine: Machine, identity: Identity) -> None:
         self._machine, self._identity = machine, identity
-        self._first = identity.tags[TAG]
+        self._first = identity.tags[Tag.POOL]
         self._warm = warm_of(identity.tags)
         self._main: Flow | None = None
 
@@ -64,14 +65,14 @@ class Waiting:
                 return
             warm = warm_of(tags)
             if warm is None:
-                machine.note("is taken from the pool", run=tags.get(RUN_TAG, ""))
+                machine.note("is taken from the pool", run=tags.get(Tag.RUN, ""))
                 machine.begin_anew()
                 return
             left = (warm.until + GRACE - machine.now()).total_seconds()
             if left <= 0:
                 machine.power_off("its time in the pool is over, and no run has taken it")
                 return
-            if tags[TAG] != self._first:
+            if tags[Tag.POOL] != self._first:
                 yield Nap(left)
                 continue
             yield from self._say()
@@ -82,8 +83,8 @@ class Waiting:
         fault = machine.struck("wiped", "before")
         if fault:
             yield fault.seconds if isinstance(fault, Late) else 0.0
-        signal = Signal("wiped", int(tags["trainyard:attempt"]))
-        event = detail(signal, run=tags[RUN_TAG], instance=machine.instance, at=machine.now())
+        signal = Signal("wiped", int(tags[Tag.ATTEMPT]))
+        event = detail(signal, run=tags[Tag.RUN], instance=machine.instance, at=machine.now())
         asked = entry(signal, Sender.of(machine.instance, tags), event)
         for _ in range(2 if isinstance(fault, SaysTwice) else 1):
             try:

@@ -14,15 +14,15 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 
 from stacks.constructs.acknowledge import acknowledge
-from stacks.constructs.permissions import keys
+from stacks.constructs.permissions import kms
 from stacks.constructs.permissions.holder import Holder
 from trainyard.core.model.names import BY_MONTH
+from trainyard.protocol.tags import Tag
 
 METRICS = "Trainyard"
 """The namespace of the hosts' metrics."""
 NO_RESOURCE = "AWS gives these calls no resource to narrow them to; a test holds each against AWS's own list."
 PREFIX = "Every object under the prefix: that is what the prefix is for."
-YARD_TAG = "trainyard:yard"
 SECRETS = "Every secret of the yard: that is what their place is for."
 BY_TAG = "The ids exist only later; the condition binds them to this yard's tag."
 TO_BE_MADE = "Named by EC2 when it is made; CreateTags allows no tag but this yard's on it."
@@ -91,16 +91,16 @@ def _variables(text: str) -> str:
 
 
 def read_objects(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
-    _objects(role, bucket, ["s3:GetObject"], prefixes, keys.READ)
+    _objects(role, bucket, ["s3:GetObject"], prefixes, kms.READ)
 
 
 def read_versions(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
     """Read exactly the version that an event speaks of."""
-    _objects(role, bucket, ["s3:GetObjectVersion"], prefixes, keys.READ)
+    _objects(role, bucket, ["s3:GetObjectVersion"], prefixes, kms.READ)
 
 
 def write_objects(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
-    _objects(role, bucket, ["s3:PutObject"], prefixes, keys.WRITE)
+    _objects(role, bucket, ["s3:PutObject"], prefixes, kms.WRITE)
 
 
 def give_up_uploads(role: Holder, bucket: s3.IBucket, *prefixes: str) -> None:
@@ -134,7 +134,7 @@ def _list(role: Holder, bucket: s3.IBucket, operator: str, prefixes: Sequence[st
 def use_ledger(role: Holder, table: dynamodb.ITable, *calls: str) -> None:
     """`calls` are DynamoDB's own: GetItem, Query, PutItem, UpdateItem ..."""
     allow(role, [f"dynamodb:{call}" for call in calls], [table.table_arn])
-    keys.use_for_rows(role, table, calls)
+    kms.use_for_rows(role, table, calls)
 
 
 def list_runs(role: Holder, table: dynamodb.ITable) -> None:
@@ -156,7 +156,7 @@ def parameter(name: str) -> str:
 def read_secrets(role: Holder, yard: str, key: str) -> None:
     """The yard's secrets, which are encrypted with its key or with AWS's own."""
     allow(role, ["ssm:GetParameters"], [_secrets(yard)], because=SECRETS)
-    keys.use_for_parameters(role, key)
+    kms.use_for_parameters(role, key)
 
 
 def keep_secrets(role: Holder, yard: str) -> None:
@@ -172,7 +172,7 @@ def _objects(
     role: Holder, bucket: s3.IBucket, actions: list[str], prefixes: Sequence[str], of_key: Sequence[str]
 ) -> None:
     allow(role, actions, [bucket.arn_for_objects(f"{prefix}*") for prefix in prefixes])
-    keys.use_for_objects(role, bucket, of_key)
+    kms.use_for_objects(role, bucket, of_key)
     owner = cdk.Stack.of(bucket)
     exported = owner.resolve(owner.export_value(bucket.bucket_arn))["Fn::ImportValue"]
     for prefix in prefixes:
@@ -181,13 +181,13 @@ def _objects(
 
 def tagged(yard: str) -> dict[str, Any]:
     """What is there carries the yard's tag."""
-    return {"StringEquals": {f"aws:ResourceTag/{YARD_TAG}": yard}}
+    return {"StringEquals": {f"aws:ResourceTag/{Tag.YARD}": yard}}
 
 
 def to_be_tagged(yard: str, by: str | Sequence[str] = ()) -> dict[str, Any]:
     """What is asked for carries the yard's tag; `by`: the calls that may write it."""
     action = {"ec2:CreateAction": by} if by else {}
-    return {"StringEquals": {f"aws:RequestTag/{YARD_TAG}": yard, **action}}
+    return {"StringEquals": {f"aws:RequestTag/{Tag.YARD}": yard, **action}}
 
 
 def ec2(resource: str) -> str:

@@ -2,7 +2,7 @@
 
 import aws_cdk as cdk
 
-from stacks.constructs.permissions import PREFIX, allow, keys
+from stacks.constructs.permissions import PREFIX, allow, kms
 from stacks.constructs.permissions.holder import Holder
 from trainyard.core.model.yard.data_buckets import DataBucket
 
@@ -14,4 +14,4 @@ def read_data_buckets(role: Holder, *places: DataBucket) -> None:
         allow(role, ["s3:GetObject"], [f"{bucket}/{place.prefix}*"], because=PREFIX)
         listed = {"StringLikeIfExists": {"s3:prefix": [f"{place.prefix}*"]}}
         allow(role, ["s3:ListBucket"], [bucket], listed)
-        keys.use_for_other_objects(role, place.key)
+        kms.use_for_other_objects(role, place.key)

@@ -7,16 +7,15 @@ import aws_cdk as cdk
 from stacks.constructs.permissions import (
     BY_TAG,
     TO_BE_MADE,
-    YARD_TAG,
     allow,
     ec2,
     ec2_unowned,
-    keys,
+    kms,
     tagged,
     to_be_tagged,
 )
 from stacks.constructs.permissions.holder import Holder
-from trainyard.core.model import dev
+from trainyard.protocol.tags import Tag
 
 OWN_SESSIONS = (
     "Sessions come into being later; the tag, or the session's own token, binds them to their owner."
@@ -26,7 +25,7 @@ OWN_SESSIONS = (
 def command_hosts(role: Holder, document_arn: str, yard: str) -> None:
     """Run this document, on hosts of this yard."""
     allow(role, ["ssm:SendCommand"], [document_arn])
-    of_yard = {"StringEquals": {f"ssm:resourceTag/{YARD_TAG}": yard}}
+    of_yard = {"StringEquals": {f"ssm:resourceTag/{Tag.YARD}": yard}}
     allow(role, ["ssm:SendCommand"], [ec2("instance/*")], of_yard, because=BY_TAG)
 
 
@@ -50,12 +49,12 @@ def keep_disks(role: Holder, yard: str) -> None:
 def start_hosts(role: Holder, yard: str, *, key: str) -> None:
     """Start hosts of this yard again that were stopped."""
     allow(role, ["ec2:StartInstances"], [ec2("instance/*")], tagged(yard), because=BY_TAG)
-    keys.use_for_volumes(role, key)
+    kms.use_for_volumes(role, key)
 
 
 def enter_hosts(role: Holder, yard: str) -> None:
     """Begin sessions on hosts of this yard."""
-    of_yard = {"StringEquals": {f"ssm:resourceTag/{YARD_TAG}": yard}}
+    of_yard = {"StringEquals": {f"ssm:resourceTag/{Tag.YARD}": yard}}
     allow(role, ["ssm:StartSession"], [ec2("instance/*")], of_yard, because=BY_TAG)
 
 
@@ -70,13 +69,13 @@ def sit_at_own_hosts(role: Holder, yard: str, *hold: str, key: str) -> None:
     allow(role, ["ssm:StartSession"], host, _own_dev_hosts(yard, "ssm:resourceTag"), because=BY_TAG)
     images = [ec2_unowned("image/*"), ec2_unowned("snapshot/*")]
     allow(role, ["ec2:DeregisterImage", "ec2:DeleteSnapshot"], images, mine, because=BY_TAG)
-    keys.use_for_volumes(role, key)
+    kms.use_for_volumes(role, key)
 
 
 def _own_dev_hosts(yard: str, of: str) -> dict[str, Any]:
     """A user of the account is its name, a session of a role the role's id and its own name."""
-    owner = {f"{of}/{YARD_TAG}": yard, f"{of}/{dev.OWNER_TAG}": ["${aws:username}", "${aws:userid}"]}
-    return {"StringEquals": owner, "StringLike": {f"{of}/{dev.TAG}": "?*"}}
+    owner = {f"{of}/{Tag.YARD}": yard, f"{of}/{Tag.SUBMITTER}": ["${aws:username}", "${aws:userid}"]}
+    return {"StringEquals": owner, "StringLike": {f"{of}/{Tag.DEV}": "?*"}}
 
 
 def use_sessions(role: Holder, *documents: str) -> None:
@@ -112,7 +111,7 @@ def image_hosts(role: Holder, yard: str, *, key: str) -> None:
     made = [ec2_unowned("image/*"), ec2_unowned("snapshot/*")]
     allow(role, ["ec2:CreateImage"], made, because=TO_BE_MADE)
     allow(role, ["ec2:CreateTags"], made, to_be_tagged(yard, "CreateImage"), because=BY_TAG)
-    keys.use_for_volumes(role, key)
+    kms.use_for_volumes(role, key)
 
 
 def retire_images(role: Holder, yard: str) -> None:

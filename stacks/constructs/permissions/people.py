@@ -20,12 +20,13 @@ from stacks.constructs.permissions import (
 )
 from stacks.constructs.permissions.holder import Holder
 from stacks.settings import YardSettings
+from trainyard.protocol import keys
 
 BY_NAME = "Of this yard, by its name: executions, logs and versions come into being later."
 BY_PREFIX = "DescribeAlarms by a prefix is allowed on all alarms or on none."
 ALL_RUNS = ("train", "launch", "snapshot", "bake", "retire")
-READ = ("runs/", "jobs/", "images/", "programs/", "data/")
-SENT = ("programs/", "data/")
+READ = (keys.RUNS, keys.JOBS, keys.IMAGES, keys.PROGRAMS, keys.DATA)
+SENT = (keys.PROGRAMS, keys.DATA)
 """What goes along with a job."""
 
 

@@ -16,6 +16,7 @@ from stacks.workflows import capacity
 from stacks.workflows.bake.builder import Builder
 from stacks.workflows.release import Release
 from stacks.workflows.retire import Retire
+from trainyard.protocol import keys
 
 BUILDING = ("install", "test", "generalize")
 """The documents that a builder is given, in this order."""
@@ -80,10 +81,10 @@ class Bake(Workflow):
             SOFTWARE_HASH=self.software,
         )
         role = function.its_role
-        permissions.read_versions(role, self.bucket, "images/")
-        permissions.read_objects(role, self.bucket, "images/")
-        permissions.list_objects(role, self.bucket, "images/")
-        permissions.write_objects(role, self.bucket, "runs/")
+        permissions.read_versions(role, self.bucket, keys.IMAGES)
+        permissions.read_objects(role, self.bucket, keys.IMAGES)
+        permissions.list_objects(role, self.bucket, keys.IMAGES)
+        permissions.write_objects(role, self.bucket, keys.RUNS)
         permissions.use_ledger(role, self.table, "GetItem", "PutItem", "UpdateItem")
         for name in self._readable():
             permissions.read_parameters(role, name, "ssm:GetParameter")
@@ -105,8 +106,8 @@ class Bake(Workflow):
             SOFTWARE_URI=software,
         ).its_role
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
-        permissions.read_objects(role, self.bucket, "runs/*/tests.json")
-        permissions.list_objects(role, self.bucket, "runs/")
+        permissions.read_objects(role, self.bucket, keys.tests(keys.ANY))
+        permissions.list_objects(role, self.bucket, keys.RUNS)
         for document in (self.install, self.test, self.generalize):
             command_hosts(role, document.document_arn, self.yard)
         permissions.answer_tasks(role, "Success")
@@ -121,8 +122,8 @@ class Bake(Workflow):
     def _capture(self) -> None:
         role = self.function("capture").its_role
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
-        permissions.read_objects(role, self.bucket, "runs/*/tests.json", "runs/*/sbom.json")
-        permissions.list_objects(role, self.bucket, "runs/")
+        permissions.read_objects(role, self.bucket, keys.tests(keys.ANY), keys.sbom(keys.ANY))
+        permissions.list_objects(role, self.bucket, keys.RUNS)
         image_hosts(role, self.yard, key=self.settings.kms_key)
         retire_images(role, self.yard)
         permissions.answer_tasks(role, "Success")
@@ -147,9 +148,9 @@ class Bake(Workflow):
         )
         role = function.its_role
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem", "DeleteItem")
-        permissions.read_objects(role, self.bucket, "runs/")
-        permissions.list_objects(role, self.bucket, "runs/")
-        permissions.write_objects(role, self.bucket, "runs/")
+        permissions.read_objects(role, self.bucket, keys.RUNS)
+        permissions.list_objects(role, self.bucket, keys.RUNS)
+        permissions.write_objects(role, self.bucket, keys.RUNS)
         permissions.allow(role, ["ssm:GetParameter"], self.pointer_arns)
         retire_images(role, self.yard)
         permissions.anywhere(role, "ec2:DescribeImages")

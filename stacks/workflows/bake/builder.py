@@ -11,6 +11,8 @@ from stacks.constructs.hosts import HostRole, HostTemplates, only_from
 from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
+from trainyard.protocol import keys
+from trainyard.protocol.tags import Tag
 
 END_WITH_THE_LEASE = Path(__file__).with_name("builder.sh")
 
@@ -35,9 +37,11 @@ class Builder(Construct):
         permissions.allow(
             role, ["s3:GetObject"], [self.software.bucket.arn_for_objects(self.software.s3_object_key)]
         )
-        permissions.read_objects(role, bucket, "runs/*/recipe.json", "runs/*/logs/")
-        permissions.write_objects(role, bucket, "runs/*/logs/", "runs/*/tests.json", "runs/*/sbom.json")
-        permissions.list_objects(role, bucket, "runs/")
+        permissions.read_objects(role, bucket, keys.recipe(keys.ANY), keys.bake_logs(keys.ANY))
+        permissions.write_objects(
+            role, bucket, keys.bake_logs(keys.ANY), keys.tests(keys.ANY), keys.sbom(keys.ANY)
+        )
+        permissions.list_objects(role, bucket, keys.RUNS)
         only_from(role, network.s3_vpc, bucket)
         permissions.publish_metrics(role)
         permissions.anywhere(role, "cloudwatch:GetMetricData")
@@ -48,6 +52,6 @@ class Builder(Construct):
             security_group=network.hosts,
             most_rate=settings.volume_initialization_rate,
             key=settings.kms_key,
-            tags={"trainyard:bucket": bucket.bucket_name},
+            tags={Tag.BUCKET: bucket.bucket_name},
             user_data=END_WITH_THE_LEASE.read_text(),
         )

@@ -2,7 +2,6 @@
 
 import aws_cdk as cdk
 
-from lambdas.core.patrol import hold, verdict
 from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue
 from stacks.constructs.function import Function, FunctionFactory
@@ -11,6 +10,8 @@ from stacks.constructs.workflow import Workflow
 from stacks.network import NetworkStack
 from stacks.workflows.release import Release
 from stacks.workflows.train import Train
+from trainyard.protocol import keys
+from trainyard.protocol.tags import Tag
 
 CUT_SHORT = "Its host is ended."
 
@@ -52,8 +53,8 @@ class Launch(Workflow):
             MOST_HOLD_HOURS=f"{settings.most_hold_hours:g}",
         )
         role = function.its_role
-        permissions.read_objects(role, self.bucket, "runs/*/recipe.json")
-        permissions.list_objects(role, self.bucket, "runs/")
+        permissions.read_objects(role, self.bucket, keys.recipe(keys.ANY))
+        permissions.list_objects(role, self.bucket, keys.RUNS)
         permissions.anywhere(role, "ec2:DescribeImages", "ec2:DescribeSubnets")
         permissions.use_ledger(role, self.table, "GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem")
 
@@ -65,9 +66,9 @@ class Launch(Workflow):
     def _conclude(self) -> Function:
         function = self.function("conclude")
         role = function.its_role
-        permissions.write_objects(role, self.bucket, "runs/")
-        permissions.list_objects(role, self.bucket, "runs/*/summary.json")
-        mark_hosts(role, self.yard, hold.TAG, hold.CAP, verdict.READY_TAG)
+        permissions.write_objects(role, self.bucket, keys.RUNS)
+        permissions.list_objects(role, self.bucket, keys.summary(keys.ANY))
+        mark_hosts(role, self.yard, Tag.HOLD, Tag.CAP, Tag.READY)
         keep_disks(role, self.yard)
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem", "DeleteItem")
         return function

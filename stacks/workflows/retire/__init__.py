@@ -10,6 +10,7 @@ from stacks.constructs.function import Function, FunctionFactory
 from stacks.constructs.names import by_name
 from stacks.constructs.permissions.hosts import retire_images
 from stacks.constructs.workflow import Workflow
+from trainyard.protocol import keys
 
 RUNS = ("train", "bake", "snapshot", "launch")
 """The workflows whose executions may need an image until they are over."""
@@ -64,5 +65,5 @@ class Retire(Workflow):
         permissions.read_parameters(role, settings.image_parameter, "ssm:GetParameter")
         permissions.read_parameters(role, settings.previous_image_parameter, "ssm:GetParameter")
         permissions.use_ledger(role, self.table, "GetItem")
-        permissions.write_objects(role, self.bucket, "images/report.")
+        permissions.write_objects(role, self.bucket, f"{keys.IMAGES}report.")
         return function

@@ -16,6 +16,7 @@ from stacks.constructs.permissions.hosts import (
 )
 from stacks.constructs.workflow import Workflow, callers
 from stacks.documents import Document
+from trainyard.protocol import keys
 
 CUT_SHORT = (
     "An image that was not available is gone, a paused program goes on, "
@@ -55,8 +56,8 @@ class Snapshot(Workflow):
 
     def _admit(self) -> None:
         role = self.function("admit").its_role
-        permissions.read_objects(role, self.bucket, "runs/")
-        permissions.list_objects(role, self.bucket, "runs/")
+        permissions.read_objects(role, self.bucket, keys.RUNS)
+        permissions.list_objects(role, self.bucket, keys.RUNS)
         permissions.anywhere(
             role, "ec2:DescribeInstances", "ec2:DescribeImages", "ssm:DescribeInstanceInformation"
         )
@@ -67,8 +68,8 @@ class Snapshot(Workflow):
             "quiesce", GENERALIZE_DOCUMENT=generalize.document_name, PAUSE_DOCUMENT=pause.document_name
         )
         role = function.its_role
-        permissions.read_objects(role, self.bucket, "runs/")
-        permissions.list_objects(role, self.bucket, "runs/")
+        permissions.read_objects(role, self.bucket, keys.RUNS)
+        permissions.list_objects(role, self.bucket, keys.RUNS)
         for document in (generalize, pause):
             command_hosts(role, document.document_arn, self.yard)
         permissions.answer_tasks(role, "Success")
@@ -113,8 +114,8 @@ class Snapshot(Workflow):
     def _conclude(self) -> Function:
         function = self.function("conclude")
         role = function.its_role
-        permissions.write_objects(role, self.bucket, "runs/")
-        permissions.list_objects(role, self.bucket, "runs/*/summary.json")
+        permissions.write_objects(role, self.bucket, keys.RUNS)
+        permissions.list_objects(role, self.bucket, keys.summary(keys.ANY))
         permissions.anywhere(role, "ec2:DescribeImages")
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem", "DeleteItem")
         return function

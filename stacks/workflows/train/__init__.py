@@ -7,7 +7,7 @@ from stacks.constructs import permissions
 from stacks.constructs.events import DeadLetterQueue
 from stacks.constructs.function import Function, FunctionFactory
 from stacks.constructs.hosts import HostTemplates
-from stacks.constructs.permissions import keys
+from stacks.constructs.permissions import kms
 from stacks.constructs.permissions.data_buckets import read_data_buckets
 from stacks.constructs.permissions.hosts import command_hosts, mark_hosts
 from stacks.constructs.workflow import Workflow
@@ -16,6 +16,7 @@ from stacks.network import NetworkStack
 from stacks.workflows import capacity
 from stacks.workflows.release import Release
 from stacks.workflows.snapshot import Snapshot
+from trainyard.protocol import keys
 
 LONGEST_RUN = cdk.Duration.days(60)
 """Above anything a job's limits allow: a run ends by its own rules, and this is for one that nothing ends."""
@@ -68,14 +69,14 @@ class Train(Workflow):
         )
         cdk.CfnOutput(cdk.Stack.of(self), "Limits", value=settings.limits)
         role = function.its_role
-        permissions.read_versions(role, self.bucket, "jobs/")
-        of_runs = ("runs/*/checkpoints/latest.json", "runs/*/job.json")
-        permissions.read_objects(role, self.bucket, "jobs/", "programs/", *of_runs)
+        permissions.read_versions(role, self.bucket, keys.JOBS)
+        of_runs = (keys.latest_checkpoint(keys.ANY), keys.job(keys.ANY))
+        permissions.read_objects(role, self.bucket, keys.JOBS, keys.PROGRAMS, *of_runs)
         permissions.list_objects(
-            role, self.bucket, "jobs/", "programs/", "data/", "runs/*/outputs/", *of_runs
+            role, self.bucket, keys.JOBS, keys.PROGRAMS, keys.DATA, keys.outputs(keys.ANY), *of_runs
         )
         read_data_buckets(role, *settings.data_buckets)
-        permissions.write_objects(role, self.bucket, "runs/")
+        permissions.write_objects(role, self.bucket, keys.RUNS)
         permissions.anywhere(role, "ssm:DescribeParameters")
         permissions.use_ledger(role, self.table, "GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem")
 
@@ -91,17 +92,17 @@ class Train(Workflow):
     def _await_hosts(self) -> None:
         role = self.function("await_hosts").its_role
         permissions.anywhere(role, "ec2:DescribeInstances")
-        permissions.read_objects(role, self.bucket, "runs/*/attempts/*/words/")
-        permissions.list_objects(role, self.bucket, "runs/*/attempts/*/words/")
+        permissions.read_objects(role, self.bucket, keys.words(keys.ANY, keys.ANY))
+        permissions.list_objects(role, self.bucket, keys.words(keys.ANY, keys.ANY))
         permissions.answer_tasks(role, "Success", "Failure")
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem")
 
     def _train(self) -> None:
         start = Document(self, "start", yard=self.yard)
         role = self.function("train", START_DOCUMENT=start.document_name).its_role
-        permissions.read_objects(role, self.bucket, "runs/")
-        permissions.list_objects(role, self.bucket, "runs/")
-        permissions.write_objects(role, self.bucket, "runs/")
+        permissions.read_objects(role, self.bucket, keys.RUNS)
+        permissions.list_objects(role, self.bucket, keys.RUNS)
+        permissions.write_objects(role, self.bucket, keys.RUNS)
         command_hosts(role, start.document_arn, self.yard)
         permissions.anywhere(role, "ssm:DescribeInstanceInformation")
         permissions.answer_tasks(role, "Success", "Failure")
@@ -110,10 +111,10 @@ class Train(Workflow):
     def _conclude(self, topic_arn: str) -> Function:
         function = self.function("conclude", TOPIC_ARN=topic_arn)
         role = function.its_role
-        permissions.read_objects(role, self.bucket, "runs/")
-        permissions.list_objects(role, self.bucket, "runs/")
-        permissions.write_objects(role, self.bucket, "runs/")
+        permissions.read_objects(role, self.bucket, keys.RUNS)
+        permissions.list_objects(role, self.bucket, keys.RUNS)
+        permissions.write_objects(role, self.bucket, keys.RUNS)
         permissions.allow(role, ["sns:Publish"], [topic_arn])
-        keys.use_for_notices(role, self.settings.kms_key)
+        kms.use_for_notices(role, self.settings.kms_key)
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem", "DeleteItem")
         return function

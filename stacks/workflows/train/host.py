@@ -14,16 +14,25 @@ from stacks.constructs.permissions.holder import NarrowedRole
 from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
+from trainyard.protocol import keys
+from trainyard.protocol.tags import Tag
 
 ITSELF = "${aws:userid}"
-LEFT = tuple(f"runs/*/attempts/*/{each}/{ITSELF}" for each in ("words", "last-words", "leaving", "working"))
-"""Word that a host leaves of its own, in no other's name."""
-CREDENTIALS = f"credentials/{ITSELF}"
-WRITTEN = (
-    *(f"runs/*/{each}" for each in ("checkpoints/", "tensorboard/", "notebook/", "model/", "metrics.json")),
-    *(f"runs/*/{each}" for each in ("outputs/", "outputs-of/")),
-    "runs/*/attempts/*/logs/",
+LEFT = tuple(
+    f"{folder(keys.ANY, keys.ANY)}{ITSELF}"
+    for folder in (keys.words, keys.last_words, keys.leaving, keys.working)
 )
+"""Word that a host leaves of its own, in no other's name."""
+CREDENTIALS = f"{keys.CREDENTIALS}{ITSELF}"
+WRITTEN = (
+    *(
+        written(keys.ANY)
+        for written in (
+            keys.checkpoints, keys.tensorboard, keys.notebook, keys.model, keys.metrics, keys.outputs, keys.outputs_of
+        )
+    ),
+    keys.logs(keys.ANY, keys.ANY),
+)  # fmt: skip
 """Where runs write. job.json, order.json, cluster.json, recipe.json, a bake's tests and all that the yard says of a run
 are in no such place."""
 
@@ -60,9 +69,9 @@ class TrainingHost(Construct):
             most_rate=settings.volume_initialization_rate,
             key=settings.kms_key,
             tags={
-                "trainyard:bucket": bucket.bucket_name,
-                "trainyard:bus": bus.event_bus_name,
-                "trainyard:role": role.role_id,
+                Tag.BUCKET: bucket.bucket_name,
+                Tag.BUS: bus.event_bus_name,
+                Tag.ROLE: role.role_id,
             },
         )
 
@@ -82,11 +91,11 @@ class RunRole(NarrowedRole):
     ) -> None:
         description = "What runs of the yard may do in its bucket"
         super().__init__(scope, "RunRole", description=description, taken_by=taken_by)
-        permissions.read_objects(self, bucket, "programs/", "data/", "runs/")
+        permissions.read_objects(self, bucket, keys.PROGRAMS, keys.DATA, keys.RUNS)
         permissions.write_objects(self, bucket, *WRITTEN)
-        permissions.read_versions(self, bucket, "runs/*/outputs/")
-        permissions.delete_objects(self, bucket, "runs/*/checkpoints/", "runs/*/outputs/")
-        permissions.list_prefixes(self, bucket, "programs/", "data/", "runs/")
+        permissions.read_versions(self, bucket, keys.outputs(keys.ANY))
+        permissions.delete_objects(self, bucket, keys.checkpoints(keys.ANY), keys.outputs(keys.ANY))
+        permissions.list_prefixes(self, bucket, keys.PROGRAMS, keys.DATA, keys.RUNS)
         read_data_buckets(self, *settings.data_buckets)
         only_from(self, s3_vpc, bucket, *settings.data_buckets)
         permissions.read_secrets(self, settings.yard, settings.kms_key)

@@ -43,7 +43,7 @@ def chunks(yard: Yard) -> dict[str, str]:
 def test_a_long_log_keeps_its_middle_and_is_read_as_it_grows_over_a_restart_of_the_agent(yard: Yard) -> None:
     yard.prepare(PRINTS)
     service = yard.metadata()
-    logs = RunLogs(bucket_of(yard), f"runs/{yard.run}/", first=1)
+    logs = RunLogs(bucket_of(yard), yard.run, first=1)
     told: list[LogLine] = []
     with yard.agent_process(service):
         yard.hear("ready")
@@ -60,5 +60,5 @@ def test_a_long_log_keeps_its_middle_and_is_read_as_it_grows_over_a_restart_of_t
     assert [after[key] for key in list(before)[:-1]] == list(before.values())[:-1]
     said = [line.text for line in told]
     assert said[said.index(EXPECTED[0]) :] == EXPECTED
-    assert told == list(RunLogs(bucket_of(yard), f"runs/{yard.run}/", first=1).read())
+    assert told == list(RunLogs(bucket_of(yard), yard.run, first=1).read())
     assert text_of(bucket_of(yard), f"runs/{yard.run}/attempts/1/logs/chief-0/") == yard.log()

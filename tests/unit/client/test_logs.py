@@ -45,11 +45,11 @@ class Objects:
 
 
 def key(number: int, host: str = "chief-0", attempt: int = 1) -> str:
-    return f"r/attempts/{attempt}/logs/{host}/{number:08d}.log"
+    return f"runs/r/attempts/{attempt}/logs/{host}/{number:08d}.log"
 
 
 def run_logs(made: Objects, *hosts: str, first: int = 1, later: bool = False) -> RunLogs:
-    return RunLogs(made, "r/", first, hosts, later)  # type: ignore[arg-type]
+    return RunLogs(made, "r", first, hosts, later)  # type: ignore[arg-type]
 
 
 def said(lines: Iterator[LogLine]) -> list[str]:
@@ -61,7 +61,7 @@ TWO_HOSTS = {
     key(2): line(4, "chief-0", "d"),
     key(1, "worker-1"): line(2, "worker-1", "b"),
     key(1, attempt=2): line(9, "chief-0", "later"),
-    "r/attempts/1/cluster.json": "{}",
+    "runs/r/attempts/1/cluster.json": "{}",
 }
 
 
@@ -92,7 +92,7 @@ def test_the_end_of_a_long_log_is_read_without_the_rest_of_it() -> None:
 
 
 def test_the_log_of_a_bake_is_the_builders() -> None:
-    made = Objects({"r/logs/builder/00000001.log": line(1, "builder", "install")})
+    made = Objects({"runs/r/logs/builder/00000001.log": line(1, "builder", "install")})
     assert said(run_logs(made, "builder").read()) == ["builder | install"]
 
 
@@ -173,7 +173,9 @@ def test_a_look_at_nothing_new_fetches_nothing(many: bool, monkeypatch: pytest.M
 # --- what there is no log of
 class Yard:
     def __init__(self, texts: dict[str, str]) -> None:
-        self.bucket = Objects({key.replace("r/", "runs/digits-1/", 1): text for key, text in texts.items()})
+        self.bucket = Objects(
+            {key.replace("runs/r/", "runs/digits-1/", 1): text for key, text in texts.items()}
+        )
 
 
 @pytest.fixture
@@ -189,7 +191,7 @@ def run_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
 TWO = {
     key(1, "chief-0"): line(1, "chief-0", "a"),
     key(1, "worker-0"): line(2, "worker-0", "b"),
-    "r/attempts/2/cluster.json": "{}",
+    "runs/r/attempts/2/cluster.json": "{}",
 }
 
 
@@ -230,7 +232,7 @@ def test_if_the_last_attempt_sent_no_log_the_newest_that_did_is_shown(
 
 @pytest.mark.parametrize("asked", [{}, {"tail": 1}, {"follow": True}, {"role": "builder"}])
 def test_a_bake_needs_no_role_to_show_its_log(run_of: Callable[..., Run], asked: dict[str, Any]) -> None:
-    bake = run_of({"r/logs/builder/00000001.log": line(1, "builder", "made")})
+    bake = run_of({"runs/r/logs/builder/00000001.log": line(1, "builder", "made")})
     assert said(bake.logs(**asked)) == ["builder | made"]
 
 

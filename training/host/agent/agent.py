@@ -14,7 +14,7 @@ from functools import partial
 from types import FrameType
 from typing import Any, TypeVar
 
-from training.host import account, credentials, dev, fence, orders, renewal
+from training.host import account, credentials, fence, orders, renewal
 from training.host.account import Account, remove_tree
 from training.host.agent import standing_order, state, systems_manager
 from training.host.agent.attempt import Attempt, LeftUnstarted, Outcome
@@ -47,6 +47,7 @@ from training.host.renewal import Renewal
 from training.host.reporting import gpus
 from training.host.reporting.progress import ALIVE_SECONDS
 from training.host.reporting.signals import Outbox, Sender, Signal, failed
+from trainyard.protocol.tags import Tag
 
 READY_EVERY_SECONDS = 15.0
 TICK_SECONDS = 0.2
@@ -74,29 +75,29 @@ class RunTags:
 def run_tags(identity: Identity, *, now: datetime) -> RunTags | None:
     """None for a host that is not for a training run: a builder, one launched from an image, one launched by hand."""
     tags = identity.tags
-    needed = ("yard", "run", "attempt", "bucket", "bus", "role")
-    if "trainyard:kind" in tags or any(f"trainyard:{word}" not in tags for word in needed):
+    needed = {Tag.YARD, Tag.RUN, Tag.ATTEMPT, Tag.BUCKET, Tag.BUS, Tag.ROLE}
+    if Tag.KIND in tags or needed - tags.keys():
         return None
     return RunTags(
-        run=tags["trainyard:run"],
-        bucket=tags["trainyard:bucket"],
+        run=tags[Tag.RUN],
+        bucket=tags[Tag.BUCKET],
         sender=Sender.of(identity.instance, tags),
-        attempt=int(tags["trainyard:attempt"]),
+        attempt=int(tags[Tag.ATTEMPT]),
         lease=lease_of(identity, now=now),
     )
 
 
 def lease_of(identity: Identity, *, now: datetime) -> Lease:
-    tag = identity.tags.get("trainyard:lease")
+    tag = identity.tags.get(Tag.LEASE)
     if tag:
         return lease.at_launch(tag)
-    return Lease(now + UNTAGGED_LEASE, "the host has no tag trainyard:lease")
+    return Lease(now + UNTAGGED_LEASE, f"the host has no tag {Tag.LEASE}")
 
 
 def with_a_lease(places: Places, identity: Identity, *, now: datetime) -> Identity:
     """A host that is started after its lease had ended gets another one, once a boot: patrol stops it once it is
-    idle. Whoever needs another sets the tag trainyard:lease before the start."""
-    tag = identity.tags.get("trainyard:lease")
+    idle. Whoever needs another sets the tag Tag.LEASE before the start."""
+    tag = identity.tags.get(Tag.LEASE)
     if tag is None or not lease.at_launch(tag).is_over(now):
         return identity
     if not places.started_again.exists():
@@ -104,7 +105,7 @@ def with_a_lease(places: Places, identity: Identity, *, now: datetime) -> Identi
         logger.info(
             "started again after its lease of %s had ended: stays for %s at most", tag, lease.RESTARTED
         )
-    return replace(identity, tags={**identity.tags, "trainyard:lease": places.started_again.read_text()})
+    return replace(identity, tags={**identity.tags, Tag.LEASE: places.started_again.read_text()})
 
 
 def run(places: Places) -> None:
@@ -118,7 +119,7 @@ def run(places: Places) -> None:
     except OSError as error:  # a full disk says so once there is somebody to hear it
         logger.warning("this disk cannot be made this instance's: %s", error)
     measuring = _measure(identity, now)
-    if "trainyard:yard" in identity.tags:
+    if Tag.YARD in identity.tags:
         _help_systems_manager(places, now)
     if _is_generalized(places, identity):
         logger.info("this instance was generalized for an image: staying quiet")
@@ -129,9 +130,9 @@ def run(places: Places) -> None:
         logger.info(
             "no attempt of a run is tagged on this instance (%s): staying quiet", ", ".join(identity.tags)
         )
-        if "trainyard:yard" in identity.tags:
+        if Tag.YARD in identity.tags:
             _shut_out_runs()
-        if dev.TAG in identity.tags:
+        if Tag.DEV in identity.tags:
             _serve_jupyter(places)
             server = Server(serve.ADDRESS, serve.PORT, places.jupyter_token)
             watch.begin(places, identity, server, now=now)
@@ -216,7 +217,7 @@ def _serve_jupyter(places: Places) -> None:
 
 def _stay_quiet(metadata: Metadata, identity: Identity, measuring: Repeat | None, now: datetime) -> None:
     """A quiet host of the yard is seen, and still ends with its lease; any other machine is none of our business."""
-    if "trainyard:lease" in identity.tags:
+    if Tag.LEASE in identity.tags:
         watchdog = Watchdog(
             metadata, lease_of(identity, now=now), power_off, held=hold.held_until(identity.tags)
         )

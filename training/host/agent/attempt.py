@@ -66,6 +66,8 @@ from training.host.reporting.progress import ALIVE_SECONDS, Progress, Source, fa
 from training.host.reporting.results import FolderUpload
 from training.host.reporting.signals import Signal
 from trainyard.core.values import floats
+from trainyard.protocol import keys
+from trainyard.protocol.tags import Tag
 
 TICK_SECONDS = 0.2
 LOOKS_FOR_BACKGROUND = 10
@@ -166,7 +168,7 @@ class Attempt:
         self._silence = Silence()
         self._life = Life(places, account, self._progress, has_gpus(identity.tags))
         self._warned_of_nan = False
-        self._metrics = Metrics(bucket, f"runs/{cluster.run}/metrics.json")
+        self._metrics = Metrics(bucket, keys.metrics(cluster.run))
         self._checkpoints = CheckpointUpload(
             bucket,
             cluster.run,
@@ -346,7 +348,7 @@ class Attempt:
         return state is not None and state.ended is not None
 
     def _fetch_secrets(self) -> dict[str, str]:
-        return secrets.fetch(self._secrets, yard=self._identity.tags["trainyard:yard"], client=self._ssm)
+        return secrets.fetch(self._secrets, yard=self._identity.tags[Tag.YARD], client=self._ssm)
 
     def _prepare(self) -> str | None:
         """What must be on the disk before the program starts; why another checkpoint than the one named, if so."""
@@ -397,9 +399,7 @@ class Attempt:
 
         def fetch_history() -> None:
             with self._account.acting():
-                history.restore(
-                    self._bucket, f"runs/{self._cluster.run}/tensorboard/", self._places.tensorboard
-                )
+                history.restore(self._bucket, keys.tensorboard(self._cluster.run), self._places.tensorboard)
 
         try:
             self._get("fetching the logs of earlier attempts", fetch_history)
@@ -744,7 +744,7 @@ class Attempt:
         """Model and metrics.json into the bucket, and into `results` how far the program came, as metrics.json says it
         where it does; what could not be uploaded."""
         left_out = LeftOut(self._log.note, "${model}")
-        model = FolderUpload(self._bucket, self._places.model, f"runs/{self._cluster.run}/model/", left_out)
+        model = FolderUpload(self._bucket, self._places.model, keys.model(self._cluster.run), left_out)
 
         def send_model() -> None:
             with self._account.acting():

@@ -23,6 +23,7 @@ from training.host.program.tracebacks import AGENTS_OWN
 from training.host.reporting import gpus
 from training.host.reporting.progress import Progress
 from training.host.reporting.signals import Sender, stamp
+from trainyard.protocol import keys
 
 SAY_SECONDS = 150.0
 """How often a host says at most that its program works."""
@@ -204,12 +205,10 @@ class Peers:
 
     @property
     def _folder(self) -> str:
-        return f"runs/{self._cluster.run}/attempts/{self._cluster.attempt}/working/"
+        return keys.working(self._cluster.run, self._cluster.attempt)
 
     def _key(self, assignment: Assignment) -> str:
-        return self._sender.of_peer(assignment.instance).key(
-            self._cluster.run, self._cluster.attempt, "working"
-        )
+        return self._sender.of_peer(assignment.instance).key(self._folder)
 
 
 def read(text: bytes) -> PeerState | None:

@@ -7,10 +7,11 @@ from training.host.cluster import Assignment, Cluster
 from training.host.errors import HostTrouble
 from training.host.orders import Order, write_whole
 from training.host.places import Places
+from trainyard.protocol import keys
 
 
 def join(bucket: Bucket, order: Order, places: Places, *, instance: str) -> tuple[Cluster, Assignment]:
-    text = bucket.read(f"runs/{order.run}/attempts/{order.attempt}/cluster.json").decode()
+    text = bucket.read(keys.cluster(order.run, order.attempt)).decode()
     write_whole(places.cluster(order.attempt), text)
     try:
         cluster = Cluster.from_json(json.loads(text))

@@ -1,7 +1,7 @@
 """The order that stands in the bucket: the second way of each, for a host that Systems Manager does not know (yet).
 
-`runs/<run>/order.json` names the run's latest order. The agent looks at it once a second while it waits, every five
-seconds while a program runs; mostly S3 answers 304, without a body.
+order.json in the run's folder names the run's latest order. The agent looks at it once a second while it waits, every
+five seconds while a program runs; mostly S3 answers 304, without a body.
 """
 
 import json
@@ -15,6 +15,7 @@ from training.host.errors import HostTrouble
 from training.host.orders import Order
 from training.host.places import Places
 from training.host.reporting.signals import Sender
+from trainyard.protocol import keys
 
 LOOK_SECONDS = 1.0
 SELDOM_SECONDS = 5.0
@@ -55,7 +56,7 @@ class StandingOrder:
             self._look()
 
     def _look(self) -> None:
-        found = self._bucket.read_if_changed(key(self._run), self._seen)
+        found = self._bucket.read_if_changed(keys.order(self._run), self._seen)
         if found is None:
             return
         order = read(found.body, instance=self._instance)
@@ -64,10 +65,6 @@ class StandingOrder:
             if order.word == "stop":
                 self._mailbox.write(taken_key(order, self._sender), b"{}")
         self._seen = found.etag
-
-
-def key(run: str) -> str:
-    return f"runs/{run}/order.json"
 
 
 def read(text: bytes, *, instance: str) -> Order | None:
@@ -84,4 +81,4 @@ def read(text: bytes, *, instance: str) -> Order | None:
 
 def taken_key(order: Order, sender: Sender) -> str:
     """Where a host leaves word that it has the order to leave."""
-    return sender.key(order.run, order.attempt, "leaving")
+    return sender.key(keys.leaving(order.run, order.attempt))

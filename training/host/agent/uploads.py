@@ -20,6 +20,7 @@ from training.host.places import Places
 from training.host.reporting.metrics import Metrics
 from training.host.reporting.program_log import ProgramLog
 from training.host.reporting.results import FolderUpload
+from trainyard.protocol import keys
 
 OFTEN_SECONDS = 1.0
 SELDOM_SECONDS = 5.0
@@ -85,7 +86,7 @@ def uploads_of(
 
     def folder(name: str, path: Path) -> Repeat:
         left_out = LeftOut(log.note, f"${{{name}}}")
-        upload = FolderUpload(bucket, path, f"runs/{cluster.run}/{name}/", left_out)
+        upload = FolderUpload(bucket, path, f"{keys.run(cluster.run)}{name}/", left_out)
 
         def send(last: bool) -> None:
             with account.acting():

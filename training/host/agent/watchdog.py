@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from training.host.agent.deadlines.hold import TAG, held_until
+from training.host.agent.deadlines.hold import held_until
 from training.host.agent.deadlines.lease import Lease
 from training.host.errors import HostTrouble
 from training.host.metadata import Metadata, Notice
 from training.host.pool import tag
+from trainyard.protocol.tags import Tag
 
 LOOK_SECONDS = 5.0
 TIME_TO_LEAVE = timedelta(seconds=90)
@@ -68,8 +69,8 @@ class Watchdog(threading.Thread):
         try:
             if self.notice is None:
                 self._take(self._metadata.notice())
-            self._note_hold(held_until({TAG: self._metadata.tag(TAG) or ""}))
-            tags = {name: self._metadata.tag(name) for name in (tag.TAG, tag.RUN_TAG)}
+            self._note_hold(held_until({Tag.HOLD: self._metadata.tag(Tag.HOLD) or ""}))
+            tags = {name: self._metadata.tag(name) for name in (Tag.POOL, Tag.RUN)}
             self.pooled = tag.warm_of(tags) is not None
         except HostTrouble as trouble:
             logger.warning("cannot look for an interruption notice or a hold: %s", trouble.reason)

@@ -23,6 +23,7 @@ from training.host.disk import fresh, inside, is_readable, walk
 from training.host.errors import Damaged, Missing
 from training.host.reporting.metrics import as_object
 from training.host.reporting.signals import stamp
+from trainyard.protocol import keys
 
 STEP, FOLDER = "step", "folder"
 """Kinds: with a checkpoint of the runtime, whose step is certain; without one."""
@@ -158,25 +159,21 @@ def name_of(step: int) -> str:
     return f"{step:08d}"
 
 
-def prefix_of(run: str) -> str:
-    return f"runs/{run}/checkpoints/"
-
-
 def key_of(run: str, step: int, last: Version | None = None) -> str:
     """Return the key of a new checkpoint. If `last` has the same step, the new one gets the next number behind it."""
     if last is None or last.step != step:
-        return f"{prefix_of(run)}{name_of(step)}/"
-    return f"{prefix_of(run)}{name_of(step)}.{int(last.name.partition('.')[2] or 0) + 1}/"
+        return f"{keys.checkpoints(run)}{name_of(step)}/"
+    return f"{keys.checkpoints(run)}{name_of(step)}.{int(last.name.partition('.')[2] or 0) + 1}/"
 
 
 def catalogue_of(bucket: Bucket, run: str) -> Catalogue | None:
     """Return what latest.json says; None while the run has no checkpoint."""
-    text = bucket.read_if_there(f"{prefix_of(run)}latest.json")
+    text = bucket.read_if_there(keys.latest_checkpoint(run))
     return None if text is None else Catalogue.from_json(json.loads(text))
 
 
 def write_catalogue(bucket: Bucket, run: str, catalogue: Catalogue) -> None:
-    bucket.write(f"{prefix_of(run)}latest.json", json.dumps(catalogue.to_json()).encode())
+    bucket.write(keys.latest_checkpoint(run), json.dumps(catalogue.to_json()).encode())
 
 
 def manifest_of(bucket: Bucket, version: Version) -> Manifest:
@@ -231,19 +228,19 @@ def prune(
     `manifests` are those that are known, by the key of their checkpoint. Unless `thorough`, only their objects are
     looked at, and the bucket is not listed.
     """
-    needed = {f"{prefix_of(run)}latest.json"}
+    needed = {keys.latest_checkpoint(run)}
     for version in catalogue.all:
-        if version.key.startswith(prefix_of(run)):  # another run's are never this run's to delete
+        if version.key.startswith(keys.checkpoints(run)):  # another run's are never this run's to delete
             needed.add(version.manifest_key)
             needed |= (manifests.get(version.key) or manifest_if_there(bucket, version)).objects()
     if thorough:
-        there = {item.key for item in bucket.list(prefix_of(run))}
+        there = {item.key for item in bucket.list(keys.checkpoints(run))}
     else:
         named = {version.key for version in catalogue.all}
         gone = {key: manifest for key, manifest in manifests.items() if key not in named}
         there = {f"{key.rstrip('/')}.json" for key in gone}
         there |= {key for manifest in gone.values() for key in manifest.objects()}
-        there = {key for key in there if key.startswith(prefix_of(run))}
+        there = {key for key in there if key.startswith(keys.checkpoints(run))}
     bucket.delete(sorted(there - needed))
 
 

@@ -29,6 +29,7 @@ from training.host.checkpoints.on_disk import FileFacts, Listing
 from training.host.checkpoints.stillness import END_BYTES, Look, Stillness, ends_a_line
 from training.host.keys import LeftOut
 from training.host.places import Places
+from trainyard.protocol import keys
 
 RESTLESS_LOOKS = 4
 TEMPORARY_LOOKS = 8
@@ -302,7 +303,7 @@ class CheckpointUpload:
 
     def _kept(self, seen: Listing, changed: frozenset[str]) -> dict[str, Stored]:
         """Return the files that this run's newest checkpoint has already, also under another name."""
-        before, own = self._before(), in_bucket.prefix_of(self.run)
+        before, own = self._before(), keys.checkpoints(self.run)
         renamed = {
             (facts.inode, facts.size, facts.mtime): before.files[name]
             for name, facts in self._sent.items()
@@ -370,7 +371,7 @@ class CheckpointUpload:
         return whole
 
     def _manifest(self, choice: Choice, taken: Mapping[str, FileFacts], key: str) -> Manifest:
-        before, own = self._before(), in_bucket.prefix_of(self.run)
+        before, own = self._before(), keys.checkpoints(self.run)
         files = {}
         for name, facts in choice.listing.files.items():
             older = before.files.get(name)

@@ -21,11 +21,12 @@ from training.host.places import Places
 from training.host.renewal import Renewal
 from training.host.reporting import signals
 from training.host.reporting.signals import Sender, Signal
+from trainyard.protocol.tags import Tag
 
 SIGNAL = "dev-credentials"
 LOOK_SECONDS, AGAIN_SECONDS = 2.0, 60.0
 """Nobody waits for them as a run does."""
-NEEDED = tuple(f"trainyard:{word}" for word in ("run", "bucket", "bus", "role", "submitter"))
+NEEDED = (Tag.RUN, Tag.BUCKET, Tag.BUS, Tag.ROLE, Tag.SUBMITTER)
 
 logger = logging.getLogger(__name__)
 
@@ -48,14 +49,14 @@ def begin(places: Places, identity: Identity) -> None:
 
 def _renewal(places: Places, identity: Identity, account: Account) -> Renewal:
     session, tags, host = credentials.of_the_host(identity.region), identity.tags, identity.instance
-    events, sender, run = session.client("events", config=CALLS), Sender.of(host, tags), tags["trainyard:run"]
+    events, sender, run = session.client("events", config=CALLS), Sender.of(host, tags), tags[Tag.RUN]
 
     def say(signal: Signal) -> None:
         detail = signals.detail(signal, run=run, instance=host, at=datetime.now(UTC))
         signals.put(events, signals.entry(signal, sender, detail))
 
     return Renewal(
-        Bucket(session.client("s3", config=CALLS), tags["trainyard:bucket"]),
+        Bucket(session.client("s3", config=CALLS), tags[Tag.BUCKET]),
         sender,
         places,
         account=account,
@@ -73,8 +74,7 @@ def configure(places: Places, identity: Identity, entry: pwd.struct_passwd, acco
     process = f"credential_process = /bin/cat {places.credentials}"
     written = {
         home / ".aws/config": f"[default]\nregion = {identity.region}\n{process}\n",
-        home
-        / ".config/trainyard/config.toml": f'yard = "{identity.tags.get("trainyard:yard", "trainyard")}"\n',
+        home / ".config/trainyard/config.toml": f'yard = "{identity.tags.get(Tag.YARD, "trainyard")}"\n',
     }
     with account.acting():
         for file, text in written.items():

@@ -1,7 +1,7 @@
 """What the bucket knows of a host's outputs: the list of its files, and a short report of what was kept.
 
-The files of the chief lie below runs/<id>/outputs/, those of any other host below runs/<id>/outputs/@<role>-<index>/.
-Each host's list and report lie below runs/<id>/outputs-of/<role>-<index>/.
+The files of the chief lie below `keys.outputs`, those of any other host in its folder @<role>-<index>/ there. Each
+host's list and report lie below `keys.outputs_of`, in <role>-<index>/.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from training.host.bucket import Bucket
 from training.host.outputs.scan import Omission, Seen
-from trainyard.core.model import outputs
+from trainyard.protocol import keys
 
 CHIEF = "chief-0"
 NAMED_AT_MOST = 100
@@ -92,12 +92,12 @@ class Index:
 
 def prefix_of(run: str, host: str) -> str:
     """Return what the keys of a host's outputs begin with."""
-    return outputs.prefix_of(run) + ("" if host == CHIEF else f"@{host}/")
+    return keys.outputs(run) + ("" if host == CHIEF else f"@{host}/")
 
 
 def key_of(run: str, host: str) -> str:
     """Return the key of a host's list of files."""
-    return f"runs/{run}/outputs-of/{host}/files.json"
+    return f"{keys.outputs_of(run)}{host}/files.json"
 
 
 def read(bucket: Bucket, run: str, host: str) -> Index | None:
@@ -136,7 +136,7 @@ def write_report(bucket: Bucket, run: str, host: str, index: Index, left_out: Ma
         ],
         "left_out_in_all": len(left_out),
     }
-    bucket.write(f"runs/{run}/outputs-of/{host}/report.json", json.dumps(report).encode())
+    bucket.write(f"{keys.outputs_of(run)}{host}/report.json", json.dumps(report).encode())
 
 
 def _rows(files: Mapping[str, Sent]) -> dict[str, list[Any]]:

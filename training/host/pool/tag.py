@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-TAG = "trainyard:pool"
-RUN_TAG = "trainyard:run"
+from trainyard.protocol.tags import Tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +17,8 @@ class Warm:
 
 def warm_of(tags: Mapping[str, str | None]) -> Warm | None:
     """None for a host that no run has put into the pool, or that another has taken since."""
-    until, _, run = (tags.get(TAG) or "").partition(" ")
-    if not run or run != tags.get(RUN_TAG):
+    until, _, run = (tags.get(Tag.POOL) or "").partition(" ")
+    if not run or run != tags.get(Tag.RUN):
         return None
     try:
         return Warm(datetime.fromisoformat(until), run)

@@ -12,9 +12,10 @@ from training.host.account import Account
 from training.host.errors import HostTrouble
 from training.host.metadata import Identity, Metadata
 from training.host.places import Places
-from training.host.pool.tag import RUN_TAG, TAG, warm_of
+from training.host.pool.tag import warm_of
 from training.host.pool.wipe import wipe
 from training.host.reporting.signals import Sender, Signal, detail, entry
+from trainyard.protocol.tags import Tag
 
 LOOK_SECONDS = 0.5
 NOTICE_SECONDS = 5.0
@@ -62,8 +63,8 @@ def _end(power_off: Callable[[str], None], reason: str) -> Identity:
 def _say(events: Any, identity: Identity, **facts: str) -> None:
     """That it is wiped, or the `reason` why it cannot be."""
     tags, host = identity.tags, identity.instance
-    signal = Signal("wiped", int(tags["trainyard:attempt"]), dict(facts))
-    event = detail(signal, run=tags[RUN_TAG], instance=host, at=datetime.now(UTC))
+    signal = Signal("wiped", int(tags[Tag.ATTEMPT]), dict(facts))
+    event = detail(signal, run=tags[Tag.RUN], instance=host, at=datetime.now(UTC))
     try:
         answer = events.put_events(Entries=[entry(signal, Sender.of(host, tags), event)])
     except (ClientError, BotoCoreError) as error:
@@ -78,7 +79,7 @@ class _Waiting:
         self, metadata: Metadata, identity: Identity, events: Any, power_off: Callable[[str], None]
     ) -> None:
         self._metadata, self._identity, self._events, self._power_off = metadata, identity, events, power_off
-        self._first = identity.tags[TAG]
+        self._first = identity.tags[Tag.POOL]
         self._warm = warm_of(identity.tags)
         self._noticed_at = self._said_at = float("-inf")
 
@@ -100,13 +101,13 @@ class _Waiting:
             self._noticed_at = seconds
             if self._metadata.notice():
                 _end(self._power_off, "EC2 takes it back, and no run has it")
-        said = {name: self._metadata.tag(name) for name in (TAG, RUN_TAG)}
+        said = {name: self._metadata.tag(name) for name in (Tag.POOL, Tag.RUN)}
         warm = warm_of(said)
         if warm is None:
             return self._taken()
         self._warm = warm
         self._end_if_over()
-        if said[TAG] == self._first and seconds - self._said_at >= SAY_SECONDS:
+        if said[Tag.POOL] == self._first and seconds - self._said_at >= SAY_SECONDS:
             self._said_at = seconds  # until the tag says until when it may wait: then somebody has heard it
             _say(self._events, self._identity)
         return None

@@ -19,6 +19,7 @@ from training.host.errors import HostTrouble, ProgramFault
 from training.host.places import Places
 from training.host.program import archive
 from training.host.program.packages import command, commands_path, install, python_for, site_packages
+from trainyard.protocol import keys
 
 BASH = "bash"
 LIBRARY = "trainyard"
@@ -29,11 +30,11 @@ logger = logging.getLogger(__name__)
 
 def fetch_job(bucket: Bucket, run: str, places: Places) -> dict[str, Any]:
     """The job as admitted, also kept on disk where TRAINYARD_JOB points."""
-    text = bucket.read(f"runs/{run}/job.json")
+    text = bucket.read(keys.job(run))
     try:
         job: dict[str, Any] = json.loads(text)
     except ValueError as error:
-        raise HostTrouble(f"runs/{run}/job.json is not JSON: {error}", final=True) from error
+        raise HostTrouble(f"{keys.job(run)} is not JSON: {error}", final=True) from error
     places.work.mkdir(parents=True, exist_ok=True)
     places.job.write_bytes(text)
     return job

@@ -15,6 +15,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from training.host.errors import AccessDenied, HostTrouble
+from trainyard.protocol.tags import Tag
 
 NAMESPACE = "Trainyard"
 UTILIZATION, MEMORY = "nvidia_smi_utilization_gpu", "nvidia_smi_memory_used"
@@ -97,13 +98,13 @@ class GpuMetrics:
 
 def of_host(tags: Mapping[str, str]) -> int:
     """How many GPUs the host's type has, by its tags; a host that does not say may have some."""
-    return int(tags.get("trainyard:gpus", "1"))
+    return int(tags.get(Tag.GPUS, "1"))
 
 
 def are_wanted(tags: Mapping[str, str]) -> bool:
     """Whether this host may publish: one of a yard, with a GPU and the driver's command; never a builder, whose bake
     tests whether the CloudWatch agent does."""
-    if "trainyard:yard" not in tags or tags.get("trainyard:kind") == "bake" or not of_host(tags):
+    if Tag.YARD not in tags or tags.get(Tag.KIND) == "bake" or not of_host(tags):
         return False
     if shutil.which(QUERY[0]):
         return True

@@ -15,6 +15,7 @@ from training.host.program.secrets import Hider
 from training.host.reporting import lines, logs
 from training.host.reporting.chunks import LogUpload
 from training.host.reporting.logs import StampedLog
+from trainyard.protocol import keys
 
 TAIL_BYTES = 256 * 1024
 """Of the log's end: progress bars take most of it."""
@@ -46,7 +47,7 @@ class ProgramLog:
             hear=hear,
             hear_open=hear_open,
         )
-        self._upload = LogUpload(bucket, self._stamped, f"runs/{cluster.run}/attempts/{number}/logs/{name}/")
+        self._upload = LogUpload(bucket, self._stamped, f"{keys.logs(cluster.run, number)}{name}/")
 
     def hide(self, values: Mapping[str, str]) -> None:
         """Leave these secrets out of all that others read of the log."""

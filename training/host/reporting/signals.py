@@ -21,6 +21,8 @@ from training.host.denials import Denials
 from training.host.errors import AccessDenied, HostTrouble
 from training.host.program.ending import Failed
 from trainyard.core.values import floats
+from trainyard.protocol import keys
+from trainyard.protocol.tags import Tag
 
 SUPERSEDED = {"credentials", "ready", "progress"}
 ENDINGS = {"finished", "stopped", "failed"}
@@ -81,7 +83,7 @@ class Sender:
     @staticmethod
     def of(instance: str, tags: Mapping[str, str]) -> "Sender":
         """Raises KeyError naming a tag that is not there."""
-        return Sender(tags["trainyard:bus"], f"{tags['trainyard:role']}:{instance}")
+        return Sender(tags[Tag.BUS], f"{tags[Tag.ROLE]}:{instance}")
 
     def of_peer(self, instance: str) -> "Sender":
         """Another host of the yard: one role is all hosts'."""
@@ -92,9 +94,9 @@ class Sender:
         """Of its events."""
         return f"trainyard.host/{self.user}"
 
-    def key(self, run: str, attempt: int, folder: str) -> str:
-        """Where it leaves word of its own in the bucket: `words`, `last-words`, `leaving` or `working`."""
-        return f"runs/{run}/attempts/{attempt}/{folder}/{self.user}.json"
+    def key(self, folder: str) -> str:
+        """Return the key of the host's own file in a folder of its attempt."""
+        return f"{folder}{self.user}.json"
 
 
 def entry(signal: Signal, sender: Sender, event: dict[str, Any]) -> dict[str, str]:
@@ -236,16 +238,14 @@ class Outbox(threading.Thread):
         if event == self._left or not (word in ENDINGS or is_sign):
             return
         try:
-            self._bucket.write(self._key(event, "words"), json.dumps(event).encode())
+            key = self._sender.key(keys.words(self._run_id, event["attempt"]))
+            self._bucket.write(key, json.dumps(event).encode())
         except HostTrouble as trouble:
             logger.warning("%s could not be left in the bucket: %s", word, trouble.reason)
             return
         self._left = event
         if is_sign:
             self._sign_at = now
-
-    def _key(self, event: dict[str, Any], name: str) -> str:
-        return self._sender.key(self._run_id, event["attempt"], name)
 
     def _say_last_words(self, event: dict[str, Any]) -> None:
         if self._mute:
@@ -257,7 +257,8 @@ class Outbox(threading.Thread):
         )
         words = last_words(event, reason, exit_code=None)
         try:
-            self._bucket.write(self._key(event, "last-words"), json.dumps(words).encode())
+            key = self._sender.key(keys.last_words(self._run_id, event["attempt"]))
+            self._bucket.write(key, json.dumps(words).encode())
         except HostTrouble as trouble:
             logger.warning("the last words could not be left either: %s", trouble.reason)
         self._on_mute(reason)

@@ -15,6 +15,7 @@ from trainyard.client import Execution, Run, RunStatus
 from trainyard.client.runs.records import elapsed
 from trainyard.core.values.quantities import counted, dollars, sized, span
 from trainyard.core.values.text import printable
+from trainyard.protocol import keys
 
 LAST_WORDS = 8
 MOST_NOT_KEPT = 5
@@ -119,7 +120,7 @@ def _cost(summary: dict[str, Any]) -> None:
 
 
 def _bucket(run: Run) -> None:
-    prefix = f"runs/{run.id}/"
+    prefix = keys.run(run.id)
     groups: dict[str, tuple[int, int]] = {}
     for key, size in run.yard.bucket.keys(prefix).items():
         name, slash, _ = key.removeprefix(prefix).partition("/")

@@ -11,8 +11,7 @@ from botocore.exceptions import ClientError
 from trainyard.client.errors import Ambiguous
 from trainyard.client.session import Session
 from trainyard.core.values.quantities import counted
-
-TAG = "trainyard:yard"
+from trainyard.protocol.tags import Tag
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def buckets(session: Session, yard: str) -> list[str]:
     return [
         name
         for name in (str(each["Name"]) for each in client.list_buckets()["Buckets"])
-        if _tags("TagSet", client.get_bucket_tagging, Bucket=name).get(TAG) == yard.lower()
+        if _tags("TagSet", client.get_bucket_tagging, Bucket=name).get(Tag.YARD) == yard.lower()
         and (client.head_bucket(Bucket=name).get("BucketRegion") or session.region) == session.region
     ]
 
@@ -68,7 +67,8 @@ def tables(session: Session, yard: str) -> list[dict[str, Any]]:
     return [
         table
         for table in described
-        if _tags("Tags", client.list_tags_of_resource, ResourceArn=table["TableArn"]).get(TAG) == yard.lower()
+        if _tags("Tags", client.list_tags_of_resource, ResourceArn=table["TableArn"]).get(Tag.YARD)
+        == yard.lower()
     ]
 
 

@@ -18,6 +18,7 @@ from trainyard.client.admin import people, retained
 from trainyard.client.errors import BucketNotEmptied, HostsRunning, RunsRunning, StackNotDeleted
 from trainyard.client.session import Session
 from trainyard.core.values.quantities import counted
+from trainyard.protocol.tags import Tag
 
 SHUTTING_DOWN = "shutting-down"
 ENDING = (SHUTTING_DOWN, "terminated")
@@ -98,7 +99,7 @@ def hosts(session: Session, yard: str) -> list[str]:
 
 def _hosts(session: Session, yard: str) -> Iterator[tuple[str, str]]:
     """Return the yard's instances with their states."""
-    filters = [{"Name": f"tag:{retained.TAG}", "Values": [yard.lower()]}]
+    filters = [{"Name": f"tag:{Tag.YARD}", "Values": [yard.lower()]}]
     for page in session.client("ec2").get_paginator("describe_instances").paginate(Filters=filters):
         for held in page["Reservations"]:
             for instance in held["Instances"]:
@@ -131,7 +132,7 @@ def stacks(session: Session, yard: str) -> list[str]:
         stack
         for page in pages
         for stack in page["Stacks"]
-        if {"Key": retained.TAG, "Value": yard.lower()} in stack.get("Tags", [])
+        if {"Key": Tag.YARD, "Value": yard.lower()} in stack.get("Tags", [])
     ]
     newest_first = sorted(ours, key=lambda stack: stack["CreationTime"], reverse=True)
     return [str(stack["StackName"]) for stack in newest_first]
@@ -300,7 +301,7 @@ def _prices(session: Session, tables: Iterable[Mapping[str, Any]]) -> Prices:
 
 def _images(session: Session, yard: str) -> Iterator[Found]:
     """Each with its snapshots; then snapshots of which the image is gone."""
-    ec2, filters = session.client("ec2"), [{"Name": f"tag:{retained.TAG}", "Values": [yard.lower()]}]
+    ec2, filters = session.client("ec2"), [{"Name": f"tag:{Tag.YARD}", "Values": [yard.lower()]}]
     snapshots = {
         each["SnapshotId"]: each
         for page in ec2.get_paginator("describe_snapshots").paginate(OwnerIds=["self"], Filters=filters)
@@ -319,7 +320,7 @@ def _images(session: Session, yard: str) -> Iterator[Found]:
 
 def _volumes(session: Session, yard: str) -> Iterator[Found]:
     filters = [
-        {"Name": f"tag:{retained.TAG}", "Values": [yard.lower()]},
+        {"Name": f"tag:{Tag.YARD}", "Values": [yard.lower()]},
         {"Name": "status", "Values": ["available"]},
     ]
     for page in session.client("ec2").get_paginator("describe_volumes").paginate(Filters=filters):

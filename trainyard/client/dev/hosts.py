@@ -12,7 +12,7 @@ from trainyard.client.errors import Denied, HostNotConnected, HostNotFound
 from trainyard.client.identity import known_as
 from trainyard.client.inventory.hosts import GONE, number
 from trainyard.command_line import command_line
-from trainyard.core.model import dev
+from trainyard.protocol.tags import Tag
 
 if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment
@@ -40,17 +40,17 @@ class DevHost:
         """From DescribeInstances."""
         tags = {tag["Key"]: tag["Value"] for tag in described.get("Tags", [])}
         return cls(
-            name=tags[dev.TAG],
-            owner=tags.get(dev.OWNER_TAG, ""),
+            name=tags[Tag.DEV],
+            owner=tags.get(Tag.SUBMITTER, ""),
             instance=described["InstanceId"],
             state=described["State"]["Name"],
             type=described["InstanceType"],
             zone=described["Placement"]["AvailabilityZone"],
             market="spot" if described.get("InstanceLifecycle") == "spot" else "on_demand",
-            run=tags.get("trainyard:run", ""),
+            run=tags.get(Tag.RUN, ""),
             launched=described["LaunchTime"],
-            price=number(tags.get("trainyard:price")),
-            disk_gib=round(number(tags.get("trainyard:disk")) or 0) or None,
+            price=number(tags.get(Tag.PRICE)),
+            disk_gib=round(number(tags.get(Tag.DISK)) or 0) or None,
         )
 
 
@@ -75,12 +75,12 @@ class DevImage:
             each["Ebs"].get("VolumeSize", 0) for each in described["BlockDeviceMappings"] if "Ebs" in each
         ]
         return cls(
-            name=tags[dev.TAG],
-            owner=tags.get(dev.OWNER_TAG, ""),
+            name=tags[Tag.DEV],
+            owner=tags.get(Tag.SUBMITTER, ""),
             image=described["ImageId"],
             state=described["State"],
-            type=tags.get("trainyard:type", ""),
-            host=tags.get("trainyard:host", ""),
+            type=tags.get(Tag.TYPE, ""),
+            host=tags.get(Tag.HOST, ""),
             made=datetime.fromisoformat(described["CreationDate"]),
             gib=sum(disks),
         )
@@ -105,8 +105,8 @@ def hosts(yard: Deployment, name: str | None = None) -> list[DevHost]:
 
 def _filters(yard: Deployment, name: str | None) -> list[dict[str, Any]]:
     return [
-        {"Name": "tag:trainyard:yard", "Values": [yard.name.lower()]},
-        {"Name": f"tag:{dev.TAG}", "Values": [name]} if name else {"Name": "tag-key", "Values": [dev.TAG]},
+        {"Name": f"tag:{Tag.YARD}", "Values": [yard.name.lower()]},
+        {"Name": f"tag:{Tag.DEV}", "Values": [name]} if name else {"Name": "tag-key", "Values": [Tag.DEV]},
     ]
 
 

@@ -14,6 +14,7 @@ from trainyard.core.model.gpus import Wanted, choose, known
 from trainyard.core.model.job import MOST_DATA, MOST_HOSTS, MOST_LABELS, Limits
 from trainyard.core.model.job_fields import MOST_ARG_CHARACTERS, OUR_PREFIXES, OURS, SECRETIVE
 from trainyard.core.model.secret_store import store_secret
+from trainyard.protocol.tags import PREFIX
 
 LIMITS = Limits()
 MOST_HOURS = 720.0
@@ -218,7 +219,7 @@ class Draft:
             )
             if (
                 not fits
-                or name.startswith(("aws:", "trainyard:"))
+                or name.startswith(("aws:", PREFIX))
                 or len(self.job.get("labels", {})) >= MOST_LABELS
             ):
                 self.origin.note(*path, reason=f"{name}={text} cannot be a label")

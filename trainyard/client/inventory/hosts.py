@@ -13,13 +13,11 @@ from trainyard.client import people
 from trainyard.client.errors import Denied, HostNotFound
 from trainyard.command_line import command_line
 from trainyard.core.model.yard.warm import warm_until
+from trainyard.protocol.tags import Tag
 
 if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment
 
-HOLD = "trainyard:hold"
-CAP = "trainyard:cap"
-"""The tag by which operators let a host be held for longer than the yard's longest hold."""
 GONE = ("terminated", "shutting-down")
 MOST_DAYS = 8
 """Days of patrol's verdicts that are looked at for reasons: a stopped host becomes an image after a week."""
@@ -61,25 +59,25 @@ class YardHost:
         """Return the host as DescribeInstances has it. A host that is gone has no verdict."""
         tags = {tag["Key"]: tag["Value"] for tag in described.get("Tags", [])}
         state = described["State"]["Name"]
-        word, _, since = ("" if state in GONE else tags.get("trainyard:verdict", "")).partition(" ")
-        held, warm = _instant(tags.get(HOLD, "")), warm_until(tags)
+        word, _, since = ("" if state in GONE else tags.get(Tag.VERDICT, "")).partition(" ")
+        held, warm = _instant(tags.get(Tag.HOLD, "")), warm_until(tags)
         reason = reason_at(now, judged.get(described["InstanceId"]), held, warm) if word else ""
         return cls(
             instance=described["InstanceId"],
-            run=tags.get("trainyard:run", ""),
-            kind=tags.get("trainyard:kind", "train"),
+            run=tags.get(Tag.RUN, ""),
+            kind=tags.get(Tag.KIND, "train"),
             type=described["InstanceType"],
             zone=described["Placement"]["AvailabilityZone"],
             market="spot" if described.get("InstanceLifecycle") == "spot" else "on_demand",
             state=state,
             address=described.get("PrivateIpAddress", ""),
             launched=described["LaunchTime"],
-            price=number(tags.get("trainyard:price")),
+            price=number(tags.get(Tag.PRICE)),
             verdict=word,
             since=_instant(since),
             reason=reason,
             held=held,
-            lease=_instant(tags.get("trainyard:lease", "")),
+            lease=_instant(tags.get(Tag.LEASE, "")),
             warm=warm,
         )
 
@@ -102,9 +100,9 @@ def hold(yard: Deployment, instance: str, lasts: timedelta) -> datetime:
             f"the yard {yard.name} has no host {instance}", "it may be gone", command_line("hosts")
         )
     stamp = until.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    tags = [{"Key": HOLD, "Value": stamp}]
+    tags = [{"Key": Tag.HOLD, "Value": stamp}]
     if yard.most_hold_hours and until > found[0]["LaunchTime"] + timedelta(hours=yard.most_hold_hours):
-        tags.append({"Key": CAP, "Value": stamp})
+        tags.append({"Key": Tag.CAP, "Value": stamp})
     _mark(yard, instance, tags)
     return until
 
@@ -144,7 +142,7 @@ def reason_at(now: datetime, judged: Judged | None, held: datetime | None, warm:
 
 def _judged(yard: Deployment, described: Iterable[Mapping[str, Any]]) -> dict[str, Judged]:
     """Return patrol's last sentence on each instance, of the days on which the verdicts began."""
-    tags = [tag for each in described for tag in each.get("Tags", []) if tag["Key"] == "trainyard:verdict"]
+    tags = [tag for each in described for tag in each.get("Tags", []) if tag["Key"] == Tag.VERDICT]
     days = sorted({tag["Value"].partition(" ")[2][:10] for tag in tags} - {""})[-MOST_DAYS:]
     table = yard.session.resource("dynamodb").Table(yard.table)
     judged: dict[str, Judged] = {}

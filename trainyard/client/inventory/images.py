@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from trainyard.client.errors import ImagesKept
 from trainyard.command_line import command_line
+from trainyard.protocol.tags import PREFIX, Tag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +43,7 @@ class Image:
     @classmethod
     def of(cls, described: Mapping[str, Any], standing: str, now: datetime) -> Self:
         """From DescribeImages."""
-        tags = {tag["Key"].removeprefix("trainyard:"): tag["Value"] for tag in described.get("Tags", [])}
+        tags = {tag["Key"].removeprefix(PREFIX): tag["Value"] for tag in described.get("Tags", [])}
         created = datetime.fromisoformat(described["CreationDate"])
         disks = [
             each["Ebs"].get("VolumeSize", 0) for each in described["BlockDeviceMappings"] if "Ebs" in each
@@ -63,7 +64,7 @@ class Image:
 def of(yard: Deployment) -> list[Image]:
     """All of them, the newest first."""
     standing = {yard.image(previous=True): "previous", yard.image(): "current"}
-    filters = [{"Name": "tag:trainyard:yard", "Values": [yard.name.lower()]}]
+    filters = [{"Name": f"tag:{Tag.YARD}", "Values": [yard.name.lower()]}]
     pages = yard.session.client("ec2").get_paginator("describe_images")
     found = [
         Image.of(image, standing.get(image["ImageId"], ""), datetime.now(UTC))

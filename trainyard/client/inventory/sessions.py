@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from trainyard.client.sessions import opening
 from trainyard.client.sessions.shell import command_document, shell_document
-from trainyard.core.model import dev
+from trainyard.protocol.tags import Tag
 
 if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment
@@ -57,7 +57,7 @@ def of(yard: Deployment, host: str | None = None, *, limit: int) -> list[HostSes
     """The newest, on all hosts of the yard or on that one. Those on hosts that are gone for an hour are known by this
     client's having begun them. Raises Denied."""
     names = {
-        each["InstanceId"]: {tag["Key"]: tag["Value"] for tag in each.get("Tags", [])}.get(dev.TAG, "")
+        each["InstanceId"]: {tag["Key"]: tag["Value"] for tag in each.get("Tags", [])}.get(Tag.DEV, "")
         for each in yard.instances()
     }
     kinds = {

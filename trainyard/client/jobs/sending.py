@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from trainyard.client.jobs.package import Package, unchanged
 from trainyard.client.jobs.tree import File
+from trainyard.protocol import keys
 
 if TYPE_CHECKING:
     from trainyard.client.bucket import Bucket
@@ -47,7 +48,7 @@ def _parsed(text: bytes | None) -> object:
 
 
 def _list_of(package: Package) -> str:
-    return f"programs/folders/{package.stem}.json"
+    return f"{keys.PROGRAMS}folders/{package.stem}.json"
 
 
 def _copies(bucket: Bucket, package: Package, missing: Mapping[str, File]) -> dict[str, str]:
@@ -55,7 +56,7 @@ def _copies(bucket: Bucket, package: Package, missing: Mapping[str, File]) -> di
     of the missing ones."""
     match _parsed(bucket.read(_list_of(package))):
         case {"folder": str(folder), "files": dict(files)} if re.fullmatch(
-            rf"data/{package.stem}-\w+/", folder
+            rf"{keys.DATA}{package.stem}-\w+/", folder
         ):
             held = {str(content): folder + path for path, content in files.items()}
         case _:

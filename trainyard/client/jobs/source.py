@@ -30,6 +30,7 @@ from trainyard.core.jobfile.references import (
 from trainyard.core.model.job import Job, Strategy
 from trainyard.core.model.job_fields import PLACEHOLDER, is_from_git, is_here
 from trainyard.core.values.validation import Fault, InputFaults
+from trainyard.protocol import keys
 
 NEVER_EMPTY = (("program", "command"), ("hardware", "zones"))
 """Lists that an admitted job has in any case, and a file with something in them alone."""
@@ -281,7 +282,7 @@ def _all_left_out(found: Tree) -> str:
 def _diff_key(origin: Origin) -> str | None:
     if not origin.diff:
         return None
-    return f"programs/diffs/{origin.commit[:12]}-{hashlib.sha256(origin.diff).hexdigest()[:16]}.diff"
+    return f"{keys.PROGRAMS}diffs/{origin.commit[:12]}-{hashlib.sha256(origin.diff).hexdigest()[:16]}.diff"
 
 
 def _here(given: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str, str]]:

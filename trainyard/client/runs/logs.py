@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from trainyard.protocol import keys
+
 if TYPE_CHECKING:
     from trainyard.client.bucket import Bucket
 
@@ -149,11 +151,11 @@ class AttemptLogs:
 
 @dataclass
 class RunLogs:
-    """The logs of a run under `prefix`: of attempt `first` and, with `later`, of those after it too. `hosts`: names
+    """The logs of a run: of attempt `first` and, with `later`, of those after it too. `hosts`: names
     (`worker-1`) or roles (`worker`); none: all. `builder` is the log of a bake."""
 
     bucket: Bucket
-    prefix: str
+    run: str
     first: int
     hosts: Collection[str] = ()
     later: bool = False
@@ -198,12 +200,12 @@ class RunLogs:
     def _look_at(self) -> list[AttemptLogs]:
         """The last lines of an attempt come while the next one begins."""
         if BUILDER in self.hosts:
-            return [self._logs_of(1, f"{self.prefix}logs/")]
+            return [self._logs_of(1, keys.bake_logs(self.run))]
         numbers = [self.first]
         if self.later:
-            begun = attempts_in(self.bucket, self.prefix)
+            begun = attempts_in(self.bucket, self.run)
             numbers += [number for number in begun if number > self.first]
-        return [self._logs_of(number, f"{self.prefix}attempts/{number}/logs/") for number in numbers[-2:]]
+        return [self._logs_of(number, keys.logs(self.run, number)) for number in numbers[-2:]]
 
     def _logs_of(self, attempt: int, folder: str) -> AttemptLogs:
         made = AttemptLogs(self.bucket, folder, attempt, self._wants)
@@ -247,11 +249,11 @@ class Chosen:
         return None
 
 
-def sent_in(bucket: Bucket, prefix: str) -> dict[int, list[str]]:
+def sent_in(bucket: Bucket, run: str) -> dict[int, list[str]]:
     """Return the hosts that have sent a log, by attempt in their order. A bake's builder stands under attempt 0."""
-    numbers = attempts_in(bucket, prefix)
-    sent = {number: bucket.folders(f"{prefix}attempts/{number}/logs/") for number in numbers}
-    builder = bucket.folders(f"{prefix}logs/")
+    numbers = attempts_in(bucket, run)
+    sent = {number: bucket.folders(keys.logs(run, number)) for number in numbers}
+    builder = bucket.folders(keys.bake_logs(run))
     return {OF_BAKE: builder} | sent if builder else sent
 
 
@@ -260,9 +262,9 @@ def matches(host: str, wanted: Collection[str]) -> bool:
     return not wanted or host in wanted or host.rpartition("-")[0] in wanted
 
 
-def attempts_in(bucket: Bucket, prefix: str) -> list[int]:
+def attempts_in(bucket: Bucket, run: str) -> list[int]:
     """The numbers of the attempts that have begun, in their order."""
-    return sorted(int(name) for name in bucket.folders(f"{prefix}attempts/") if name.isdigit())
+    return sorted(int(name) for name in bucket.folders(keys.attempts(run)) if name.isdigit())
 
 
 def text_of(bucket: Bucket, folder: str) -> str:

@@ -12,6 +12,7 @@ from trainyard.core.model.job import NAME, Job
 from trainyard.core.values.fields import Anything, Flag, Record, Text, key
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import InputFaults
+from trainyard.protocol import keys
 
 PLANNED = r".+\.(?i:plan\.(yaml|yml|json))"
 UPLOADED = r"\S{1,1024}"
@@ -24,7 +25,8 @@ class JobSource:
     job_key: str | None = key(
         None,
         Text(
-            r"jobs/[^\x00-\x1f]+\.(?i:yaml|yml|json)", "a key under jobs/ that ends in .yaml, .yml or .json"
+            keys.JOBS + r"[^\x00-\x1f]+\.(?i:yaml|yml|json)",
+            f"a key under {keys.JOBS} that ends in .yaml, .yml or .json",
         ),
         "A job file in the bucket.",
     )

@@ -31,6 +31,7 @@ from trainyard.core.values.fields import (
 )
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import Fault, InputFaults, any_of
+from trainyard.protocol import keys
 
 NAME = r"[a-z][a-z0-9-]{0,29}"
 PUBLIC = "/aws/service/"
@@ -44,7 +45,7 @@ LINE = r"(?=[^\u0000]*\S)[^\u0000]+"
 UPLOADED = r"\S{1,1024}"
 MOST_PACKAGES = 200
 MOST_LINES = 100
-REPORT = "images/report.json"
+REPORT = f"{keys.IMAGES}report.json"
 """Beside the recipes lies the report of what is kept and retired; it is no recipe."""
 
 
@@ -156,7 +157,7 @@ class BakeRequest:
     recipe_key: str | None = key(
         None,
         Text(
-            r"images/[^\x00-\x1f]+\.(?i:yaml|yml|json)",
+            keys.IMAGES + r"[^\x00-\x1f]+\.(?i:yaml|yml|json)",
             "a key under images/ that ends in .yaml, .yml or .json",
         ),
         "A recipe in the bucket.",

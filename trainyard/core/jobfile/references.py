@@ -4,13 +4,13 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trainyard.core.model import outputs
 from trainyard.core.model.job import Job, Sharding
 from trainyard.core.model.names import secret_parameter
 from trainyard.core.model.secret_store import store_secret
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import Fault, shown
+from trainyard.protocol import keys
 
 if TYPE_CHECKING:
     from trainyard.core.jobfile.program_archive import Archive
@@ -152,18 +152,18 @@ def owner_of_work(
     """
     run, key = runs[0], str((latest or {}).get("key") or "")
     for owner in runs:
-        if key.startswith(f"runs/{owner}/checkpoints/"):
+        if key.startswith(keys.checkpoints(owner)):
             return owner
     if key:
         return Fault(
             "checkpoints.resume",
-            f"runs/{run}/checkpoints/latest.json names {shown(key)}, which is neither a checkpoint of {run} nor of the "
+            f"{keys.latest_checkpoint(run)} names {shown(key)}, which is neither a checkpoint of {run} nor of the "
             "run that it was resumed from; name the run whose checkpoint it is, or leave it out",
         )
     with_outputs = next((owner for owner in runs if owner in kept), None)
     if with_outputs and restores:
         return with_outputs
-    no_checkpoint = f"there is no checkpoint of {run} in the bucket (runs/{run}/checkpoints/latest.json)"
+    no_checkpoint = f"there is no checkpoint of {run} in the bucket ({keys.latest_checkpoint(run)})"
     if with_outputs:
         return Fault(
             "checkpoints.resume",
@@ -173,7 +173,7 @@ def owner_of_work(
         )
     return Fault(
         "checkpoints.resume",
-        f"{no_checkpoint} and no output ({outputs.prefix_of(run)}); name another run, or leave it out to start from "
+        f"{no_checkpoint} and no output ({keys.outputs(run)}); name another run, or leave it out to start from "
         "the beginning",
     )
 

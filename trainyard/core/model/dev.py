@@ -4,11 +4,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from trainyard.core.model import submitter
+from trainyard.protocol.tags import Tag
 
-TAG = "trainyard:dev"
-"""Its value is the host's name. Functions alone write it, on instances and on their images."""
-OWNER_TAG = "trainyard:submitter"
-"""Its value is what IAM knows the owner by, by which policies let that person in."""
 NAME = r"[a-z][a-z0-9-]{0,35}"
 A_NAME = "a name of 1 to 36 lower-case letters, digits and hyphens that begins with a letter"
 WORD = "dev"
@@ -39,16 +36,16 @@ class Keep(StrEnum):
 
 def is_of(tags: Mapping[str, str], name: str, owner: str) -> bool:
     """Whether the tags are of that person's dev host of that name."""
-    return tags.get(TAG) == name and tags.get(OWNER_TAG) == owner
+    return tags.get(Tag.DEV) == name and tags.get(Tag.SUBMITTER) == owner
 
 
 def owner(tags: Mapping[str, str]) -> str | None:
     """Whose dev host the tags are of; None where they are of none."""
-    return tags.get(OWNER_TAG) if TAG in tags else None
+    return tags.get(Tag.SUBMITTER) if Tag.DEV in tags else None
 
 
 def somebodys(tags: Mapping[str, str], mine: str | None = None) -> str | None:
     """Whose dev host the tags are of, in words; None where it is nobody's, or `mine`."""
-    if TAG not in tags or (mine and tags.get(OWNER_TAG) == mine):
+    if Tag.DEV not in tags or (mine and tags.get(Tag.SUBMITTER) == mine):
         return None
-    return f"{tags.get(OWNER_TAG, 'somebody')}'s dev host {tags[TAG]}"
+    return f"{tags.get(Tag.SUBMITTER, 'somebody')}'s dev host {tags[Tag.DEV]}"

@@ -144,7 +144,7 @@ def cluster_document(
     checkpoint: Checkpoint | None,
     deadline: datetime,
 ) -> dict[str, Any]:
-    """What `runs/<run>/attempts/<attempt>/cluster.json` holds."""
+    """Return what cluster.json of an attempt holds."""
     return {
         "run": run,
         "attempt": attempt,

@@ -41,6 +41,8 @@ from trainyard.core.values.fields import (
     required,
 )
 from trainyard.core.values.lazy import dataclass
+from trainyard.protocol import keys
+from trainyard.protocol.tags import PREFIX
 
 MOST_HOSTS = 50
 MOST_ARGS = 100
@@ -602,7 +604,7 @@ class Origin:
     dirty: bool = key(False, Flag(), "`true` if the folder had uncommitted changes.")
     diff: str | None = key(
         None,
-        Text(r"programs/[!-~]{1,200}", "a key below programs/"),
+        Text(keys.PROGRAMS + r"[!-~]{1,200}", f"a key below {keys.PROGRAMS}"),
         "The key of these changes in the bucket, as far as git tracks their files: up to 1 MiB of a diff.",
     )
 
@@ -650,8 +652,8 @@ class Job:
     labels: Mapping[str, str] = key(
         {},
         Entries(
-            name=r"(?!aws:|trainyard:)" + LABEL.format("{1,128}"),
-            named=f"a name of 1 to 128 {LABELLED} that begins with neither aws: nor trainyard:",
+            name=rf"(?!aws:|{PREFIX})" + LABEL.format("{1,128}"),
+            named=f"a name of 1 to 128 {LABELLED} that begins with neither aws: nor {PREFIX}",
             most=MOST_LABELS,
             each=Text(LABEL.format("{0,256}"), f'a text of up to 256 {LABELLED}; quote numbers: "1"'),
         ),

@@ -4,11 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def prefix_of(run: str) -> str:
-    """Return what the keys of the outputs of all hosts of the run begin with."""
-    return f"runs/{run}/outputs/"
-
-
 def are_restored(job: Mapping[str, Any]) -> bool:
     """Return True if an attempt of this job that finds no checkpoint begins with outputs: those of the attempt before
     it, or those of the run that it resumes."""

@@ -7,10 +7,12 @@ docs/decisions/0035-who-asked-by-the-key.md"""
 
 import re
 
-FOLDER = "jobs/by/"
+from trainyard.protocol import keys
+
+FOLDER = f"{keys.JOBS}by/"
 UNKNOWN = "unknown"
 """Of a job file elsewhere, or of a job that somebody gave to an execution: nobody vouches for who did."""
-VOUCHED = re.compile(r"jobs/by/([A-Za-z0-9_+=,.@:-]{1,128})/.+")
+VOUCHED = re.compile(FOLDER + r"([A-Za-z0-9_+=,.@:-]{1,128})/.+")
 """What IAM calls users and sessions has no other characters."""
 NO_TAG = re.compile(r"[^A-Za-z0-9 +=._:/@-]")
 """What EC2's tags may have and other services' may not."""

@@ -17,6 +17,7 @@ from trainyard.client.runs.records import Asked, Loss
 from trainyard.command_line import command_line
 from trainyard.core.values.quantities import span
 from trainyard.core.values.text import printable
+from trainyard.protocol import keys
 from trainyard.ui import timeline
 from trainyard.ui.cache import FRESH, Cache
 from trainyard.ui.pages.hosts import FRESH as HOSTS_FRESH
@@ -188,7 +189,7 @@ def found(yard: Yard, run: str) -> Run:
 
 def left_of(yard: Yard, run: str) -> list[Left]:
     """What lies in the run's folder, what people want first."""
-    prefix = f"runs/{run}/"
+    prefix = keys.run(run)
     sums: dict[str, tuple[int, int]] = {}
     for key, size in yard.bucket.keys(prefix).items():
         name, slash, _ = key.removeprefix(prefix).partition("/")

@@ -16,6 +16,7 @@ from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.quantities import counted, sized
 from trainyard.core.values.text import printable
+from trainyard.protocol import keys
 
 LONG_METRICS = ("history", "samples")
 """What of metrics.json a summary leaves out."""
@@ -261,7 +262,7 @@ def _outputs_in_words(outputs: Mapping[str, Any]) -> Iterator[str]:
 
 def places(facts: RunFacts, objects: Collection[str], below: Mapping[str, str] = PLACES) -> dict[str, str]:
     """Where things are: s3 URIs by what they are, only those that exist."""
-    folder = f"runs/{facts.run}/"
+    folder = keys.run(facts.run)
     found = {"folder": facts.folder}
     for what, name in below.items():
         if any(key.startswith(f"{folder}{name}") for key in objects):

@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lambdas.core.patrol.hold import TAG, Hold, NoHold, grant
+from lambdas.core.patrol.hold import Hold, NoHold, grant
 from trainyard.core.values import wire
+from trainyard.protocol.tags import Tag
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MINE = {"trainyard:run": "digits-1"}
@@ -20,11 +21,11 @@ HOLDS: list[tuple[str, dict[str, str], datetime | None, datetime]] = [
     ("a host of the run is held", MINE, at(2), at(2)),
     ("for a day at most", MINE, at(24), at(24)),
     ("whose clock may be a little ahead", MINE, at(24.05), at(24.05)),
-    ("a longer hold stays", MINE | {TAG: wire.stamp(at(10))}, at(2), at(10)),
-    ("a shorter one does not", MINE | {TAG: wire.stamp(at(1))}, at(2), at(2)),
-    ("nor one that is over", MINE | {TAG: wire.stamp(at(-1))}, at(2), at(2)),
-    ("nor one that nobody can read", MINE | {TAG: "tonight"}, at(2), at(2)),
-    ("a release ends a hold", MINE | {TAG: wire.stamp(at(10))}, None, NOW),
+    ("a longer hold stays", MINE | {Tag.HOLD: wire.stamp(at(10))}, at(2), at(10)),
+    ("a shorter one does not", MINE | {Tag.HOLD: wire.stamp(at(1))}, at(2), at(2)),
+    ("nor one that is over", MINE | {Tag.HOLD: wire.stamp(at(-1))}, at(2), at(2)),
+    ("nor one that nobody can read", MINE | {Tag.HOLD: "tonight"}, at(2), at(2)),
+    ("a release ends a hold", MINE | {Tag.HOLD: wire.stamp(at(10))}, None, NOW),
     ("also where there is none", MINE, None, NOW),
 ]
 REFUSED: list[tuple[str, dict[str, str] | None, datetime | None, str]] = [

@@ -184,7 +184,6 @@ def test_what_the_tag_says_and_the_host_reads_in_it(
     assert warm.warm_until(tags) == until, sentence
     found = tag.warm_of(tags)
     assert (found.until if found else None) == until, sentence
-    assert (tag.TAG, tag.RUN_TAG) == (warm.TAG, warm.RUN_TAG)
 
 
 def test_what_release_does_with_a_host_in_the_pool_and_one_that_was_just_taken() -> None:

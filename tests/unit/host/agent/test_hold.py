@@ -13,6 +13,7 @@ from training.host.agent.deadlines.lease import Lease
 from training.host.agent.watchdog import Watchdog
 from training.host.errors import HostTrouble
 from training.host.metadata import Identity, Notice
+from trainyard.protocol.tags import Tag
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
 TAGS = {
@@ -105,7 +106,7 @@ def test_when_the_tag_answers(sentence: str, held: datetime, until: datetime | N
     ],
 )
 def test_the_tag_is_read_as_patrol_reads_it(text: str, until: datetime | None) -> None:
-    assert hold.held_until({hold.TAG: text}) == until
+    assert hold.held_until({Tag.HOLD: text}) == until
 
 
 def test_a_hold_makes_a_lease_longer_and_never_shorter() -> None:

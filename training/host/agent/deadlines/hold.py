@@ -19,8 +19,8 @@ from training.host.errors import HostTrouble
 from training.host.metadata import Identity, Metadata
 from training.host.reporting import signals
 from training.host.reporting.signals import Sender, Signal, detail, entry, stamp
+from trainyard.protocol.tags import Tag
 
-TAG = "trainyard:hold"
 LONGEST = timedelta(hours=24)
 FORM = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?")
 PATIENCE_SECONDS, LOOK_SECONDS = 60.0, 1.0
@@ -61,7 +61,7 @@ def held_until(tags: Mapping[str, str]) -> datetime | None:
     """Until when the tag says that somebody holds this host; None without a tag, or with one that cannot be read:
     patrol tells of that."""
     try:
-        at = datetime.fromisoformat(tags.get(TAG, ""))
+        at = datetime.fromisoformat(tags.get(Tag.HOLD, ""))
     except ValueError:
         return None
     return at if at.tzinfo else at.replace(tzinfo=UTC)
@@ -78,17 +78,15 @@ def _ask(until: datetime | None) -> datetime:
 def entry_of(identity: Identity, until: datetime | None, *, now: datetime) -> dict[str, Any]:
     """The signal `hold` as an event; without `until` it ends the hold."""
     tags, host = identity.tags, identity.instance
-    lacking = [name for name in ("trainyard:run", "trainyard:bus", "trainyard:role") if name not in tags]
+    lacking = [name for name in (Tag.RUN, Tag.BUS, Tag.ROLE) if name not in tags]
     if lacking:
         raise HostTrouble(
             f"{host} has no tag {lacking[0]}, so no run or launch of the yard made it; hold it from outside: aws ec2 "
-            f"create-tags --resources {host} --tags Key={TAG},Value=2026-11-20T18:00Z",
+            f"create-tags --resources {host} --tags Key={Tag.HOLD},Value=2026-11-20T18:00Z",
             final=True,
         )
-    signal = Signal(
-        "hold", int(tags.get("trainyard:attempt", "1")), {"until": stamp(until) if until else None}
-    )
-    event = detail(signal, run=tags["trainyard:run"], instance=host, at=now)
+    signal = Signal("hold", int(tags.get(Tag.ATTEMPT, "1")), {"until": stamp(until) if until else None})
+    event = detail(signal, run=tags[Tag.RUN], instance=host, at=now)
     return entry(signal, Sender.of(host, tags), event)
 
 
@@ -97,14 +95,14 @@ def _confirmed(metadata: Metadata, identity: Identity, until: datetime | None) -
     asked = datetime.now(UTC)
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
-        held = held_until({TAG: metadata.tag(TAG) or ""})
+        held = held_until({Tag.HOLD: metadata.tag(Tag.HOLD) or ""})
         if held and is_answer(held, until, asked):
             return held
         if time.monotonic() >= end:
             raise HostTrouble(
-                f"nobody has written the tag {TAG} of {identity.instance} within {PATIENCE_SECONDS:.0f} s, so the host "
-                "may not be held; look at the log of the yard's function signal, or do it from outside: aws ec2 "
-                f"create-tags --resources {identity.instance} --tags Key={TAG},Value={stamp(until or asked)}"
+                f"nobody has written the tag {Tag.HOLD} of {identity.instance} within {PATIENCE_SECONDS:.0f} s, so the "
+                "host may not be held; look at the log of the yard's function signal, or do it from outside: aws ec2 "
+                f"create-tags --resources {identity.instance} --tags Key={Tag.HOLD},Value={stamp(until or asked)}"
             )
         time.sleep(LOOK_SECONDS)
 

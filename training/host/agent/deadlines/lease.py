@@ -33,7 +33,7 @@ class Lease:
 
 
 def at_launch(tag: str) -> Lease:
-    """The tag trainyard:lease."""
+    """The tag Tag.LEASE."""
     return Lease(
         datetime.fromisoformat(tag), "nobody has given this host an order since it was launched or started"
     )

@@ -106,7 +106,7 @@ def is_echo(terminal: Terminal, told: datetime | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class JudgedBy:
-    """What patrol judges this host by, as its tag trainyard:judged-by says."""
+    """What patrol judges this host by, as its tag Tag.JUDGED_BY says."""
 
     window: timedelta
     grace: timedelta

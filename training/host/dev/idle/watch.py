@@ -20,9 +20,9 @@ from training.host.periodic import Repeat
 from training.host.places import Places
 from training.host.reporting import gpus
 from training.host.reporting.signals import stamp
+from trainyard.protocol.tags import Tag
 
 METRIC = "InUse"
-JUDGED_BY, READY, HOLD = (f"trainyard:{word}" for word in ("judged-by", "ready", "hold"))
 EVERY_SECONDS = 60.0
 
 logger = logging.getLogger(__name__)
@@ -38,7 +38,9 @@ class Tags:
 
     @staticmethod
     def read(tag: Callable[[str], str | None]) -> "Tags":
-        return Tags(JudgedBy.of_tag(tag(JUDGED_BY) or ""), _instant(tag(READY)), _instant(tag(HOLD)))
+        return Tags(
+            JudgedBy.of_tag(tag(Tag.JUDGED_BY) or ""), _instant(tag(Tag.READY)), _instant(tag(Tag.HOLD))
+        )
 
 
 def _instant(text: str | None) -> datetime | None:

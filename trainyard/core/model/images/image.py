@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from trainyard.core.model.images.tensorflow_releases import is_version
 from trainyard.core.values.lazy import dataclass
+from trainyard.protocol.tags import Tag
 
 AMI = r"ami-[0-9a-f]{8,17}"
 """What an image's id looks like."""
@@ -38,35 +39,35 @@ class Image:
 
     def is_of(self, yard: str) -> bool:
         """Whether this yard made it: only such images may be started, and only such ones are retired."""
-        return self.tags.get("trainyard:yard") == yard
+        return self.tags.get(Tag.YARD) == yard
 
     @property
     def run(self) -> str:
         """The run whose host it was made of, else the execution that made it."""
-        return self.tags.get("trainyard:run", "")
+        return self.tags.get(Tag.RUN, "")
 
     @property
     def execution(self) -> str:
         """The execution that made a snapshot."""
-        return self.tags.get("trainyard:execution", "")
+        return self.tags.get(Tag.EXECUTION, "")
 
     @property
     def family(self) -> str:
-        return self.tags.get("trainyard:family", "")
+        return self.tags.get(Tag.FAMILY, "")
 
     @property
     def tensorflow(self) -> str:
         """The version that its bake found; "" where nobody has looked."""
-        return self.tags.get("trainyard:tensorflow", "")
+        return self.tags.get(Tag.TENSORFLOW, "")
 
     @property
     def is_baked(self) -> bool:
-        return self.tags.get("trainyard:kind") == "baked"
+        return self.tags.get(Tag.KIND) == "baked"
 
     @property
     def parent(self) -> str:
         """The image that the host started from."""
-        return self.tags.get("trainyard:parent", "")
+        return self.tags.get(Tag.PARENT, "")
 
 
 @dataclass(frozen=True, kw_only=True)

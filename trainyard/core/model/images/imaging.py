@@ -5,11 +5,11 @@ from dataclasses import field
 from enum import StrEnum
 from typing import assert_never
 
-from trainyard.core.model import dev
 from trainyard.core.model.images.image import Image
 from trainyard.core.values.lazy import dataclass
+from trainyard.protocol.tags import Tag
 
-PARENT_TAGS = ("trainyard:driver", "trainyard:cuda", "trainyard:tensorflow")
+PARENT_TAGS = (Tag.DRIVER, Tag.CUDA, Tag.TENSORFLOW)
 """Tags that an image has from the one its host started from: the snapshot changes none of what they say."""
 LONGEST_NAME = 128
 
@@ -90,15 +90,15 @@ def tags(imaging: Imaging, *, yard: str, run: str, name: str) -> dict[str, str]:
     """What image and disk snapshots carry. `run` is the execution that makes the image."""
     known = {
         "Name": name,
-        "trainyard:yard": yard,
-        "trainyard:run": imaging.host_run or run,
-        "trainyard:execution": run,
-        "trainyard:kind": "snapshot",
-        "trainyard:family": imaging.family,
-        "trainyard:parent": imaging.parent,
-        "trainyard:host": imaging.instance,
-        "trainyard:type": imaging.type,
+        Tag.YARD: yard,
+        Tag.RUN: imaging.host_run or run,
+        Tag.EXECUTION: run,
+        Tag.KIND: "snapshot",
+        Tag.FAMILY: imaging.family,
+        Tag.PARENT: imaging.parent,
+        Tag.HOST: imaging.instance,
+        Tag.TYPE: imaging.type,
     }
-    step = {} if imaging.step is None else {"trainyard:step": str(imaging.step)}
-    of_dev = {dev.TAG: imaging.dev, dev.OWNER_TAG: imaging.owner or ""} if imaging.dev else {}
+    step = {} if imaging.step is None else {Tag.STEP: str(imaging.step)}
+    of_dev = {Tag.DEV: imaging.dev, Tag.SUBMITTER: imaging.owner or ""} if imaging.dev else {}
     return known | step | of_dev | dict(imaging.versions)

@@ -1,7 +1,7 @@
 """Policy: when patrol calls a host idle, and what it does then. Of the yard, of a job, of one host.
 
 The same words everywhere: the yard's context `policy` and a job's section `policy` hold some of its keys, a host's tags
-are `trainyard:policy-<key>`. What a host says goes before what its job says, and that before the yard.
+are `Tag.POLICY<key>`. What a host says goes before what its job says, and that before the yard.
 """
 
 import re
@@ -14,10 +14,8 @@ from typing import Any
 from trainyard.core.values.fields import Choice, Number, Part, key
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import InputFaults
+from trainyard.protocol.tags import Tag
 
-TAG = "trainyard:policy-"
-JUDGED_BY = "trainyard:judged-by"
-"""By what patrol judges a dev host, whoever said it: the host's agent warns by that (training/host/dev/idle)."""
 CPU_WINDOW = 15
 
 
@@ -87,7 +85,7 @@ class Policy:
 
 def tag_keys() -> tuple[str, ...]:
     """All tags that say what of its policy a host has different."""
-    return tuple(f"{TAG}{name}" for name in asdict(Policy()))
+    return tuple(f"{Tag.POLICY}{name}" for name in asdict(Policy()))
 
 
 def of_mapping(given: object, *, path: str) -> Policy | InputFaults:
@@ -98,25 +96,29 @@ def of_mapping(given: object, *, path: str) -> Policy | InputFaults:
 
 def tags(values: Mapping[str, Any]) -> dict[str, str]:
     """How a job's policy travels with its hosts."""
-    return {f"{TAG}{key}": _text(value) for key, value in values.items() if value is not None}
+    return {f"{Tag.POLICY}{key}": _text(value) for key, value in values.items() if value is not None}
 
 
 def of_host(yard: Policy, tagged: Mapping[str, str]) -> tuple[Policy, tuple[str, ...]]:
     """The policy that counts for a host with these tags; and what of them cannot be read, which then counts for
     nothing: patrol says so, and judges by the yard's."""
-    given = {key.removeprefix(TAG): _value(text) for key, text in tagged.items() if key.startswith(TAG)}
+    given = {
+        key.removeprefix(Tag.POLICY): _value(text)
+        for key, text in tagged.items()
+        if key.startswith(Tag.POLICY)
+    }
     if not given:
         return yard, ()
     values, section = Part(Policy).whole(given)
     wrong = {fault.path for fault in section.faults}
     sound = {key: value for key, value in values.items() if key not in wrong}
     return replace(yard, **sound), tuple(
-        f"the tag {TAG}{fault.path}: {fault.problem}" for fault in section.faults
+        f"the tag {Tag.POLICY}{fault.path}: {fault.problem}" for fault in section.faults
     )
 
 
 def judged_by(policy: Policy) -> str:
-    """What the host's agent must know to tell when it would be idle: the value of the tag trainyard:judged-by."""
+    """What the host's agent must know to tell when it would be idle: the value of the tag Tag.JUDGED_BY."""
     told = ("window_minutes", "grace_minutes", "idle_percent", "idle_cpu_percent")
     return " ".join(f"{key}={getattr(policy, key):g}" for key in told)
 

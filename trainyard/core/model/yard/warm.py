@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from trainyard.core.values import wire
-
-TAG = "trainyard:pool"
-RUN_TAG = "trainyard:run"
+from trainyard.protocol.tags import Tag
 
 
 def tag_of(run: str, until: datetime) -> str:
@@ -16,8 +14,8 @@ def tag_of(run: str, until: datetime) -> str:
 def warm_until(tags: Mapping[str, str]) -> datetime | None:
     """Until when the tags of a host say that it waits; None for one that no run has put there, that another has taken
     since, or whose tag cannot be read."""
-    until, _, run = tags.get(TAG, "").partition(" ")
-    if not run or run != tags.get(RUN_TAG):
+    until, _, run = tags.get(Tag.POOL, "").partition(" ")
+    if not run or run != tags.get(Tag.RUN):
         return None
     try:
         return wire.instant(until)

@@ -1,0 +1,1 @@
+"""What crosses a seam, written once. Functions, hosts, client, stacks and simulator read it here."""

@@ -1,0 +1,147 @@
+"""Every key of the yard's bucket, by a function. `ANY` in place of a run or an attempt makes the pattern of a policy.
+
+Users write below JOBS, IMAGES, PROGRAMS and DATA; functions and hosts write below RUNS.
+"""
+
+JOBS, IMAGES, PROGRAMS, DATA, CREDENTIALS, RUNS = (
+    "jobs/",
+    "images/",
+    "programs/",
+    "data/",
+    "credentials/",
+    "runs/",
+)
+ANY = "*"
+
+
+def credentials(user: str) -> str:
+    """Credentials of a host; `user` is the host as IAM knows it (aws:userid)."""
+    return f"{CREDENTIALS}{user}.json"
+
+
+# --- a run
+def run(run: str) -> str:
+    """The folder of a run."""
+    return f"{RUNS}{run}/"
+
+
+def job(run: str) -> str:
+    """The job as it was admitted."""
+    return f"{RUNS}{run}/job.json"
+
+
+def plan(run: str) -> str:
+    """The plan: capacity pools in their order, with reasons."""
+    return f"{RUNS}{run}/plan.json"
+
+
+def order(run: str) -> str:
+    """The newest order to the hosts of a run."""
+    return f"{RUNS}{run}/order.json"
+
+
+def summary(run: str) -> str:
+    """How the run ended, and its cost."""
+    return f"{RUNS}{run}/summary.json"
+
+
+def timeline(run: str) -> str:
+    """The events of a run, a line each."""
+    return f"{RUNS}{run}/timeline.jsonl"
+
+
+def metrics(run: str) -> str:
+    """The metrics that the program has reported."""
+    return f"{RUNS}{run}/metrics.json"
+
+
+def checkpoints(run: str) -> str:
+    """The folder of checkpoints."""
+    return f"{RUNS}{run}/checkpoints/"
+
+
+def latest_checkpoint(run: str) -> str:
+    """Names the newest checkpoint that is whole."""
+    return f"{RUNS}{run}/checkpoints/latest.json"
+
+
+def outputs(run: str) -> str:
+    """The folder of the outputs: files of the chief, and a folder @ROLE-INDEX for each other host."""
+    return f"{RUNS}{run}/outputs/"
+
+
+def outputs_of(run: str) -> str:
+    """The folder of the hosts' lists of outputs: ROLE-INDEX/files.json and ROLE-INDEX/report.json."""
+    return f"{RUNS}{run}/outputs-of/"
+
+
+def tensorboard(run: str) -> str:
+    """The folder of TensorBoard's events."""
+    return f"{RUNS}{run}/tensorboard/"
+
+
+def notebook(run: str) -> str:
+    """The folder of the executed notebook."""
+    return f"{RUNS}{run}/notebook/"
+
+
+def model(run: str) -> str:
+    """The folder of the exported model."""
+    return f"{RUNS}{run}/model/"
+
+
+# --- an attempt
+def attempts(run: str) -> str:
+    """The folder of a run's attempts."""
+    return f"{RUNS}{run}/attempts/"
+
+
+def cluster(run: str, attempt: int | str) -> str:
+    """The cluster of an attempt: hosts, roles, and the job as hosts need it."""
+    return f"{attempts(run)}{attempt}/cluster.json"
+
+
+def words(run: str, attempt: int | str) -> str:
+    """The folder in which hosts leave signals when the event bus does not answer."""
+    return f"{attempts(run)}{attempt}/words/"
+
+
+def last_words(run: str, attempt: int | str) -> str:
+    """The folder of the final reports of hosts."""
+    return f"{attempts(run)}{attempt}/last-words/"
+
+
+def leaving(run: str, attempt: int | str) -> str:
+    """The folder in which hosts confirm the order to stop."""
+    return f"{attempts(run)}{attempt}/leaving/"
+
+
+def working(run: str, attempt: int | str) -> str:
+    """The folder in which hosts show that they work."""
+    return f"{attempts(run)}{attempt}/working/"
+
+
+def logs(run: str, attempt: int | str) -> str:
+    """The folder of logs, with a folder ROLE-INDEX for each host."""
+    return f"{attempts(run)}{attempt}/logs/"
+
+
+# --- a bake
+def recipe(run: str) -> str:
+    """The recipe as it was admitted."""
+    return f"{RUNS}{run}/recipe.json"
+
+
+def tests(run: str) -> str:
+    """The results of the tests of a bake."""
+    return f"{RUNS}{run}/tests.json"
+
+
+def sbom(run: str) -> str:
+    """The bill of materials of an image."""
+    return f"{RUNS}{run}/sbom.json"
+
+
+def bake_logs(run: str) -> str:
+    """The folder of the log of a bake, with the folder of its builder."""
+    return f"{RUNS}{run}/logs/"
