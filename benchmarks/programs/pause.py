@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainyard.protocol.cluster import Strategy
 from trainyard.runtime.checkpoints import Checkpoints
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.processes.cluster import Cluster
@@ -28,7 +29,7 @@ def main() -> None:
 def measure(megabytes: int) -> dict[str, Any]:
     """Seconds of a save, the median of some; `plain` is TensorFlow's own write alone, in alternate rounds."""
     variables = [tf.Variable(tf.random.stateless_normal((256, 1024), seed=(1, i))) for i in range(megabytes)]
-    cluster = Cluster(Place.from_tf_config(None), "single", tf.distribute.get_strategy())
+    cluster = Cluster(Place.from_tf_config(None), Strategy.SINGLE, tf.distribute.get_strategy())
     saves, plains = [], []
     with tempfile.TemporaryDirectory(prefix="pause-") as folder:
         environment = Environment.from_os({**os.environ, "TRAINYARD_CHECKPOINTS": f"{folder}/checkpoints"})

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
+from trainyard.protocol.cluster import Strategy
 from trainyard.runtime.data import Arrays, Examples, Records, Share
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.loops.feeding import distributed
@@ -136,7 +137,7 @@ def test_no_thread_tunes_a_pipeline_that_has_nothing_to_tune(tmp_path: Path) -> 
 
 def test_workers_in_step_know_that_examples_never_end() -> None:
     """Else TensorFlow has them ask each other before every step who has some left."""
-    cluster = Cluster(Place.from_tf_config(None), "single", tf.distribute.get_strategy())
+    cluster = Cluster(Place.from_tf_config(None), Strategy.SINGLE, tf.distribute.get_strategy())
     batches = distributed(
         cluster,
         Environment.from_os({}),

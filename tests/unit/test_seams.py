@@ -46,12 +46,11 @@ from trainyard.core.model.job import (
     Pool,
     Program,
     Result,
-    Role,
-    Strategy,
 )
 from trainyard.core.model.yard.storage import GIB_MONTH
 from trainyard.core.values import fields
 from trainyard.protocol import keys
+from trainyard.protocol.cluster import Role, Strategy
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST_TEXTS = [path.read_text() for path in sorted((ROOT / "training/host").rglob("*.py"))]
@@ -92,10 +91,6 @@ def test_the_local_cloud_asks_of_a_gib_what_the_functions_take_it_to_cost() -> N
     words = {"gp3": "disk", "snapshot": "snapshot", "s3": "bucket", "dynamodb": "table", "logs": "logs"}
     asked = {words[name]: dollars for name, dollars in Facts.load().storage_prices.items()}
     assert asked == {kind.value: dollars for kind, dollars in GIB_MONTH.items()}
-
-
-def test_the_runtime_knows_every_strategy() -> None:
-    assert set(runtime_constant("processes/place", "STRATEGIES")) == set(Strategy)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/programs.md", "docs/job-file.md"])

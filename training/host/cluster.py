@@ -4,31 +4,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, assert_never
+
+from trainyard.protocol.cluster import Role, Strategy
 
 MASTER_PORT = 29500
 """Where the processes of PyTorch and its like meet, on the host of rank 0; PyTorch's own usual one."""
 COORDINATOR_PORT = 8476
 """Where JAX's coordinator is, on the same host."""
-
-
-class Strategy(StrEnum):
-    """As in `cluster.strategy` of the job; the control plane has the same list."""
-
-    SINGLE = "single"
-    MIRRORED = "mirrored"
-    MULTI_WORKER = "multi_worker"
-    PARAMETER_SERVER = "parameter_server"
-
-
-class Role(StrEnum):
-    """What a host is in its cluster, in TensorFlow's words; the control plane has the same list."""
-
-    CHIEF = "chief"
-    WORKER = "worker"
-    PS = "ps"
-    EVALUATOR = "evaluator"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from training.programs import mnist
 from training.programs.arguments import SHOWN, at_least, parser_of
 from training.programs.classification import evaluate, is_right, losses
 from training.programs.datasets import idx
+from trainyard.protocol.cluster import Strategy
 from trainyard.runtime import Runtime
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.export import classifier
@@ -427,7 +428,7 @@ def conclude(
     test = mnist.arrays(environment.data_folder("mnist"), idx.TEST)
     numbers = evaluate(model, test)
     diary.close(numbers["accuracy"], numbers["loss"])
-    here = Cluster(Place.from_tf_config(None), "single", tf.distribute.get_strategy())
+    here = Cluster(Place.from_tf_config(None), Strategy.SINGLE, tf.distribute.get_strategy())
     runtime = Runtime(here, environment)
     images = tf.TensorSpec((None, mnist.PIXELS), tf.float32, name="images")
     runtime.save_model(model, classifier(model, images), step=step)

@@ -15,6 +15,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from trainyard.protocol.cluster import Strategy
 from trainyard.runtime.checkpoints import Checkpoints
 from trainyard.runtime.data import Examples
 from trainyard.runtime.loops.feeding import distributed
@@ -182,9 +183,9 @@ class Resumable(keras.callbacks.Callback):
 def refuse_what_cannot_work(runtime: Runtime, *, is_keras_3: bool, is_built: bool) -> None:
     """Raises SystemExit with what to use instead."""
     kind = runtime.cluster.kind
-    if kind == "parameter_server":
+    if kind == Strategy.PARAMETER_SERVER:
         raise SystemExit("Keras fit cannot be resumed with parameter servers: use runtime.loop(...)")
-    if is_keras_3 and kind == "multi_worker":
+    if is_keras_3 and kind == Strategy.MULTI_WORKER:
         raise SystemExit(
             "Keras 3 fit does not work on several hosts (TensorFlow's MultiWorkerMirroredStrategy): build the model "
             "with tf_keras instead of keras or tf.keras, or train it with runtime.loop(...)"

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 import tensorflow as tf
 
+from trainyard.protocol.cluster import Strategy
 from trainyard.runtime import export, metrics
 from trainyard.runtime.data import Examples
 from trainyard.runtime.environment import Environment
@@ -99,7 +100,7 @@ class Runtime:
             step_delay=step_delay,
             each_step=each_step,
         )
-        if self.cluster.kind == "parameter_server":
+        if self.cluster.kind == Strategy.PARAMETER_SERVER:
             turn = OneBatch(model, optimizer, losses, is_right)
             return Asynchronous(
                 self.cluster, self.environment, plan, model=model, optimizer=optimizer, turn=turn

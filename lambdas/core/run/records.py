@@ -17,11 +17,14 @@ from trainyard.core.model import gang
 from trainyard.core.model.gang import PROGRAM_SILENT, Gang, Member, StopReason
 from trainyard.core.model.images.imaging import Imaging
 from trainyard.core.model.instance_types import Market
-from trainyard.core.model.job import Job, Role
+from trainyard.core.model.job import (
+    Job,
+)
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.quantities import counted
 from trainyard.protocol import keys
+from trainyard.protocol.cluster import Role
 
 ASKS_FOR = timedelta(minutes=1)
 """What an ask of EC2 takes at the longest, but for throttles; patrol concludes no run sooner."""

@@ -23,9 +23,9 @@ from lambdas.steps.signals import credentials, from_people, newcomers, pooled
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
 from trainyard.core.model.gang import StopReason
-from trainyard.core.model.job import Role
 from trainyard.core.model.timeline import Entry, Source
 from trainyard.core.values import wire
+from trainyard.protocol.cluster import Role
 from trainyard.protocol.tags import Tag
 
 GIVEN_UP = "checkpoint"

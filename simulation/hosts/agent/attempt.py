@@ -29,7 +29,10 @@ from training.host.agent.parting import Parting
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
 from training.host.checkpoints.in_bucket import Manifest
-from training.host.cluster import Assignment, Cluster, Role
+from training.host.cluster import (
+    Assignment,
+    Cluster,
+)
 from training.host.disk import FULL_BELOW, Room
 from training.host.errors import HostTrouble
 from training.host.orders import Order
@@ -49,6 +52,7 @@ from training.host.reporting.progress import (
 )
 from training.host.reporting.signals import Sender, Signal, stamp
 from trainyard.protocol import keys
+from trainyard.protocol.cluster import Role
 
 LOOK_SECONDS = 0.2
 HOLD_LOOK_SECONDS = 1.0

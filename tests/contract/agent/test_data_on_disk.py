@@ -11,11 +11,15 @@ import pytest
 from tests.contract.agent.host import become
 from tests.contract.conftest import Cloud, allow
 from training.host.bucket import Bucket
-from training.host.cluster import Assignment, Cluster, Role
+from training.host.cluster import (
+    Assignment,
+    Cluster,
+)
 from training.host.data.fetch import fetch_shares, fetch_whole
 from training.host.data.transfer import download_all
 from training.host.errors import AccessDenied, Damaged, HostTrouble, Missing
 from training.host.places import Places
+from trainyard.protocol.cluster import Role
 
 CHIEF, WORKER = Assignment("i-1", Role.CHIEF, 0, "10.0.1.5"), Assignment("i-2", Role.WORKER, 1, "10.0.1.6")
 

@@ -41,7 +41,10 @@ from training.host.checkpoints import in_bucket
 from training.host.checkpoints.in_bucket import Version
 from training.host.checkpoints.restore import Restored, restore
 from training.host.checkpoints.upload import CheckpointUpload, LastCheckpoint
-from training.host.cluster import Assignment, Cluster, Role
+from training.host.cluster import (
+    Assignment,
+    Cluster,
+)
 from training.host.data import keras_home
 from training.host.data.fetch import fetch_shares
 from training.host.disk import SHARED_MEMORY, Disk, Room, fresh, readable_files, room_at
@@ -67,6 +70,7 @@ from training.host.reporting.results import FolderUpload
 from training.host.reporting.signals import Signal
 from trainyard.core.values import floats
 from trainyard.protocol import keys
+from trainyard.protocol.cluster import Role
 from trainyard.protocol.tags import Tag
 
 TICK_SECONDS = 0.2

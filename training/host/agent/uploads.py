@@ -11,7 +11,10 @@ from training.host.agent.insistence import Insistence
 from training.host.bucket import Bucket
 from training.host.checkpoints.evaluator import CheckpointDownload
 from training.host.checkpoints.upload import CheckpointUpload
-from training.host.cluster import Assignment, Cluster, Role
+from training.host.cluster import (
+    Assignment,
+    Cluster,
+)
 from training.host.errors import HostTrouble, Unreachable
 from training.host.keys import LeftOut
 from training.host.outputs.upload import OutputsUpload
@@ -21,6 +24,7 @@ from training.host.reporting.metrics import Metrics
 from training.host.reporting.program_log import ProgramLog
 from training.host.reporting.results import FolderUpload
 from trainyard.protocol import keys
+from trainyard.protocol.cluster import Role
 
 OFTEN_SECONDS = 1.0
 SELDOM_SECONDS = 5.0

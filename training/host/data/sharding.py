@@ -20,7 +20,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from training.host.bucket import Object
-from training.host.cluster import Assignment, Cluster, Role
+from training.host.cluster import (
+    Assignment,
+    Cluster,
+)
+from trainyard.protocol.cluster import Role
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,13 @@ from trainyard.core.jobfile.references import (
     left_out_flags,
     program_findings,
 )
-from trainyard.core.model.job import Job, Strategy
+from trainyard.core.model.job import (
+    Job,
+)
 from trainyard.core.model.job_fields import PLACEHOLDER, is_from_git, is_here
 from trainyard.core.values.validation import Fault, InputFaults
 from trainyard.protocol import keys
+from trainyard.protocol.cluster import Strategy
 
 NEVER_EMPTY = (("program", "command"), ("hardware", "zones"))
 """Lists that an admitted job has in any case, and a file with something in them alone."""

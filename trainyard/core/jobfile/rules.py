@@ -21,15 +21,14 @@ from trainyard.core.model.job import (
     Job,
     MarketChoice,
     Program,
-    Role,
     Scalar,
     Sharding,
-    Strategy,
 )
 from trainyard.core.model.job_fields import WORDS
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.quantities import counted
 from trainyard.core.values.validation import Fault, any_of, did_you_mean, shown
+from trainyard.protocol.cluster import Role, Strategy
 
 CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}
 """With parameter servers."""

@@ -42,6 +42,7 @@ from trainyard.core.values.fields import (
 )
 from trainyard.core.values.lazy import dataclass
 from trainyard.protocol import keys
+from trainyard.protocol.cluster import Role, Strategy
 from trainyard.protocol.tags import PREFIX
 
 MOST_HOSTS = 50
@@ -78,42 +79,6 @@ PROGRAMS = ("digits", "downpour", "keras_text", "matmul", "mnist", "parameter_se
 """The reference programs that ship with the image, each a module below SHIPPED."""
 
 Scalar = str | int | float | bool
-
-
-class Strategy(StrEnum):
-    SINGLE = "single"
-    MIRRORED = "mirrored"
-    MULTI_WORKER = "multi_worker"
-    PARAMETER_SERVER = "parameter_server"
-
-    @property
-    def has_several_hosts(self) -> bool:
-        """Whether more than one host may train."""
-        match self:
-            case Strategy.SINGLE | Strategy.MIRRORED:
-                return False
-            case Strategy.MULTI_WORKER | Strategy.PARAMETER_SERVER:
-                return True
-        assert_never(self)
-
-    @property
-    def is_asynchronous(self) -> bool:
-        """Whether workers train each at its own speed, with parameter servers that hold the variables."""
-        match self:
-            case Strategy.SINGLE | Strategy.MIRRORED | Strategy.MULTI_WORKER:
-                return False
-            case Strategy.PARAMETER_SERVER:
-                return True
-        assert_never(self)
-
-
-class Role(StrEnum):
-    """What a host is in its cluster, in TensorFlow's words."""
-
-    CHIEF = "chief"
-    WORKER = "worker"
-    PS = "ps"
-    EVALUATOR = "evaluator"
 
 
 class Chief(StrEnum):

@@ -9,10 +9,11 @@ from typing import Any, assert_never
 
 import tensorflow as tf
 
+from trainyard.protocol.cluster import Strategy
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.processes.forming import answers, gpus, make_strategy
 from trainyard.runtime.processes.leaving import leave_when_a_peer_is_gone
-from trainyard.runtime.processes.place import Place, Strategy, strategy_for
+from trainyard.runtime.processes.place import Place, strategy_for
 from trainyard.runtime.processes.serving import send_shutdown_notice, serve
 
 LOOK_SECONDS = 0.2
@@ -38,9 +39,9 @@ class Cluster:
     def workers(self) -> int:
         """How many processes compute gradients: a chief of parameter servers does not."""
         match self.kind:
-            case "parameter_server":
+            case Strategy.PARAMETER_SERVER:
                 return len(self.place.members["worker"])
-            case "single" | "mirrored" | "multi_worker":
+            case Strategy.SINGLE | Strategy.MIRRORED | Strategy.MULTI_WORKER:
                 return max(len(self.place.trainers), 1)
             case _:
                 assert_never(self.kind)
@@ -49,9 +50,9 @@ class Cluster:
     def in_step(self) -> bool:
         """Whether this process trains together with others, step by step."""
         match self.kind:
-            case "multi_worker":
+            case Strategy.MULTI_WORKER:
                 return self.workers > 1 and self.place.role != "evaluator"
-            case "single" | "mirrored" | "parameter_server":
+            case Strategy.SINGLE | Strategy.MIRRORED | Strategy.PARAMETER_SERVER:
                 return False
             case _:
                 assert_never(self.kind)
@@ -59,7 +60,7 @@ class Cluster:
     @property
     def file_device(self) -> str | None:
         """Where files are written and read: what lies on parameter servers would otherwise be saved over there."""
-        over_there = self.kind == "parameter_server" and self.place.role == "chief"
+        over_there = self.kind == Strategy.PARAMETER_SERVER and self.place.role == "chief"
         return "/job:chief/replica:0/task:0/device:CPU:0" if over_there else None
 
     def all_say(self, value: int) -> list[int]:
@@ -72,7 +73,7 @@ class Cluster:
 
     def finish(self, environment: Environment) -> None:
         """Returns when every process has got this far and may leave with success."""
-        if self.kind == "parameter_server" and self.is_chief:
+        if self.kind == Strategy.PARAMETER_SERVER and self.is_chief:
             send_shutdown_notice(self.place, environment)
         self.end_together()
 
@@ -118,11 +119,11 @@ def join(environment: Environment) -> Cluster:
     """Form the cluster. A parameter server, and a worker of one, serves in here and never comes back."""
     place = Place.from_tf_config(environment.tf_config)
     kind = strategy_for(environment.strategy, place, len(gpus()))
-    if kind == "parameter_server" and place.members and "chief" not in place.members:
+    if kind == Strategy.PARAMETER_SERVER and place.members and "chief" not in place.members:
         raise SystemExit(
             "TF_CONFIG names no chief, whom trainyard.runtime needs beside the workers: leave out cluster.chief: worker"
         )
-    if kind == "parameter_server" and place.role in ("ps", "worker"):
+    if kind == Strategy.PARAMETER_SERVER and place.role in ("ps", "worker"):
         serve(place, environment)
     strategy = make_strategy(kind, place, devices=environment.devices, form_seconds=environment.form_seconds)
     cluster = Cluster(place, kind, strategy)

@@ -10,8 +10,9 @@ from typing import Any, assert_never
 
 import tensorflow as tf
 
+from trainyard.protocol.cluster import Strategy
 from trainyard.runtime.processes.leaving import RESTART, leave
-from trainyard.runtime.processes.place import Place, Strategy
+from trainyard.runtime.processes.place import Place
 
 LOOK_SECONDS = 0.2
 HANDSHAKE_SECONDS = 60.0
@@ -25,16 +26,16 @@ def make_strategy(kind: Strategy, place: Place, *, devices: int, form_seconds: f
     `devices` stand in for GPUs under `mirrored` where there are none.
     """
     use_processors()
-    if place.role == "evaluator" or kind == "single":
+    if place.role == "evaluator" or kind == Strategy.SINGLE:
         return tf.distribute.get_strategy()
-    if kind == "mirrored":
+    if kind == Strategy.MIRRORED:
         return tf.distribute.MirroredStrategy(None if gpus() else _logical_processors(devices))
     if not place.members:
         raise SystemExit(f"{kind} needs TF_CONFIG, which says who the others are: there is none")
-    if kind == "multi_worker":
+    if kind == Strategy.MULTI_WORKER:
         with _forming(place, form_seconds):
             return tf.distribute.MultiWorkerMirroredStrategy()
-    if kind != "parameter_server":
+    if kind != Strategy.PARAMETER_SERVER:
         assert_never(kind)
     with _forming(place, form_seconds):
         return tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())

@@ -3,10 +3,8 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-Strategy = Literal["single", "mirrored", "multi_worker", "parameter_server"]
-STRATEGIES: tuple[Strategy, ...] = ("single", "mirrored", "multi_worker", "parameter_server")
+from trainyard.protocol.cluster import Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +61,9 @@ class Place:
 def strategy_for(said: str | None, place: Place, gpus: int) -> Strategy:
     """What the environment asks for; where it says nothing, what TF_CONFIG and the GPUs here suggest."""
     if said:
-        for strategy in STRATEGIES:
-            if said == strategy:
-                return strategy
-        raise SystemExit(f"TRAINYARD_STRATEGY is {said!r}: it may be {', '.join(STRATEGIES)}")
+        if said not in tuple(Strategy):
+            raise SystemExit(f"TRAINYARD_STRATEGY is {said!r}: it may be {', '.join(Strategy)}")
+        return Strategy(said)
     if place.members:
-        return "parameter_server" if "ps" in place.members else "multi_worker"
-    return "mirrored" if gpus > 1 else "single"
+        return Strategy.PARAMETER_SERVER if "ps" in place.members else Strategy.MULTI_WORKER
+    return Strategy.MIRRORED if gpus > 1 else Strategy.SINGLE

@@ -23,12 +23,11 @@ from trainyard.core.model.job import (
     Job,
     MarketChoice,
     Result,
-    Role,
     Sharding,
-    Strategy,
 )
 from trainyard.core.values import wire
 from trainyard.core.values.validation import InputFaults
+from trainyard.protocol.cluster import Role, Strategy
 
 SMALLEST: dict[str, Any] = {"name": "digits", "program": {"module": "training.programs.digits"}}
 ROOT = Path(__file__).parents[4]

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from training.host.bucket import Bucket, Object
-from training.host.cluster import Assignment, Cluster, Role, Strategy
+from training.host.cluster import (
+    Assignment,
+    Cluster,
+)
 from training.host.data.fetch import DataEntry, make_sure_all_get_some, named_files
 from training.host.data.integrity import difference
 from training.host.data.journal import Journal
@@ -15,6 +18,7 @@ from training.host.data.sharding import All, Nothing, Share, due, shares
 from training.host.data.transfer import OutputLine, make_sure_they_fit, parsed, progress
 from training.host.errors import HostTrouble
 from training.host.program.packages import telling_lines
+from trainyard.protocol.cluster import Role, Strategy
 
 
 def item(key: str, size: int = 10, etag: str = "e", changed: str = "2026-11-20T00:00:00+00:00") -> Object:

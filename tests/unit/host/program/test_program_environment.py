@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from tests.unit.core.facts import admitted
-from training.host.cluster import Assignment, Cluster, Role, Strategy
+from training.host.cluster import (
+    Assignment,
+    Cluster,
+)
 from training.host.errors import ProgramFault
 from training.host.metadata import NO_FILES
 from training.host.places import Places
@@ -19,6 +22,7 @@ from training.host.program.environment import (
     fill_shell,
     placeholders,
 )
+from trainyard.protocol.cluster import Role, Strategy
 
 CHIEF = Assignment("i-1", Role.CHIEF, 0, "10.0.1.5")
 WORKERS = tuple(Assignment(f"i-{2 + index}", Role.WORKER, index, f"10.0.1.{6 + index}") for index in range(2))
