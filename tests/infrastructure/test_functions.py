@@ -130,6 +130,7 @@ def test_the_asset_holds_the_functions_and_nothing_else(asset_and_layer: tuple[P
         "__init__.py",
         "archives.py",
         "core",
+        "protocol",
     ]
     assert not [path for path in asset.rglob("*") if path.name == "__pycache__"]
 
