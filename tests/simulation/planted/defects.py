@@ -280,7 +280,7 @@ DEFECTS: tuple[Defect, ...] = (
         "no-lease",
         "hosts are launched without the tag of their lease",
         "lambdas/handlers/train/launch.py",
-        '        Tag.LEASE: wire.stamp(lease),\n',
+        "        Tag.LEASE: wire.stamp(lease),\n",
         "",
         World("train", ORPHAN),
     ),
