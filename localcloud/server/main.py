@@ -127,7 +127,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
         metrics,
     )
     from localcloud.services.ec2 import install as ec2
-    from localcloud.services.eventbridge import service_events, targets
+    from localcloud.services.eventbridge import rules, service_events, targets
     from localcloud.services.lambdas import functions
 
     for name in QUIET_LOGGERS:
@@ -140,6 +140,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     dynamodb.install(context.facts)
     cloudformation.install()
     functions.install(context)
+    rules.install()
     targets.install()
     stepfunctions.install(context)
     faults.install(ec2.install(context, hypervisor))

@@ -5,23 +5,19 @@ A rule's retries are about handing over only: a function that was given an event
 
 from __future__ import annotations
 
-import functools
 import json
-import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from localcloud.services.eventbridge.patterns import InvalidPatternError, compiled
 from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Caller, Check, ServiceError
 from simulation.world.world import World
 
 Event = Mapping[str, Any]
-Matcher = Callable[[Any], bool]
-"""Of an event, or of a part of it."""
-COMPARED = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-_MISSING = object()
+Matcher = Callable[[Event], bool]
 DEFAULT_BUS = "default"
 DELIVERY_SECONDS = (0.05, 0.5)
 MOST_ENTRIES, MOST_BYTES = 10, 262_144
@@ -218,11 +214,11 @@ class EventBridge:
             raise ValueError(f"{rule.name} starts executions: EventBridge needs `start`")
         if rule.pattern is None:
             return
-        matcher = matcher_of(rule.pattern)
+        matches = _matcher(rule.pattern)
         sources = rule.pattern.get("source", [""])
         plain = [source for source in sources if isinstance(source, str)]
         for source in plain if len(plain) == len(sources) else [""]:
-            self._matchers.setdefault((rule.bus, source), []).append((rule, matcher))
+            self._matchers.setdefault((rule.bus, source), []).append((rule, matches))
 
     def _route(self, event: Event, bus: str) -> None:
         for source in (event["source"], ""):
@@ -338,6 +334,15 @@ def _fault(entry: Mapping[str, Any]) -> dict[str, str] | None:
     return None if is_object else {"ErrorCode": "MalformedDetail", "ErrorMessage": "Detail is malformed."}
 
 
+def _matcher(pattern: Mapping[str, Any]) -> Matcher:
+    """Raise ServiceError for a pattern that EventBridge refuses."""
+    try:
+        return compiled(pattern).matches
+    except InvalidPatternError as reason:
+        refusal = f"Event pattern is not valid. Reason: {reason}"
+        raise ServiceError("InvalidEventPatternException", refusal) from reason
+
+
 def _input(target: Target) -> Callable[[Event], Any]:
     """What the target is given of an event. Raises ServiceError for a transformer that is not simulated."""
     if target.input is not None:
@@ -392,113 +397,6 @@ def _written(value: Any, *, in_quotes: bool) -> str:
     if not in_quotes:
         return json.dumps(value)
     return json.dumps(value if isinstance(value, str) else json.dumps(value))[1:-1]
-
-
-# ----------------------------------------------------------------------------------------------- patterns
-
-
-def matcher_of(pattern: Mapping[str, Any]) -> Matcher:
-    """Whether an event matches. Raises ServiceError for a pattern with a comparison that is not simulated."""
-    fields: dict[str, Matcher] = {}
-    for name, wanted in pattern.items():
-        if isinstance(wanted, Mapping):
-            fields[name] = _object(matcher_of(wanted))
-        elif (
-            isinstance(wanted, Sequence)
-            and not isinstance(wanted, str)
-            and wanted
-            and not name.startswith("$")
-        ):
-            fields[name] = _any_of([_leaf(each) for each in wanted])
-        else:
-            raise ServiceError(
-                "InvalidEventPatternException", f"Event pattern is not valid at {name}: {wanted!r}"
-            )
-
-    def matches(event: Any) -> bool:
-        if not isinstance(event, Mapping):
-            return False
-        return all(matcher(event.get(name, _MISSING)) for name, matcher in fields.items())
-
-    return matches
-
-
-def _object(inner: Matcher) -> Matcher:
-    def matches(value: Any) -> bool:
-        if isinstance(value, list):
-            return any(inner(each) for each in value)
-        return inner({} if value is _MISSING else value)  # a pattern may ask that something does not exist
-
-    return matches
-
-
-def _any_of(leaves: Sequence[Matcher]) -> Matcher:
-    def matches(value: Any) -> bool:
-        values = value if isinstance(value, list) and value else [value]
-        return any(leaf(each) for leaf in leaves for each in values)
-
-    return matches
-
-
-def _leaf(wanted: Any) -> Matcher:
-    if not isinstance(wanted, Mapping):
-        return functools.partial(_equal, wanted)
-    if len(wanted) != 1:
-        raise ServiceError("InvalidEventPatternException", "Only one key allowed in match expression")
-    [(kind, given)] = wanted.items()
-    match kind, given:
-        case "exists", bool():
-            return lambda value: _is_leaf(value) == given
-        case "prefix", str():
-            return lambda value: isinstance(value, str) and value.startswith(given)
-        case "suffix", str():
-            return lambda value: isinstance(value, str) and value.endswith(given)
-        case "equals-ignore-case", str():
-            return lambda value: isinstance(value, str) and value.lower() == given.lower()
-        case "wildcard", str():
-            return _wildcard(given)
-        case "anything-but", _:
-            return _anything_but(given)
-        case "numeric", list():
-            return _numeric(given)
-        case _:
-            raise ServiceError("NotSimulated", f"an event pattern with {wanted!r}")
-
-
-def _is_leaf(value: Any) -> bool:
-    return value is not _MISSING and not isinstance(value, Mapping)
-
-
-def _equal(wanted: Any, value: Any) -> bool:
-    """Types count: "1" is not 1, true is not 1."""
-    if isinstance(wanted, bool) or isinstance(value, bool):
-        return wanted is value
-    return bool(wanted == value)
-
-
-def _wildcard(given: str) -> Matcher:
-    if "**" in given or "\\" in given:
-        raise ServiceError("NotSimulated", f"a wildcard {given!r}")
-    whole = re.compile(".*".join(re.escape(part) for part in given.split("*")), re.DOTALL)
-    return lambda value: isinstance(value, str) and whole.fullmatch(value) is not None
-
-
-def _anything_but(given: Any) -> Matcher:
-    leaves = [_leaf(each) for each in (given if isinstance(given, list) else [given])]
-    return lambda value: _is_leaf(value) and not any(leaf(value) for leaf in leaves)
-
-
-def _numeric(given: Sequence[Any]) -> Matcher:
-    if len(given) % 2 or not set(given[::2]) <= set(COMPARED):
-        raise ServiceError("InvalidEventPatternException", f"Event pattern is not valid: numeric {given}")
-    pairs = [(COMPARED[sign], number) for sign, number in zip(given[::2], given[1::2], strict=True)]
-
-    def matches(value: Any) -> bool:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return False
-        return all(compare(value, number) for compare, number in pairs)
-
-    return matches
 
 
 def _together(values: list[str]) -> str | list[str]:

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import json
 import uuid
+from functools import partial
 from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
 
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, allow, eventually
 
+EVENT = {
+    "id": "1",
+    "account": ACCOUNT,
+    "source": "a",
+    "time": "2026-11-20T12:00:00Z",
+    "region": REGION,
+    "resources": [],
+    "detail-type": "b",
+}
 REMEMBERS = """
 import boto3, json, os
 
@@ -169,3 +182,37 @@ def test_an_entry_that_cannot_be_put_fails_alone(cloud: Cloud) -> None:
 def put(cloud: Cloud, source: str) -> None:
     entry = {"Source": source, "DetailType": "test", "Detail": "{}"}
     cloud.client("events").put_events(Entries=[entry])
+
+
+@pytest.mark.parametrize("event", ["text", "[]", "{", '"text"'])
+def test_an_event_to_be_tested_is_a_json_object(cloud: Cloud, event: str) -> None:
+    pattern = json.dumps({"source": ["a"]})
+    with pytest.raises(ClientError) as refused:
+        cloud.client("events").test_event_pattern(Event=event, EventPattern=pattern)
+    assert refused.value.response["Error"] == {
+        "Code": "ValidationException",
+        "Message": "Parameter Event is not valid.",
+    }
+
+
+def test_a_pattern_that_eventbridge_refuses_makes_no_rule(cloud: Cloud) -> None:
+    events = cloud.client("events")
+    for pattern in (
+        {"source": [{"wildcard": "*:*:*:*:*:x"}]},
+        {"source": "a"},
+        {"source": [{"PREFIX": "a"}]},
+    ):
+        for call in (
+            partial(events.put_rule, Name="refused"),
+            partial(events.test_event_pattern, Event=json.dumps(EVENT)),
+        ):
+            with pytest.raises(ClientError, match=r"Event pattern is not valid\. Reason: ") as refused:
+                call(EventPattern=json.dumps(pattern))
+            assert refused.value.response["Error"]["Code"] == "InvalidEventPatternException"
+
+
+def test_an_event_is_tested_as_it_was_given(cloud: Cloud) -> None:
+    events, pattern = cloud.client("events"), json.dumps({"detail": {"state": {"status": ["ok"]}}})
+    for detail, is_match in (({"state.status": "ok"}, True), ('{"state": {"status": "ok"}}', False)):
+        event = json.dumps({**EVENT, "detail": detail})
+        assert events.test_event_pattern(Event=event, EventPattern=pattern)["Result"] is is_match
