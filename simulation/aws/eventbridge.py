@@ -214,7 +214,7 @@ class EventBridge:
             raise ValueError(f"{rule.name} starts executions: EventBridge needs `start`")
         if rule.pattern is None:
             return
-        matches = _matcher(rule.pattern)
+        matches = matcher_of(rule.pattern)
         sources = rule.pattern.get("source", [""])
         plain = [source for source in sources if isinstance(source, str)]
         for source in plain if len(plain) == len(sources) else [""]:
@@ -334,7 +334,7 @@ def _fault(entry: Mapping[str, Any]) -> dict[str, str] | None:
     return None if is_object else {"ErrorCode": "MalformedDetail", "ErrorMessage": "Detail is malformed."}
 
 
-def _matcher(pattern: Mapping[str, Any]) -> Matcher:
+def matcher_of(pattern: Mapping[str, Any]) -> Matcher:
     """Raise ServiceError for a pattern that EventBridge refuses."""
     try:
         return compiled(pattern).matches

@@ -104,7 +104,8 @@ def test_a_missing_heartbeat_ends_the_task(cloud: Cloud, mailbox: Mailbox) -> No
     machine = cloud.machine(mailbox.waiting(HeartbeatSeconds="{% $states.input.beat %}"), mailbox.statement)
     execution = cloud.start(machine, beat=1)
     assert mailbox.token()
-    assert cloud.end_of(execution)["error"] == "States.HeartbeatTimeout"
+    ended = cloud.end_of(execution)
+    assert (ended["error"], "cause" in ended) == ("States.Timeout", False)
 
 
 def test_heartbeats_keep_a_task_alive(cloud: Cloud, mailbox: Mailbox) -> None:
@@ -123,7 +124,7 @@ def test_heartbeats_keep_a_task_alive(cloud: Cloud, mailbox: Mailbox) -> None:
 def test_a_missing_heartbeat_is_caught(cloud: Cloud, mailbox: Mailbox, names: list[str]) -> None:
     waiting = mailbox.waiting(HeartbeatSeconds=1, Catch=[{**CAUGHT, "ErrorEquals": names}])
     ended = cloud.run(cloud.machine(waiting, mailbox.statement))
-    assert json.loads(ended["output"])["Error"] == "States.HeartbeatTimeout"
+    assert json.loads(ended["output"]) == {"Error": "States.Timeout", "Cause": ""}
 
 
 def test_a_time_limit_may_be_an_expression(cloud: Cloud, mailbox: Mailbox) -> None:

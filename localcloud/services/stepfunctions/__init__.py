@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ministack.core.responses import error_response_json, json_response
+from ministack.core.responses import error_response_json, json_response, now_iso
 from ministack.services import stepfunctions as stock
 
 from localcloud.base.context import Context
@@ -23,6 +23,7 @@ from localcloud.services.stepfunctions import (
     callbacks,
     definition,
     errors,
+    evaluation,
     history,
     logs,
     restart,
@@ -43,36 +44,26 @@ def install(context: Context) -> None:
     definition.install()
     authority.install()
     MINISTACK.replace("services.stepfunctions:_execute_task", tasks.execute_task)
-    MINISTACK.replace("services.stepfunctions:_apply_state_assign", assign_at_once)
+    evaluation.install()
     _end_executions_once()
     _let_succeed_have_an_output()
     _start_as_aws_does()
     _show_no_output_of_a_failure()
 
 
-def assign_at_once(
-    state: Mapping[str, Any],
-    raw_input: Any,
-    ctx: dict[str, Any] | None,
-    result: Any = None,
-    error_output: Any = None,
-) -> None:
-    """`Assign`: every expression sees the variables as they were before the state; then all change together."""
-    assign = state.get("Assign")
-    if ctx is None or not isinstance(assign, dict) or stock._state_query_language(state, ctx) != "JSONata":
-        return
-    new = stock._apply_jsonata_template(assign, raw_input, ctx, result=result, error_output=error_output)
-    ctx.setdefault("variables", {}).update(new)
-
-
 def _end_executions_once() -> None:
     """An aborted execution stays aborted, and its waiting tasks end with it."""
-    stock_fail = MINISTACK.stock("services.stepfunctions:_fail_execution")
     stock_stop = MINISTACK.stock("services.stepfunctions:_stop_execution")
 
-    def fail_execution(execution: dict[str, Any], error: str, cause: str) -> None:
-        if execution["status"] == "RUNNING":
-            stock_fail(execution, error, cause)
+    def fail_execution(execution: dict[str, Any], error: str | None, cause: str | None) -> None:
+        if execution["status"] != "RUNNING":
+            return
+        if error and cause:
+            cause = evaluation.located(execution, _state_of(execution), error, cause)
+        known = {name: value for name, value in (("error", error), ("cause", cause)) if value}
+        execution.update(status="FAILED", stopDate=now_iso(), **known)
+        stock._add_event(execution, "ExecutionFailed", {"executionFailedEventDetails": known})
+        stock._emit_execution_status_event(execution)
 
     def stop_execution(data: dict[str, Any]) -> Any:
         answer = stock_stop(data)
@@ -82,6 +73,12 @@ def _end_executions_once() -> None:
 
     MINISTACK.replace("services.stepfunctions:_fail_execution", fail_execution)
     MINISTACK.replace("services.stepfunctions:_stop_execution", stop_execution)
+
+
+def _state_of(execution: Mapping[str, Any]) -> str:
+    """The state that the execution entered last."""
+    entered = (event.get("stateEnteredEventDetails") for event in reversed(execution["events"]))
+    return next((str(details["name"]) for details in entered if details), "")
 
 
 def _let_succeed_have_an_output() -> None:

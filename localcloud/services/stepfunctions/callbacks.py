@@ -13,6 +13,7 @@ from ministack.services import stepfunctions as stock
 
 from localcloud.base import task_tokens
 from localcloud.patches import MINISTACK
+from localcloud.services.stepfunctions.language import HEARTBEAT_TIMEOUT, TIMEOUT
 
 ABANDONED = "States.Abandoned"
 """The end of a wait whose execution was stopped; never seen from outside."""
@@ -25,7 +26,7 @@ class Wait:
     execution: str
     over: threading.Event = field(default_factory=threading.Event)
     result: Any = None
-    error: tuple[str, str] | None = None
+    error: tuple[str | None, str | None] | None = None
     began: float = field(default_factory=time.monotonic)
     last_heartbeat: float = field(default_factory=time.monotonic)
 
@@ -35,7 +36,7 @@ class Wait:
             self.result = result
             self.over.set()
 
-    def fail(self, error: str, cause: str) -> None:
+    def fail(self, error: str | None, cause: str | None) -> None:
         """End it with an error; the first end counts."""
         if not self.over.is_set():
             self.error = (error, cause)
@@ -48,9 +49,9 @@ class Wait:
             left = self.began + timeout - now if timeout is not None else None
             silent = self.last_heartbeat + heartbeat - now if heartbeat is not None else None
             if left is not None and left <= 0:
-                self.fail("States.Timeout", f"The task did not end within {timeout:g} seconds.")
+                self.fail(TIMEOUT, "")
             elif silent is not None and silent <= 0:
-                self.fail("States.HeartbeatTimeout", f"No heartbeat for {heartbeat:g} seconds.")
+                self.fail(HEARTBEAT_TIMEOUT, "")
             else:
                 self.over.wait(min((s for s in (left, silent) if s is not None), default=None))
 
@@ -103,7 +104,7 @@ def install() -> None:
         wait = _take(data)
         if wait is None:
             return _too_late(data, stock_failure)
-        wait.fail(str(data.get("error") or "States.TaskFailed"), str(data.get("cause") or ""))
+        wait.fail(data.get("error"), data.get("cause"))
         return 200, {"Content-Type": "application/x-amz-json-1.0"}, b"{}"
 
     def send_task_heartbeat(data: dict[str, Any]) -> Any:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from ministack.services import stepfunctions as stock
 
 from localcloud.patches import MINISTACK
+from localcloud.services.stepfunctions.language import matches
 
-TERMINAL = frozenset({"States.Runtime", "States.DataLimitExceeded"})
-"""Errors that States.ALL does not catch."""
 BOTO_NAMES = {
     "sfn": "stepfunctions",
     "cloudwatchlogs": "logs",
@@ -57,23 +55,6 @@ def _modelled_errors(service: str) -> frozenset[str]:
     return frozenset(names | {str(shape.name) for shape in model.error_shapes})
 
 
-def matches(wanted: Sequence[str], error: str) -> bool:
-    """Whether an `ErrorEquals` list covers this error.
-
-    States.Timeout covers a missed heartbeat too; States.TaskFailed everything but timeouts; States.ALL
-    everything but the errors that always end an execution.
-    """
-    if error in wanted:
-        return True
-    if error in TERMINAL:
-        return False
-    if "States.ALL" in wanted:
-        return True
-    if error == "States.HeartbeatTimeout" and "States.Timeout" in wanted:
-        return True
-    return "States.TaskFailed" in wanted and error != "States.Timeout"
-
-
-def execution_error(error: str, cause: str) -> Any:
+def execution_error(error: str | None, cause: str | None) -> Any:
     """The exception ministack's interpreter understands."""
     return stock._ExecutionError(error, cause)

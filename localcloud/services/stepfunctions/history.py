@@ -13,6 +13,7 @@ from ministack.services import stepfunctions as stock
 
 from localcloud.patches import MINISTACK
 from localcloud.services.cloudwatch import metrics
+from localcloud.services.stepfunctions.language import HEARTBEAT_TIMEOUT, TIMEOUT, reported
 
 METRICS = {
     "ExecutionSucceeded": "ExecutionsSucceeded",
@@ -83,10 +84,13 @@ class TaskRecord:
         """The attempt has a result."""
         self._add("Succeeded", {**self._kind, "output": _json(output)})
 
-    def failed(self, error: str, cause: str) -> None:
-        """The attempt is over, without one."""
-        timed_out = error in {"States.Timeout", "States.HeartbeatTimeout"}
-        self._add("TimedOut" if timed_out else "Failed", {**self._kind, "error": error, "cause": cause})
+    def failed(self, error: str | None, cause: str | None) -> None:
+        """The attempt is over, without one. AWS leaves out what nobody has given, and the cause of a timeout."""
+        told = {"error": error and reported(error), "cause": cause}
+        if timed_out := error in {TIMEOUT, HEARTBEAT_TIMEOUT}:
+            told.pop("cause")
+        known = {name: value for name, value in told.items() if value is not None}
+        self._add("TimedOut" if timed_out else "Failed", {**self._kind, **known})
 
     @property
     def _is_function(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 from ministack.services import stepfunctions as stock
 
 from localcloud.base import task_tokens
-from localcloud.services.stepfunctions import authority, callbacks, history
+from localcloud.services.stepfunctions import authority, callbacks, evaluation, history, language
 from localcloud.services.stepfunctions.callbacks import ABANDONED, Wait
 from localcloud.services.stepfunctions.errors import execution_error
 
@@ -35,7 +35,7 @@ class Limits:
 def execute_task(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -> tuple[Any, str | None]:
     """Run a Task state to its output and its next state, through its Retry and Catch."""
     # Branches of a Parallel share ctx: what belongs to this task alone must not be theirs.
-    mine = {**ctx, "State": dict(ctx["State"])}
+    mine = {**ctx, "State": dict(ctx["State"]), "is_task": True}
     retries: dict[int, int] = {}
     while True:
         mine["State"]["RetryCount"] = sum(retries.values())
@@ -43,6 +43,9 @@ def execute_task(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -
             result = _attempt(state, raw_input, execution, mine)
             return _output(state, raw_input, result, mine), stock._next_or_end(state)
         except stock._ExecutionError as error:
+            cause = error.cause and evaluation.located(
+                execution, mine["State"]["Name"], error.error, error.cause
+            )
             retrier, index = stock._find_matching_retrier(state.get("Retry", []), error.error, retries)
             if retrier is not None and execution["status"] == "RUNNING":
                 stock._scaled_sleep(_pause(retrier, retries.get(index, 0)))
@@ -50,10 +53,10 @@ def execute_task(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -
                 continue
             catcher = stock._find_matching_catcher(state.get("Catch", []), error.error)
             if catcher is None or error.error == ABANDONED:
-                raise
-            language = stock._state_query_language(state, mine)
-            caught = {"Error": error.error, "Cause": error.cause}
-            return stock._apply_catcher(catcher, raw_input, mine, language, caught), catcher["Next"]
+                raise execution_error(error.error and language.reported(error.error), cause) from error
+            caught = {"Error": error.error and language.reported(error.error), "Cause": cause}
+            spoken = stock._state_query_language(state, mine)
+            return stock._apply_catcher(catcher, raw_input, mine, spoken, caught), catcher["Next"]
 
 
 def _attempt(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -> Any:
@@ -144,7 +147,7 @@ def _seconds(state: State, name: str, raw_input: Any, ctx: Ctx) -> float | None:
     elif name not in state:
         return None
     elif stock._state_query_language(state, ctx) == "JSONata":
-        value = stock._jsonata_state_field(state, name, "number", raw_input, ctx)
+        return evaluation.whole(state, name, raw_input, ctx, least=1)
     else:
         value = state[name]
     if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
@@ -153,6 +156,8 @@ def _seconds(state: State, name: str, raw_input: Any, ctx: Ctx) -> float | None:
 
 
 def _pause(retrier: Mapping[str, Any], already: int) -> float:
-    pause = float(retrier.get("IntervalSeconds", 1)) * float(retrier.get("BackoffRate", 2.0)) ** already
-    pause = min(pause, float(retrier.get("MaxDelaySeconds", MOST_RETRY_PAUSE)))
+    interval, backoff = float(retrier.get("IntervalSeconds", 1)), float(retrier.get("BackoffRate", 2.0))
+    pause = language.pause(
+        interval, backoff, float(retrier.get("MaxDelaySeconds", MOST_RETRY_PAUSE)), already
+    )
     return random.uniform(0, pause) if retrier.get("JitterStrategy") == "FULL" else pause

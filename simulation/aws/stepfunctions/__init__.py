@@ -180,7 +180,7 @@ class StepFunctions:
 
     def send_task_failure(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
         _only(request, "taskToken", "error", "cause")
-        error, cause = request.get("error") or "", request.get("cause") or ""
+        error, cause = request.get("error"), request.get("cause")
         _check_length("error", error, MOST_ERROR)
         _check_length("cause", cause, MOST_CAUSE)
         self._wait_of(request["taskToken"]).fail(error, cause)

@@ -9,16 +9,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NoReturn
 
+from localcloud.services.stepfunctions import language
+from localcloud.services.stepfunctions.language import ALL
 from simulation.aws.door.api import ServiceError
-from simulation.aws.stepfunctions.expressions import Template, compiled, is_expression
+from simulation.aws.stepfunctions.expressions import Bindings, Template, compiled, is_expression, source_of
 
 CALLBACK = "arn:aws:states:::lambda:invoke.waitForTaskToken"
 FUNCTION = "arn:aws:lambda:"
-ALL, TASK_FAILED = "States.ALL", "States.TaskFailed"
-TIMEOUT, HEARTBEAT_TIMEOUT = "States.Timeout", "States.HeartbeatTimeout"
-RUNTIME, TOO_LARGE = "States.Runtime", "States.DataLimitExceeded"
-NEVER_IN_ALL = frozenset({RUNTIME, TOO_LARGE})
-
 MACHINE_FIELDS = frozenset({"Comment", "QueryLanguage", "StartAt", "States", "TimeoutSeconds", "Version"})
 GOING_ON = frozenset({"Assign", "Output", "Next", "End"})
 FIELDS: Mapping[str, frozenset[str]] = {
@@ -88,8 +85,7 @@ class Retrier:
 
     def pause(self, already: int) -> float:
         """Seconds, before jitter, after so many tries again by this retrier."""
-        pause = self.interval * self.backoff**already
-        return pause if self.max_delay is None else min(pause, self.max_delay)
+        return language.pause(self.interval, self.backoff, self.max_delay, already)
 
 
 @dataclass(frozen=True)
@@ -125,18 +121,6 @@ class Document:
         return _document(json.dumps(definition))
 
 
-def matches(wanted: Sequence[str], error: str) -> bool:
-    """Whether an `ErrorEquals` covers this error: States.Timeout covers a missed heartbeat too, States.TaskFailed all
-    but timeouts, States.ALL all but what always ends an execution."""
-    if error in wanted:
-        return True
-    if error in NEVER_IN_ALL:
-        return False
-    if ALL in wanted or (error == HEARTBEAT_TIMEOUT and TIMEOUT in wanted):
-        return True
-    return TASK_FAILED in wanted and error != TIMEOUT
-
-
 @functools.cache
 def _document(text: str) -> Document:
     machine = json.loads(text)
@@ -169,10 +153,16 @@ def _state(name: str, state: Mapping[str, Any]) -> State:
         case Type.CHOICE:
             return _choice(name, state, where)
         case Type.WAIT:
-            return State(name, Type.WAIT, _leaving(state), seconds=_required(state, "Seconds", where))
+            return State(
+                name, Type.WAIT, _leaving(state), seconds=_number(state, "Seconds", least=0, where=where)
+            )
         case Type.FAIL:
             return State(
-                name, Type.FAIL, _leaving({}), error=_given(state, "Error"), cause=_given(state, "Cause")
+                name,
+                Type.FAIL,
+                _leaving({}),
+                error=_typed(state, "Error", "string"),
+                cause=_typed(state, "Cause", "string"),
             )
         case other:
             return State(name, other, _leaving(state))
@@ -184,10 +174,11 @@ def _task(name: str, state: Mapping[str, Any], where: str) -> State:
     if is_callback:
         if not isinstance(arguments, dict) or set(arguments) != {"FunctionName", "Payload"}:
             _not_simulated(f"Arguments other than FunctionName and Payload at {where}")
-        function, payload = compiled(arguments["FunctionName"]), compiled(arguments["Payload"])
+        function = compiled(arguments["FunctionName"], "Arguments/FunctionName")
+        payload = compiled(arguments["Payload"], "Arguments/Payload")
     elif resource.startswith(FUNCTION):
-        function = compiled(resource)
-        payload = compiled("{% $states.input %}" if arguments is None else arguments)
+        function = compiled(resource, "Resource")
+        payload = compiled("{% $states.input %}" if arguments is None else arguments, "Arguments")
     else:
         _not_simulated(f"the resource {resource!r} at {where}")
     catchers = state.get("Catch", [])
@@ -201,8 +192,8 @@ def _task(name: str, state: Mapping[str, Any], where: str) -> State:
         waits_for_token=is_callback,
         function=function,
         payload=payload,
-        timeout=_given(state, "TimeoutSeconds"),
-        heartbeat=_given(state, "HeartbeatSeconds"),
+        timeout=_number(state, "TimeoutSeconds", least=1),
+        heartbeat=_number(state, "HeartbeatSeconds", least=1),
         retriers=tuple(_retrier(each, f"{where}/Retry") for each in retriers),
         catchers=tuple(_catcher(each, f"{where}/Catch") for each in catchers),
     )
@@ -214,7 +205,7 @@ def _choice(name: str, state: Mapping[str, Any], where: str) -> State:
     rules = []
     for rule in state["Choices"]:
         _check_fields(rule, RULE_FIELDS, f"{where}/Choices")
-        rules.append(Rule(_required(rule, "Condition", f"{where}/Choices"), _leaving(rule)))
+        rules.append(Rule(_condition(rule, f"{where}/Choices"), _leaving(rule)))
     leaving = _leaving({**state, "Next": state.get("Default")})
     return State(name, Type.CHOICE, leaving, rules=tuple(rules), has_default="Default" in state)
 
@@ -244,15 +235,46 @@ def _leaving(fields: Mapping[str, Any]) -> Leaving:
 
 
 def _given(fields: Mapping[str, Any], name: str) -> Template | None:
-    return compiled(fields[name]) if name in fields else None
+    return compiled(fields[name], name) if name in fields else None
 
 
-def _required(fields: Mapping[str, Any], name: str, where: str) -> Template:
+def _typed(fields: Mapping[str, Any], name: str, expected: str) -> Template | None:
+    template = _given(fields, name)
+    if template is None:
+        return None
+    source = source_of(fields[name])
+
+    def held(bindings: Bindings) -> Any:
+        value = template(bindings)
+        language.require_type(name, expected, value, source)
+        return value
+
+    return held
+
+
+def _number(fields: Mapping[str, Any], name: str, *, least: int, where: str | None = None) -> Template | None:
+    """A whole number; a field that `where` must have."""
+    if where is not None:
+        _require(fields, name, where)
+    template = _given(fields, name)
+    if template is None:
+        return None
+    source = source_of(fields[name])
+    return lambda bindings: language.whole(name, template(bindings), least=least, source=source)
+
+
+def _condition(rule: Mapping[str, Any], where: str) -> Template:
+    _require(rule, "Condition", where)
+    if not is_expression(rule["Condition"]):
+        _not_simulated(f"a Condition that is no expression at {where}")
+    condition = _typed(rule, "Condition", "boolean")
+    assert condition is not None
+    return condition
+
+
+def _require(fields: Mapping[str, Any], name: str, where: str) -> None:
     if name not in fields:
         _invalid(f"SCHEMA_VALIDATION_FAILED: These fields are required: [{name}] at {where}")
-    if name == "Condition" and not is_expression(fields[name]):
-        _not_simulated(f"a Condition that is no expression at {where}")
-    return compiled(fields[name])
 
 
 def _check_fields(fields: Mapping[str, Any], known: frozenset[str], where: str) -> None:

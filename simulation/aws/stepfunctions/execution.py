@@ -9,21 +9,26 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
 
-from simulation.aws.door.api import Caller, Check, ServiceError
-from simulation.aws.functions import LambdaFailure
-from simulation.aws.stepfunctions.document import (
+from localcloud.services.stepfunctions import language
+from localcloud.services.stepfunctions.language import (
     HEARTBEAT_TIMEOUT,
+    QUERY_ERROR,
     RUNTIME,
     TIMEOUT,
     TOO_LARGE,
+    QueryError,
+    matches,
+)
+from simulation.aws.door.api import Caller, Check, ServiceError
+from simulation.aws.functions import LambdaFailure
+from simulation.aws.stepfunctions.document import (
     Document,
     Leaving,
     Retrier,
     State,
     Type,
-    matches,
 )
-from simulation.aws.stepfunctions.expressions import Bindings, QueryError, Template, bound, type_of
+from simulation.aws.stepfunctions.expressions import Bindings, bound
 from simulation.world.world import Planned, World
 
 MOST_BYTES = 262_144
@@ -31,10 +36,8 @@ MOST_BYTES = 262_144
 MOST_EVENTS = 25_000
 MOST_ERROR, MOST_CAUSE = 256, 32_768
 LONGEST_EXECUTION = 365 * 86_400.0
-LONGEST_WAIT = 99_999_999
 STEP_SECONDS = (0.01, 0.05)
 """What Step Functions itself needs from one state to the next."""
-QUERY_ERROR = "States.QueryEvaluationError"
 JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -57,9 +60,9 @@ class Machine:
 
 
 class StateError(Exception):
-    """A state failed, with AWS's name for it."""
+    """A state failed, with AWS's name for it. A token's holder may give neither name nor cause."""
 
-    def __init__(self, error: str, cause: str) -> None:
+    def __init__(self, error: str | None, cause: str | None) -> None:
         super().__init__(f"{error}: {cause}")
         self.error, self.cause = error, cause
 
@@ -112,7 +115,7 @@ class Attempt:
         if self._end():
             self.execution.then(lambda: self.execution.task_done(result), "succeeded")
 
-    def fail(self, error: str, cause: str) -> None:
+    def fail(self, error: str | None, cause: str | None) -> None:
         if self._end():
             self.execution.then(
                 lambda: self.execution.task_failed(StateError(error, cause)), f"failed: {error}"
@@ -192,7 +195,7 @@ class Execution:
         self.attempt: Attempt | None = None
         self._state: State | None = None
         self._state_input: Any = None
-        self._entered = self.started
+        self._entered, self._entered_event = self.started, 0
         self._retries: dict[Retrier, int] = {}
         self._next: Planned | None = None
         limit = document.timeout or LONGEST_EXECUTION
@@ -218,7 +221,8 @@ class Execution:
         try:
             do()
         except QueryError as error:
-            self._fail(QUERY_ERROR, str(error))
+            failure = self._not_evaluated(error)
+            self._fail(failure.error, failure.cause)
         except StateError as failure:
             self._fail(failure.error, failure.cause)
 
@@ -228,6 +232,7 @@ class Execution:
         self._retries = {}
         self._count_transition()
         self._count_events(1)
+        self._entered_event = self.events
         self.history.append((world.now, name, "entered"))
         if state.type in (Type.TASK, Type.WAIT):
             world.note(self.label, f"enters {name}")
@@ -240,16 +245,17 @@ class Execution:
             case Type.CHOICE:
                 self._choose(state)
             case Type.WAIT:
-                self._plan(
-                    lambda: self._leave(state.leaving, self._bindings(), given), self._wait_seconds(state)
-                )
+                assert state.seconds is not None
+                seconds = state.seconds(self._bindings())
+                self._plan(lambda: self._leave(state.leaving, self._bindings(), given), seconds)
             case Type.PASS:
                 self._leave(state.leaving, self._bindings(), given)
             case Type.SUCCEED:
                 self._leave(state.leaving, self._bindings(), given)
             case Type.FAIL:
                 bindings = self._bindings()
-                self._fail(_text("Error", state.error, bindings), _text("Cause", state.cause, bindings))
+                error = state.error(bindings) if state.error else None
+                self._fail(error, state.cause(bindings) if state.cause else None)
 
     def _leave(self, leaving: Leaving, bindings: Bindings, result: Any) -> None:
         """`result` comes out where the document says nothing else."""
@@ -276,10 +282,7 @@ class Execution:
     def _choose(self, state: State) -> None:
         bindings = self._bindings()
         for rule in state.rules:
-            answer = rule.condition(bindings)
-            if not isinstance(answer, bool):
-                raise QueryError(_unexpected("Condition", "boolean", answer))
-            if answer:
+            if rule.condition(bindings):
                 self._leave(rule.leaving, bindings, self._state_input)
                 return
         if not state.has_default:
@@ -288,10 +291,6 @@ class Execution:
                 f"No choice of the state '{self.at}' matched, and it has no Default.",
             )
         self._leave(state.leaving, bindings, self._state_input)
-
-    def _wait_seconds(self, state: State) -> float:
-        assert state.seconds is not None
-        return _whole("Seconds", state.seconds(self._bindings()), least=0)
 
     # ------------------------------------------------------------------------------------------------------- a Task
 
@@ -302,7 +301,7 @@ class Execution:
         try:
             self._call(self._state)
         except QueryError as error:
-            self.task_failed(StateError(QUERY_ERROR, str(error)))
+            self.task_failed(self._not_evaluated(error))
         except StateError as failure:
             self.task_failed(failure)
 
@@ -326,10 +325,8 @@ class Execution:
         self.service.call(function, payload, lambda answer: attempt.answered(answer, ends=ends))
 
     def _limits(self, state: State, bindings: Bindings) -> tuple[float | None, float | None]:
-        timeout = _whole("TimeoutSeconds", state.timeout(bindings), least=1) if state.timeout else None
-        heartbeat = (
-            _whole("HeartbeatSeconds", state.heartbeat(bindings), least=1) if state.heartbeat else None
-        )
+        timeout = state.timeout(bindings) if state.timeout else None
+        heartbeat = state.heartbeat(bindings) if state.heartbeat else None
         if heartbeat is not None and timeout is not None and heartbeat >= timeout:
             raise StateError(RUNTIME, "The HeartbeatSeconds must be smaller than the TimeoutSeconds.")
         return timeout, heartbeat if state.waits_for_token else None
@@ -352,7 +349,7 @@ class Execution:
             plain = json.loads(_check_size(result, f"The task '{self.at}'"))
             self._leave(self._state.leaving, self._bindings(result=plain), plain)
         except QueryError as error:
-            self.task_failed(StateError(QUERY_ERROR, str(error)))
+            self.task_failed(self._not_evaluated(error))
         except StateError as failure:
             self.task_failed(failure)
 
@@ -367,8 +364,9 @@ class Execution:
         catcher = next((each for each in self._state.catchers if matches(each.errors, error.error)), None)
         if catcher is None:
             raise error
-        self.service.world.note(self.label, f"catches {error.error}", state=self.at, cause=error.cause[:300])
-        caught = {"Error": error.error, "Cause": error.cause}
+        name, cause = error.error and language.reported(error.error), self._located(error)
+        self.service.world.note(self.label, f"catches {name}", state=self.at, cause=(cause or "")[:300])
+        caught = {"Error": name, "Cause": cause}
         self._leave(catcher.leaving, self._bindings(errorOutput=caught), caught)
 
     def _retry(self, retrier: Retrier, error: StateError) -> None:
@@ -412,8 +410,21 @@ class Execution:
         limits = [each for each in (attempt.timeout, attempt.silence) if each and each.do]
         return not limits and not attempt.is_called
 
-    def _fail(self, error: str, cause: str) -> None:
-        self.end(Status.FAILED, error=error[:MOST_ERROR], cause=cause[:MOST_CAUSE])
+    def _fail(self, error: str | None, cause: str | None) -> None:
+        """AWS shows neither a name nor a cause that is not there; a timeout has no cause."""
+        cause = self._located(StateError(error, cause))
+        name = language.reported(error)[:MOST_ERROR] if error else None
+        self.end(Status.FAILED, error=name, cause=cause[:MOST_CAUSE] if cause else None)
+
+    def _not_evaluated(self, error: QueryError) -> StateError:
+        """An expression failed, which is an event of its own."""
+        self._count_events(1)
+        return StateError(QUERY_ERROR, str(error))
+
+    def _located(self, failure: StateError) -> str | None:
+        if not failure.error or not failure.cause:
+            return failure.cause
+        return language.located(failure.error, failure.cause, self.at, self._entered_event)
 
     # ------------------------------------------------------------------------------------------------- bookkeeping
 
@@ -430,11 +441,9 @@ class Execution:
             "StartTime": _iso(self.started),
             "RedriveCount": 0,
         }
-        state = {
-            "EnteredTime": _iso(self._entered),
-            "Name": self.at,
-            "RetryCount": sum(self._retries.values()),
-        }
+        state: dict[str, Any] = {"EnteredTime": _iso(self._entered), "Name": self.at}
+        if self._state and self._state.type is Type.TASK:
+            state["RetryCount"] = sum(self._retries.values())
         machine = {"Id": self.machine.arn, "Name": self.machine.name}
         context = {"Execution": execution, "State": state, "StateMachine": machine}
         return context if token is None else {**context, "Task": {"Token": token}}
@@ -464,32 +473,6 @@ def _check_size(value: Any, whose: str) -> str:
 def size_of(text: str) -> int:
     """In bytes, as AWS counts."""
     return len(text.encode(errors="surrogatepass"))
-
-
-def _whole(field: str, value: Any, *, least: int) -> float:
-    if type_of(value) != "number":
-        raise QueryError(_unexpected(field, "number", value))
-    if not float(value).is_integer():
-        raise QueryError(f"The {field} field cannot be parsed as an integer: {json.dumps(value)}")
-    if not least <= value <= LONGEST_WAIT:
-        raise QueryError(f"{field} must be between {least} and {LONGEST_WAIT} but was: {json.dumps(value)}")
-    return float(value)
-
-
-def _text(field: str, template: Template | None, bindings: Bindings) -> str:
-    if template is None:
-        return ""
-    value = template(bindings)
-    if not isinstance(value, str):
-        raise QueryError(_unexpected(field, "string", value))
-    return value
-
-
-def _unexpected(field: str, wanted: str, value: Any) -> str:
-    return (
-        f"The JSONata expression specified for the field '{field}' returned an unexpected result type. "
-        f"Expected '{wanted}', but was '{type_of(value)}' for value: {json.dumps(value)}"
-    )
 
 
 def _to_ms(when: datetime) -> datetime:

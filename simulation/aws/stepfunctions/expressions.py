@@ -10,6 +10,7 @@ from typing import Any
 from jsonata.jsonata import Jsonata
 from jsonata.utils import Utils
 
+from localcloud.services.stepfunctions import language
 from simulation.aws.door.api import ServiceError
 
 Bindings = Mapping[str, Any]
@@ -22,21 +23,23 @@ NOT_SIMULATED = re.compile(
 """Of the clock and of chance, or not as AWS has them in the library."""
 
 
-class QueryError(Exception):
-    """States.QueryEvaluationError: the message is its cause."""
-
-
-def compiled(value: Any) -> Template:
-    """Raises ServiceError for an expression that is none, or that asks for what is not simulated."""
+def compiled(value: Any, location: str) -> Template:
+    """Compile a value of the field at `location`. Raise ServiceError for a faulty expression, and for one that asks for
+    what is not simulated."""
     if isinstance(value, str):
-        return _expression(value) if is_expression(value) else _constant(value)
+        return _expression(value, location) if is_expression(value) else _constant(value)
     if not _has_expression(value):
         return _constant(value)
     if isinstance(value, dict):
-        fields = {key: compiled(each) for key, each in value.items()}
+        fields = {key: compiled(each, f"{location}/{key}") for key, each in value.items()}
         return lambda bindings: {key: template(bindings) for key, template in fields.items()}
-    items = [compiled(each) for each in value]
+    items = [compiled(each, f"{location}[{number}]") for number, each in enumerate(value)]
     return lambda bindings: [template(bindings) for template in items]
+
+
+def source_of(value: Any) -> str:
+    """Return the text of an expression, without its marks."""
+    return value[2:-2].strip() if is_expression(value) else ""
 
 
 def is_expression(value: Any) -> bool:
@@ -47,23 +50,6 @@ def bound(variables: Mapping[str, Any], states: Mapping[str, Any]) -> Bindings:
     """What expressions see: JSON's null is not JSONata's undefined."""
     shown = {name: Utils.NULL_VALUE if value is None else value for name, value in variables.items()}
     return {**shown, "states": states}
-
-
-def type_of(value: Any) -> str:
-    """JSON's name for it."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
 
 
 def _constant(value: Any) -> Template:
@@ -81,8 +67,8 @@ def _has_expression(value: Any) -> bool:
 
 
 @functools.cache
-def _expression(text: str) -> Template:
-    source = text[2:-2].strip()
+def _expression(text: str, location: str) -> Template:
+    source = source_of(text)
     unknown = NOT_SIMULATED.search(source)
     if unknown:
         raise ServiceError("NotSimulated", f"the expression {source!r} uses {unknown[0]}")
@@ -100,11 +86,13 @@ def _expression(text: str) -> Template:
         try:
             value = parsed.evaluate(None, bindings)
         except Exception as error:  # the library raises whatever
-            code = getattr(error, "error", None)
-            raise QueryError(f"{code}: {error}" if code else str(error)) from error
+            raise language.threw(source, location, getattr(error, "error", None), str(error)) from error
         if value is None:
-            raise QueryError(f"The JSONata expression '{source}' returned nothing (undefined).")
-        return _plain(value)
+            raise language.undefined(source, location)
+        try:
+            return _plain(value)
+        except TypeError as error:
+            raise language.unsupported(source, location) from error
 
     return evaluate
 
@@ -121,4 +109,4 @@ def _plain(value: Any) -> Any:
         case None | bool() | int() | float() | str():
             return value
         case _:
-            raise QueryError(f"The JSONata expression returned a {type(value).__name__}, which is no JSON.")
+            raise TypeError(f"a {type(value).__name__} is no JSON")

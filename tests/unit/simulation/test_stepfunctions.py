@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from localcloud.services.stepfunctions.language import reported
 from simulation.aws.door.api import ACCOUNT, REGION, Caller, Check, ServiceError
 from simulation.aws.functions import LambdaFailure
 from simulation.aws.stepfunctions import Execution, Machine, StepFunctions
@@ -203,7 +204,7 @@ def test_assign_sees_the_variables_as_they_were(yard: Yard) -> None:
         ("{% {'a': $states.input.nothing, 'b': $states.input.missing} %}", {"a": None}),
         ("{% [$states.input.list, $states.input.missing] %}", ["one"]),
         ("{% $states.context.Execution.StartTime %}", "2026-01-05T08:00:00.000Z"),
-        ("{% $states.context.State.RetryCount %}", 0),
+        ("{% $exists($states.context.State.RetryCount) %}", False),
         ("not {% an expression %}", "not {% an expression %}"),
     ],
 )
@@ -298,9 +299,10 @@ def test_which_errors_a_catch_is_for(yard: Yard, error: str, wanted: list[str], 
     yard.go_on()
     assert (execution.status == "SUCCEEDED") is is_caught
     if is_caught:
-        assert json.loads(execution.output or "") == {"Error": error, "Cause": "because"}
+        assert json.loads(execution.output or "") == {"Error": reported(error), "Cause": "because"}
     else:
-        assert (execution.error, execution.cause) == (error, "because")
+        assert execution.error == reported(error)
+        assert (execution.cause or "").endswith("because")
 
 
 def test_a_retry_waits_longer_each_time_and_at_most_so_long(yard: Yard) -> None:
@@ -454,7 +456,67 @@ def test_a_task_times_out_and_what_its_function_says_later_is_nothing(yard: Yard
     yard.go_on(2)
     yard.calls[0].answer("late")
     yard.go_on(1)
-    assert (execution.status, execution.error, execution.cause) == ("FAILED", "States.Timeout", "")
+    assert (execution.status, execution.error, execution.cause) == ("FAILED", "States.Timeout", None)
+
+
+def test_a_token_may_fail_without_a_name_and_without_a_cause(yard: Yard) -> None:
+    execution = yard.start(waiting(Catch=[{**CAUGHT, "ErrorEquals": ["States.TaskFailed"]}]))
+    yard.go_on()
+    yard.ask("send_task_failure", taskToken=yard.token())
+    yard.go_on()
+    assert json.loads(execution.output or "") == {"Error": None, "Cause": None}
+
+
+@pytest.mark.parametrize(
+    ("state", "cause"),
+    [
+        (
+            {"Type": "Wait", "Seconds": "{% $states.input.seconds %}", "Next": "Done"},
+            "The Seconds field cannot be parsed as an integer: 1.5",
+        ),
+        (
+            {"Type": "Fail", "Error": "{% $states.input.seconds %}"},
+            (
+                "The JSONata expression '$states.input.seconds' specified for the field 'Error' returned an unexpected "
+                "result type. Expected 'string', but was 'number' for value: 1.5"
+            ),
+        ),
+        (
+            {"Type": "Pass", "Output": {"it": "{% $states.input.missing %}"}, "Next": "Done"},
+            (
+                "The JSONata expression '$states.input.missing' specified for the field 'Output/it' returned nothing "
+                "(undefined)."
+            ),
+        ),
+        (
+            {"Type": "Pass", "Assign": {"it": "{% 1 + 'a' %}"}, "Next": "Done"},
+            (
+                "The JSONata expression '1 + 'a'' specified for the field 'Assign/it' threw an error during evaluation. "
+                "T2002: "
+            ),
+        ),
+        (
+            {"Type": "Choice", "Choices": [{"Condition": "{% 'yes' %}", "Next": "Done"}]},
+            (
+                "The JSONata expression ''yes'' specified for the field 'Condition' returned an unexpected result type. "
+                "Expected 'boolean', but was 'string' for value: \"yes\""
+            ),
+        ),
+    ],
+)
+def test_a_cause_names_the_state_and_the_field(yard: Yard, state: Mapping[str, Any], cause: str) -> None:
+    ends = {} if state["Type"] == "Fail" else {"Done": {"Type": "Succeed"}}
+    execution = yard.start(machine({"It": state, **ends}), seconds=1.5)
+    yard.go_on()
+    assert execution.error == "States.QueryEvaluationError"
+    whole = f"An error occurred while executing the state 'It' (entered at the event id #2). {cause}"
+    assert (execution.cause or "").startswith(whole)
+
+
+def test_a_fail_state_without_an_error_has_none(yard: Yard) -> None:
+    execution = yard.start(machine({"It": {"Type": "Fail"}}))
+    yard.go_on()
+    assert (execution.status, execution.error, execution.cause) == ("FAILED", None, None)
 
 
 def test_a_missing_heartbeat_ends_the_task(yard: Yard) -> None:
@@ -465,7 +527,7 @@ def test_a_missing_heartbeat_ends_the_task(yard: Yard) -> None:
     yard.go_on(59)
     assert execution.status == "RUNNING"
     yard.go_on(2)
-    assert execution.error == "States.HeartbeatTimeout"
+    assert (execution.error, execution.cause) == ("States.Timeout", None)
 
 
 def test_heartbeats_do_not_extend_the_timeout(yard: Yard) -> None:

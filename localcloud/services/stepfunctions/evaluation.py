@@ -1,0 +1,325 @@
+"""Fields of JSONata states on the local cloud: evaluated, held to their types, and their failures told as AWS does."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from jsonata.jsonata import Jsonata
+from jsonata.utils import Utils
+from ministack.services import stepfunctions as stock
+
+from localcloud.patches import MINISTACK
+from localcloud.services.stepfunctions import language, paths
+from localcloud.services.stepfunctions.errors import execution_error
+from localcloud.services.stepfunctions.language import QUERY_ERROR, RUNTIME, QueryError
+from localcloud.services.stepfunctions.paths import PathError
+
+State = Mapping[str, Any]
+Ctx = dict[str, Any]
+
+
+def install() -> None:
+    """Evaluate fields in the place of ministack."""
+    MINISTACK.replace("services.stepfunctions:_apply_jsonata_arguments", arguments)
+    MINISTACK.replace("services.stepfunctions:_apply_jsonata_output", output)
+    MINISTACK.replace("services.stepfunctions:_apply_state_assign", assign)
+    MINISTACK.replace("services.stepfunctions:_jsonata_state_field", field)
+    MINISTACK.replace("services.stepfunctions:_evaluate_jsonata_choice_rule", condition)
+    MINISTACK.replace("services.stepfunctions:_execute_wait", wait)
+    MINISTACK.replace("services.stepfunctions:_fail_state_field", fail_field)
+    MINISTACK.replace("services.stepfunctions:_resolve_path", resolve_path)
+    MINISTACK.replace("services.stepfunctions:_resolve_path_or_ctx", resolve_path_or_context)
+    MINISTACK.replace("services.stepfunctions:_resolve_params_obj", template)
+    stock_rule = MINISTACK.stock("services.stepfunctions:_evaluate_rule")
+
+    def rule_holds(rule: State, data: Any, ctx: Ctx | None = None) -> bool:
+        if "IsPresent" in rule:
+            return is_present(rule, data, ctx) is bool(rule["IsPresent"])
+        return bool(stock_rule(rule, data, ctx))
+
+    MINISTACK.replace("services.stepfunctions:_evaluate_rule", rule_holds)
+
+
+def arguments(state: State, raw_input: Any, ctx: Ctx | None = None) -> Any:
+    """Return the evaluated `Arguments` of a Task; without them, its input."""
+    if "Arguments" not in state:
+        return raw_input
+    return _evaluated(state["Arguments"], "Arguments", raw_input, ctx or {})
+
+
+def output(
+    state: State,
+    raw_input: Any,
+    ctx: Ctx | None = None,
+    result: Any = None,
+    error_output: Any = None,
+    default: Any = None,
+) -> Any:
+    """Return the evaluated `Output` of a state, a choice or a catcher."""
+    if "Output" not in state:
+        return default
+    return _evaluated(state["Output"], "Output", raw_input, ctx or {}, result, error_output)
+
+
+def assign(
+    state: State, raw_input: Any, ctx: Ctx | None, result: Any = None, error_output: Any = None
+) -> None:
+    """Set variables. Every expression sees them as they were before the state; then all change together."""
+    assigned = state.get("Assign")
+    if ctx is None or not isinstance(assigned, dict) or stock._state_query_language(state, ctx) != "JSONata":
+        return
+    new = _evaluated(assigned, "Assign", raw_input, ctx, result, error_output)
+    ctx.setdefault("variables", {}).update(new)
+
+
+def field(state: State, name: str, expected: str, raw_input: Any, ctx: Ctx) -> Any:
+    """Return a field's evaluated value. AWS fails the state if it has another type."""
+    value = _evaluated(state[name], name, raw_input, ctx)
+    with_source = partial(language.require_type, name, expected, value, _source(state[name]))
+    return _held(ctx, with_source) or value
+
+
+def whole(state: State, name: str, raw_input: Any, ctx: Ctx, *, least: int) -> int:
+    """Return a field's whole number."""
+    value, source = _evaluated(state[name], name, raw_input, ctx), _source(state[name])
+    return int(_held(ctx, partial(language.whole, name, value, least=least, source=source)))
+
+
+def condition(rule: State, raw_input: Any, ctx: Ctx) -> bool:
+    """Return the value of a choice's `Condition`, which must be true or false."""
+    given = rule.get("Condition")
+    value = _evaluated(given, "Condition", raw_input, ctx)
+    _held(ctx, partial(language.require_type, "Condition", "boolean", value, _source(given)))
+    return bool(value)
+
+
+def wait(state: State, raw_input: Any, ctx: Ctx | None = None) -> tuple[Any, str | None]:
+    """Carry out a Wait state."""
+    ctx = ctx or {}
+    following = stock._next_or_end(state)
+    if stock._state_query_language(state, ctx) != "JSONata":
+        effective = stock._apply_input_path(state, raw_input, ctx)
+        _sleep_by_paths(state, effective, ctx)
+        return stock._apply_output_path(state, effective, ctx), following
+    if "Seconds" in state:
+        stock._scaled_sleep(whole(state, "Seconds", raw_input, ctx, least=0))
+    elif "Timestamp" in state:
+        value, source = (
+            _evaluated(state["Timestamp"], "Timestamp", raw_input, ctx),
+            _source(state["Timestamp"]),
+        )
+        moment = _held(ctx, partial(language.moment, "Timestamp", value, source))
+        stock._sleep_until(moment.isoformat())
+    result = output(state, raw_input, ctx, default=raw_input)
+    assign(state, raw_input, ctx)
+    return result, following
+
+
+def _sleep_by_paths(state: State, effective: Any, ctx: Ctx) -> None:
+    if "SecondsPath" in state:
+        path = state["SecondsPath"]
+        seconds = stock._resolve_path_or_ctx(path, effective, ctx)
+        if isinstance(seconds, bool) or not isinstance(seconds, int):
+            raise execution_error(
+                RUNTIME, f"The SecondsPath parameter cannot be parsed as a long value: {path} == {seconds}"
+            )
+        if seconds < 0:
+            raise execution_error(
+                RUNTIME, f"The SecondsPath parameter references a negative value: {path} == {seconds}"
+            )
+        stock._scaled_sleep(seconds)
+    elif "TimestampPath" in state:
+        path = state["TimestampPath"]
+        text = stock._resolve_path_or_ctx(path, effective, ctx)
+        moment = language.time_of(text) if isinstance(text, str) else None
+        if moment is None:
+            raise execution_error(
+                RUNTIME,
+                "The TimestampPath parameter does not reference a valid ISO-8601 extended offset date-time format "
+                f"string: {path} == {text}",
+            )
+        stock._sleep_until(moment.isoformat())
+    elif "Seconds" in state:
+        stock._scaled_sleep(state["Seconds"])
+    else:
+        stock._sleep_until(state["Timestamp"])
+
+
+def fail_field(state: State, name: str, default: Any, raw_input: Any, ctx: Ctx) -> str | None:
+    """Return the `Error` or the `Cause` of a Fail state; None if it has none."""
+    if name in state and stock._state_query_language(state, ctx) == "JSONata":
+        return str(field(state, name, "string", raw_input, ctx))
+    path = state.get(f"{name}Path")
+    if path is None:
+        return state.get(name)
+    try:
+        value = (
+            stock._evaluate_intrinsic(path, raw_input, ctx)
+            if path.startswith("States.")
+            else resolve_path_or_context(path, raw_input, ctx)
+        )
+    except stock._ExecutionError as error:
+        raise execution_error(RUNTIME, _not_found(path, f"{name}Path", raw_input)) from error
+    if not isinstance(value, str):
+        said = f"The value referenced by {name}Path must be a string, but the value was: {json.dumps(value)}"
+        raise execution_error(RUNTIME, said)
+    return value
+
+
+def is_present(rule: State, data: Any, ctx: Ctx | None) -> bool:
+    """Return True if a choice's `Variable` leads to a value."""
+    try:
+        resolve_path_or_context(rule["Variable"], data, ctx)
+    except stock._ExecutionError:
+        return False
+    return True
+
+
+def _evaluated(
+    value: Any, location: str, raw_input: Any, ctx: Ctx, result: Any = None, error_output: Any = None
+) -> Any:
+    match value:
+        case str() if value.startswith("{%") and value.endswith("%}"):
+            return _one(_source(value), location, raw_input, ctx, result, error_output)
+        case dict():
+            return {
+                key: _evaluated(each, f"{location}/{key}", raw_input, ctx, result, error_output)
+                for key, each in value.items()
+            }
+        case list():
+            return [
+                _evaluated(each, f"{location}[{number}]", raw_input, ctx, result, error_output)
+                for number, each in enumerate(value)
+            ]
+        case _:
+            return value
+
+
+def _one(source: str, location: str, raw_input: Any, ctx: Ctx, result: Any, error_output: Any) -> Any:
+    states = {"input": raw_input, "result": result, "errorOutput": error_output, "context": context_of(ctx)}
+    variables = ctx.get("variables", {}).items()
+    bindings = {name: Utils.NULL_VALUE if value is None else value for name, value in variables}
+    bindings["states"] = states
+    try:
+        parsed = Jsonata.jsonata(source, timeout=1000)
+        stock._register_sfn_jsonata_functions(parsed)
+        parsed.register_lambda("range", _range)
+        value = parsed.evaluate(None, bindings)
+    except Exception as error:  # the library raises whatever
+        code = getattr(error, "error", None)
+        raise _failed(ctx, language.threw(source, location, code, str(error))) from error
+    if value is None and not stock._jsonata_result_defined(source, bindings):
+        raise _failed(ctx, language.undefined(source, location))
+    if not isinstance(value, dict | list | str | int | float | None):
+        raise _failed(ctx, language.unsupported(source, location))
+    return value
+
+
+def _range(start: Any, end: Any, step: Any) -> Any:
+    """`$range`, a sequence of JSONata: one element is that element."""
+    numbers = stock._sfn_jsonata_range(start, end, step)
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def context_of(ctx: Ctx) -> dict[str, Any]:
+    """Return the context object as machines see it: only tasks count their retries."""
+    execution = stock._executions.get(ctx["Execution"]["Id"]) or {}
+    machine = stock._state_machines.get(execution.get("stateMachineArn")) or {}
+    own = {"RoleArn": machine.get("roleArn"), "RedriveCount": 0}
+    state = {key: value for key, value in ctx["State"].items() if key != "RetryCount" or ctx.get("is_task")}
+    others: dict[str, Any] = {key: ctx[key] for key in ("Map", "Task") if key in ctx}
+    return {
+        "Execution": {**ctx["Execution"], **own},
+        "State": state,
+        "StateMachine": ctx["StateMachine"],
+        **others,
+    }
+
+
+def resolve_path(path: str, data: Any) -> Any:
+    """Return what a JSONPath means in an input. A missing value fails the execution."""
+    try:
+        return paths.resolved(path, data) if path else data
+    except PathError as error:
+        raise execution_error(RUNTIME, str(error)) from error
+
+
+def resolve_path_or_context(path: str, data: Any, ctx: Ctx | None = None) -> Any:
+    """Return what a JSONPath means in the input, a variable (`$name`) or the context object (`$$`)."""
+    if path.startswith("$$"):
+        return resolve_path(path[1:], context_of(ctx or {}))
+    variable = re.match(r"\$([A-Za-z_]\w*)", path)
+    if variable:
+        variables = (ctx or {}).get("variables", {})
+        if variable[1] not in variables:
+            raise execution_error(RUNTIME, f"Invalid path '{path}'")
+        return resolve_path(f"${path[variable.end() :]}", variables[variable[1]])
+    return resolve_path(path, data)
+
+
+def template(given: Any, data: Any, ctx: Ctx | None = None) -> Any:
+    """Return `Parameters` or a selector with the values of its paths and intrinsic functions."""
+    match given:
+        case dict():
+            return {
+                key.removesuffix(".$"): _selected(key, value, data, ctx)
+                if key.endswith(".$") and isinstance(value, str)
+                else template(value, data, ctx)
+                for key, value in given.items()
+            }
+        case list():
+            return [template(each, data, ctx) for each in given]
+        case _:
+            return given
+
+
+def _selected(key: str, value: str, data: Any, ctx: Ctx | None) -> Any:
+    if value.startswith("States."):
+        return stock._evaluate_intrinsic(value, data, ctx)
+    try:
+        return resolve_path_or_context(value, data, ctx)
+    except stock._ExecutionError as error:
+        raise execution_error(RUNTIME, _not_found(value, key, data)) from error
+
+
+def _not_found(path: str, name: str, data: Any) -> str:
+    given = json.dumps(data, separators=(",", ":"))
+    return f"The JSONPath '{path}' specified for the field '{name}' could not be found in the input '{given}'"
+
+
+def _held(ctx: Ctx, check: Callable[[], Any]) -> Any:
+    try:
+        return check()
+    except QueryError as error:
+        raise _failed(ctx, error) from error
+
+
+def _failed(ctx: Ctx, error: QueryError) -> Any:
+    """Return the exception that fails the state, after the history has its event."""
+    execution, state = stock._executions.get(ctx["Execution"]["Id"]), str(ctx["State"]["Name"])
+    cause = located(execution, state, QUERY_ERROR, str(error))
+    details = {"cause": cause, "error": QUERY_ERROR, "location": error.location, "state": state}
+    stock._add_event(execution, "EvaluationFailed", {"evaluationFailedEventDetails": details})
+    return execution_error(QUERY_ERROR, cause)
+
+
+def located(execution: Mapping[str, Any], state: str, error: str, cause: str) -> str:
+    """Return the cause with the state in which the execution is."""
+    entered = next(
+        (
+            event["id"]
+            for event in reversed(execution["events"])
+            if (event.get("stateEnteredEventDetails") or {}).get("name") == state
+        ),
+        0,
+    )
+    return language.located(error, cause, state if entered else "", entered)
+
+
+def _source(value: Any) -> str:
+    """The text of an expression, without its marks."""
+    return value[2:-2].strip() if isinstance(value, str) else ""

@@ -1,0 +1,150 @@
+"""The Amazon States Language as AWS reads it, with AWS's words for what goes wrong.
+
+Pure: the local cloud's interpreter and the simulator's both decide with this module.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+ALL, TASK_FAILED = "States.ALL", "States.TaskFailed"
+TIMEOUT, HEARTBEAT_TIMEOUT = "States.Timeout", "States.HeartbeatTimeout"
+RUNTIME, TOO_LARGE = "States.Runtime", "States.DataLimitExceeded"
+QUERY_ERROR = "States.QueryEvaluationError"
+ALWAYS_ENDS = frozenset({RUNTIME, TOO_LARGE})
+"""Errors that States.ALL does not catch."""
+LOCATED = frozenset({RUNTIME, QUERY_ERROR})
+"""Errors whose cause names the state, because the state machine itself is at fault."""
+LONGEST_WAIT = 99_999_999
+TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
+
+
+class QueryError(Exception):
+    """A JSONata expression failed, or gave what its field cannot take. AWS calls it States.QueryEvaluationError."""
+
+    def __init__(self, cause: str, location: str = "") -> None:
+        super().__init__(cause)
+        self.location = location
+        """The path of the field within its state."""
+
+
+def matches(wanted: Sequence[str], error: str | None) -> bool:
+    """Return True if an `ErrorEquals` covers the error.
+
+    States.Timeout covers a missed heartbeat, States.TaskFailed all but timeouts, and States.ALL all but the errors
+    that always end an execution.
+    """
+    if error in wanted:
+        return True
+    if error in ALWAYS_ENDS:
+        return False
+    if ALL in wanted or (error == HEARTBEAT_TIMEOUT and TIMEOUT in wanted):
+        return True
+    return TASK_FAILED in wanted and error != TIMEOUT
+
+
+def reported(error: str) -> str:
+    """Return the name that histories, Catch and events show. A missed heartbeat has a name only for `ErrorEquals`."""
+    return TIMEOUT if error == HEARTBEAT_TIMEOUT else error
+
+
+def located(error: str, cause: str, state: str, event: int) -> str:
+    """Return the cause as AWS writes it: with the state and the number of the event that entered it."""
+    if error not in LOCATED or not state or cause.startswith("An error occurred while executing the state"):
+        return cause
+    return (
+        f"An error occurred while executing the state '{state}' (entered at the event id #{event}). {cause}"
+    )
+
+
+def type_of(value: Any) -> str:
+    """Return JSON's name for the type of a value."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
+
+
+def threw(source: str, location: str, code: str | None, message: str) -> QueryError:
+    """Return the error of an expression that failed while it was evaluated."""
+    said = f"{code}: {message}" if code else message
+    return QueryError(f"{_expression(source, location)} threw an error during evaluation. {said}", location)
+
+
+def undefined(source: str, location: str) -> QueryError:
+    """Return the error of an expression without a value: JSON has none for it."""
+    return QueryError(f"{_expression(source, location)} returned nothing (undefined).", location)
+
+
+def unsupported(source: str, location: str) -> QueryError:
+    """Return the error of an expression whose value is no JSON, such as a function."""
+    return QueryError(f"{_expression(source, location)} returned an unsupported result type.", location)
+
+
+def require_type(field: str, expected: str, value: Any, source: str = "") -> None:
+    """Raise QueryError unless the field's value has the type that AWS expects."""
+    if type_of(value) != expected:
+        raise QueryError(
+            f"{_expression(source, field)} returned an unexpected result type. Expected '{expected}', but was "
+            f"'{type_of(value)}' for value: {json.dumps(value, separators=(',', ':'))}",
+            field,
+        )
+
+
+def whole(field: str, value: Any, *, least: int, source: str = "") -> int:
+    """Return a field's whole number. Raise QueryError for anything that AWS does not take as one."""
+    require_type(field, "number", value, source)
+    if not float(value).is_integer():
+        raise QueryError(f"The {field} field cannot be parsed as an integer: {json.dumps(value)}", field)
+    if not least <= value <= LONGEST_WAIT:
+        raise QueryError(
+            f"{field} must be between {least} and {LONGEST_WAIT} but was: {json.dumps(value)}", field
+        )
+    return int(value)
+
+
+def moment(field: str, value: Any, source: str = "") -> datetime:
+    """Return a field's time. Raise QueryError unless it is an ISO-8601 time with an offset."""
+    require_type(field, "string", value, source)
+    found = time_of(value)
+    if found is None:
+        raise QueryError(
+            f"The {field} field cannot be parsed as an ISO-8601 extended offset date-time format string: {value}",
+            field,
+        )
+    return found
+
+
+def time_of(text: str) -> datetime | None:
+    """Return the time of an ISO-8601 text with an offset, to the microsecond; None for any other text."""
+    found = TIMESTAMP.fullmatch(text)
+    if found is None:
+        return None
+    date, fraction, offset = found.groups()
+    try:
+        return datetime.fromisoformat(f"{date}{(fraction or '')[:7]}{'+00:00' if offset == 'Z' else offset}")
+    except ValueError:
+        return None
+
+
+def pause(interval: float, backoff: float, longest: float | None, already: int) -> float:
+    """Return the seconds before the next try, without jitter, after so many retries by one retrier."""
+    seconds = interval * backoff**already
+    return seconds if longest is None else min(seconds, longest)
+
+
+def _expression(source: str, location: str) -> str:
+    return f"The JSONata expression '{source}' specified for the field '{location}'"

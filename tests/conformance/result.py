@@ -1,0 +1,42 @@
+"""How one answer of ours compares with AWS's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """What a difference means for a user whose program ran here first."""
+
+    SAME = "same"
+    FORGIVES = "forgives"
+    """AWS refuses, we accept."""
+    STRICTER = "stricter"
+    """We refuse, AWS accepts."""
+    WRONG = "wrong"
+    COSMETIC = "cosmetic"
+    """Only the wording differs, and no program reads it."""
+    UNUSED = "unused"
+    """No yard does this: not compared."""
+
+
+RED = (Verdict.FORGIVES, Verdict.WRONG)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The comparison of one case with one of our two models."""
+
+    part: str
+    service: str
+    model: str
+    case: str
+    verdict: Verdict
+    said: str = ""
+    """The difference, in one line."""
+
+    @property
+    def key(self) -> str:
+        """The name in the ratchet."""
+        return f"{self.part}/{self.model}/{self.case}"
