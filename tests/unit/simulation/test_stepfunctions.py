@@ -491,15 +491,15 @@ def test_a_token_may_fail_without_a_name_and_without_a_cause(yard: Yard) -> None
         (
             {"Type": "Pass", "Assign": {"it": "{% 1 + 'a' %}"}, "Next": "Done"},
             (
-                "The JSONata expression '1 + 'a'' specified for the field 'Assign/it' threw an error during evaluation. "
-                "T2002: "
+                "The JSONata expression '1 + 'a'' specified for the field 'Assign/it' threw an error during "
+                "evaluation. T2002: "
             ),
         ),
         (
             {"Type": "Choice", "Choices": [{"Condition": "{% 'yes' %}", "Next": "Done"}]},
             (
-                "The JSONata expression ''yes'' specified for the field 'Condition' returned an unexpected result type. "
-                "Expected 'boolean', but was 'string' for value: \"yes\""
+                "The JSONata expression ''yes'' specified for the field 'Condition' returned an unexpected result "
+                "type. Expected 'boolean', but was 'string' for value: \"yes\""
             ),
         ),
     ],
