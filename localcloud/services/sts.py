@@ -1,7 +1,4 @@
-"""STS as far as ministack takes what AWS refuses: how long a session may last, and what it may be called.
-
-docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
-"""
+"""STS as far as ministack takes what AWS refuses, and the tags that sessions hand on to the sessions they begin."""
 
 from __future__ import annotations
 
@@ -13,12 +10,13 @@ from xml.sax.saxutils import escape
 
 from ministack.core.router import extract_access_key_id
 from ministack.services import iam
+from ministack.services import sts as stock_sts
 
+from localcloud.base.assume_role import CHAINED, Asked, refusal
 from localcloud.patches import MINISTACK
 
-SHORTEST, LONGEST, CHAINED = 900, 43_200, 3_600
-"""Seconds; the last for who has a session itself."""
-NAME = r"[\w+=,.@-]{2,64}"
+TRANSITIVE = "TransitiveTagKeys"
+"""In a session's record: the keys of its tags that chained sessions keep."""
 
 
 def install() -> None:
@@ -28,39 +26,53 @@ def install() -> None:
     async def handle(
         method: str, path: str, headers: Mapping[str, str], body: bytes, query_params: Mapping[str, Any]
     ) -> Any:
-        asked = {name: values[0] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
-        if asked.get("Action") == "AssumeRole":
-            wrong = problem(asked, extract_access_key_id(headers, query_params) or "")
-            if wrong:
-                return iam._error(400, "ValidationError", escape(wrong), ns="sts")
-        return await stock(method, path, headers, body, query_params)
+        given = {name: values[0] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
+        if given.get("Action") != "AssumeRole":
+            return await stock(method, path, headers, body, query_params)
+        key = extract_access_key_id(headers, query_params) or ""
+        caller = stock_sts._sessions.get(key) or {}
+        asked = asked_of(given)
+        role = iam._roles.get(asked.role.rpartition("/")[2]) or {}
+        wrong = refusal(
+            asked,
+            is_chained=key.startswith("ASIA"),
+            longest=int(role.get("MaxSessionDuration") or CHAINED),
+            inherited=caller.get(TRANSITIVE, ()),
+        )
+        if wrong:
+            return iam._error(400, wrong.code, escape(wrong.message), ns="sts")
+        answer = await stock(method, path, headers, body, query_params)
+        _hand_on(caller, asked, answer)
+        return answer
 
     MINISTACK.extend("app:SERVICE_HANDLERS", {"sts": handle})
 
 
-def problem(asked: Mapping[str, str], access_key: str) -> str | None:
-    """What AWS says of a request that it does not even look up; None of one that it may grant."""
-    name = asked.get("RoleSessionName", "")
-    if not re.fullmatch(NAME, name, re.ASCII):
-        return _violated(name, "roleSessionName", f"Member must satisfy regular expression pattern: {NAME}")
-    seconds = asked.get("DurationSeconds", str(CHAINED))
-    if not seconds.isdigit() or int(seconds) < SHORTEST:
-        return _violated(
-            seconds, "durationSeconds", f"Member must have value greater than or equal to {SHORTEST}"
-        )
-    if int(seconds) > LONGEST:
-        return _violated(
-            seconds, "durationSeconds", f"Member must have value less than or equal to {LONGEST}"
-        )
-    if access_key.startswith("ASIA") and int(seconds) > CHAINED:
-        return "The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining"
-    role = iam._roles.get(asked.get("RoleArn", "").rpartition("/")[2]) or {}
-    if int(seconds) > int(role.get("MaxSessionDuration") or CHAINED):
-        return "The requested DurationSeconds exceeds the MaxSessionDuration set for this role."
-    return None
-
-
-def _violated(value: str, name: str, constraint: str) -> str:
-    return (
-        f"1 validation error detected: Value '{value}' at '{name}' failed to satisfy constraint: {constraint}"
+def asked_of(given: Mapping[str, str]) -> Asked:
+    """Read the parameters of a request."""
+    return Asked(
+        role=given.get("RoleArn", ""),
+        name=given.get("RoleSessionName", ""),
+        seconds=given.get("DurationSeconds", str(CHAINED)),
+        tags=_members(given, r"Tags\.member\.\d+\.Key"),
+        transitive=_members(given, r"TransitiveTagKeys\.member\.\d+"),
     )
+
+
+def _members(given: Mapping[str, str], pattern: str) -> list[str]:
+    return [value for name, value in given.items() if re.fullmatch(pattern, name)]
+
+
+def _hand_on(caller: Mapping[str, Any], asked: Asked, answer: Any) -> None:
+    """Give the new session the transitive tags of the caller's, and its own."""
+    inherited = list(caller.get(TRANSITIVE, ()))
+    status, _, body = answer
+    if status != 200 or not (inherited or asked.transitive):
+        return
+    text = body.decode() if isinstance(body, bytes) else body
+    found = re.search(r"<AccessKeyId>(\w+)</AccessKeyId>", text)
+    assert found, text
+    session = stock_sts._sessions[found[1]]
+    kept = [tag for tag in caller.get("SessionTags") or [] if tag["Key"] in inherited]
+    session["SessionTags"] = [*kept, *(session.get("SessionTags") or [])]
+    session[TRANSITIVE] = [*inherited, *asked.transitive]

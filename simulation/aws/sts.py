@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from localcloud.base.assume_role import Asked, refusal
 from simulation.aws.door.api import Caller, Check, ServiceError
 from simulation.aws.door.parameters import only
 from simulation.aws.iam import Iam
 from simulation.world.world import World
 
 LONGEST_POLICY = 2048
-CHAINED_SECONDS = 3600
-"""The most for who has credentials of a role itself, as all here have."""
 
 
 @dataclass(frozen=True)
@@ -39,15 +38,14 @@ class Sts:
     def assume_role(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
         only(request, ("RoleArn", "RoleSessionName", "Policy", "DurationSeconds"), "AssumeRole")
         role, name, policy = request["RoleArn"], request["RoleSessionName"], request["Policy"]
+        asked = Asked(role, name, str(request["DurationSeconds"]))
+        wrong = refusal(asked, is_chained=True)  # all callers here have credentials of a role
+        if wrong:
+            raise ServiceError(wrong.code, wrong.message)
         if not self._iam.trusts_role(role, caller.role):
             raise self._iam.denial(Check("sts:AssumeRole", role), caller, "sts")
         if len(policy) > LONGEST_POLICY:
             raise ServiceError("ValidationError", "Member must have length less than or equal to 2048")
-        if request["DurationSeconds"] > CHAINED_SECONDS:
-            raise ServiceError(
-                "ValidationError",
-                "The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining",
-            )
         until = self.world.now + timedelta(seconds=request["DurationSeconds"])
         key = f"ASIA{len(self._sessions) + 1:016d}"
         self._sessions[key] = Session(Caller(name, role, session=policy), until)

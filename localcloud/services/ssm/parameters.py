@@ -20,6 +20,7 @@ MOST = {"Standard": 4096, "Advanced": 8192}
 POLICIES = ("Expiration", "ExpirationNotification", "NoChangeNotification")
 NAME = re.compile(r"[a-zA-Z0-9_.\-/]+")
 DEEPEST = 15
+READS = ("GetParameter", "GetParameters", "GetParameterHistory", "DeleteParameter")
 FILTERS: Mapping[str, tuple[str, ...]] = {
     "Name": ("BeginsWith", "Contains", "Equals"),
     "Path": ("OneLevel", "Recursive"),
@@ -34,12 +35,20 @@ def as_taken(action: str, request: Request) -> Request:
         return _put(request)
     if action == "DescribeParameters":
         _check_filters(request.get("ParameterFilters") or [])
+    if action in READS:
+        for name in request.get("Names") or [request.get("Name")]:
+            check_name(bare_name(str(name)))
     return request
+
+
+def bare_name(name: str) -> str:
+    """Return the name within an ARN or before a version or a label."""
+    return re.sub(r"^arn:[^:]+:ssm:[^:]*:[^:]*:parameter(?=/)", "", name).partition(":")[0]
 
 
 def _put(request: Request) -> Request:
     name, value = str(request.get("Name", "")), str(request.get("Value", ""))
-    _check_name(name)
+    check_name(name)
     if not value:
         raise _constraint("", "value", "Member must have length greater than or equal to 1")
     for field, given, allowed in (("type", request.get("Type"), TYPES), ("tier", request.get("Tier"), TIERS)):
@@ -65,8 +74,9 @@ def _put(request: Request) -> Request:
     return {**request, "Policies": _policies(policies)}
 
 
-def _check_name(name: str) -> None:
-    if not NAME.fullmatch(name) or ("/" in name and not name.startswith("/")):
+def check_name(name: str) -> None:
+    """Refuse a name that no parameter can have."""
+    if not NAME.fullmatch(name) or ("/" in name and not name.startswith("/")) or "//" in name:
         raise SsmError(
             "ValidationException",
             'Parameter name: can\'t be prefixed with "ssm" (case-insensitive). If formed as a path, it can consist of '

@@ -1,0 +1,112 @@
+"""What STS refuses of an AssumeRole before it looks at permissions, in AWS's words. Pure: the simulator asks it too.
+
+docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+SHORTEST, LONGEST, CHAINED = 900, 43_200, 3_600
+"""Seconds; the last for callers that have a session themselves."""
+SESSION_NAME = r"[\w+=,.@-]*"
+ARN = re.compile(r"arn:[^:]+:[^:]+:[^:]*:[^:]*:.+", re.DOTALL)
+SHORTEST_ARN = 20
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An error of STS."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The parts of an AssumeRole that STS checks by themselves."""
+
+    role: str
+    name: str
+    seconds: str
+    tags: Sequence[str] = ()
+    """Keys."""
+    transitive: Sequence[str] = ()
+    """Keys that later sessions of this session keep."""
+
+
+def refusal(
+    asked: Asked, *, is_chained: bool, longest: int = CHAINED, inherited: Collection[str] = ()
+) -> Refusal | None:
+    """Return what is wrong with the request.
+
+    `longest` is the role's MaxSessionDuration, `inherited` are the transitive tags of the caller's own session.
+    """
+    return (
+        _malformed(asked)
+        or _too_long(asked, is_chained=is_chained, longest=longest)
+        or _tags(asked, inherited)
+    )
+
+
+def _malformed(asked: Asked) -> Refusal | None:
+    if len(asked.role) < SHORTEST_ARN:
+        return _violated(
+            asked.role, "roleArn", f"Member must have length greater than or equal to {SHORTEST_ARN}"
+        )
+    if not re.fullmatch(SESSION_NAME, asked.name, re.ASCII):
+        return _violated(
+            asked.name, "roleSessionName", f"Member must satisfy regular expression pattern: {SESSION_NAME}"
+        )
+    if not 2 <= len(asked.name) <= 64:
+        bound = "greater than or equal to 2" if len(asked.name) < 2 else "less than or equal to 64"
+        return _violated(asked.name, "roleSessionName", f"Member must have length {bound}")
+    if not ARN.fullmatch(asked.role):
+        return Refusal("ValidationError", f"{asked.role} is invalid")
+    return None
+
+
+def _too_long(asked: Asked, *, is_chained: bool, longest: int) -> Refusal | None:
+    seconds = int(asked.seconds) if asked.seconds.isdigit() else 0
+    if seconds < SHORTEST:
+        return _violated(
+            asked.seconds, "durationSeconds", f"Member must have value greater than or equal to {SHORTEST}"
+        )
+    if seconds > LONGEST:
+        return _violated(
+            asked.seconds, "durationSeconds", f"Member must have value less than or equal to {LONGEST}"
+        )
+    if is_chained and seconds > CHAINED:
+        said = "The requested DurationSeconds exceeds the 1 hour session limit for roles assumed by role chaining"
+        return Refusal("ValidationError", said)
+    if seconds > longest:
+        said = "The requested DurationSeconds exceeds the MaxSessionDuration set for this role."
+        return Refusal("ValidationError", said)
+    return None
+
+
+def _tags(asked: Asked, inherited: Collection[str]) -> Refusal | None:
+    """Keys of tags are compared without their case."""
+    keys = [key.lower() for key in asked.tags]
+    if len(set(keys)) < len(keys):
+        said = "Duplicate tag keys found. Please note that Tag keys are case insensitive."
+        return Refusal("InvalidParameterValue", said)
+    if not {key.lower() for key in asked.transitive} <= set(keys):
+        said = "The specified transitive tag key must be included in the requested tags."
+        return Refusal("InvalidParameterValue", said)
+    if {key.lower() for key in inherited} & set(keys):
+        said = (
+            "One of the specified transitive tag keys can't be set because it conflicts with a transitive tag key "
+            "from the calling session."
+        )
+        return Refusal("InvalidParameterValue", said)
+    return None
+
+
+def _violated(value: str, name: str, constraint: str) -> Refusal:
+    return Refusal(
+        "ValidationError",
+        f"1 validation error detected: Value '{value}' at '{name}' failed to satisfy constraint: {constraint}",
+    )
