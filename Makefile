@@ -21,8 +21,8 @@ install = $(UV) pip install --quiet --require-hashes --python $(1) $(2) || \
 # for an account's zones. pip keeps that order, uv installs side by side.
 SCHEMA := .venv/lib/python3*/site-packages/aws_cdk/cloud_assembly_schema/__init__.py
 
-.PHONY: help setup demo preflight deploy destroy test simulate permissions frameworks interoperability docs check format
-.PHONY: lock bench clean jupyter
+.PHONY: help setup demo preflight deploy destroy test simulate permissions frameworks interoperability conformance docs
+.PHONY: check format lock bench clean jupyter
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
@@ -62,6 +62,9 @@ frameworks: setup .tools/wheels-frameworks/.ready ## PyTorch's and JAX's example
 
 interoperability: setup ## moto's own tests and Ansible's EC2 modules against the local cloud; writes docs/interoperability.md
 	@$(VENV) -m tests.interoperability $(ARGS)
+
+conformance: setup ## recordings of AWS against the local cloud and the simulator (ORACLE=folder; else ../shared/oracle); writes docs/conformance.md
+	@ORACLE="$(ORACLE)" $(VENV) -m tests.conformance $(ARGS)
 
 docs: .venv/.ready ## the documentation as a site, into build/site; SERVE=1 serves it on 127.0.0.1:8000 while you write
 	@NO_MKDOCS_2_WARNING=1 $(VENV) -m mkdocs $(if $(SERVE),serve --dev-addr 127.0.0.1:8000,build --strict) && echo build/site/index.html

@@ -104,6 +104,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
         ministack_state,
         regions,
         status,
+        strictness,
         throttling,
         unknown_services,
     )
@@ -153,6 +154,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     servicequotas.install(context)
     pricing.install(context)
     ssm.install(context, hypervisor)
+    strictness.install()
     throttling.install(context.facts)
     regions.install()
     unknown_services.install()

@@ -9,11 +9,15 @@ import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import ClientError
 
+from simulation.aws.door.api import Caller, ServiceError
+from simulation.aws.stepfunctions import Machine, StepFunctions
+from simulation.world.world import World
 from tests.conformance.clients import Clients
 from tests.conformance.likeness import differences
 from tests.conformance.recordings import Oracle, Recording, UnreadableError, read
@@ -38,6 +42,7 @@ UNFINISHED = re.compile("__tbd__|%[A-Za-z_]+%")
 UNKNOWN = re.compile('"(date|timestamp|datetime)"|<[^<>]+>')
 """What the recordings put in the place of a part of the input."""
 SECONDS, AT_ONCE = 90.0, 8
+CALLER = Caller("somebody", "root")
 TRUST = {
     "Version": "2012-10-17",
     "Statement": [
@@ -69,6 +74,7 @@ def run(oracle: Oracle, clients: Clients) -> Iterator[Result]:
     cases = list(_cases(oracle))
     with ThreadPoolExecutor(AT_ONCE) as threads:
         yield from threads.map(lambda case: _compared(case, clients, arn), cases)
+    yield from map(_simulated, cases)
 
 
 def _compared(case: Case, clients: Clients, role: str) -> Result:
@@ -179,3 +185,42 @@ def _with_parameter(template: dict[str, Any], parameter: str) -> dict[str, Any]:
         text = text.replace(paths[0], json.dumps(parameter))
     definition: dict[str, Any] = json.loads(text)
     return definition
+
+
+# ---------------------------------------------------------------------------------------------------- the simulator
+
+
+def _simulated(case: Case) -> Result:
+    """Compare how the execution ends in the simulator, which tells no history event by event."""
+
+    def result(verdict: Verdict, said: str = "") -> Result:
+        return Result("histories", "stepfunctions", "simulator", case.name, verdict, said)
+
+    if not case.is_used:
+        return result(Verdict.UNUSED)
+    world = World(1)
+    states = StepFunctions(world, _no_function, lambda *_: None)
+    arn = "arn:aws:states:us-east-1:123456789012:stateMachine:it"
+    try:
+        states.create(Machine(arn, "it", case.definition, "arn:aws:iam::123456789012:role/it"))
+        given = json.dumps(case.events[0]["executionStartedEventDetails"].get("input", {}))
+        asked = {"stateMachineArn": arn, "name": "it", "input": given}
+        execution = states.executions[states.start_execution(CALLER, asked)["executionArn"]]
+    except ServiceError as refused:
+        verdict = Verdict.UNUSED if refused.code == "NotSimulated" else Verdict.STRICTER
+        return result(verdict, str(refused))
+    world.run(world.now + timedelta(days=1))
+    recorded = _bare(case.events[-1])
+    told = {"output": execution.output, "error": execution.error, "cause": execution.cause}
+    details = {name: value for name, value in told.items() if value is not None}
+    kind = "ExecutionSucceeded" if execution.status == "SUCCEEDED" else "ExecutionFailed"
+    ours = {"type": kind, f"{kind[0].lower()}{kind[1:]}EventDetails": details}
+    found = list(differences(recorded, ours, COSMETIC))
+    if not found:
+        return result(Verdict.SAME)
+    forgives = kind == "ExecutionSucceeded" != recorded["type"]
+    return result(Verdict.FORGIVES if forgives else Verdict.WRONG, "; ".join(found)[:500])
+
+
+def _no_function(function: str, payload: Any, on_done: Any) -> None:
+    raise ServiceError("NotSimulated", f"{function} is no function here")

@@ -65,6 +65,8 @@ def install() -> None:
         "services.cloudwatch:_get_metric_statistics", partial(statistics, cloudwatch._cbor_datapoint)
     )
     MINISTACK.replace("services.cloudwatch:_evict_old_metrics", sweep)
+    put = MINISTACK.stock("services.cloudwatch:_put_metric_data")
+    MINISTACK.replace("services.cloudwatch:_put_metric_data", partial(_put, put))
 
 
 def record(
@@ -106,6 +108,25 @@ def sweep() -> None:
             points[:] = [point for point in points if point["Timestamp"] >= present - KEPT_SECONDS]
             if not points:
                 cloudwatch._metrics.pop_scoped(account, region, key)
+
+
+def _put(stock_put: Any, params: Any, body: dict[str, Any], is_cbor: bool, is_json: bool = False) -> Any:
+    """PutMetricData, refused as a whole where one of its metrics contradicts itself."""
+    request = body if is_cbor or is_json else _from_query("PutMetricData", params)
+    for number, each in enumerate(request.get("MetricData") or [], 1):
+        where = f"The parameters MetricData.member.{number}"
+        for other in ("Values", "StatisticValues"):
+            if each.get("Value") is not None and each.get(other):
+                code = "InvalidParameterCombination"
+                said = (
+                    f"{where}.Value and MetricData.member.{number}.{other} are mutually exclusive and you have "
+                    "specified both."
+                )
+                return cloudwatch._error(code, said, 400, use_json=is_json, use_cbor=is_cbor)
+        if each.get("Counts") and len(each["Counts"]) != len(each.get("Values") or []):
+            said = f"{where}.Values and MetricData.member.{number}.Counts must be of the same size."
+            return cloudwatch._error("InvalidParameterValue", said, 400, use_json=is_json, use_cbor=is_cbor)
+    return stock_put(params, body, is_cbor, is_json)
 
 
 # ------------------------------------------------------------------------------------------------- GetMetricData
@@ -199,7 +220,7 @@ def _series(query: Mapping[str, Any], start: float, end: float, newest_first: bo
 
 def metric_statistics(request: Mapping[str, Any]) -> dict[str, Any]:
     """What GetMetricStatistics answers to this request; times are ISO-8601, the oldest first."""
-    start, end = _span(request)
+    start, end = _span(request, "InvalidParameterValue")
     period = int(request.get("Period") or 0)
     _check_period(period, "Period")
     if math.ceil((end - start) / period) > MOST_STATISTICS:
@@ -286,12 +307,12 @@ def value_of(bucket: list[Point], statistic: str) -> float | None:
     return found
 
 
-def _span(request: Mapping[str, Any]) -> tuple[float, float]:
+def _span(request: Mapping[str, Any], code: str = "ValidationError") -> tuple[float, float]:
     start, end = (cloudwatch._parse_ts(request.get(name)) for name in ("StartTime", "EndTime"))
     if start is None or end is None:
         raise RefusedError("The parameters StartTime and EndTime are required.")
     if start >= end:
-        raise RefusedError("The parameter StartTime must be less than the parameter EndTime.")
+        raise RefusedError("The parameter StartTime must be less than the parameter EndTime.", code)
     return start, end
 
 

@@ -25,6 +25,7 @@ from localcloud.services.stepfunctions import (
     errors,
     evaluation,
     history,
+    language,
     logs,
     restart,
     tasks,
@@ -100,11 +101,9 @@ def _start_as_aws_does() -> None:
 
     def start_execution(data: dict[str, Any]) -> Any:
         given = data.get("input", "{}")
-        try:
-            json.loads(given)
-        except ValueError as error:
+        if (fault := language.json_fault(given)) is not None:
             return error_response_json(
-                "InvalidExecutionInput", f"Invalid State Machine Execution Input: '{error}'", 400
+                "InvalidExecutionInput", f"Invalid State Machine Execution Input: '{fault}'", 400
             )
         name = data.get("name")
         if name is not None and not (len(name) <= 80 and NAME.fullmatch(name)):

@@ -49,7 +49,7 @@ def faults(definition: str) -> Iterator[str]:
 def _of_machine(machine: Mapping[str, Any], where: str, language: str) -> Iterator[str]:
     states = machine.get("States")
     if not isinstance(states, dict) or not states:
-        yield f"SCHEMA_VALIDATION_FAILED: no States at {where or '/'}"
+        yield f"SCHEMA_VALIDATION_FAILED: These fields are required: [States] at {where or '/'}"
         return
     start = machine.get("StartAt")
     if start not in states:

@@ -42,6 +42,17 @@ def install() -> None:
         return bool(stock_rule(rule, data, ctx))
 
     MINISTACK.replace("services.stepfunctions:_evaluate_rule", rule_holds)
+    stock_intrinsic = MINISTACK.stock("services.stepfunctions:_exec_intrinsic")
+
+    def intrinsic(node: Any, data: Any, ctx: Ctx) -> Any:
+        _, name, given = node
+        if name == "States.StringToJson":
+            text = stock._eval_intrinsic_arg(given[0], data, ctx)
+            if isinstance(text, str) and not text.strip():
+                return None
+        return stock_intrinsic(node, data, ctx)
+
+    MINISTACK.replace("services.stepfunctions:_exec_intrinsic", intrinsic)
 
 
 def arguments(state: State, raw_input: Any, ctx: Ctx | None = None) -> Any:

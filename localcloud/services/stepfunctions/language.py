@@ -23,6 +23,9 @@ LONGEST_WAIT = 99_999_999
 TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
+TOKEN = re.compile(r"[A-Za-z_$][\w$]*")
+
+
 class QueryError(Exception):
     """A JSONata expression failed, or gave what its field cannot take. AWS calls it States.QueryEvaluationError."""
 
@@ -144,6 +147,23 @@ def pause(interval: float, backoff: float, longest: float | None, already: int) 
     """Return the seconds before the next try, without jitter, after so many retries by one retrier."""
     seconds = interval * backoff**already
     return seconds if longest is None else min(seconds, longest)
+
+
+def json_fault(text: str) -> str | None:
+    """Return what AWS's parser says of a text that is no JSON; None for JSON."""
+    try:
+        json.loads(text)
+    except ValueError as error:
+        position = getattr(error, "pos", 0)
+        token = TOKEN.match(text, position)
+        if token and "Expecting value" in str(error):
+            expected = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
+            return f"Unrecognized token '{token[0]}': was expecting {expected}"
+        if "property name" in str(error) and position < len(text):
+            found = f"'{text[position]}' (code {ord(text[position])})"
+            return f"Unexpected character ({found}): was expecting double-quote to start field name"
+        return str(error)
+    return None
 
 
 def _expression(source: str, location: str) -> str:

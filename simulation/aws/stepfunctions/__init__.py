@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from localcloud.services.stepfunctions import language
 from simulation.aws.door.api import Caller, Check, ServiceError
 from simulation.aws.stepfunctions.document import Document
 from simulation.aws.stepfunctions.execution import (
@@ -340,10 +341,8 @@ def _only(request: Mapping[str, Any], *known: str) -> None:
 
 def _check_json(name: str, text: str, code: str, words: str) -> None:
     _check_length(name, text, MOST_BYTES)
-    try:
-        json.loads(text)
-    except ValueError as error:
-        raise ServiceError(code, f"{words}: '{error}'") from error
+    if (fault := language.json_fault(text)) is not None:
+        raise ServiceError(code, f"{words}: '{fault}'")
 
 
 def _check_length(name: str, text: str | None, most: int) -> None:

@@ -1,0 +1,143 @@
+"""Requests that ministack accepts and AWS refuses, and refusals of ministack in AWS's words.
+
+tests/contract/refusals.yaml holds both.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import yaml
+from ministack.services import eventbridge, iam
+from moto.core.utils import get_service_model
+
+from localcloud.base import constraints
+from localcloud.server import refusals
+from localcloud.server.refusals import Answer, Handler
+
+WORDS = Path(__file__).with_name("words.yaml")
+CONSTRAINED = {"events": "ValidationException", "logs": "InvalidParameterException"}
+"""Services whose models are held, and the code with which they refuse."""
+MOST_TARGETS = 5
+NOT_FOUND = ("NoSuchEntity",)
+Request = Mapping[str, Any]
+Refusal = tuple[str, str]
+"""Code and message."""
+
+
+def install() -> None:
+    """Stand in front of the services."""
+    words = {
+        service: [(re.compile(pattern), text) for pattern, text in rows.items()]
+        for service, rows in yaml.safe_load(WORDS.read_text()).items()
+    }
+
+    def around(service: str, handler: Handler) -> Handler:
+        rows = words.get(service, [])
+        if not rows and service not in CONSTRAINED:
+            return handler
+        refused = policy_refusal if service == "iam" else refusal
+
+        async def handle(
+            method: str, path: str, headers: Mapping[str, str], body: bytes, query: Mapping[str, Any]
+        ) -> Answer:
+            wrong = refused(service, headers.get("x-amz-target", "").rpartition(".")[2], body)
+            if wrong:
+                status = 404 if wrong[0] in NOT_FOUND else 400
+                return refusals.answer(service, headers, *wrong, status=status)
+            status, answered, text = await handler(method, path, headers, body, query)
+            if status >= 400 and isinstance(text, bytes):
+                text = reworded(text.decode(), rows).encode()
+                answered = {key: value for key, value in answered.items() if key.lower() != "content-length"}
+            return status, answered, text
+
+        return handle
+
+    refusals.in_front_of_all(around)
+
+
+def refusal(service: str, action: str, body: bytes) -> Refusal | None:
+    """Return why AWS refuses the request, or None."""
+    if service not in CONSTRAINED:
+        return None
+    try:
+        request = json.loads(body or b"{}")
+        model = get_service_model(service).operation_model(action)
+    except Exception:  # noqa: BLE001 - no JSON, or an operation that is none: ministack says so
+        return None
+    if model.input_shape is not None and (said := constraints.refusal(model.input_shape, request)):
+        return CONSTRAINED[service], said
+    check = CHECKS.get((service, action))
+    return check(request) if check else None
+
+
+def policy_refusal(service: str, _: str, body: bytes) -> Refusal | None:
+    """Return why IAM refuses a policy, or None."""
+    given = {name: values[0] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
+    match given.get("Action"):
+        case "CreateRole" | "UpdateAssumeRolePolicy" | "PutRolePolicy":
+            document = given.get("AssumeRolePolicyDocument") or given.get("PolicyDocument", "")
+            try:
+                json.loads(document)
+            except ValueError:
+                return "MalformedPolicyDocument", "This policy contains invalid Json"
+        case "AttachRolePolicy":
+            arn = given.get("PolicyArn", "")
+            if not arn.startswith("arn:"):
+                return "ValidationError", "Invalid ARN:  Could not be parsed!"
+            if ":aws:policy/" not in arn and not iam.policy_known(arn):
+                return "NoSuchEntity", f"Policy {arn} does not exist or is not attachable."
+    return None
+
+
+def reworded(text: str, rows: list[tuple[re.Pattern[str], str]]) -> str:
+    """Replace each of ministack's sentences by AWS's."""
+    for pattern, words in rows:
+        text = pattern.sub(words, text)
+    return text
+
+
+def _targets_of(request: Request, rule: str) -> list[Mapping[str, Any]]:
+    key = eventbridge._rule_key(request.get(rule), request.get("EventBusName", "default"))
+    return eventbridge._targets.get(key) or []
+
+
+def _delete_rule(request: Request) -> Refusal | None:
+    if _targets_of(request, "Name"):
+        return "ValidationException", "Rule can't be deleted since it has targets."
+    return None
+
+
+def _put_targets(request: Request) -> Refusal | None:
+    known = {each["Id"] for each in (*_targets_of(request, "Rule"), *request["Targets"])}
+    if len(known) > MOST_TARGETS:
+        return "LimitExceededException", "The requested resource exceeds the maximum number allowed."
+    return None
+
+
+def _put_log_events(request: Request) -> Refusal | None:
+    times = [each["timestamp"] for each in request["logEvents"]]
+    if times != sorted(times):
+        said = "Log events in a single PutLogEvents request must be in chronological order."
+        return "InvalidParameterException", said
+    return None
+
+
+def _describe_log_groups(request: Request) -> Refusal | None:
+    if request.get("logGroupNamePrefix") and request.get("logGroupNamePattern"):
+        said = "LogGroup name prefix and LogGroup name pattern are mutually exclusive parameters."
+        return "InvalidParameterException", said
+    return None
+
+
+CHECKS: Mapping[tuple[str, str], Callable[[Request], Refusal | None]] = {
+    ("events", "DeleteRule"): _delete_rule,
+    ("events", "PutTargets"): _put_targets,
+    ("logs", "PutLogEvents"): _put_log_events,
+    ("logs", "DescribeLogGroups"): _describe_log_groups,
+}

@@ -1,0 +1,140 @@
+"""What AWS was seen to answer, against the local cloud and the simulator.
+
+`make conformance` compares with the recordings in ../shared/oracle (ORACLE=folder for another) and writes
+docs/conformance.md. It ends with 1 for a miss that `known.yaml` does not explain. The recordings are not part of this
+project.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from demo.local import ROOT, Cloud, port_for
+from tests.conformance import histories, patterns, refusals, shapes
+from tests.conformance.clients import Clients
+from tests.conformance.recordings import Oracle
+from tests.conformance.result import RED, Result, Verdict
+
+BUILD = ROOT / "build" / "conformance"
+KNOWN = Path(__file__).with_name("known.yaml")
+PAGE = ROOT / "docs" / "conformance.md"
+PARTS: Mapping[str, Callable[[Oracle, Clients], Iterator[Result]]] = {
+    "patterns": patterns.run,
+    "histories": histories.run,
+    "errors": refusals.run,
+    "shapes": shapes.run,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="make conformance", description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="only these")
+    chosen = parser.parse_args(argv).parts or list(PARTS)
+    folder = Path(os.environ.get("ORACLE") or ROOT.parent / "shared" / "oracle")
+    if not folder.is_dir():
+        print(f"no recordings in {folder}: nothing is compared. ORACLE=folder names another folder.")
+        return 0
+    results = _results(Oracle(folder), chosen)
+    known: dict[str, str] = yaml.safe_load(KNOWN.read_text()) or {}
+    red = [each for each in results if each.verdict in RED]
+    for each in red:
+        if each.key not in known:
+            print(f"{each.verdict}: {each.key}: {each.said}")
+    _shrink(known, results)
+    if set(chosen) == set(PARTS):
+        PAGE.write_text(_page(Oracle(folder), results, known))
+    for line in _scores(results):
+        print(line)
+    return 1 if any(each.key not in known for each in red) else 0
+
+
+def _results(oracle: Oracle, chosen: Sequence[str]) -> list[Result]:
+    state = BUILD / "state"
+    shutil.rmtree(state, ignore_errors=True)
+    state.mkdir(parents=True)
+    cloud = Cloud(state, port_for(0))
+    cloud.up()
+    found: list[Result] = []
+    try:
+        clients = Clients(cloud.session())
+        for part in chosen:
+            began = time.monotonic()
+            found += PARTS[part](oracle, clients)
+            print(f"{part}: {time.monotonic() - began:.0f} s")
+    finally:
+        cloud.down()
+    return found
+
+
+def _shrink(known: dict[str, str], results: Sequence[Result]) -> None:
+    """Take out of the file what is no miss any more. Nothing is ever added here."""
+    mended = {each.key for each in results if each.verdict not in RED} & set(known)
+    if mended:
+        print(f"no misses any more: {', '.join(sorted(mended))}")
+        head = "".join(line for line in KNOWN.read_text().splitlines(keepends=True) if line.startswith("#"))
+        left = {key: why for key, why in known.items() if key not in mended}
+        KNOWN.write_text(head + (yaml.safe_dump(left, width=120, sort_keys=True) if left else "{}\n"))
+
+
+def _scores(results: Sequence[Result]) -> list[str]:
+    """A line for each part, service and model."""
+    groups = sorted({(each.part, each.service, each.model) for each in results})
+    lines = [
+        "| part | service | model | " + " | ".join(Verdict) + " | score |",
+        "|---|---|---|" + "---:|" * 7,
+    ]
+    for group in groups:
+        counted = Counter(each.verdict for each in results if (each.part, each.service, each.model) == group)
+        compared = sum(counted.values()) - counted[Verdict.UNUSED]
+        good = compared - sum(counted[verdict] for verdict in RED)
+        score = f"{100 * good / compared:.1f} %" if compared else ""
+        lines.append(
+            f"| {' | '.join(group)} | {' | '.join(str(counted[each]) for each in Verdict)} | {score} |"
+        )
+    return lines
+
+
+def _page(oracle: Oracle, results: Sequence[Result], known: Mapping[str, str]) -> str:
+    misses = [each for each in results if each.verdict in (*RED, Verdict.STRICTER)]
+    rows = [
+        f"| {each.verdict} | {each.key} | {known.get(each.key, 'not looked into yet')} |" for each in misses
+    ]
+    return "\n".join(
+        [
+            "# What AWS was seen to answer",
+            "",
+            "Written by `make conformance`. Others have recorded answers of AWS in accounts of their own; this page",
+            "says how often the local cloud and the simulator answer the same. The recordings are not part of this",
+            "project: what they show is in its own tables and tests (`tests/contract/refusals.yaml`,",
+            "`tests/contract/test_states_language.py`, `tests/unit/localcloud/test_patterns.py`).",
+            "",
+            f"Recordings: {', '.join(oracle.sources) or 'unnamed'}.",
+            "",
+            "*forgives*: AWS refuses, we accept. *stricter*: we refuse, AWS accepts. *wrong*: another answer.",
+            "*cosmetic*: other words, which no program reads. *unused*: no yard does this, so it is not compared.",
+            "",
+            *_scores(results),
+            "",
+            "Not compared in histories, because no program reads it: "
+            + ", ".join(f"`{each}`" for each in sorted(histories.COSMETIC))
+            + ".",
+            "",
+            "## Misses",
+            "",
+            *(["| kind | case | why |", "|---|---|---|", *rows] if rows else ["None."]),
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""Errors: each row of tests/contract/refusals.yaml against the recording that it names, and against the local cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.conformance.clients import Clients
+from tests.conformance.likeness import same_words
+from tests.conformance.recordings import Oracle
+from tests.conformance.result import Result, Verdict
+from tests.contract.refused import named_by, table
+
+Answer = tuple[str, int | None, str]
+"""Code, status and words; the code is empty where a call was accepted."""
+
+
+def run(oracle: Oracle, clients: Clients) -> Iterator[Result]:
+    """Compare code, status and words. A row whose recording is kept back is compared with nothing."""
+    recorded = _recorded(oracle)
+    named = named_by(clients.of)
+    for row in table():
+        wanted = recorded.get(row.seen)
+        if wanted is None:
+            print(f"no recording {row.seen}")
+            continue
+        told = (row.code, row.status, row.message)
+        ours = row.answer(clients.of(row.service), named)
+        for model, answer in (("our table", told), ("local cloud", ours)):
+            verdict = _verdict(wanted, answer)
+            said = "" if verdict is Verdict.SAME else f"{answer}, AWS {wanted}"
+            yield Result("errors", row.service, model, row.name, verdict, said)
+
+
+def _recorded(oracle: Oracle) -> dict[str, Answer]:
+    """The errors by `file::test#step`."""
+    found: dict[str, Answer] = {}
+    root = oracle.folder / "localstack"
+    for service in sorted(each.name for each in root.iterdir() if each.is_dir()):
+        for recording in oracle.of(service):
+            file = str(recording.file.relative_to(root)).removesuffix(".snapshot.json")
+            for step, value in recording.content.items():
+                error = _error(value)
+                if error:
+                    found[f"{file}::{recording.test}#{step}"] = error
+    return found
+
+
+def _error(value: Any) -> Answer | None:
+    if not isinstance(value, dict):
+        return None
+    for wrapped in ("exception_message", "ErrorResponse"):
+        if wrapped in value:
+            return _error(value[wrapped])
+    error = value.get("Error")
+    if not isinstance(error, dict) or not isinstance(error.get("Code"), str):
+        return None
+    status = (value.get("ResponseMetadata") or {}).get("HTTPStatusCode")
+    return error["Code"], status, str(error.get("Message") or "")
+
+
+def _verdict(wanted: Answer, ours: Answer) -> Verdict:
+    if not ours[0]:
+        return Verdict.FORGIVES
+    if ours[0] != wanted[0] or wanted[1] not in (None, ours[1]):
+        return Verdict.WRONG
+    return (
+        Verdict.SAME
+        if same_words(wanted[2].strip(), ours[2].strip()) or _same_but_for_values(wanted[2], ours[2])
+        else Verdict.COSMETIC
+    )
+
+
+def _same_but_for_values(wanted: str, ours: str) -> bool:
+    """True if the words differ in what the request named alone, which both quote or have at the same place."""
+    one, other = wanted.split(), ours.split()
+    return len(one) == len(other) and sum(a != b for a, b in zip(one, other, strict=True)) <= 1

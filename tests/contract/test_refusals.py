@@ -1,0 +1,40 @@
+"""What AWS refuses, the local cloud refuses: with the same code, status and words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from tests.contract.conftest import REGION, Cloud
+from tests.contract.refused import Refused, named_by, table
+
+
+@pytest.fixture(scope="module")
+def client(cloud: Cloud) -> Callable[[str], Any]:
+    """Clients that leave it to the service to refuse."""
+    session = boto3.Session(cloud.root.key, cloud.root.secret, region_name=REGION)
+    config = Config(parameter_validation=False, retries={"max_attempts": 0}, inject_host_prefix=False)
+    made: dict[str, Any] = {}
+
+    def of(service: str) -> Any:
+        if service not in made:
+            made[service] = session.client(service, endpoint_url=cloud.endpoint, config=config)
+        return made[service]
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def named(client: Callable[[str], Any]) -> dict[str, Any]:
+    return named_by(client)
+
+
+@pytest.mark.parametrize("row", table(), ids=lambda row: row.name)
+def test_a_call_is_refused_as_on_aws(
+    client: Callable[[str], Any], named: dict[str, Any], row: Refused
+) -> None:
+    assert row.answer(client(row.service), named) == (row.code, row.status, row.message)
