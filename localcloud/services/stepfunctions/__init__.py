@@ -16,6 +16,7 @@ from typing import Any
 from ministack.core.responses import error_response_json, json_response, now_iso
 from ministack.services import stepfunctions as stock
 
+from localcloud.base import states_language as language
 from localcloud.base.context import Context
 from localcloud.patches import MINISTACK
 from localcloud.services.stepfunctions import (
@@ -25,7 +26,6 @@ from localcloud.services.stepfunctions import (
     errors,
     evaluation,
     history,
-    language,
     logs,
     restart,
     tasks,

@@ -12,8 +12,8 @@ from ministack.core.responses import error_response_json
 from ministack.services import stepfunctions as stock
 
 from localcloud.base import task_tokens
+from localcloud.base.states_language import HEARTBEAT_TIMEOUT, TIMEOUT
 from localcloud.patches import MINISTACK
-from localcloud.services.stepfunctions.language import HEARTBEAT_TIMEOUT, TIMEOUT
 
 ABANDONED = "States.Abandoned"
 """The end of a wait whose execution was stopped; never seen from outside."""

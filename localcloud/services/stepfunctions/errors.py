@@ -8,8 +8,8 @@ from typing import Any
 
 from ministack.services import stepfunctions as stock
 
+from localcloud.base.states_language import matches
 from localcloud.patches import MINISTACK
-from localcloud.services.stepfunctions.language import matches
 
 BOTO_NAMES = {
     "sfn": "stepfunctions",

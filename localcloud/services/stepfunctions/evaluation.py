@@ -12,10 +12,11 @@ from jsonata.jsonata import Jsonata
 from jsonata.utils import Utils
 from ministack.services import stepfunctions as stock
 
+from localcloud.base import states_language as language
+from localcloud.base.states_language import QUERY_ERROR, RUNTIME, QueryError
 from localcloud.patches import MINISTACK
-from localcloud.services.stepfunctions import language, paths
+from localcloud.services.stepfunctions import paths
 from localcloud.services.stepfunctions.errors import execution_error
-from localcloud.services.stepfunctions.language import QUERY_ERROR, RUNTIME, QueryError
 from localcloud.services.stepfunctions.paths import PathError
 
 State = Mapping[str, Any]

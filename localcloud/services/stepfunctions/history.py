@@ -11,9 +11,9 @@ from typing import Any
 from ministack.core.responses import get_region, now_iso
 from ministack.services import stepfunctions as stock
 
+from localcloud.base.states_language import HEARTBEAT_TIMEOUT, TIMEOUT, reported
 from localcloud.patches import MINISTACK
 from localcloud.services.cloudwatch import metrics
-from localcloud.services.stepfunctions.language import HEARTBEAT_TIMEOUT, TIMEOUT, reported
 
 METRICS = {
     "ExecutionSucceeded": "ExecutionsSucceeded",

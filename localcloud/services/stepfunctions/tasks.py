@@ -11,8 +11,9 @@ from typing import Any
 
 from ministack.services import stepfunctions as stock
 
+from localcloud.base import states_language as language
 from localcloud.base import task_tokens
-from localcloud.services.stepfunctions import authority, callbacks, evaluation, history, language
+from localcloud.services.stepfunctions import authority, callbacks, evaluation, history
 from localcloud.services.stepfunctions.callbacks import ABANDONED, Wait
 from localcloud.services.stepfunctions.errors import execution_error
 

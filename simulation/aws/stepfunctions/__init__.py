@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from localcloud.services.stepfunctions import language
+from localcloud.base import states_language as language
 from simulation.aws.door.api import Caller, Check, ServiceError
 from simulation.aws.stepfunctions.document import Document
 from simulation.aws.stepfunctions.execution import (

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NoReturn
 
-from localcloud.services.stepfunctions import language
-from localcloud.services.stepfunctions.language import ALL
+from localcloud.base import states_language as language
+from localcloud.base.states_language import ALL
 from simulation.aws.door.api import ServiceError
 from simulation.aws.stepfunctions.expressions import Bindings, Template, compiled, is_expression, source_of
 

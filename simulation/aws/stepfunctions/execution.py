@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
 
-from localcloud.services.stepfunctions import language
-from localcloud.services.stepfunctions.language import (
+from localcloud.base import states_language as language
+from localcloud.base.states_language import (
     HEARTBEAT_TIMEOUT,
     QUERY_ERROR,
     RUNTIME,

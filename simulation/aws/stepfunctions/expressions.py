@@ -10,7 +10,7 @@ from typing import Any
 from jsonata.jsonata import Jsonata
 from jsonata.utils import Utils
 
-from localcloud.services.stepfunctions import language
+from localcloud.base import states_language as language
 from simulation.aws.door.api import ServiceError
 
 Bindings = Mapping[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.services.stepfunctions import language
+from localcloud.base import states_language as language
 from localcloud.services.stepfunctions.paths import PathError, resolved
 
 DATA: dict[str, Any] = {

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.services.stepfunctions.language import reported
+from localcloud.base.states_language import reported
 from simulation.aws.door.api import ACCOUNT, REGION, Caller, Check, ServiceError
 from simulation.aws.functions import LambdaFailure
 from simulation.aws.stepfunctions import Execution, Machine, StepFunctions
