@@ -1,4 +1,4 @@
-"""Limits and patterns that a service's model states for its requests, with the words in which AWS refuses the rest.
+"""Limits and patterns that a service's model states for its requests, and AWS's words for requests that break them.
 
 Pure: botocore checks less of its own models than the services do.
 """

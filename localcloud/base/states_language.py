@@ -93,7 +93,7 @@ def undefined(source: str, location: str) -> QueryError:
 
 
 def unsupported(source: str, location: str) -> QueryError:
-    """Return the error of an expression whose value is no JSON, such as a function."""
+    """Return the error of an expression that gives something else than JSON, such as a function."""
     return QueryError(f"{_expression(source, location)} returned an unsupported result type.", location)
 
 
@@ -144,13 +144,13 @@ def time_of(text: str) -> datetime | None:
 
 
 def pause(interval: float, backoff: float, longest: float | None, already: int) -> float:
-    """Return the seconds before the next try, without jitter, after so many retries by one retrier."""
+    """Return the seconds before the next try, without jitter, once a retrier has retried `already` times."""
     seconds = interval * backoff**already
     return seconds if longest is None else min(seconds, longest)
 
 
 def json_fault(text: str) -> str | None:
-    """Return what AWS's parser says of a text that is no JSON; None for JSON."""
+    """Return the words of AWS's parser for a text that is not JSON; None for JSON."""
     try:
         json.loads(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What AWS was seen to answer, against the local cloud and the simulator.
+"""Recorded answers of AWS, compared with the local cloud and the simulator.
 
 `make conformance` compares with the recordings in ../shared/oracle (ORACLE=folder for another) and writes
 docs/conformance.md. It ends with 1 for a miss that `known.yaml` does not explain. The recordings are not part of this
@@ -76,7 +76,7 @@ def _results(oracle: Oracle, chosen: Sequence[str]) -> list[Result]:
 
 
 def _shrink(known: dict[str, str], results: Sequence[Result]) -> None:
-    """Take out of the file what is no miss any more. Nothing is ever added here."""
+    """Remove corrected misses from the file. Nothing is ever added here."""
     mended = {each.key for each in results if each.verdict not in RED} & set(known)
     if mended:
         print(f"no misses any more: {', '.join(sorted(mended))}")
@@ -110,7 +110,7 @@ def _page(oracle: Oracle, results: Sequence[Result], known: Mapping[str, str]) -
     ]
     return "\n".join(
         [
-            "# What AWS was seen to answer",
+            "# Recorded answers of AWS",
             "",
             "Written by `make conformance`. Others have recorded answers of AWS in accounts of their own; this page",
             "says how often the local cloud and the simulator answer the same. The recordings are not part of this",

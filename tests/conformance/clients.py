@@ -10,7 +10,7 @@ from botocore.config import Config
 from trainyard.client import Session
 
 AS_IT_IS = Config(parameter_validation=False, retries={"max_attempts": 0}, inject_host_prefix=False)
-"""What AWS refuses must reach the endpoint: botocore would refuse some of it itself."""
+"""Every request must reach the endpoint: botocore would refuse some of them itself."""
 
 
 class Clients:

@@ -38,9 +38,9 @@ USED = frozenset({"Task", "Choice", "Wait", "Pass", "Succeed", "Fail"})
 OUTSIDE = ("TaskScheduled", "LambdaFunctionScheduled", "ActivityScheduled")
 """Events of what an execution calls: recorded answers of other services cannot be given again."""
 UNFINISHED = re.compile("__tbd__|%[A-Za-z_]+%")
-"""What a test puts something of its own into."""
+"""Parts of a template that a test replaces."""
 UNKNOWN = re.compile('"(date|timestamp|datetime)"|<[^<>]+>')
-"""What the recordings put in the place of a part of the input."""
+"""Words that the recordings put in the place of a part of the input."""
 SECONDS, AT_ONCE = 90.0, 8
 CALLER = Caller("somebody", "root")
 TRUST = {
@@ -161,7 +161,7 @@ def _short(stem: str) -> list[str]:
 
 
 def _fits(template: Any, events: list[dict[str, Any]]) -> bool:
-    """True if the history enters states of the template alone, and the first one first."""
+    """Return True if the history enters only states of the template, and its first one first."""
     states = template.get("States") if isinstance(template, dict) else None
     if not isinstance(states, dict) or UNFINISHED.search(json.dumps(template)):
         return False
@@ -223,4 +223,4 @@ def _simulated(case: Case) -> Result:
 
 
 def _no_function(function: str, payload: Any, on_done: Any) -> None:
-    raise ServiceError("NotSimulated", f"{function} is no function here")
+    raise ServiceError("NotSimulated", f"{function} does not exist here")

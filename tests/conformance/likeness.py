@@ -1,4 +1,4 @@
-"""Whether an answer is the recorded one: placeholders of the recordings stand for any value."""
+"""Comparison of an answer with the recorded one. Placeholders of the recordings stand for any value."""
 
 from __future__ import annotations
 

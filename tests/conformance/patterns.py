@@ -42,7 +42,7 @@ def run(oracle: Oracle, clients: Clients) -> Iterator[Result]:
 
 
 def _recorded(file: Path, words: dict[str, str]) -> bool | str:
-    """What AWS says: True, False, or the words of its refusal."""
+    """Return AWS's answer: True, False, or the words of its refusal."""
     if file.stem.endswith("_EXC"):
         return words.get(file.stem, REASON)
     return not file.stem.endswith("_NEG")

@@ -1,4 +1,4 @@
-"""What the folder of recordings holds. Nothing of it belongs into this project but the facts that it shows."""
+"""The folder of recordings. Only the facts that it shows belong into this project."""
 
 from __future__ import annotations
 

@@ -72,6 +72,6 @@ def _verdict(wanted: Answer, ours: Answer) -> Verdict:
 
 
 def _same_but_for_values(wanted: str, ours: str) -> bool:
-    """True if the words differ in what the request named alone, which both quote or have at the same place."""
+    """Return True if the words differ in one name that the request gave."""
     one, other = wanted.split(), ours.split()
     return len(one) == len(other) and sum(a != b for a, b in zip(one, other, strict=True)) <= 1

@@ -1,4 +1,4 @@
-"""How one answer of ours compares with AWS's."""
+"""The comparison of one answer with AWS's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What a difference means for a user whose program ran here first."""
+    """The meaning of a difference for users who run their program here first."""
 
     SAME = "same"
     FORGIVES = "forgives"

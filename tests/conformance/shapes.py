@@ -17,7 +17,7 @@ from tests.conformance.recordings import Oracle, UnreadableError, read
 from tests.conformance.result import Result, Verdict
 
 OFTEN, FEWEST = 0.95, 10
-"""A path counts that is in this share of an operation's items, of at least so many items."""
+"""A path counts if this share of an operation's items has it, and if there are at least FEWEST items."""
 NAME = re.compile(r"(?P<service>[a-z0-9-]+)\.(?P<operation>[A-Z]\w+)_\d+")
 ASKED: Mapping[str, tuple[str, str]] = {
     "ec2.DescribeSecurityGroups": ("describe_security_groups", "SecurityGroups"),

@@ -1,4 +1,4 @@
-"""What AWS refuses, the local cloud refuses: with the same code, status and words."""
+"""Calls that AWS refuses are refused by the local cloud, with the same code, status and words."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any
 
 Test = Callable[[Any], bool]
-"""Of one plain value."""
+"""Checks one plain value."""
 
 NOT_ONE = "Value of anything-but must be an array or single string/number value."
 COMPARED = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}

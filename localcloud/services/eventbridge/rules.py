@@ -1,4 +1,4 @@
-"""Which events a rule matches on the local cloud: `patterns`, in the place of ministack's own."""
+"""Rules on the local cloud match by `patterns`, in the place of ministack's own matcher."""
 
 from __future__ import annotations
 

@@ -320,7 +320,7 @@ def _failed(ctx: Ctx, error: QueryError) -> Any:
 
 
 def located(execution: Mapping[str, Any], state: str, error: str, cause: str) -> str:
-    """Return the cause with the state in which the execution is."""
+    """Return the cause, preceded by the execution's state."""
     entered = next(
         (
             event["id"]
