@@ -1,4 +1,4 @@
-"""Refusals of AssumeRole that STS decides before it looks at permissions, in AWS's words. Pure: the simulator asks it too.
+"""Refusals of AssumeRole that STS decides before it looks at permissions, in AWS's words. Pure: the simulator asks too.
 
 docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
 """

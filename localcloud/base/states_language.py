@@ -15,8 +15,6 @@ ALL, TASK_FAILED = "States.ALL", "States.TaskFailed"
 TIMEOUT, HEARTBEAT_TIMEOUT = "States.Timeout", "States.HeartbeatTimeout"
 RUNTIME, TOO_LARGE = "States.Runtime", "States.DataLimitExceeded"
 QUERY_ERROR = "States.QueryEvaluationError"
-ALWAYS_ENDS = frozenset({RUNTIME, TOO_LARGE})
-"""Errors that States.ALL does not catch."""
 LOCATED = frozenset({RUNTIME, QUERY_ERROR})
 """Errors whose cause names the state, because the state machine itself is at fault."""
 LONGEST_WAIT = 99_999_999
@@ -38,12 +36,14 @@ class QueryError(Exception):
 def matches(wanted: Sequence[str], error: str | None) -> bool:
     """Return True if an `ErrorEquals` covers the error.
 
-    States.Timeout covers a missed heartbeat, States.TaskFailed all but timeouts, and States.ALL all but the errors
-    that always end an execution.
+    States.Timeout covers a missed heartbeat, States.TaskFailed all but timeouts, and States.ALL all but too much data.
+    Nothing covers States.Runtime, not even its own name: it always ends an execution.
     """
+    if error == RUNTIME:
+        return False
     if error in wanted:
         return True
-    if error in ALWAYS_ENDS:
+    if error == TOO_LARGE:
         return False
     if ALL in wanted or (error == HEARTBEAT_TIMEOUT and TIMEOUT in wanted):
         return True

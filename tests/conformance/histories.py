@@ -6,20 +6,23 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from simulation.aws.door.api import Caller, ServiceError
+from simulation.aws.door.api import ACCOUNT, REGION, Caller, ServiceError
+from simulation.aws.functions import LambdaFailure
 from simulation.aws.stepfunctions import Machine, StepFunctions
 from simulation.world.world import World
 from tests.conformance.clients import Clients
 from tests.conformance.likeness import differences
+from tests.conformance.player import Answer, answers, play
 from tests.conformance.recordings import Oracle, Recording, UnreadableError, read
 from tests.conformance.result import Result, Verdict
 
@@ -31,14 +34,22 @@ COSMETIC = frozenset(
         "timestamp",
         "assignedVariables",  # shown in the console only
         "assignedVariablesDetails",
+        "SdkHttpMetadata",  # of the client in which Step Functions calls Lambda
+        "SdkResponseMetadata",
+        "requestId",
+        "stackTrace",
     }
 )
 USED = frozenset({"Task", "Choice", "Wait", "Pass", "Succeed", "Fail"})
 """Types of states in the yard's workflows."""
-OUTSIDE = ("TaskScheduled", "LambdaFunctionScheduled", "ActivityScheduled")
-"""Events of what an execution calls: recorded answers of other services cannot be given again."""
-UNFINISHED = re.compile("__tbd__|%[A-Za-z_]+%")
+UNFINISHED = re.compile("_+(tbd|TBD)_+|%[A-Za-z_]+%")
 """Parts of a template that a test replaces."""
+FILLED = re.compile(
+    r'(?<="Resource": ")(_+(tbd|TBD)_+|arn:aws:lambda:your-[^"]+)(?=")|(?<="FunctionName": ")_+(tbd|TBD)_+'
+)
+"""Those for which the ARN of a function is put here, too."""
+FUNCTION = re.compile(r"<?lambda_function(_\d)?_name(:\d)?>?")
+"""The name of a function, in an input."""
 UNKNOWN = re.compile('"(date|timestamp|datetime)"|<[^<>]+>')
 """Words that the recordings put in the place of a part of the input."""
 SECONDS, AT_ONCE = 90.0, 8
@@ -46,7 +57,11 @@ CALLER = Caller("somebody", "root")
 TRUST = {
     "Version": "2012-10-17",
     "Statement": [
-        {"Effect": "Allow", "Principal": {"Service": "states.amazonaws.com"}, "Action": "sts:AssumeRole"}
+        {
+            "Effect": "Allow",
+            "Principal": {"Service": ["states.amazonaws.com", "lambda.amazonaws.com"]},
+            "Action": "sts:AssumeRole",
+        }
     ],
 }
 
@@ -56,21 +71,33 @@ class Case:
     """A machine that AWS ran, its input, and the history that followed."""
 
     name: str
-    definition: dict[str, Any]
+    definition: str
+    """JSON, with FILLED for the ARN of the function that it calls."""
+    given: str
+    """The input, with FUNCTION for its name."""
     events: list[dict[str, Any]]
 
-    @property
-    def is_used(self) -> bool:
-        """False if a state or a call is of a kind that no yard has."""
-        kinds = {state.get("Type") for state in self.definition["States"].values()}
-        return kinds <= USED and not any(event["type"] in OUTSIDE for event in self.events)
+    @cached_property
+    def script(self) -> list[Answer] | None:
+        """The answers of its functions; None if a state or a call is of a kind that no yard has."""
+        kinds = {state.get("Type") for state in json.loads(self.definition)["States"].values()}
+        return answers(self.events) if kinds <= USED else None
+
+    def with_function(self, name: str, arn: str) -> Case:
+        """Return the case for a function that exists here."""
+        given = FUNCTION.sub(name, self.given)
+        return replace(self, definition=FILLED.sub(arn, self.definition), given=given)
 
 
 def run(oracle: Oracle, clients: Clients) -> Iterator[Result]:
     """Run each machine again whose template is found."""
     iam, role = clients.of("iam"), f"conformance-{uuid.uuid4().hex[:8]}"
     arn = iam.create_role(RoleName=role, AssumeRolePolicyDocument=json.dumps(TRUST))["Role"]["Arn"]
-    clients.of("stepfunctions")
+    invoke = {"Effect": "Allow", "Action": "lambda:*", "Resource": "*"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [invoke]})
+    iam.put_role_policy(RoleName=role, PolicyName="functions", PolicyDocument=document)
+    for service in ("stepfunctions", "lambda"):
+        clients.of(service)
     cases = list(_cases(oracle))
     with ThreadPoolExecutor(AT_ONCE) as threads:
         yield from threads.map(lambda case: _compared(case, clients, arn), cases)
@@ -81,9 +108,10 @@ def _compared(case: Case, clients: Clients, role: str) -> Result:
     def result(verdict: Verdict, said: str = "") -> Result:
         return Result("histories", "stepfunctions", "local cloud", case.name, verdict, said)
 
-    if not case.is_used:
+    if case.script is None:
         return result(Verdict.UNUSED)
     try:
+        case = case.with_function(*play(clients, role, case.script)) if case.script else case
         ours = _history(clients.of("stepfunctions"), case, role)
     except ClientError as refused:
         return result(Verdict.STRICTER, str(refused)[:300])
@@ -108,10 +136,8 @@ def _bare(event: Mapping[str, Any]) -> dict[str, Any]:
 
 def _history(states: Any, case: Case, role: str) -> list[dict[str, Any]]:
     name = f"conformance-{uuid.uuid4().hex[:12]}"
-    machine = states.create_state_machine(name=name, definition=json.dumps(case.definition), roleArn=role)
-    given = case.events[0]["executionStartedEventDetails"].get("input", {})
-    text = given if isinstance(given, str) else json.dumps(given)
-    arn = states.start_execution(stateMachineArn=machine["stateMachineArn"], input=text)["executionArn"]
+    machine = states.create_state_machine(name=name, definition=case.definition, roleArn=role)
+    arn = states.start_execution(stateMachineArn=machine["stateMachineArn"], input=case.given)["executionArn"]
     deadline = time.monotonic() + SECONDS
     while states.describe_execution(executionArn=arn)["status"] == "RUNNING" and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -132,9 +158,11 @@ def _cases(oracle: Oracle) -> Iterator[Case]:
             if not isinstance(events, list) or not events or events[0].get("type") != "ExecutionStarted":
                 continue
             definition = _definition(recording, events, templates)
-            given = json.dumps(events[0]["executionStartedEventDetails"].get("input", {}))
-            if definition is not None and not UNKNOWN.search(given):
-                yield Case(f"{recording.file.parent.name}/{recording.test}/{step}", definition, events)
+            given = events[0]["executionStartedEventDetails"].get("input", {})
+            text = given if isinstance(given, str) else json.dumps(given)
+            if definition is not None and not UNKNOWN.search(FUNCTION.sub("", text)):
+                name = f"{recording.file.parent.name}/{recording.test}/{step}"
+                yield Case(name, json.dumps(definition), text, events)
 
 
 def _definition(
@@ -163,7 +191,7 @@ def _short(stem: str) -> list[str]:
 def _fits(template: Any, events: list[dict[str, Any]]) -> bool:
     """Return True if the history enters only states of the template, and its first one first."""
     states = template.get("States") if isinstance(template, dict) else None
-    if not isinstance(states, dict) or UNFINISHED.search(json.dumps(template)):
+    if not isinstance(states, dict) or UNFINISHED.search(FILLED.sub("", json.dumps(template))):
         return False
     entered = [each for each in events if "stateEnteredEventDetails" in each]
     names = [each["stateEnteredEventDetails"]["name"] for each in entered]
@@ -196,15 +224,24 @@ def _simulated(case: Case) -> Result:
     def result(verdict: Verdict, said: str = "") -> Result:
         return Result("histories", "stepfunctions", "simulator", case.name, verdict, said)
 
-    if not case.is_used:
+    if case.script is None:
         return result(Verdict.UNUSED)
-    world = World(1)
-    states = StepFunctions(world, _no_function, lambda *_: None)
+    case = case.with_function("work", f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:work")
+    world, script = World(1), iter(case.script or ())
+
+    def invoke(function: str, payload: Any, on_done: Callable[[Any], None]) -> None:
+        answer = next(script)
+        if answer.kind == "raises":
+            failure = {"errorMessage": answer.given[1], "errorType": answer.given[0]}
+            on_done(LambdaFailure(answer.given[0], json.dumps(failure)))
+        elif answer.kind == "returns":
+            on_done(answer.given[0])
+
+    states = StepFunctions(world, invoke, lambda *_: None)
     arn = "arn:aws:states:us-east-1:123456789012:stateMachine:it"
     try:
-        states.create(Machine(arn, "it", case.definition, "arn:aws:iam::123456789012:role/it"))
-        given = json.dumps(case.events[0]["executionStartedEventDetails"].get("input", {}))
-        asked = {"stateMachineArn": arn, "name": "it", "input": given}
+        states.create(Machine(arn, "it", json.loads(case.definition), "arn:aws:iam::123456789012:role/it"))
+        asked = {"stateMachineArn": arn, "name": "it", "input": case.given}
         execution = states.executions[states.start_execution(CALLER, asked)["executionArn"]]
     except ServiceError as refused:
         verdict = Verdict.UNUSED if refused.code == "NotSimulated" else Verdict.STRICTER
@@ -220,7 +257,3 @@ def _simulated(case: Case) -> Result:
         return result(Verdict.SAME)
     forgives = kind == "ExecutionSucceeded" != recorded["type"]
     return result(Verdict.FORGIVES if forgives else Verdict.WRONG, "; ".join(found)[:500])
-
-
-def _no_function(function: str, payload: Any, on_done: Any) -> None:
-    raise ServiceError("NotSimulated", f"{function} does not exist here")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-PLACEHOLDER = re.compile(r"<[^<>\s]+>")
+PLACEHOLDER = re.compile(r"<[^<>\s]+>|\blambda_function(_\d)?_name\b")
 ANY_VALUE = frozenset(
     {
         "timestamp",
@@ -68,7 +68,7 @@ def _is_like(recorded: str, ours: Any) -> bool:
     if not isinstance(ours, str):
         return bool(PLACEHOLDER.fullmatch(recorded))
     recorded, ours = ACCOUNTS.sub("#", recorded), ACCOUNTS.sub("#", ours)
-    parts = PLACEHOLDER.split(recorded)
+    parts = PLACEHOLDER.sub("\0", recorded).split("\0")
     return re.fullmatch(".+?".join(re.escape(part) for part in parts), ours, re.DOTALL) is not None
 
 

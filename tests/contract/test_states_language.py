@@ -6,6 +6,9 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+from botocore.exceptions import ClientError
+
 from tests.contract.conftest import Cloud
 
 
@@ -100,3 +103,17 @@ def test_the_context_has_the_role_and_counts_retries_of_tasks_alone(cloud: Cloud
         "StateMachine": ["Id", "Name"],
     }
     assert context["Execution"]["RoleArn"] == role
+
+
+def test_nothing_catches_what_the_state_machine_itself_does_wrong(cloud: Cloud) -> None:
+    catch = [{"ErrorEquals": ["States.Runtime"], "Next": "Caught"}]
+    task = {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "Catch": catch, "End": True}
+    machine = {"QueryLanguage": "JSONPath", "StartAt": "It", "States": {
+        "It": {**task, "Parameters": {"FunctionName.$": "$.none"}}, "Caught": {"Type": "Succeed"},
+    }}  # fmt: skip
+    assert cloud.run(cloud.machine(machine))["error"] == "States.Runtime"
+
+
+def test_a_resource_of_a_task_is_an_arn(cloud: Cloud) -> None:
+    with pytest.raises(ClientError, match="Value is not a valid resource ARN at /States/It/Resource"):
+        cloud.machine(one({"Type": "Task", "Resource": "function"}))

@@ -75,6 +75,8 @@ def _of_state(
         yield f"SCHEMA_VALIDATION_FAILED: These fields are required: [Next or End] at {where}"
     if kind == "Task" and not state.get("Resource"):
         yield f"SCHEMA_VALIDATION_FAILED: These fields are required: [Resource] at {where}"
+    elif kind == "Task" and not str(state["Resource"]).startswith("arn:"):
+        yield f"SCHEMA_VALIDATION_FAILED: Value is not a valid resource ARN at {where}/Resource"
     if kind == "Choice" and not state.get("Choices"):
         yield f"SCHEMA_VALIDATION_FAILED: These fields are required: [Choices] at {where}"
     own = str(state.get("QueryLanguage", language))
