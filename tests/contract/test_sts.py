@@ -129,3 +129,22 @@ def test_the_token_belongs_to_the_key(cloud: Cloud, bucket: str) -> None:
     for token in (None, second.token):
         s3 = cloud.client("s3", Credentials(first.key, first.secret, token))
         assert code(s3.get_object, Bucket=bucket, Key="mine/a") != "done"
+
+
+def test_a_sessions_transitive_tags_stay_with_the_sessions_that_it_begins(cloud: Cloud) -> None:
+    trust = {"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": ["sts:AssumeRole", "sts:TagSession"]}
+    document = json.dumps(POLICY | {"Statement": [trust]})
+    arns = []
+    for _ in range(2):
+        name = f"role-{uuid.uuid4().hex[:12]}"
+        made = cloud.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=document)["Role"]
+        rights = json.dumps(POLICY | {"Statement": [allow("sts:AssumeRole"), allow("sts:TagSession")]})
+        cloud.client("iam").put_role_policy(RoleName=name, PolicyName="chain", PolicyDocument=rights)
+        arns.append(made["Arn"])
+    first, second = arns
+    tags = [{"Key": "team", "Value": "a"}]
+    chained = cloud.client("sts", session(cloud, first, Tags=tags, TransitiveTagKeys=["team"]))
+    asked = {"RoleArn": second, "RoleSessionName": "name"}
+    with pytest.raises(ClientError, match="conflicts with a transitive tag key from the calling session"):
+        chained.assume_role(**asked, Tags=[{"Key": "TEAM", "Value": "b"}])
+    assert code(chained.assume_role, **asked, Tags=[{"Key": "other", "Value": "b"}]) == "done"
