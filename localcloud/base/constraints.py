@@ -8,19 +8,25 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from botocore.model import Shape
 
 
-def refusal(shape: Shape, request: Mapping[str, Any]) -> str | None:
-    """Return AWS's words for what breaks the model, or None."""
-    found = list(_violations(shape, request, ""))
+def refusal(shape: Shape, request: Mapping[str, Any], unchecked: Collection[str] = ()) -> str | None:
+    """Return AWS's words for what breaks the model, or None. Fields in `unchecked` may break it."""
+    checked = {name: value for name, value in request.items() if name not in unchecked}
+    missing = {name: request[name] for name in unchecked if name in request}
+    found = [each for each in _violations(shape, checked, "") if not _is_of(each, missing)]
     if not found:
         return None
     counted = f"{len(found)} validation error{'s' if len(found) > 1 else ''} detected"
     return f"{counted}: {'; '.join(found)}"
+
+
+def _is_of(violation: str, fields: Collection[str]) -> bool:
+    return any(f" at '{name}' " in violation for name in fields)
 
 
 def _violations(shape: Any, value: Any, path: str) -> Iterator[str]:

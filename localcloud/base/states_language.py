@@ -151,6 +151,8 @@ def pause(interval: float, backoff: float, longest: float | None, already: int) 
 
 def json_fault(text: str) -> str | None:
     """Return the words of AWS's parser for a text that is not JSON; None for JSON."""
+    if not text.strip():
+        return "Invalid execution input."
     try:
         json.loads(text)
     except ValueError as error:

@@ -21,8 +21,12 @@ from localcloud.server import refusals
 from localcloud.server.refusals import Answer, Handler
 
 WORDS = Path(__file__).with_name("words.yaml")
-CONSTRAINED = {"events": "ValidationException", "logs": "InvalidParameterException"}
-"""Services whose models are held, and the code with which they refuse."""
+CONSTRAINED = {
+    "events": ("events", "ValidationException", ()),
+    "logs": ("logs", "InvalidParameterException", ()),
+    "states": ("stepfunctions", "ValidationException", ("name",)),
+}
+"""Services whose models are held: botocore's name, the refusal's code, and fields that the service checks itself."""
 MOST_TARGETS = 5
 NOT_FOUND = ("NoSuchEntity",)
 Request = Mapping[str, Any]
@@ -67,11 +71,12 @@ def refusal(service: str, action: str, body: bytes) -> Refusal | None:
         return None
     try:
         request = json.loads(body or b"{}")
-        model = get_service_model(service).operation_model(action)
+        name, code, own = CONSTRAINED[service]
+        model = get_service_model(name).operation_model(action)
     except Exception:  # noqa: BLE001 - no JSON, or an operation that is none: ministack says so
         return None
-    if model.input_shape is not None and (said := constraints.refusal(model.input_shape, request)):
-        return CONSTRAINED[service], said
+    if model.input_shape is not None and (said := constraints.refusal(model.input_shape, request, own)):
+        return code, said
     check = CHECKS.get((service, action))
     return check(request) if check else None
 

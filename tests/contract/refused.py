@@ -75,12 +75,15 @@ def named_by(client: Callable[[str], Any]) -> dict[str, Any]:
     machine = client("stepfunctions").create_state_machine(
         name=f"refused-{mark}", definition=ends, roleArn=role["Arn"]
     )
+    arn = machine["stateMachineArn"]
+    execution = client("stepfunctions").start_execution(stateMachineArn=arn, name="taken", input="0")
     return {
+        "$EXECUTION": execution["executionArn"],
         "$ROLE": role["Arn"],
         "$ROLE_NAME": role["RoleName"],
         **dict.fromkeys(("$BUCKET", "$TABLE", "$GROUP", "$RULE"), f"refused-{mark}"),
         "$QUEUE": queue,
-        "$MACHINE": machine["stateMachineArn"],
+        "$MACHINE": arn,
         "$NOW": int(time.time() * 1000),
         "$BEFORE": int(time.time() * 1000) - 60_000,
         "$NOW_TIME": now,
