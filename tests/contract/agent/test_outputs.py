@@ -142,6 +142,8 @@ def test_what_the_bucket_cannot_hold_is_named_and_ends_no_run(yard: Yard) -> Non
     assert left_out["env/"] == "it is a virtual environment"
     assert left_out["node_modules/"] == "it is a cache"
     assert "sparse" in left_out["sparse"]
+    assert left_out[r"r\xe9sum\xe9.txt"] == "its name is not UTF-8"
+    assert left_out[r"a\x01b"] == "its name contains a control character"
     assert "@worker-1" in left_out
     assert listed(yard)["links"] == {"around": ".", "away": "/nowhere"}
     log = yard.log()

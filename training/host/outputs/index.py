@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from training.host.bucket import Bucket
+from training.host.keys import shown
 from training.host.outputs.scan import Omission, Seen
 from trainyard.protocol import keys
 
@@ -126,13 +127,14 @@ def write(bucket: Bucket, run: str, host: str, index: Index) -> int:
 
 
 def write_report(bucket: Bucket, run: str, host: str, index: Index, left_out: Mapping[str, Omission]) -> None:
-    """Write how much was kept, and what was left out: the largest first."""
+    """Write how much was kept, and what was left out, by names that are fit to print on one line: the largest first."""
     largest = sorted(left_out.items(), key=lambda each: (-each[1].size, each[0]))
     report = {
         "files": index.count,
         "bytes": index.size,
         "left_out": [
-            {"path": path, "size": each.size, "reason": each.reason} for path, each in largest[:NAMED_AT_MOST]
+            {"path": shown(path), "size": each.size, "reason": each.reason}
+            for path, each in largest[:NAMED_AT_MOST]
         ],
         "left_out_in_all": len(left_out),
     }

@@ -483,6 +483,7 @@ BAD = [
     ("cluster.chief", changed(cluster=SERVERS | {"chief": "wroker"}), 'did you mean "worker"?'),
     ("cluster.evaluator", changed(cluster={"evaluator": True}), "true is allowed with the strategies multi_worker and parameter_server only, found single: it is a host of its own"),
     ("cluster.evaluator", changed(cluster={"strategy": "mirrored", "evaluator": True}), "multi_worker and parameter_server only, found mirrored"),
+    ("cluster.evaluator", changed(cluster=EVALUATED, program={"command": ["python3", "-m", "torch.distributed.run", "train.py"], "source": "s3://BUCKET/programs/x.tar"}), "true does not go with program.command torchrun, which starts ranks: an evaluator is none"),
     ("cluster.evaluator", changed(cluster=EVALUATED, program={"command": ["torchrun", "train.py"], "source": "s3://BUCKET/programs/x.tar"}), "true does not go with program.command torchrun, which starts ranks: an evaluator is none"),
     ("program.args.rank", changed(cluster=EVALUATED, program={"args": {"rank": "${rank}"}}), "${rank} stands for nothing on the evaluator, which is no rank"),
     ("cluster.evaluator", changed(cluster=SERVERS | {"evaluator": 1}), "found the number 1; true or false"),

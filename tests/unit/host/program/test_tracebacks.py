@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from training.host.disk import Room
 from training.host.program import environment, exits
 from training.host.program.ending import End, why
 from training.host.program.exits import Exit
@@ -135,6 +136,23 @@ REASONS: list[tuple[str, End, str, str]] = [
         End(code=1, tail=f"{HANDLED}--split must be train\n", exited=LEFT_BY_ITSELF),
         "its last line: --split must be train (before it, the program showed ModuleNotFoundError",
         "add apex",
+    ),
+    (
+        "no advice on an exception behind which the program went on, where no process has noted its end",
+        End(code=1, tail=f"{HANDLED}--split must be train\n"),
+        "No module named 'apex'",
+        "add apex",
+    ),
+    (
+        "shared memory without room, however free the disk is",
+        End(
+            code=1,
+            tail=f"{FRAMES}OSError: [Errno 28] No space left on device\n",
+            room=Room(Path("/"), 95_000_000_000, 100_000_000_000),
+            lacked=Room(Path("/dev/shm"), 0, 64_000_000),
+        ),
+        "this host's shared memory had no room (0 MB of 0.1 GB are free now at /dev/shm)",
+        "the disk of this host is full",
     ),
     (
         "an exception that the program printed before it left with 1",
