@@ -1,6 +1,7 @@
 """No host is ended at the end of a run before every host of the gang has uploaded what its program left."""
 
 import json
+import signal
 import time
 from datetime import timedelta
 from typing import Any
@@ -166,4 +167,15 @@ def test_a_worker_that_has_to_leave_says_so_only_when_all_its_files_are_uploaded
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 120))
         service.pages["meta-data/spot/instance-action"] = json.dumps({"action": "terminate", "time": at})
     assert yard.hear("stopped", within=110)["why"] == ending
+    assert len(yard.keys(f"runs/{yard.run}/outputs/@worker-0/")) == 21
+
+
+def test_a_worker_whose_host_is_ended_since_another_one_failed_uploads_its_files_first(yard: Yard) -> None:
+    """The failure of one host ends the attempt at once: the others are asked to stop, and EC2 ends them a moment later.
+    A host that EC2 ends shuts down in an orderly way, in which the agent has a minute."""
+    started(yard, WRITES_LAST, "worker", "multi_worker", CHIEF)
+    eventually(lambda: "serves" in yard.log(name="worker-0"))
+    yard.order("stop", 1)
+    yard.agent.go_down(signal.SIGTERM, None)
+    yard.hear("stopped", within=80)
     assert len(yard.keys(f"runs/{yard.run}/outputs/@worker-0/")) == 21

@@ -90,6 +90,21 @@ def test_a_program_may_be_one_file(job: Path, name: str) -> None:
     assert source.read(job).packages[0].key.endswith(".tar.gz")
 
 
+@pytest.mark.parametrize("name", ["code.zip", "Code.ZIP", "code.tar.bz2", "code.7z", "code.tar.xz"])
+def test_an_archive_that_hosts_do_not_unpack_is_refused_with_what_to_write(job: Path, name: str) -> None:
+    (job.parent / name).write_bytes(b"PK\3\4")
+    job.write_text(JOB.replace("./src", f"./{name}"))
+    with pytest.raises(JobRefused) as refused:
+        source.read(job)
+    (fault, *_) = refused.value.faults
+    ending = name[4:].lower()
+    assert fault.path == "program.source"
+    assert (
+        f"is an archive that hosts do not unpack ({ending}); unpack it, and name the folder" in fault.problem
+    )
+    assert fault.problem.endswith(f"{name[:4]}")
+
+
 def test_all_faults_are_told_at_once(job: Path) -> None:
     job.write_text(JOB.replace("./src", "./nowhere").replace("./data", "../none") + "limits: {hours: -1}\n")
     with pytest.raises(JobRefused) as refused:

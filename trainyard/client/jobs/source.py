@@ -17,7 +17,7 @@ from trainyard.client.errors import FileBroken, FileUnreadable, JobRefused, Know
 from trainyard.client.jobs import cautions, git, notebooks, package, tree
 from trainyard.client.jobs.git import Cloned, NotCloned, Origin
 from trainyard.client.jobs.package import ENDS, Package
-from trainyard.client.jobs.tree import Tree
+from trainyard.client.jobs.tree import Tree, shell_word
 from trainyard.core.jobfile import check, document
 from trainyard.core.jobfile.program_warnings import KnownFailure
 from trainyard.core.jobfile.references import (
@@ -35,6 +35,7 @@ from trainyard.core.values.validation import Fault, InputFaults
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import Strategy
 
+FOREIGN_ARCHIVES = (".zip", ".7z", ".rar", ".whl", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
 NEVER_EMPTY = (("program", "command"), ("hardware", "zones"))
 """Lists that an admitted job has in any case, and a file with something in them alone."""
 OF_SECOND_GANGS = (("hardware", "cpu_instance_types"), ("hardware", "cpu_roles"))
@@ -232,6 +233,10 @@ class _Placed:
             self._fault(path, f"{said} (beside the job file) is not there")
             return None
         problems = [*found.faults]
+        if kind == "programs" and (mark := _foreign_archive(source)):
+            unpacked = shell_word(shown[: -len(mark)])
+            said = f"{shown} is an archive that hosts do not unpack ({mark}); unpack it, and name the folder, as in"
+            problems = [f"{said} source: {_beside(unpacked)}"]
         if not problems and found.is_empty:
             problems = [f"{said} (beside the job file) has no file{_all_left_out(found)}"]
         if not problems and kind == "programs" and (problem := package.estimate_too_large(found)):
@@ -274,6 +279,17 @@ def _tree(source: Path, shown: str, kind: str) -> Tree | None:
             (),
             faults=(f"{shown} is in a folder that you may not read; look at: namei -l {shown}",),
         )
+
+
+def _foreign_archive(source: Path) -> str:
+    """Return the ending of an archive that no host unpacks; empty for all else."""
+    return next(
+        (each for each in FOREIGN_ARCHIVES if source.is_file() and source.name.lower().endswith(each)), ""
+    )
+
+
+def _beside(path: str) -> str:
+    return path if path.startswith(".") else f"./{path}"
 
 
 def _all_left_out(found: Tree) -> str:

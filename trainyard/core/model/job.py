@@ -248,10 +248,9 @@ class Program:
     @property
     def called(self) -> str:
         """Return what runs, in a word or a line."""
-        if self.shell is not None:
-            first, *more = self.shell.strip().splitlines()
-            return f"{first} ..." if more else first
-        return self.module or " ".join(str(word) for word in self.command)
+        words = self.shell if self.shell is not None else " ".join(str(word) for word in self.command)
+        first, *more = (self.module or words).strip().splitlines() or [""]
+        return f"{first} ..." if more else first
 
 
 @dataclass(frozen=True, kw_only=True)

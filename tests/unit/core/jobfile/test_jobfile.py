@@ -221,6 +221,12 @@ def test_json_and_yaml_mean_the_same() -> None:
     assert as_json == as_yaml
 
 
+def test_a_command_of_several_lines_is_called_by_its_first() -> None:
+    command = ["bash", "-c", "cd x\npython train.py\n"]
+    job = job_of({"name": "x", "program": {"source": "s3://BUCKET/programs/x.tar", "command": command}})
+    assert job.program.called == "bash -c cd x ..."
+
+
 @pytest.mark.parametrize(
     ("how", "text"),
     [
