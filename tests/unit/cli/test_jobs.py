@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.unit.ui import canned
 from trainyard.cli.app import app
 from trainyard.cli.commands.init import Example
+from trainyard.cli.options import Options
 
 
 @pytest.mark.parametrize("example", Example)
@@ -98,6 +100,21 @@ def test_a_program_that_is_known_to_fail_is_refused_with_the_line_that_mends_it(
     assert CliRunner().invoke(app, ["check", *shlex.split(mend)[2:]]).exit_code == 0
     said = json.loads(CliRunner().invoke(app, ["check", "my job.yaml", "-o", "json"]).stdout)
     assert (said["ok"], len(said["faults"])) == (False, 1)
+
+
+@pytest.mark.parametrize(("force", "sends"), [((), False), (("--force",), True)])
+def test_submit_sends_nothing_of_a_program_that_is_known_to_fail_unless_forced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, force: tuple[str, ...], sends: bool
+) -> None:
+    cloud = canned.cloud()
+    monkeypatch.setattr(Options, "find", lambda _: cloud.yard())
+    monkeypatch.chdir(tmp_path)
+    Path("src").mkdir()
+    Path("src/train.py").write_text(FIT.format(keras="tf.keras").replace("import tf.keras\n", ""))
+    Path("job.yaml").write_text(TWO)
+    done = CliRunner().invoke(app, ["submit", "--detach", "job.yaml", *force])
+    assert (done.exit_code == 3) is not sends, done.stderr
+    assert bool(cloud.calls["put_object"] + cloud.calls["list_objects_v2"]) is sends, done.stderr
 
 
 def test_a_program_that_is_known_to_fail_and_imports_keras_itself_has_to_change(tmp_path: Path) -> None:
