@@ -17,7 +17,7 @@ from training.host.bucket import Bucket
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.image.pause import ALONE_SECONDS, IN_GANG_SECONDS
 from training.host.reporting.chunks import chunk_key
-from training.host.reporting.signals import stamp
+from trainyard.core.values.wire import stamp
 from trainyard.protocol import keys
 
 Parameters = Mapping[str, Sequence[str]]

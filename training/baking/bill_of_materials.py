@@ -15,7 +15,7 @@ from urllib.parse import quote
 from packaging.utils import canonicalize_name
 
 from training.baking.builder import Builder, image_settings
-from training.host.reporting.signals import stamp
+from trainyard.core.values.wire import stamp
 from trainyard.protocol.tags import PREFIX, Tag
 
 DPKG = ("dpkg-query", "--show", "--showformat=${db:Status-Abbrev}\t${Package}\t${Version}\t${Architecture}\n")

@@ -16,6 +16,7 @@ from trainyard.core.model.gang import Gang
 from trainyard.core.model.instance_types import InstanceType, Market, Quota, instance_type, quota
 from trainyard.core.model.job import PoolOrder
 from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.quantities import rounded
 
 SHORTEST_ROUND_PAUSE = timedelta(seconds=30)
 LONGEST_PAUSE_AT_LEAST = timedelta(minutes=2)
@@ -132,7 +133,7 @@ def next_step(
     give_up_at = min(patience, deadline)
     if max(refusal.at for refusal in refusals) >= give_up_at:
         ended_by = "limits.wait_minutes" if patience <= deadline else "limits.hours"
-        headline = f"No pool had room within {_minutes(give_up_at - since)} ({ended_by})."
+        headline = f"No pool had room within {rounded((give_up_at - since).total_seconds())} ({ended_by})."
         advice = f"Allow more instance types or a longer {ended_by}"
         if (word := _word(refusals)) == "QuotaExceeded":
             advice += ", end other hosts, raise the quota that is full (`make preflight` says how)"
@@ -317,12 +318,3 @@ def _all_refused(headline: str, offers: Sequence[Offer], refusals: Sequence[Refu
             lines.append(f"- {offer.pool}: not asked, it needs as much of a quota that is full")
     lines.append(f"{advice}, or try later.")
     return "\n".join(lines)
-
-
-def _minutes(span: timedelta) -> str:
-    minutes = span.total_seconds() / 60
-    return (
-        f"{minutes:g} minute{'' if minutes == 1 else 's'}"
-        if minutes == round(minutes, 2)
-        else f"{minutes:.1f} minutes"
-    )

@@ -17,6 +17,7 @@ from trainyard.core.model.yard.policy import IdleSpot, Policy
 from trainyard.core.model.yard.storage import Storage
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
+from trainyard.core.values.quantities import dollars, rounded
 
 KERNELS, TERMINALS = 1, 2
 """What the metric InUse of a dev host is the sum of, minute by minute (training/host/dev/idle/decision.py)."""
@@ -262,7 +263,7 @@ def prices(facts: Facts) -> str:
     if facts.state == "stopped":
         return f"Stopped it costs {stopped}, {below}"
     hourly = facts.price + cost.disk(gib or 0, gib_month(Storage.DISK))
-    return f"It costs {_money(hourly)} an hour, stopped {stopped}, {below}"
+    return f"It costs {dollars(hourly)} an hour, stopped {stopped}, {below}"
 
 
 def _judged(facts: Facts, now: datetime) -> Verdict | Ask:
@@ -299,7 +300,7 @@ def _stopped(facts: Facts, now: datetime) -> Verdict:
     kept = facts.policy.archive_after
     if now - since >= kept:
         return Archive(
-            reason=f"it was stopped at {_at(since)}, and after {_span(kept)} a host becomes an image",
+            reason=f"it was stopped at {_at(since)}, and after {rounded(kept.total_seconds())} a host becomes an image",
             cause=Cause.STOPPED,
             since=since,
         )
@@ -352,7 +353,7 @@ def _by_metrics(facts: Facts, now: datetime) -> Verdict | Ask:
         return _unknown(facts, why, now)
     if (window is None and facts.gpus) or (use is None and facts.dev):
         return Ask("no run, no hold and no session keeps it: its metrics decide")
-    span = _span(timedelta(minutes=policy.window_minutes))
+    span = rounded(policy.window_minutes * 60)
     if window and window.peak >= policy.idle_percent:
         why = f"its busiest GPU was at {window.peak:.0f} % within the last {span}"
         return _busy(facts, f"{why}; idle is below {policy.idle_percent:g} %", now)
@@ -408,7 +409,7 @@ def _busy_processors(facts: Facts, processors: Window) -> str | None:
     used, policy = _used(facts, processors), facts.policy
     if used < policy.idle_cpu_percent:
         return None
-    span = _span(timedelta(minutes=policy.window_minutes))
+    span = rounded(policy.window_minutes * 60)
     return (
         f"its processors did {used:.0f} % of what one does, in five minutes within the last {span}; "
         f"idle is below {policy.idle_cpu_percent:g} %"
@@ -468,19 +469,6 @@ def _since(facts: Facts, cause: Cause, now: datetime) -> datetime:
     return facts.earlier.since if facts.earlier and facts.earlier.cause == cause else now
 
 
-def _span(length: timedelta) -> str:
-    seconds = length.total_seconds()
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 2 * 3600:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.0f} h" if seconds < 2 * 86_400 else f"{seconds / 86_400:.0f} days"
-
-
 def _at(instant: datetime) -> str:
     text = wire.stamp(instant)
     return text[: 16 if text[17:19] == "00" else 19] + "Z"
-
-
-def _money(dollars: float) -> str:
-    return f"${dollars:.2f}" if dollars >= 0.1 else f"${dollars:.4f}"

@@ -22,7 +22,7 @@ from trainyard.core.model.job import (
 )
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.quantities import counted
+from trainyard.core.values.quantities import counted, rounded
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import Role
 
@@ -787,12 +787,8 @@ def last_save(records: Records, until: datetime | None) -> str:
         return "no checkpoint has been saved"
     at, step = max(saves, key=lambda save: save[0])
     age = max(0.0, (until - at).total_seconds()) if until else None
-    old = "is in the bucket" if age is None else f"was {_span(age)} old"
+    old = "is in the bucket" if age is None else f"was {rounded(age)} old"
     return f"its last save{'' if step is None else f', of step {step:,},'} {old}"
-
-
-def _span(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def _trained(records: Records, attempt: int) -> bool:

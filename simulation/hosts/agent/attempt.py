@@ -50,7 +50,8 @@ from training.host.reporting.progress import (
     facts_in,
     resumed_in,
 )
-from training.host.reporting.signals import Sender, Signal, stamp
+from training.host.reporting.signals import Sender, Signal
+from trainyard.core.values.wire import stamp
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import Role
 

@@ -22,7 +22,8 @@ from training.host.program.silence import WORKING_GPU_PERCENT, Effort, NewLines
 from training.host.program.tracebacks import AGENTS_OWN
 from training.host.reporting import gpus
 from training.host.reporting.progress import Progress
-from training.host.reporting.signals import Sender, stamp
+from training.host.reporting.signals import Sender
+from trainyard.core.values.wire import stamp
 from trainyard.protocol import keys
 
 SAY_SECONDS = 150.0

@@ -22,7 +22,7 @@ from training.host.data.transfer import download_all
 from training.host.disk import fresh, inside, is_readable, walk
 from training.host.errors import Damaged, Missing
 from training.host.reporting.metrics import as_object
-from training.host.reporting.signals import stamp
+from trainyard.core.values.wire import stamp
 from trainyard.protocol import keys
 
 STEP, FOLDER = "step", "folder"

@@ -21,6 +21,7 @@ from training.host.denials import Denials
 from training.host.errors import AccessDenied, HostTrouble
 from training.host.program.ending import Failed
 from trainyard.core.values import floats
+from trainyard.core.values.wire import stamp
 from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
 
@@ -44,10 +45,6 @@ class Signal:
     word: str
     attempt: int
     facts: dict[str, Any] = field(default_factory=dict)
-
-
-def stamp(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _countable(signal: Signal) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from trainyard.client import people
 from trainyard.client.errors import Denied, HostNotFound
 from trainyard.command_line import command_line
 from trainyard.core.model.yard.warm import warm_until
+from trainyard.core.values import wire
 from trainyard.protocol.tags import Tag
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def hold(yard: Deployment, instance: str, lasts: timedelta) -> datetime:
         raise HostNotFound(
             f"the yard {yard.name} has no host {instance}", "it may be gone", command_line("hosts")
         )
-    stamp = until.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    stamp = wire.stamp(until)
     tags = [{"Key": Tag.HOLD, "Value": stamp}]
     if yard.most_hold_hours and until > found[0]["LaunchTime"] + timedelta(hours=yard.most_hold_hours):
         tags.append({"Key": Tag.CAP, "Value": stamp})

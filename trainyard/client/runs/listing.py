@@ -14,6 +14,7 @@ from boto3.dynamodb.conditions import Attr, Key
 from trainyard.client.runs import html
 from trainyard.client.runs.records import Progress, progress_in
 from trainyard.core.model import ends, states
+from trainyard.core.values import wire
 from trainyard.core.values.quantities import dollars
 
 RUN_DIGITS = re.compile(r"[0-9a-f]{8}")
@@ -179,7 +180,7 @@ def _cost(run: ListedRun) -> str | None:
 def newest(table: Any, *, since: datetime, now: datetime, kind: str | None, page: int) -> Iterator[ListedRun]:
     """The runs that began since then, newest first; a month is asked for when it is come to, in pages of so many rows,
     or where only those of a kind are wanted in the largest. `table` is boto3's."""
-    begin = _stamp(since)
+    begin = wire.stamp(since)
     for month in _months(since, now):
         query: dict[str, Any] = {
             "IndexName": INDEX,
@@ -207,10 +208,6 @@ def _months(since: datetime, now: datetime) -> Iterator[str]:
     while (month.year, month.month) >= (first.year, first.month):
         yield f"{month:%Y-%m}"
         month = (month - timedelta(days=1)).replace(day=1)
-
-
-def _stamp(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _number(value: Any) -> float | None:

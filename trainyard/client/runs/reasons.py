@@ -14,7 +14,7 @@ from trainyard.client.runs.listing import Waiting
 from trainyard.client.runs.records import elapsed, progress_in
 from trainyard.command_line import command_line
 from trainyard.core.model import ends, outputs, states
-from trainyard.core.values.quantities import counted
+from trainyard.core.values.quantities import counted, rounded
 
 ADVICE = {
     "NoOffer": "submit again with more hardware.instance_types, or a longer limits.wait_minutes",
@@ -146,7 +146,7 @@ def _goes_on(execution: Execution, row: Mapping[str, Any]) -> Reason:
 
 
 def _waits(execution: Execution, waiting: Waiting, now: datetime) -> Reason:
-    since, until = _minutes(elapsed(waiting.since, now).total_seconds()), f"{waiting.until:%H:%M}"
+    since, until = rounded(elapsed(waiting.since, now).total_seconds()), f"{waiting.until:%H:%M}"
     asks = f"it asks again at {waiting.asks_after(now):%H:%M:%S}, and gives up at {until} UTC"
     if waiting.what == "place":
         lines = (f"{execution.name} waits {since} for its place in the yard: {waiting.reason}; {asks}.",)
@@ -162,7 +162,3 @@ def _waits(execution: Execution, waiting: Waiting, now: datetime) -> Reason:
         command_line("stop", execution.name),
     )
     return Reason("waiting", (f"{execution.name} waits {since}: {pools}; {asks}.",), advice)
-
-
-def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"

@@ -23,6 +23,15 @@ def span(seconds: float) -> str:
     return f"{whole}s"
 
 
+def rounded(seconds: float) -> str:
+    """A span of time in one unit, for sentences: `34 s`, `30 min`, `3 h`, `2 days`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 2 * 3600:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 2 * 86_400 else f"{seconds / 86_400:.0f} days"
+
+
 def sized(count: float) -> str:
     """Bytes as people say them."""
     for unit in ("B", "KiB", "MiB", "GiB"):

@@ -14,7 +14,7 @@ from trainyard.core.model import ends
 from trainyard.core.model.outputs import are_restored
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.quantities import counted, sized
+from trainyard.core.values.quantities import counted, dollars, sized, span
 from trainyard.core.values.text import printable
 from trainyard.protocol import keys
 
@@ -207,9 +207,9 @@ def notice(summary: Mapping[str, Any]) -> tuple[str, str]:
     outcome, doubts = ends.named(summary["outcome"], summary["reason"]), summary["but"]
     subject = f"Trainyard: {summary['run']} {outcome}".encode("ascii", "replace").decode()[:100]
     cost, steps = summary["cost"], summary["steps"]
-    on_demand, whose = _money(cost["on_demand_dollars"]), f"; {cost['prices']}" if cost["prices"] else ""
+    on_demand, whose = dollars(cost["on_demand_dollars"]), f"; {cost['prices']}" if cost["prices"] else ""
     lines = [
-        f"{summary['run']} {summary['outcome']} after {_span(summary['seconds'])}{', but:' if doubts else '.'}",
+        f"{summary['run']} {summary['outcome']} after {span(summary['seconds'])}{', but:' if doubts else '.'}",
         *(f"  {doubt}" for doubt in doubts),
         f"Reason: {summary['reason']}",
         *([f"Asked for by: {summary['submitter']}."] if summary["submitter"] else []),
@@ -219,7 +219,7 @@ def notice(summary: Mapping[str, Any]) -> tuple[str, str]:
             for size in (summary["sizes"] if len(summary["sizes"]) > 1 else ())
         ),
         f"Attempts: {len(summary['attempts'])}. {_steps_in_words(steps, summary['resume'])}.",
-        f"Cost: {_money(cost['dollars'])} for {cost['hours']:.3f} host hours, on demand {on_demand}{whose}.",
+        f"Cost: {dollars(cost['dollars'])} for {cost['hours']:.3f} host hours, on demand {on_demand}{whose}.",
         *_pool_in_words(summary.get("pool") or {}),
         *_outputs_in_words(summary["outputs"]),
         *(f"{what}: {uri}" for what, uri in summary["where"].items()),
@@ -244,7 +244,7 @@ def _pool_in_words(pool: Mapping[str, Any]) -> Iterator[str]:
     if kept := pool.get("kept"):
         yield (
             f"Kept for the next run: {', '.join(kept)}, for {pool['minutes']:g} minutes and "
-            f"{_money(pool['most_dollars'])} at most."
+            f"{dollars(pool['most_dollars'])} at most."
         )
 
 
@@ -349,15 +349,3 @@ def _host(host: HostRow, now: datetime) -> dict[str, Any]:
 
 def _seconds(begin: datetime, end: datetime) -> float:
     return round(max(0.0, (end - begin).total_seconds()), 3)
-
-
-def _span(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return " ".join(
-        part for part in (f"{hours} h" * (hours > 0), f"{minutes} min" * (minutes > 0), f"{rest} s") if part
-    )
-
-
-def _money(dollars: float | None) -> str:
-    return "unknown" if dollars is None else f"${dollars:.4f}"

@@ -137,7 +137,7 @@ def test_once_the_survivors_are_released_the_search_goes_on_elsewhere() -> None:
 def test_giving_up_says_every_pools_last_reason() -> None:
     answer = step([A, C], [no(0), no(1), no(0, 1, at=60), no(1, 1, at=60)], now=61, until=after(60))
     assert isinstance(answer, GiveUp)
-    assert "No pool had room within 1 minute" in answer.reason
+    assert "No pool had room within 60 s" in answer.reason
     assert f"- {A.pool}: asked 2 times; capacity-code: the capacity reason" in answer.reason
     assert f"- {C.pool}: asked 2 times" in answer.reason
 
@@ -160,10 +160,10 @@ def test_patience_never_outlives_the_run() -> None:
 def test_giving_up_names_the_limit_that_ended_the_search() -> None:
     impatient = step([A], [no(0, at=60)], now=61, until=after(60), deadline=after(600))
     assert isinstance(impatient, GiveUp)
-    assert "within 1 minute (limits.wait_minutes)" in impatient.reason
+    assert "within 60 s (limits.wait_minutes)" in impatient.reason
     answer = step([A], [no(0, at=60)], now=61, deadline=after(60))
     assert isinstance(answer, GiveUp)
-    assert "within 1 minute (limits.hours)" in answer.reason
+    assert "within 60 s (limits.hours)" in answer.reason
     assert "a longer limits.hours" in answer.reason
 
 

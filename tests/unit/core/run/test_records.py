@@ -707,7 +707,7 @@ def test_which_cap_is_reached_is_said_in_figures(hosts: int, hours: float, said:
     row = {"sk": "attempt#0001", "offer": {}, "hosts": sorted(gang), "launched": AT, "saved": AT}
     found = deadlines.used_up(ledger(row, hosts=gang), 1, after(hours * 3600), step=1840)
     assert found is None if said is None else said in (found or "")
-    assert found is None or "min old; resume with checkpoints.resume: digits-1" in found
+    assert found is None or " old; resume with checkpoints.resume: digits-1" in found
 
 
 @pytest.mark.parametrize("step", [None, 1840])

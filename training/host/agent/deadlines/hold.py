@@ -18,7 +18,8 @@ from training.host import credentials
 from training.host.errors import HostTrouble
 from training.host.metadata import Identity, Metadata
 from training.host.reporting import signals
-from training.host.reporting.signals import Sender, Signal, detail, entry, stamp
+from training.host.reporting.signals import Sender, Signal, detail, entry
+from trainyard.core.values.wire import stamp
 from trainyard.protocol.tags import Tag
 
 LONGEST = timedelta(hours=24)

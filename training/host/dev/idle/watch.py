@@ -19,7 +19,7 @@ from training.host.orders import write_whole
 from training.host.periodic import Repeat
 from training.host.places import Places
 from training.host.reporting import gpus
-from training.host.reporting.signals import stamp
+from trainyard.core.values.wire import stamp
 from trainyard.protocol.tags import Tag
 
 METRIC = "InUse"
