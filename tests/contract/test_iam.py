@@ -467,3 +467,38 @@ def test_a_user_of_the_account_is_held_to_her_own_name(cloud: Cloud) -> None:
         iam.delete_access_key(UserName="alice", AccessKeyId=key["AccessKeyId"])
         iam.delete_user_policy(UserName="alice", PolicyName="own")
         iam.delete_user(UserName="alice")
+
+
+MORE_THAN_A_WRITE = [
+    # what the action is called, what PutObject is given
+    ("PutObjectTagging", {"Tagging": "a=b"}),
+    ("PutObjectTagging", {"Tagging": "a="}),
+    ("PutObjectAcl", {"ACL": "bucket-owner-full-control"}),
+    ("PutObjectAcl", {"GrantRead": 'uri="http://acs.amazonaws.com/groups/global/AllUsers"'}),
+    (
+        "PutObjectRetention",
+        {"ObjectLockMode": "COMPLIANCE", "ObjectLockRetainUntilDate": "2099-01-01T00:00:00Z"},
+    ),
+    ("PutObjectLegalHold", {"ObjectLockLegalHoldStatus": "ON"}),
+]
+
+
+@pytest.mark.parametrize(("action", "given"), MORE_THAN_A_WRITE, ids=[str(row) for row in MORE_THAN_A_WRITE])
+def test_rights_tags_and_locks_of_a_new_object_take_a_permission_of_their_own(
+    cloud: Cloud, action: str, given: dict[str, str]
+) -> None:
+    writer = cloud.client("s3", cloud.acting_as(allow("s3:PutObject", "arn:aws:s3:::iam-matrix/*")))
+    writer.put_object(Bucket="iam-matrix", Key="a/2", Body=b"2")
+    for call, body in ((writer.put_object, {"Body": b"2"}), (writer.create_multipart_upload, {})):
+        with pytest.raises(ClientError) as refused:
+            call(Bucket="iam-matrix", Key="a/2", **body, **given)
+        assert f"not authorized to perform: s3:{action} on resource" in str(refused.value)
+
+
+def test_an_object_is_tagged_by_who_may_tag(cloud: Cloud) -> None:
+    both = allow(["s3:PutObject", "s3:PutObjectTagging"], "arn:aws:s3:::iam-matrix/*")
+    cloud.client("s3", cloud.acting_as(both)).put_object(
+        Bucket="iam-matrix", Key="a/2", Body=b"2", Tagging="a=b"
+    )
+    (found,) = cloud.client("s3").get_object_tagging(Bucket="iam-matrix", Key="a/2")["TagSet"]
+    assert found == {"Key": "a", "Value": "b"}

@@ -12,7 +12,7 @@ from ministack.core import iam_evaluator
 from ministack.services import s3
 
 from localcloud.patches import MINISTACK
-from localcloud.services.iam import keys
+from localcloud.services.iam import headers, keys
 from localcloud.services.iam.checks import Check, skip
 from localcloud.services.iam.expansion import checks_of
 from localcloud.services.iam.requests import Request
@@ -54,7 +54,12 @@ def install() -> None:
         request = _request.get()
         base = Check(iam_action, resource_arn, _lower(service_context or {}) | _way(service))
         if service == "s3":
-            checks = [base, *_of_what_is_not_there(base), *keys.checks_of(request, service, base)]
+            checks = [
+                base,
+                *_of_what_is_not_there(base),
+                *headers.checks_of(base),
+                *keys.checks_of(request, service, base),
+            ]
         elif service in ("dynamodb", "sns"):
             checks = [base, *keys.checks_of(request, service, base)]
         elif request is None or request.action != iam_action or service not in _EXPANDED:
@@ -101,6 +106,7 @@ def install() -> None:
         """Plain http that never leaves this machine counts as TLS: policies that demand TLS stay as they are."""
         stock_origin(source_ip, True)
 
+    headers.install()
     MINISTACK.replace("core.iam_actions:request_tag_context", remember_request)
     MINISTACK.replace("core.iam_actions:access_denied_response", denial_that_names_the_pair)
     MINISTACK.replace("core.iam_actions:extract_iam_action", action_of_every_protocol)
