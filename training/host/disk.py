@@ -47,6 +47,11 @@ PROGRAMS_DOING = frozenset(
 """Errors that a healthy disk gives only for what the program has done to its own folders."""
 RESERVE_BYTES = 16 * 1024 * 1024
 FULL_BELOW = 8 * 1024 * 1024
+SPARSE_BYTES = 1 << 30
+SPARSE_FACTOR = 8
+"""A file is sparse if it is larger than SPARSE_BYTES and less than an eighth of it is on the disk."""
+BLOCK_BYTES = 512
+SPARSE = "it is sparse: most of it was never written"
 EVENT_FILE = ".tfevents."
 """In the name of every file of TensorBoard's events."""
 
@@ -147,6 +152,11 @@ class Disk:
         return HostTrouble(
             f"this host's disk or network is in trouble: {error}", passes=error.errno in PASSING_ERRORS
         )
+
+
+def is_sparse(facts: os.stat_result) -> bool:
+    """Return True for a large file of which less than an eighth is on the disk: S3 would bill the holes."""
+    return facts.st_size > SPARSE_BYTES and facts.st_blocks * BLOCK_BYTES * SPARSE_FACTOR < facts.st_size
 
 
 def walk(folder: Path, *, besides: Collection[Path] = ()) -> Iterator["os.DirEntry[str]"]:

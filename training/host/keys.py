@@ -37,7 +37,7 @@ def shown(name: str) -> str:
 
 @dataclass(slots=True)
 class LeftOut:
-    """Files of one folder that the bucket cannot store. Each is reported once, by name, in the run's log.
+    """Files of one folder that the bucket does not store. Each is reported once, by name, in the run's log.
 
     `note` writes a line into that log. `folder` is the name under which users know the folder.
     """
@@ -55,7 +55,7 @@ class LeftOut:
             if fault is None:
                 kept.append(name)
             elif name not in self.faults:
-                new[name] = fault
+                new[name] = f"{fault}; rename it to keep it"
         self.report(new)
         return kept
 
@@ -65,8 +65,6 @@ class LeftOut:
         room = max(0, NAMED_AT_MOST - len(self.faults))
         self.faults |= new
         for name, fault in list(new.items())[:room]:
-            self.note(f"{self.folder}/{shown(name)} is left out: {fault}. Rename it to keep it")
+            self.note(f"{self.folder}/{shown(name)} is left out: {fault}")
         if len(new) > room:
-            self.note(
-                f"{self.folder}/: {len(new) - room} more files are left out: the bucket cannot store their names"
-            )
+            self.note(f"{self.folder}/: {len(new) - room} more files are left out")

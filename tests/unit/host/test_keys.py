@@ -40,8 +40,8 @@ def test_each_file_is_left_out_with_one_line() -> None:
     for _ in range(2):
         assert left.keep(["a", LATIN, "b\x01"], "runs/r/model/") == ["a"]
     assert lines == [
-        r"${model}/r\xe9sum\xe9.txt is left out: its name is not UTF-8. Rename it to keep it",
-        r"${model}/b\x01 is left out: its name contains a control character. Rename it to keep it",
+        r"${model}/r\xe9sum\xe9.txt is left out: its name is not UTF-8; rename it to keep it",
+        r"${model}/b\x01 is left out: its name contains a control character; rename it to keep it",
     ]
     assert list(left.faults) == [LATIN, "b\x01"]
 
@@ -51,4 +51,4 @@ def test_thousands_of_them_do_not_fill_the_log() -> None:
     left = LeftOut(lines.append, "${model}")
     assert left.keep([f"{number}\x01" for number in range(5000)], "") == []
     assert len(lines) == NAMED_AT_MOST + 1
-    assert lines[-1] == "${model}/: 4980 more files are left out: the bucket cannot store their names"
+    assert lines[-1] == "${model}/: 4980 more files are left out"

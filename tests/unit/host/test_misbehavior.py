@@ -10,14 +10,28 @@ from pathlib import Path
 import pytest
 
 from training.host.account import remove_tree
+from training.host.bucket import Bucket
 from training.host.checkpoints.on_disk import listing_of, missing, step_of, steps_in
 from training.host.disk import Disk, fresh, readable_files, walk, written_below
 from training.host.errors import HostTrouble, ProgramFault
+from training.host.keys import LeftOut
 from training.host.outputs.scan import scan
 from training.host.places import Places
 from training.host.program import folders
+from training.host.reporting.results import FolderUpload
 
 DEEP = 1500
+
+
+class Sent(Bucket):
+    """A bucket that keeps the keys of what is sent."""
+
+    def __init__(self) -> None:
+        super().__init__(None, "bucket")
+        self.keys: list[str] = []
+
+    def upload(self, path: Path, key: str) -> None:
+        self.keys.append(key)
 
 
 def nest(folder: Path, depth: int, *, name: str = "d") -> None:
@@ -136,3 +150,27 @@ def test_pipes_and_devices_are_left_out(tmp_path: Path) -> None:
     assert list(readable_files(tmp_path)) == []
     assert "pipe" in listing_of(tmp_path).left_out
     assert "pipe" in scan(tmp_path, "").left_out
+
+
+def test_a_file_of_6_tb_of_holes_is_sent_nowhere(tmp_path: Path) -> None:
+    """Seen: a host uploaded zeros until its deadline, and every terabyte of them is billed."""
+    for name in ("model", "checkpoints", "work"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "weights").write_text("w")
+        with (tmp_path / name / "holes").open("wb") as file:
+            file.truncate(6 << 40)
+    sent, notes = Sent(), list[str]()
+    left_out = LeftOut(notes.append, "${model}")
+    FolderUpload(sent, tmp_path / "model", "runs/r/model/", left_out).send(last=True)
+    assert sent.keys == ["runs/r/model/weights"]
+    assert notes == ["${model}/holes is left out: it is sparse: most of it was never written"]
+    seen = listing_of(tmp_path / "checkpoints")
+    assert set(seen.files) == {"weights"}
+    assert "larger than the disk" in seen.left_out["holes"]
+    assert set(scan(tmp_path / "work", "runs/r/outputs/").files) == {"weights"}
+
+
+def test_a_checkpoint_with_holes_that_fits_on_the_disk_is_kept(tmp_path: Path) -> None:
+    with (tmp_path / "embedding").open("wb") as file:
+        file.truncate(2 << 30)
+    assert set(listing_of(tmp_path).files) == {"embedding"}

@@ -104,7 +104,21 @@ def listing_of(folder: Path) -> Listing:
                 name = f"{below}/{entry.name}" if below else entry.name
                 if _add(found, name, entry, inside):
                     waiting.append(name)
-    return _without_older_steps(found)
+    return _without_older_steps(_without_what_no_disk_holds(found, folder))
+
+
+def _without_what_no_disk_holds(found: Listing, folder: Path) -> Listing:
+    """Leave out files that are larger than the disk: they are holes, and no host could restore them. A smaller file
+    with holes may be a program's state."""
+    if not found.files:
+        return found
+    try:
+        disk = shutil.disk_usage(folder).total
+    except FileNotFoundError:  # the program has just removed it
+        return found
+    names = [name for name, facts in found.files.items() if facts.size > disk]
+    found.left_out.update(dict.fromkeys(names, "it is larger than the disk: most of it was never written"))
+    return found.without(names)
 
 
 def step_in(listing: Listing) -> int | None:

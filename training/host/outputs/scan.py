@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from training.host.disk import SPARSE, is_sparse
 from training.host.keys import LONGEST_KEY_BYTES, fault_of
 
 MOST_FILES = 100_000
@@ -22,10 +23,6 @@ ENVIRONMENT = "pyvenv.cfg"
 """The file that makes a folder a virtual environment of Python's."""
 OURS = re.compile(r"@(worker|ps|evaluator|attempt)-\d+")
 """Names at the top of a run's outputs under which Trainyard keeps other hosts' files and those of earlier attempts."""
-SPARSE_BYTES = 1 << 30
-SPARSE_FACTOR = 8
-"""A file is sparse if it is larger than SPARSE_BYTES and less than an eighth of it is on the disk."""
-BLOCK_BYTES = 512
 
 
 class Seen(NamedTuple):
@@ -121,8 +118,8 @@ def _take(found: Scan, entry: "os.DirEntry[str]", path: str) -> Iterator[str]:
 def _take_file(found: Scan, facts: os.stat_result, path: str) -> None:
     if not stat.S_ISREG(facts.st_mode):
         found.left_out[path] = Omission(0, f"it is a {_kind(facts.st_mode)}")
-    elif facts.st_size > SPARSE_BYTES and facts.st_blocks * BLOCK_BYTES * SPARSE_FACTOR < facts.st_size:
-        found.left_out[path] = Omission(facts.st_size, "it is sparse: most of it was never written")
+    elif is_sparse(facts):
+        found.left_out[path] = Omission(facts.st_size, SPARSE)
     elif len(found.files) < MOST_FILES:
         found.files[path] = Seen.of(facts)
     else:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from training.host.bucket import Bucket
-from training.host.disk import is_readable, readable_files
+from training.host.disk import SPARSE, is_readable, is_sparse, readable_files
 from training.host.keys import LeftOut
 from training.host.places import Places
 
@@ -22,7 +22,7 @@ def due_after(size: int) -> float:
 class FolderUpload:
     """One folder's way under one prefix. A file is sent again only when it changed, a large one more rarely.
 
-    `left_out` reports the files whose names the bucket cannot store.
+    `left_out` reports the files that the bucket does not store.
     """
 
     bucket: Bucket
@@ -46,7 +46,11 @@ class FolderUpload:
             facts = path.stat()
             if self._sent.get(path) == (facts.st_size, facts.st_mtime_ns):
                 return
-            self.bucket.upload(path, self.prefix + path.relative_to(self.folder).as_posix())
+            name = path.relative_to(self.folder).as_posix()
+            if is_sparse(facts):
+                self.left_out.report({name: SPARSE})
+                return
+            self.bucket.upload(path, self.prefix + name)
         except FileNotFoundError:  # the program has just removed or replaced it
             return
         self._sent[path] = (facts.st_size, facts.st_mtime_ns)
