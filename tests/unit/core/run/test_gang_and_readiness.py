@@ -177,3 +177,11 @@ def test_a_lost_evaluator_is_replaced_and_no_worker_asked_for() -> None:
     assert gang.missing(made, Gang.MAIN, ["i-1", "i-2"]) == (0, 0)
     assert gang.missing(made, Gang.CPU, []) == (1, 1)
     assert gang.called(made, Gang.CPU) == "the evaluator"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "said"), [(["i-1"], "the host is ready"), (["i-1", "i-2"], "all 2 hosts are ready")]
+)
+def test_a_complete_gang_is_counted_in_words_that_fit(hosts: list[str], said: str) -> None:
+    verdict = readiness.assess(hosts, ready=hosts, lost={}, now=after(0), deadline=after(60))
+    assert verdict == readiness.Complete(said)
