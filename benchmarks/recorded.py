@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ from lambdas.aws import clients
 from lambdas.aws.dynamodb.ledger import packed
 from localcloud.base.facts import Facts
 from localcloud.base.price_list import PriceList
-from simulation.aws.dynamodb.expressions import condition
+from simulation.aws.dynamodb.expressions import condition, update
 
 NAMESPACE = 'xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"'
 EC2_PAGE, STATES_PAGE = 1000, 1000
@@ -296,8 +296,9 @@ class Recorded:
         if said["ClientRequestToken"] in self.tokens:
             return {}
         writes = [(act, each) for item in said["TransactItems"] for act, each in item.items()]
-        if not all(self._holds(each) for _, each in writes):
-            return _cancelled()
+        hold = [self._holds(each) for _, each in writes]
+        if not all(hold):
+            return _cancelled(hold)
         for act, each in writes:
             self._write(act, each)
         self.tokens.add(said["ClientRequestToken"])
@@ -314,10 +315,9 @@ class Recorded:
             case "Delete":
                 self.table.pop(key, None)
             case "Update":
-                row = self.table.setdefault(key, {"pk": key[0], "sk": key[1]})
-                for alias, name in said["ExpressionAttributeNames"].items():
-                    if (value := f":{alias[1:]}") in said["ExpressionAttributeValues"]:
-                        row[name] = UNPACK.deserialize(said["ExpressionAttributeValues"][value])
+                names, values = said["ExpressionAttributeNames"], said["ExpressionAttributeValues"]
+                before = packed(self.table.get(key, {})) | said["Key"]
+                self._put(update(said["UpdateExpression"]).apply(before, names, values))
 
     def _put(self, item: Mapping[str, Any]) -> None:
         row = {name: UNPACK.deserialize(value) for name, value in item.items()}
@@ -450,8 +450,8 @@ def _key_of(said: Mapping[str, Any]) -> tuple[str, str]:
     return key["pk"]["S"], key["sk"]["S"]
 
 
-def _cancelled() -> AWSResponse:
-    reasons = [{"Code": "ConditionalCheckFailed"}]
+def _cancelled(hold: Sequence[bool]) -> AWSResponse:
+    reasons = [{"Code": "None" if holds else "ConditionalCheckFailed"} for holds in hold]
     body = {"__type": "TransactionCanceledException", "message": "no", "CancellationReasons": reasons}
     return _response("", body, status=400)
 

@@ -18,6 +18,19 @@ from trainyard.protocol import keys
 if TYPE_CHECKING:
     from simulation.yard import Yard
 
+STATES: Mapping[str, tuple[str, ...]] = {
+    "train": (
+        *("Admit", "Plan", "Launch", "AwaitHosts", "Train"),
+        *("Generalize", "Capture", "Release", "Conclude"),
+    ),
+    "bake": (
+        *("Admit", "Plan", "Launch", "Install", "Test", "Generalize"),
+        *("Capture", "Publish", "Release", "Conclude"),
+    ),
+    "launch": ("Admit", "Plan", "Launch", "Await", "Release", "Conclude"),
+    "snapshot": ("Admit", "Pause", "Stop", "Capture", "Fate", "Conclude"),
+}
+"""By the kind of a run, the states of one attempt in their order."""
 RISING: Mapping[str, tuple[str, ...]] = {
     "attempt": ("reported", "checkpointed", "saved"),
     "host": ("ready", "stopped"),
@@ -55,12 +68,19 @@ def went_back(key: Key, before: Item, after: Item) -> Iterator[str]:
 
 
 def _run_went_back(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    attempts = [int(row.get("attempt") or 0) for row in (was, now)]
-    if was.get("kind") == "train" and attempts[1] < attempts[0]:
-        yield f"it was in attempt {attempts[0]}, and is in attempt {attempts[1]}"
+    if "state" in was and _phase(now) < _phase(was):
+        yield f"it was in {_named(was)}, and is in {_named(now)}"
     known, told = (row.get("progress") or {} for row in (was, now))
     if known and (told.get("attempt"), told.get("at")) < (known["attempt"], known["at"]):
         yield f"its progress was of {known['at']}, and is of {told.get('at')}"
+
+
+def _phase(row: Mapping[str, Any]) -> tuple[int, int]:
+    return int(row.get("attempt") or 0), STATES[row["kind"]].index(row["state"])
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    return f"{row['state']} of attempt {row.get('attempt')}"
 
 
 def _plain(item: Item) -> dict[str, Any]:

@@ -250,10 +250,5 @@ def _write(
         writes.append(event_row(run, note("warning", not_kept, at=now, attempt=given.attempt)))
     writes.append(event_row(run, entry))
     if run_is_over:
-        try:
-            ledger.write(*writes, run_row(run, {"state": "Release"}, unless="ended"))
-        except AlreadyWrittenError:
-            logger.info("%s has ended before", run)
-        else:
-            return
+        writes.append(run_row(run, {"state": "Release"}))
     ledger.write(*writes)

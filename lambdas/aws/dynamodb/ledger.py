@@ -5,7 +5,7 @@ Rows that belong together are written in one transaction: a crash leaves all of 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
@@ -33,6 +33,7 @@ from lambdas.core.run.records import (
     TokenRow,
     WaitRow,
 )
+from trainyard.core.model import states
 from trainyard.core.model.errors import Misconfigured
 from trainyard.core.model.gang import Gang
 from trainyard.core.model.timeline import Entry
@@ -115,7 +116,10 @@ class Write:
     `delete` removes it, where there is `only` that.
 
     `rising`: paths of attributes, the most significant first, with their new values. All together must be above those
-    in the row. A missing attribute is below every value. So a signal that arrives late changes nothing."""
+    in the row. A missing attribute is below every value. So a signal that arrives late changes nothing.
+
+    `stage`: the values name a state, and perhaps an attempt, of a run. If the row has a later attempt, or a later state
+    (states.ORDER) of this attempt, it keeps both. The other values are written."""
 
     pk: str
     sk: str
@@ -126,9 +130,15 @@ class Write:
     only: str | None = None
     same: tuple[str, int] | None = None
     rising: tuple[tuple[str, Any], ...] = ()
+    stage: bool = False
     add: Mapping[str, float] = field(default_factory=dict)
     kept: frozenset[str] = frozenset()
     delete: bool = False
+
+    @property
+    def of_late_stage(self) -> "Write":
+        """Return the write without its state and attempt: those of the row stay."""
+        return replace(self, stage=False, kept=self.kept | {"state", "attempt"}) if self.stage else self
 
 
 @dataclass(frozen=True)
@@ -141,7 +151,13 @@ class Lock:
 
 
 class AlreadyWrittenError(Exception):
-    """A condition of a write did not hold: somebody was here before, which callers expect and handle."""
+    """A condition of a write did not hold: another call was here before, which callers expect and handle.
+
+    `numbers`: which writes of the transaction, the first being 0, had conditions that did not hold."""
+
+    def __init__(self, message: str, *, numbers: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.numbers = tuple(numbers)
 
 
 def run_row(
@@ -159,7 +175,15 @@ def run_row(
     same of more hosts. `add`: dollars."""
     gone = (*(() if waits else ("waiting",)), *(() if grows else ("grows",)))
     return Write(
-        f"run#{run}", "run", values, unless=unless, only=only, rising=rising, without=gone, add=add or {}
+        f"run#{run}",
+        "run",
+        values,
+        unless=unless,
+        only=only,
+        rising=rising,
+        stage="state" in values,
+        without=gone,
+        add=add or {},
     )
 
 
@@ -206,7 +230,9 @@ def no_open_row(run: str) -> Write:
 
 
 def plan_row(run: str, plan: Plan) -> Write:
-    return Write(f"run#{run}", "plan", wire.to_json(plan), put=True)
+    """The plan of a run, which never changes: launch requests name its offers by their numbers. The write raises
+    AlreadyWrittenError if the run has a plan."""
+    return Write(f"run#{run}", "plan", wire.to_json(plan), put=True, unless="pk")
 
 
 def intent_row(
@@ -387,15 +413,24 @@ class Ledger(Table):
     def write(self, *writes: Write) -> None:
         """All rows of a call in one transaction of up to 100 (the conditions belong into the first 100).
 
-        Raises AlreadyWrittenError, having written nothing, when a condition does not hold."""
+        Raises AlreadyWrittenError, having written nothing, when a condition does not hold. A late state is no reason:
+        everything else is written without it."""
         for first in range(0, len(writes), MOST_WRITES):
             chunk = writes[first : first + MOST_WRITES]
             try:
-                self.dynamodb.transact_write_items(TransactItems=[self._item(write) for write in chunk])
-            except ClientError as error:
-                if not _did_not_hold(error):
+                self._transact(chunk)
+            except AlreadyWrittenError as error:
+                if not any(chunk[number].stage for number in error.numbers):
                     raise
-                raise AlreadyWrittenError(str(error)) from error
+                self._transact([write.of_late_stage for write in chunk])
+
+    def _transact(self, writes: Iterable[Write]) -> None:
+        try:
+            self.dynamodb.transact_write_items(TransactItems=[self._item(write) for write in writes])
+        except ClientError as error:
+            if not _did_not_hold(error):
+                raise
+            raise AlreadyWrittenError(str(error), numbers=_of_failed_conditions(error)) from error
 
     def read(self, run: str) -> Records | None:
         """All rows of a run; None for a run the ledger does not know."""
@@ -524,7 +559,11 @@ class Ledger(Table):
                 only["ExpressionAttributeNames"] = {"#only": write.only}
             return {"Delete": {"TableName": self.table, "Key": key, **only}}
         if write.put:
-            return {"Put": {"TableName": self.table, "Item": key | packed(write.values)}}
+            first: dict[str, Any] = {}
+            if write.unless:
+                first["ConditionExpression"] = "attribute_not_exists(#unless)"
+                first["ExpressionAttributeNames"] = {"#unless": write.unless}
+            return {"Put": {"TableName": self.table, "Item": key | packed(write.values), **first}}
         values = packed({name: value for name, value in write.values.items() if value is not None})
         names = {f"#v{n}": name for n, name in enumerate(values)}
         sets = [
@@ -563,6 +602,16 @@ class Ledger(Table):
             names |= {f"#{name}": name for path, _ in write.rising for name in path.split(".")}
             words |= {f":r{n}": pack(value) for n, (_, value) in enumerate(write.rising)}
             conditions.append(f"({_is_above([path for path, _ in write.rising])})")
+        if write.stage:
+            up_to = states.ORDER[: states.ORDER.index(write.values["state"]) + 1]
+            words |= {f":s{n}": pack(state) for n, state in enumerate(up_to)}
+            names["#state"] = "state"
+            is_timely = f"#state IN ({', '.join(f':s{n}' for n in range(len(up_to)))})"
+            if "attempt" in write.values:
+                names["#attempt"] = "attempt"
+                words[":attempt"] = pack(write.values["attempt"])
+                is_timely = f"#attempt < :attempt OR #attempt = :attempt AND {is_timely}"
+            conditions.append(f"(attribute_not_exists(#state) OR {is_timely})")
         if conditions:
             update["ConditionExpression"] = " AND ".join(conditions)
         return {"Update": update | {"ExpressionAttributeNames": names}}
@@ -579,11 +628,16 @@ def _is_above(paths: Sequence[str]) -> str:
 
 
 def _did_not_hold(error: ClientError) -> bool:
-    """Whether a transaction was cancelled since a condition of its own did not hold."""
+    """Return True if a transaction was cancelled because a condition of its own did not hold."""
+    return bool(_of_failed_conditions(error))
+
+
+def _of_failed_conditions(error: ClientError) -> list[int]:
+    """Return the numbers of the transaction's writes whose conditions did not hold; none for another error."""
     if error.response["Error"]["Code"] != "TransactionCanceledException":
-        return False
-    reasons = [reason.get("Code") for reason in error.response.get("CancellationReasons", [])]
-    return "ConditionalCheckFailed" in reasons or "ConditionalCheckFailed" in str(error)
+        return []
+    codes = [reason.get("Code") for reason in error.response.get("CancellationReasons", [])]
+    return [number for number, code in enumerate(codes) if code == "ConditionalCheckFailed"]
 
 
 def _key(pk: str, sk: str) -> dict[str, Any]:

@@ -5,16 +5,18 @@ from datetime import datetime, timedelta
 
 from lambdas import settings
 from lambdas.aws import s3, ssm
-from lambdas.aws.dynamodb.ledger import Ledger, event_row, plan_row, run_row
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger, event_row, plan_row, run_row
 from lambdas.aws.ec2 import images, instances, offerings
 from lambdas.core.capacity import offers
 from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts
+from lambdas.core.capacity.plan import Plan
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.edges.train import Outlook, PlanInput, Planned
 from lambdas.core.run import pool
+from lambdas.core.run.records import RunRow
 from lambdas.settings import PlanSettings
 from lambdas.steps.entry_point import entry_point
-from lambdas.steps.observability import clock, note
+from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.images import image
 from trainyard.core.model.images.image import Image
@@ -33,26 +35,43 @@ def handler(given: PlanInput) -> Planned | Outlook | Refused:
     records = ledger.known(run)
     job = records.run.job
     assert job is not None, "an admitted run has a job"
-    deadline = records.run.created + timedelta(hours=job.limits.hours)
+    if records.plan is not None:
+        return _planned(yard.bucket_name, records.run, job, records.plan)
     prices = Prices(yard.aws_region, ledger.prices())
     facts = _facts(records.run.image_id, job, yard, prices, now, records.run.submitter)
     made = offers.make_plan(job, facts, now=now)
-    s3.put_json(yard.bucket_name, keys.plan(run), wire.to_json(made))
     if isinstance(made, offers.NoPlan):
+        s3.put_json_once(yard.bucket_name, keys.plan(run), wire.to_json(made))
         ledger.write(event_row(run, note("refused", made.reason, at=now)))
         return Refused(made.error, made.reason)
-    ledger.write(
-        plan_row(run, made),
-        run_row(run, {"state": "Plan", "deadline": deadline, "image_id": made.image}),
-        event_row(run, note("planned", made.reason, at=now, offers=[offer.pool for offer in made.offers])),
-    )
+    try:
+        ledger.write(
+            plan_row(run, made),
+            run_row(run, {"state": "Plan", "deadline": _deadline(records.run, job), "image_id": made.image}),
+            event_row(
+                run, note("planned", made.reason, at=now, offers=[offer.pool for offer in made.offers])
+            ),
+        )
+    except AlreadyWrittenError:
+        logger.info("another call has planned %s meanwhile", run)
+        made = ledger.known(run).plan or made
+    return _planned(yard.bucket_name, records.run, job, made)
+
+
+def _planned(bucket: str, run: RunRow, job: Job, plan: Plan) -> Planned:
+    """Answer with the plan in the ledger. Conclude's plan.json, which has more, is not replaced by a late call."""
+    s3.put_json_once(bucket, keys.plan(run.run), wire.to_json(plan))
     return Planned(
-        hosts=made.gang,
+        hosts=plan.gang,
         restarts=job.limits.restarts,
-        deadline=deadline,
+        deadline=_deadline(run, job),
         snapshot=job.after.image,
         elastic=job.cluster.is_elastic,
     )
+
+
+def _deadline(run: RunRow, job: Job) -> datetime:
+    return run.created + timedelta(hours=job.limits.hours)
 
 
 def _outlook(

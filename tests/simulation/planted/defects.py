@@ -312,10 +312,10 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     Defect(
         "back-to-release",
-        "Release puts a run that has ended back into its state",
-        "lambdas/handlers/release.py",
-        'run_row(run, {"state": "Release"}, unless="ended")',
-        'run_row(run, {"state": "Release"})',
+        "a state that is written late replaces a later one, as Release does after the end of a run",
+        "lambdas/aws/dynamodb/ledger.py",
+        'stage="state" in values',
+        "stage=False",
         World("resumes", FORWARD),
     ),
     Defect(

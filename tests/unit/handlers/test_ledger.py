@@ -1,11 +1,27 @@
 """What the ledger does not write, whoever asks."""
 
+import json
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, answered_row, ask_counted, host_row, intent_row
-from lambdas.core.run.records import TokenRow
+from lambdas.aws.dynamodb.ledger import (
+    AlreadyWrittenError,
+    answered_row,
+    ask_counted,
+    attempt_row,
+    host_row,
+    intent_row,
+    plan_row,
+    run_row,
+)
+from lambdas.core.capacity.plan import Plan
+from lambdas.core.run.outcome import Ending
+from lambdas.core.run.records import RunUpdate, TokenRow
 from tests.unit.core.facts import NOON
 from tests.unit.handlers.conftest import Place
+from trainyard.core.model import states
 
 
 def test_news_of_a_host_that_the_run_has_not_launched_makes_no_row(place: Place) -> None:
@@ -39,3 +55,58 @@ def test_of_two_calls_that_see_the_same_asks_one_asks_be_it_another_offer(place:
         intent_row("digits-1", 2, 1, 0, {"token": "u", "at": NOON}, unless="token"),
         ask_counted("digits-1", 2, known.asks(2)),
     )
+
+
+@pytest.mark.parametrize(
+    ("state", "attempt", "is_written"),
+    [
+        ("Launch", 1, False),
+        ("AwaitHosts", 1, False),
+        ("Train", 1, True),
+        ("Capture", 1, True),
+        ("Launch", 2, True),
+        ("Plan", None, False),
+        ("Release", None, True),
+    ],
+)
+def test_a_late_state_stays_out_of_the_row_and_everything_else_is_written(
+    place: Place, state: str, attempt: int | None, is_written: bool
+) -> None:
+    values: RunUpdate = {"state": state, "warnings": ("odd",)}
+    if attempt:
+        values["attempt"] = attempt
+    place.ledger.write(run_row("digits-1", values), attempt_row("digits-1", 1, {"reported": 8}))
+    known = place.ledger.known("digits-1")
+    assert (known.run.state, known.run.attempt) == ((state, attempt or 1) if is_written else ("Train", 1))
+    assert (known.run.warnings, known.attempts[1].reported) == (("odd",), 8)
+
+
+def test_a_late_state_does_not_excuse_another_condition(place: Place) -> None:
+    place.ledger.write(attempt_row("digits-1", 1, {"ending": Ending.FINISHED}))
+    late = run_row("digits-1", {"state": "Launch", "attempt": 1, "warnings": ("odd",)})
+    with pytest.raises(AlreadyWrittenError):
+        place.ledger.write(attempt_row("digits-1", 1, {"ending": Ending.FAILED}, unless="ending"), late)
+    with pytest.raises(AlreadyWrittenError):
+        place.ledger.write(late, attempt_row("digits-1", 1, {"ending": Ending.FAILED}, unless="ending"))
+    assert place.ledger.known("digits-1").run.warnings == ()
+
+
+def test_each_state_that_functions_write_comes_after_those_that_lead_to_it() -> None:
+    """Of each workflow, by its document: an attempt never enters a state whose rank is lower."""
+    for path in sorted(Path("stacks/workflows").glob("*/asl.json")):
+        tasks = [
+            name for name, state in json.loads(path.read_text())["States"].items() if state["Type"] == "Task"
+        ]
+        written = [name for name in tasks if name in states.ORDER]
+        assert written == sorted(written, key=states.ORDER.index), path
+
+
+def test_a_run_has_one_plan(place: Place) -> None:
+    """Launch requests name the offers of a plan by their numbers, so a second call of Plan must not replace it."""
+    plan = Plan((), (), "ami-1", 2, None, NOON, "the first")
+    place.ledger.write(plan_row("digits-1", plan))
+    with pytest.raises(AlreadyWrittenError):
+        place.ledger.write(plan_row("digits-1", replace(plan, reason="the second")))
+    known = place.ledger.known("digits-1").plan
+    assert known is not None
+    assert known.reason == "the first"

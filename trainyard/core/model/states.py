@@ -40,6 +40,11 @@ WORDS = {
 """By the name of a state of any workflow, or by the status of an execution that has ended."""
 OF_A_SNAPSHOT = {"Pause": "pausing"}
 """A snapshot pauses its host; other workflows pause before the next attempt."""
+ORDER = (
+    *("Admit", "Plan", "Launch", "AwaitHosts", "Await", "Train", "Pause", "Stop", "Install", "Test"),
+    *("Generalize", "Capture", "Publish", "Fate", "Release", "Conclude"),
+)
+"""The states that functions write into a run's row, in the order in which one attempt of any workflow enters them."""
 OVERDUE = " overdue"
 """How the states end that answer for a wait without news."""
 CHOICES = ("Is ", "Did ", "Has ", "Was ", "Are ", "How ")
