@@ -356,7 +356,10 @@ class Recorded:
         key = unquote(url.path).lstrip("/")
         key = key if key in self.objects or operation == "PutObject" else key.partition("/")[2]
         if operation == "PutObject":
-            self.objects[key.partition("/")[2] if key.startswith("bucket/") else key] = _body_of(request)
+            name = key.partition("/")[2] if key.startswith("bucket/") else key
+            if name in self.objects and request.headers.get("If-None-Match"):
+                return _response(request.url, "<Error><Code>PreconditionFailed</Code></Error>", status=412)
+            self.objects[name] = _body_of(request)
             return ""
         if key not in self.objects:
             return _response(request.url, "<Error><Code>NoSuchKey</Code></Error>", status=404)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -120,6 +121,17 @@ def missing_of(yard: Yard, key: str) -> str | None:
         return f"{key} names {version.key}, which has no manifest"
     lacks = [name for _, _, _, name in manifest["files"].values() if not yard.versions(f"{own}{name}")]
     return f"{key} names {version.key}, and {lacks[0]} is not there" if lacks else None
+
+
+def replaced_end(yard: Yard, key: str) -> str | None:
+    """Return how a summary tells another end than the summary that it replaces; None if it does not."""
+    if not key.endswith("/summary.json"):
+        return None
+    first, *_, last = (json.loads(each.body or b"") for each in 2 * yard.versions(key))
+    names = ("outcome", "error", "reason", "ended")
+    told = [tuple(said[name] for name in names) for said in (first, last)]
+    is_of_same_run = first["created"] == last["created"]
+    return f"{key} said {told[0]}, and says {told[1]}" if is_of_same_run and told[0] != told[1] else None
 
 
 def stranger_of(yard: Yard, key: str) -> str | None:

@@ -183,8 +183,7 @@ class Oracle:
             self.breaks(Promise.TRUE_BOOKS, f"{key} says that the run waits, in {state}")
         if not before or "ended" not in before:
             return
-        said = END[:1] if self._was_stopped_at_its_end() else END
-        was, now = ([row.get(each) for each in said] for row in (before, after))
+        was, now = ([row.get(each) for each in END] for row in (before, after))
         if was != now:
             self.breaks(Promise.ONE_END, f"{key} had ended as {was}, and then as {now}")
 
@@ -192,6 +191,8 @@ class Oracle:
         """A catalogue names checkpoints that are whole. Credentials are of the run that has the host."""
         if missing := invariants.missing_of(self.yard, key):
             self.breaks(Promise.TRUE_BOOKS, missing)
+        if replaced := invariants.replaced_end(self.yard, key):
+            self.breaks(Promise.ONE_END, replaced)
         if stranger := invariants.stranger_of(self.yard, key):
             self.breaks(Promise.ONE_CLAIMANT, stranger)
 

@@ -1,6 +1,6 @@
 """How a run ends, whatever its kind: what it means, what the ledger keeps of it, what lies in the bucket."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
@@ -72,17 +72,29 @@ class RunEnd(RunFacts):
             added["dollars"] = values.pop("dollars")
         return run_row(self.run, values, unless=unless, waits=False, add=added)
 
-    def write(
-        self, summary: Mapping[str, Any], *, unless: Literal["ended"] | None = "ended", notifies: bool = False
-    ) -> bool:
-        """Write summary.json, timeline.jsonl, and plan.json with every pool that was asked; then the run's row and the
-        timeline's last entries, unless another call has written these: a run ends once. Return False if one has.
+    def agreed(self, summary: dict[str, Any]) -> tuple["RunEnd", dict[str, Any]]:
+        """Write summary.json, and return the end with its summary. Of two calls the first one's summary stays: the
+        second call returns that, and ends the run as it says."""
+        key = keys.summary(self.run)
+        if s3.put_json_once(self.bucket, key, summary):
+            return self, summary
+        first = s3.get_json(self.bucket, key)
+        if (
+            first is None or first["created"] != summary["created"]
+        ):  # a run of this name whose rows were deleted
+            s3.put_json(self.bucket, key, summary)
+            return self, summary
+        how = Conclusion(outcome=Outcome(first["outcome"]), error=first["error"], reason=first["reason"])
+        return replace(self, conclusion=how, now=datetime.fromisoformat(first["ended"])), first
+
+    def write(self, *, unless: Literal["ended"] | None = "ended", notifies: bool = False) -> bool:
+        """Write timeline.jsonl, and plan.json with every pool that was asked; then the run's row and the timeline's
+        last entries, unless another call has written these: a run ends once. Return False if one has.
 
         A run that `notifies` stays among the open ones, without its slot, until its notification is sent."""
         run, records = self.run, self.records
         last = [note("warning", warning, at=self.now) for warning in self.warnings]
         last.append(note(self.conclusion.outcome.value, self.conclusion.reason, at=self.now))
-        s3.put_json(self.bucket, keys.summary(run), summary)
         lines = timeline.to_jsonl([*(self.ledger.timeline(run) if records else ()), *last])
         s3.put(self.bucket, keys.timeline(run), lines.encode(), media_type="application/x-ndjson")
         if records and records.plan:

@@ -43,8 +43,8 @@ def handler(given: ConcludeInput) -> BakeConcluded | Concluded | NotConcluded:
     if wrong := _discard(yard, end):
         end = _ended(end.spoiled(wrong))
     end.ledger.give_back_bake_lock(run)
-    summary = _summary(end, given)
-    end.write(summary, unless=None)  # ended above, before what the bake made was discarded
+    end, summary = end.agreed(_summary(end, given))
+    end.write(unless=None)  # ended above, before what the bake made was discarded
     return wire.from_json(BakeConcluded, summary)
 
 

@@ -33,5 +33,6 @@ def handler(given: ConcludeInput) -> LaunchConcluded | Concluded | NotConcluded:
         instances.tag({wire.stamp(end.now): [answer.instance]}, Tag.READY)
     else:
         end.ledger.write(no_held_row(end.run))
-    end.write(summary)
-    return answer
+    end, summary = end.agreed(summary)
+    end.write()
+    return wire.from_json(LaunchConcluded, summary)

@@ -19,8 +19,8 @@ def handler(given: ConcludeInput) -> SnapshotConcluded | Concluded | NotConclude
     end = conclusion.end_of(yard.table_name, yard.bucket_name, given)
     if not isinstance(end, RunEnd):
         return end
-    summary = snapshot.summarise(end, image=_made(end.row))
-    end.write(summary)
+    end, summary = end.agreed(snapshot.summarise(end, image=_made(end.row)))
+    end.write()
     return wire.from_json(SnapshotConcluded, summary)
 
 

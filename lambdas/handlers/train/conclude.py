@@ -41,8 +41,8 @@ def handler(given: ConcludeInput) -> Concluded | NotConcluded:
     objects = s3.keys(end.bucket, keys.run(end.run))
     end = _resumable(_doubted(_blamed(end)), objects)
     metrics, kept = _metrics(end, objects), _outputs(end, objects)
-    said = summary.summarise(end, objects=objects, metrics=metrics, outputs=kept)
-    if end.write(said, notifies=True):
+    end, said = end.agreed(summary.summarise(end, objects=objects, metrics=metrics, outputs=kept))
+    if end.write(notifies=True):
         notification.send(end, yard.topic_arn, summary.notice(said))
     return end.answer
 

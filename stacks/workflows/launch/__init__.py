@@ -67,6 +67,7 @@ class Launch(Workflow):
         function = self.function("conclude")
         role = function.its_role
         permissions.write_objects(role, self.bucket, keys.RUNS)
+        permissions.read_objects(role, self.bucket, keys.summary(keys.ANY))
         permissions.list_objects(role, self.bucket, keys.summary(keys.ANY))
         mark_hosts(role, self.yard, Tag.HOLD, Tag.CAP, Tag.READY)
         keep_disks(role, self.yard)

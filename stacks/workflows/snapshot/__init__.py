@@ -115,6 +115,7 @@ class Snapshot(Workflow):
         function = self.function("conclude")
         role = function.its_role
         permissions.write_objects(role, self.bucket, keys.RUNS)
+        permissions.read_objects(role, self.bucket, keys.summary(keys.ANY))
         permissions.list_objects(role, self.bucket, keys.summary(keys.ANY))
         permissions.anywhere(role, "ec2:DescribeImages")
         permissions.use_ledger(role, self.table, "Query", "PutItem", "UpdateItem", "DeleteItem")

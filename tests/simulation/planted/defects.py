@@ -129,9 +129,17 @@ DEFECTS: tuple[Defect, ...] = (
         "concluded-twice",
         "the notification does not ask whether this Conclude has ended the run",
         "lambdas/handlers/train/conclude.py",
-        "if end.write(said, notifies=True):",
-        "end.write(said, notifies=True)\n    if True:",
+        "if end.write(notifies=True):",
+        "end.write(notifies=True)\n    if True:",
         f"{UNIT}/test_conclude.py::test_the_loser_of_two_concludes_says_nothing",
+    ),
+    Defect(
+        "summary-replaced",
+        "the loser of two Concludes replaces summary.json",
+        "lambdas/steps/conclusion.py",
+        "if s3.put_json_once(self.bucket, key, summary):",
+        "if s3.put_json(self.bucket, key, summary) is None:",
+        f"{UNIT}/test_conclude.py::test_the_loser_of_two_concludes_leaves_the_summary_and_ends_the_run_as_it_says",
     ),
     # ----- orders that are reversed
     Defect(

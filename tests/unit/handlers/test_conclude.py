@@ -13,7 +13,8 @@ from lambdas import settings
 from lambdas.aws import messages
 from lambdas.handlers.train import conclude
 from lambdas.settings import ConcludeSettings
-from lambdas.steps import notification
+from lambdas.steps import conclusion, notification
+from lambdas.steps.conclusion import RunEnd
 from tests.unit.core.facts import admitted
 from tests.unit.handlers.conftest import Log
 from trainyard.core.model.errors import AccessDenied
@@ -54,6 +55,12 @@ class Run:
 
     def row(self, sk: str) -> dict[str, Any]:
         return self.account.table["run#r", sk]
+
+    def would_end(self, **given: Any) -> dict[str, Any]:
+        """Return the answer, with the summary, of a run that no Conclude has ended before."""
+        answer = self.ends(**given)
+        del self.account.objects["runs/r/summary.json"]
+        return answer
 
     def ends(self, **given: Any) -> dict[str, Any]:
         """The answer, with the summary."""
@@ -213,7 +220,7 @@ ENDS = [
 def test_an_end_that_is_no_success_says_once_how_to_go_on_from_the_checkpoint(
     run: Run, outcome: dict[str, Any]
 ) -> None:
-    assert "checkpoints.resume: r" not in run.ends(outcome=outcome)["summary"]["reason"]
+    assert "checkpoints.resume: r" not in run.would_end(outcome=outcome)["summary"]["reason"]
     leaves_a_checkpoint(run)
     said = run.ends(outcome=outcome)
     assert said["summary"]["reason"].count("checkpoints.resume: r") == 1
@@ -229,10 +236,10 @@ def test_an_end_without_a_checkpoint_says_how_to_continue_from_outputs_that_a_ru
     job = json.loads(json.dumps(admitted(outputs=outputs)), parse_float=Decimal)
     run.put("run", job=job)
     lost = {"kind": "error", "error": "HostLost", "cause": "gone"}
-    assert "checkpoints.resume" not in run.ends(outcome=lost)["reason"]
+    assert "checkpoints.resume" not in run.would_end(outcome=lost)["reason"]
     run.account.objects["runs/r/outputs/last.ckpt"] = b"{}"
     line = "To continue from its outputs, start a job with checkpoints.resume: r"
-    assert (line in run.ends(outcome=lost)["summary"]["reason"].splitlines()) is says
+    assert (line in run.would_end(outcome=lost)["summary"]["reason"].splitlines()) is says
     leaves_a_checkpoint(run)
     reason = run.ends(outcome=lost)["reason"]
     assert reason.count("checkpoints.resume: r") == 1
@@ -245,9 +252,9 @@ def test_no_end_advises_to_resume_a_run_whose_checkpoint_is_gone(run: Run, of: s
     """A resumed run begins with the catalogue of the other run, which may have pruned what it names."""
     leaves_a_checkpoint(run, of)
     lost = {"kind": "error", "error": "HostLost", "cause": "gone"}
-    assert "checkpoints.resume: r" in run.ends(outcome=lost)["reason"]
+    assert "checkpoints.resume: r" in run.would_end(outcome=lost)["reason"]
     del run.account.objects[f"runs/{of}/checkpoints/{gone}"]
-    assert "checkpoints.resume" not in run.ends(outcome=lost)["reason"]
+    assert "checkpoints.resume" not in run.would_end(outcome=lost)["reason"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"key": 5}', '{"key": "runs/r/"}', '{"key": "jobs/a/b"}'])
@@ -272,11 +279,31 @@ def test_two_concludes_send_one_notification(run: Run) -> None:
 
 def test_the_loser_of_two_concludes_says_nothing(run: Run) -> None:
     """Another one has written the end, and sends."""
-    run.put("run", ended=AT, outcome="stopped", reason="alice has stopped it", notifying=AT)
+    stopped = {"outcome": "stopped", "error": "Stopped", "reason": "alice has stopped it"}
+    run.put("run", ended=AT, **stopped, notifying=AT)
+    run.account.objects["runs/r/summary.json"] = json.dumps({**stopped, "created": AT, "ended": AT}).encode()
     run.finishes()
-    run.ends()
+    assert run.ends()["outcome"] == "stopped"
     assert sent(run) == []
     assert run.row("run")["outcome"] == "stopped"
+
+
+def test_the_loser_of_two_concludes_leaves_the_summary_and_ends_the_run_as_it_says(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first call dies after its summary, or is slow; the second one was called because the run was stopped."""
+    run.finishes()
+    stock = RunEnd.write
+    monkeypatch.setattr(RunEnd, "write", lambda *_, **__: False)
+    first = run.ends()
+    monkeypatch.setattr(RunEnd, "write", stock)
+    monkeypatch.setattr(conclusion, "clock", lambda: datetime(2026, 11, 21, tzinfo=UTC))
+    second = run.ends(outcome={"kind": "error", "error": "Aborted", "reason": "by hand"}, cut_short=True)
+    assert (first["outcome"], second) == ("succeeded", first)
+    row = run.row("run")
+    assert (row["outcome"], row["ended"]) == ("succeeded", first["summary"]["ended"])
+    assert run.timeline[-1].startswith("succeeded: ")
+    assert sent(run) == ["Trainyard: r succeeded"]
 
 
 def test_a_notification_that_cannot_be_sent_changes_no_end_and_is_sent_later(
