@@ -5,6 +5,7 @@ import types
 import typing
 from typing import Any, TypeVar, dataclass_transform
 
+from trainyard.command_line import DEFAULT_YARD
 from trainyard.core.model.errors import Misconfigured
 
 Values = TypeVar("Values", bound="Settings")
@@ -159,6 +160,11 @@ class PatrolSettings(AdmitSettings):
     most_hosts: int = 0
     most_hold_hours: float = 0.0
     """The yard's limits, which hosts that are started again are held to; 0: none."""
+
+
+def name_of_yard() -> str:
+    """Return the name of the yard that this function belongs to."""
+    return os.environ.get("YARD", DEFAULT_YARD)
 
 
 _READ: dict[type[Any], Any] = {}

@@ -1,4 +1,7 @@
-"""The shell lines that messages print: quoted, with the options by which the user chose a yard."""
+"""The shell lines that messages print: quoted, with the options by which the user chose a yard.
+
+Functions and hosts print such lines, too. They name their yard unless it is the one that a command without options
+means."""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
+DEFAULT_YARD = "trainyard"
+"""The yard of commands that name none, in lower case, as tags and environments have it."""
 _given: ContextVar[tuple[str, ...]] = ContextVar("given", default=())
 
 
@@ -20,6 +25,11 @@ def command_line(*words: str | Path) -> str:
 def chosen() -> tuple[str, ...]:
     """Return the options of the command that runs now, by which the user chose a yard."""
     return _given.get()
+
+
+def of_yard(name: str) -> tuple[str, ...]:
+    """Return the options that make a command mean this yard."""
+    return () if name.lower() == DEFAULT_YARD else ("--yard", name)
 
 
 @contextmanager

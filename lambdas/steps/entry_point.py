@@ -5,7 +5,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
+from lambdas import settings
 from lambdas.steps.observability import is_about, logger, measure
+from trainyard import command_line
 from trainyard.core.model import errors
 from trainyard.core.model.errors import Misconfigured
 from trainyard.core.model.yard.metrics import Metric
@@ -29,7 +31,8 @@ def entry_point(function: Callable[..., object]) -> Callable[[Mapping[str, Any],
             for each in given:
                 if hasattr(each, "run"):
                     is_about(each.run, getattr(each, "attempt", None))
-            answer: dict[str, Any] = wire.to_json(function(*given))
+            with command_line.given(command_line.of_yard(settings.name_of_yard())):
+                answer: dict[str, Any] = wire.to_json(function(*given))
         except Exception as error:
             if errors.is_the_yards(error):
                 logger.exception("%s failed", name)

@@ -8,6 +8,7 @@ from lambdas.core.run import places, waiting
 from lambdas.core.run.records import RunRow, RunUpdate
 from lambdas.steps.admission import Admission
 from lambdas.steps.observability import clock
+from trainyard.command_line import command_line
 from trainyard.core.model.errors import JobRefused, Refused
 from trainyard.core.model.job import Job
 from trainyard.core.values.validation import Fault
@@ -33,7 +34,7 @@ def faults(earlier: RunRow, asked: datetime) -> tuple[Fault, ...]:
         Fault(
             "checkpoints.resume",
             f"found {earlier.run}, which is still running and replaces its checkpoints; a second run that reads them "
-            f"meanwhile would lose them; stop it first (trainyard stop {earlier.run}), or wait for its end",
+            f"meanwhile would lose them; stop it first ({command_line('stop', earlier.run)}), or wait for its end",
         ),
     )
 
@@ -54,7 +55,7 @@ def drains(admitting: Admission, job: Job, values: RunUpdate) -> Waits | Refused
         refused = Refused(
             JobRefused.__name__,
             f"{earlier.run}, which this run resumes, has not ended: {late}. Nothing was started. Look at it with "
-            f"trainyard show {earlier.run}, and resume it once it has ended.",
+            f"{command_line('show', earlier.run)}, and resume it once it has ended.",
         )
         return admitting.write(refused, values) or refused
     told = waiting.for_run(job, created, seconds=LOOK_SECONDS, reason=reason, now=now)

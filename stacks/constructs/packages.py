@@ -40,6 +40,7 @@ FUNCTIONS = (
     "lambdas",
     "trainyard/__init__.py",
     "trainyard/archives.py",
+    "trainyard/command_line.py",
     "trainyard/core",
     "trainyard/protocol",
 )

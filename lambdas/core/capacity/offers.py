@@ -14,6 +14,7 @@ from typing import assert_never
 from lambdas.core.capacity import compatibility, cost, initialization
 from lambdas.core.capacity.plan import TAKES, Excluded, Offer, Plan, Priced, in_words, requests
 from lambdas.core.capacity.prices import Prices
+from trainyard.command_line import command_line
 from trainyard.core.model import dev
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.gang import Gang, size
@@ -409,7 +410,7 @@ def _not_baked(version: str, facts: ImageFacts) -> str:
     return (
         f"{says} Bake one beside the current image, then start the job again:\n"
         f"  printf 'name: {name}\\ntensorflow: \"{asked}\"\\ncurrent: false\\n' > {name}.yaml\n"
-        f"  trainyard image bake {name}.yaml"
+        f"  {command_line('image', 'bake', f'{name}.yaml')}"
     )
 
 

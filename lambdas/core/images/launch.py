@@ -14,6 +14,7 @@ from lambdas.core.run.conclusion import summary
 from lambdas.core.run.conclusion.summary import RunFacts
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import EndRun, Retry, Trouble
+from trainyard.command_line import command_line
 from trainyard.core.model import dev as dev_tags
 from trainyard.core.model.images.image import AMI, Image, newest
 from trainyard.core.model.instance_types import catalogue
@@ -105,8 +106,8 @@ def read_input(execution_input: object) -> LaunchRequest | InputFaults:
 def not_asked(name: str) -> InputFaults:
     """Whoever starts an execution by hand has no name that IAM vouches for."""
     problem = (
-        f"nobody has asked for a dev host {shown(name)} by this run; only its owner's own event does: "
-        "trainyard dev up NAME"
+        f"no user has asked for a dev host {shown(name)} by this run; only its owner's own event does: "
+        f"{command_line('dev', 'up', 'NAME')}"
     )
     return _refused(Fault("dev", problem))
 
@@ -124,7 +125,8 @@ def read_asked(row: DevRow, *, most_hours: float = 0.0) -> LaunchRequest | Input
             section.fault(
                 each,
                 f"found {hours:g}; this yard lets a user's host run for {most_hours:g} hours (most_hold_hours): ask "
-                "for less (--hours), or let an operator hold the host longer once it runs (trainyard hold HOST TIME)",
+                f"for less (--hours), or let an operator hold the host longer once it runs "
+                f"({command_line('hold', 'HOST', 'TIME')})",
             )
     return _refused(*section.faults) if section.faults else request
 
@@ -136,7 +138,8 @@ def meant_for(row: DevRow, request: LaunchRequest, images: Collection[Image]) ->
     found = dev.own_image(row.name, row.owner, images)
     if found is None or found.available:
         return found
-    wait = "again once it is" if found.state == "pending" else f"trainyard dev down {row.name} --keep nothing"
+    remove = command_line("dev", "down", row.name, "--keep", "nothing")
+    wait = "again once it is" if found.state == "pending" else remove
     return _refused(
         Fault("dev", f"the image {found.id} of {row.name} is {found.state}, not available; {wait}")
     )
@@ -153,7 +156,8 @@ def meant(
     found = newest(mine)
     if whose := dev_tags.somebodys(found.tags, owner):
         problem = (
-            f"the image {found.id} is of {whose}, and has its files; its owner has it back: trainyard dev up"
+            f"the image {found.id} is of {whose}, and has its files; its owner has it back: "
+            f"{command_line('dev', 'up')}"
         )
         return _refused(Fault(request.source, problem))
     if found.available:
@@ -236,7 +240,7 @@ def summarise(facts: RunFacts) -> dict[str, Any]:
 
 def connect(instance: str, name: str | None = None) -> str:
     """The command that opens a session on the host; `name`: of a dev host."""
-    return f"trainyard dev shell {name}" if name else f"trainyard shell {instance}"
+    return command_line("dev", "shell", name) if name else command_line("shell", instance)
 
 
 def _host(records: Records, now: datetime) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from lambdas.core.run.conclusion import summary
 from lambdas.core.run.conclusion.summary import RunFacts
+from trainyard.command_line import command_line
 from trainyard.core.model import dev
 from trainyard.core.model.gang import Assignment
 from trainyard.core.model.images.image import Image
@@ -119,7 +120,7 @@ def admit(request: SnapshotRequest, host: HostFacts, *, baked: Collection[str]) 
     if host.dev and not host.wanted:
         problem = (
             f"{host.instance} is {host.owner}'s dev host {host.dev}, which becomes an image when its owner says so: "
-            f"trainyard dev down {host.dev} --keep image"
+            f"{command_line('dev', 'down', host.dev, '--keep', 'image')}"
         )
         return refused(Fault("instance", problem))
     faults = [*_state_faults(host, request), *_run_faults(host, request)]

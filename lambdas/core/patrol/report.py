@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from lambdas.core.patrol.verdict import Archive, Facts, Stop
+from trainyard.command_line import command_line
 from trainyard.core.model import names
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
@@ -143,7 +144,7 @@ def _line(each: VerdictRow) -> str:
 def _way_back(each: VerdictRow, verb: str) -> str:
     """How somebody who wants the host gets it again."""
     if each.dev and verb in (Stop.kind, Archive.kind):
-        return f". To go on: trainyard dev up {each.dev}"
+        return f". To go on: {command_line('dev', 'up', each.dev)}"
     if verb == Stop.kind:
         return f". To go on: aws ec2 start-instances --instance-ids {each.instance}"
     if verb == Archive.kind:

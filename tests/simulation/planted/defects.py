@@ -285,6 +285,14 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     # ----- what is forgotten
     Defect(
+        "yard-forgotten",
+        "commands in the reasons of functions do not name their yard",
+        "lambdas/steps/entry_point.py",
+        "command_line.of_yard(settings.name_of_yard())",
+        "()",
+        f"{UNIT}/test_entry_point.py::test_commands_in_reasons_name_the_yard",
+    ),
+    Defect(
         "no-lease",
         "hosts are launched without the tag of their lease",
         "lambdas/handlers/train/launch.py",

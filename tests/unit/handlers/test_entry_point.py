@@ -17,6 +17,7 @@ from lambdas.core.edges.common import AttemptInput
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import logger
 from tests.unit.handlers.conftest import Log
+from trainyard.command_line import command_line
 from trainyard.core.model.errors import (
     AccessDenied,
     HostLost,
@@ -110,6 +111,18 @@ def failing(error: Exception) -> Any:
         raise error
 
     return handler
+
+
+@pytest.mark.parametrize(
+    ("yard", "line"), [("trainyard", "trainyard stop r"), ("b", "trainyard --yard b stop r")]
+)
+def test_commands_in_reasons_name_the_yard(monkeypatch: pytest.MonkeyPatch, yard: str, line: str) -> None:
+    def refuses(given: AttemptInput) -> dict[str, Any]:
+        raise HostLost(command_line("stop", given.run))
+
+    monkeypatch.setenv("YARD", yard)
+    with pytest.raises(HostLost, match=f"^{line}$"):
+        entry_point(refuses)({"run": "r", "attempt": 1}, CONTEXT)
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ from training.host.renewal import Renewal
 from training.host.reporting import gpus
 from training.host.reporting.progress import ALIVE_SECONDS
 from training.host.reporting.signals import Outbox, Sender, Signal, failed
+from trainyard import command_line
 from trainyard.protocol.tags import Tag
 
 READY_EVERY_SECONDS = 15.0
@@ -112,6 +113,13 @@ def run(places: Places) -> None:
     """The agent's life. Returns only when there is nothing to do on this host at all."""
     metadata = Metadata()
     identity = _once_it_has_a_run(places, metadata, metadata.await_identity())
+    with command_line.given(
+        command_line.of_yard(identity.tags.get(Tag.YARD, command_line.DEFAULT_YARD))
+    ):
+        _serve(places, metadata, identity)
+
+
+def _serve(places: Places, metadata: Metadata, identity: Identity) -> None:
     now = datetime.now(UTC)
     identity = with_a_lease(places, identity, now=now)
     try:

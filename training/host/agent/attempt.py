@@ -68,6 +68,7 @@ from training.host.reporting.program_log import ProgramLog
 from training.host.reporting.progress import ALIVE_SECONDS, Progress, Source, facts_in, not_finite
 from training.host.reporting.results import FolderUpload
 from training.host.reporting.signals import Signal
+from trainyard.command_line import command_line
 from trainyard.core.values import floats
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import Role
@@ -660,7 +661,7 @@ class Attempt:
         loss = floats.text_of(self._progress.known.get("loss", math.nan))
         self._log.note(
             f"the loss has been {loss} since step {since}. The program goes on, and its hosts are billed. "
-            f"To stop it: trainyard stop {self._cluster.run}"
+            f"To stop it: {command_line('stop', self._cluster.run)}"
         )
 
     def _hear(self, line: str) -> None:

@@ -15,6 +15,7 @@ from training.host.checkpoints.upload import LastCheckpoint
 from training.host.cluster import Checkpoint
 from training.host.errors import Damaged, GivenUp, HostTrouble, Missing, Replaced
 from training.host.places import Places
+from trainyard.command_line import command_line
 
 logger = logging.getLogger(__name__)
 What = TypeVar("What")
@@ -96,7 +97,8 @@ def _other(
     if newer and owner != run:
         raise HostTrouble(
             f"the checkpoint {bucket.uri(checkpoint.key)} of {owner} was replaced by {newer.called} while this run "
-            f"read it; this run has trained nothing; resume {owner} again once it has ended: trainyard resume {owner}",
+            f"read it; this run has trained nothing; resume {owner} again once it has ended: "
+            f"{command_line('resume', owner)}",
             final=True,
         ) from wrong
     if newer:

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from trainyard.command_line import command_line
 from trainyard.core.values.fields import Record, Value, keys
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import NO_PLACES, BareWord, Fault, InputFaults, Section, any_of, shown
@@ -70,7 +71,7 @@ def too_big(size: int, *, source: str, what: str) -> InputFaults:
 def gone(key: str, version: str | None) -> InputFaults:
     """The file was deleted before it was read."""
     file = key.rpartition("/")[2]
-    again = f"trainyard image bake {key}" if key.startswith(IMAGES) else f"trainyard submit {file}"
+    again = command_line("image", "bake", key) if key.startswith(IMAGES) else command_line("submit", file)
     problem = (
         f"it does not exist{f' (version {version})' if version else ''}: it was deleted before it was read, or never "
         f"uploaded; upload it: {again}, or aws s3 cp {file} s3://BUCKET/{key}"
