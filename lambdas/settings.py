@@ -129,6 +129,7 @@ class ConcludeSettings(YardSettings):
 
 
 class BakeAdmitSettings(AdmitSettings, ImageSettings):
+    aws_region: str
     base_image_parameter: str
     recipe_key: str
     software_hash: str

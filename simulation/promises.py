@@ -95,6 +95,8 @@ TRAINS_ON: frozenset[str] = frozenset(
 """Faults of infrastructure, by their names: whichever strikes, the run succeeds where restarts are left."""
 
 
+DENIED_FOR_SECONDS = "train-"
+"""Functions that are called again if a permission is missing."""
 OF_A_RUNNING_RUN = "which is still running and replaces its checkpoints"
 """Part of the reason why Admit refuses to resume a run that trains."""
 NEEDED = {"host": "launched", "token": "token"}
@@ -308,8 +310,10 @@ class Oracle:
         )
 
     def _survival(self, execution: Execution, summary: Mapping[str, Any]) -> None:
-        if not all(fault.what in TRAINS_ON for fault in self.faults) or len(self.faults) > 3:
+        if not all(_is_survived(fault) for fault in self.faults) or len(self.faults) > 3:
             return
+        if sum(fault.what == Fate.DENIED for fault in self.faults) > 1:
+            return  # a permission that stays missing ends the run
         if summary["error"] in RIGHTLY_REFUSED or self._was_asked_to_stop(execution):
             return
         if summary["error"] == "JobRefused" and OF_A_RUNNING_RUN in summary["reason"]:
@@ -494,3 +498,9 @@ def _seconds(row: Mapping[str, Any], begin: str, end: str, now: datetime) -> flo
 def in_words(broken: Sequence[Broken]) -> Iterator[str]:
     for each in broken:
         yield f"{each.promise}: {each.what}"
+
+
+def _is_survived(fault: Fault) -> bool:
+    """Return True if the run succeeds though this strikes."""
+    of_seconds = fault.what == Fate.DENIED and fault.place.startswith(DENIED_FOR_SECONDS)
+    return of_seconds or fault.what in TRAINS_ON

@@ -14,15 +14,13 @@ from lambdas.aws.dynamodb.ledger import (
     place_given,
     run_row,
 )
-from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.core.edges.conclude import ConcludeInput
-from lambdas.core.patrol import budget
 from lambdas.core.run.places import Claim, ClaimKind
 from lambdas.core.run.records import RunRow, RunUpdate
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model import names
-from trainyard.core.model.errors import AccessDenied, BudgetSpent, Refused, UsersFault
+from trainyard.core.model.errors import AccessDenied, Refused, UsersFault
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.text import printable
@@ -43,12 +41,6 @@ class Decided(Protocol):
 def is_its_own(row: RunRow, given: AdmitInput | ConcludeInput) -> bool:
     """Whether the run is the execution's that is given; a rule does not say when that started."""
     return row.is_of(given.execution, given.started)
-
-
-def over_budget(table_name: str, monthly_dollars: float) -> Refused | None:
-    """The yard's dollars of this month are spent; 0: there is no limit."""
-    spent = budget.refusal(Logbook(table_name).money(), monthly_dollars or None, clock())
-    return Refused(BudgetSpent.__name__, spent) if spent else None
 
 
 def raise_denied(given: AdmitInput) -> None:

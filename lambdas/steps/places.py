@@ -1,4 +1,4 @@
-"""How a training run gets its place in the yard, or waits for one; and how a launch gets one, or is refused.
+"""How a training run gets its place in the yard, or waits for one; and how a launch or a bake gets one, or is refused.
 
 Two that are admitted at once do not both get the last place, or the last dollars: each gives itself one by the number
 of places given that it has read, and the second finds another."""
@@ -81,7 +81,7 @@ def over_budget(
     promised = [claim.promise(now) for claim in running]
     if budget.refusal(money, month, now, asks=asks, promised=promised) is None:
         return None
-    rows = book.runs(claim.run for claim in running if claim.kind is ClaimKind.TRAIN)
+    rows = book.runs(claim.run for claim in running if claim.kind is not ClaimKind.HELD)
     known = [
         replace(claim, per_hour=row.price, until=row.deadline) if (row := rows.get(claim.run)) else claim
         for claim in running

@@ -49,19 +49,13 @@ RETRY: Sequence[Mapping[str, Any]] = (
         "MaxDelaySeconds": 60,
         "JitterStrategy": "FULL",
     },
+    {"ErrorEquals": ["AccessDenied"], "IntervalSeconds": 15, "MaxAttempts": 2, "BackoffRate": 2},
 )
 """What every Task tries again after its own: Lambda itself failed or was asked too often, the function's process ended,
 AWS did not answer the function. Those pauses add up to six minutes on average (full jitter), and each try asks for some
-seconds itself: an outage of three minutes ends no run."""
-DENIED: Mapping[str, Any] = {
-    "ErrorEquals": ["AccessDenied"],
-    "IntervalSeconds": 15,
-    "MaxAttempts": 2,
-    "BackoffRate": 2,
-}
-"""What every Task that calls a function and waits for its answer tries again, too: a permission may be missing for the
-seconds in which IAM applies a change. A Task with a token fails with the denial of a host, which has waited itself."""
-WAITS = ".waitForTaskToken"
+seconds itself: an outage of three minutes ends no run. A permission may be missing for the seconds in which IAM applies
+a change. A Task with a token is tried again also after the denial of a host: the function finds that the attempt has
+ended, and fails with the same denial."""
 
 
 class StateMachine(sfn.StateMachine):
@@ -143,8 +137,7 @@ def _completed(text: str, timeout: cdk.Duration) -> str:
     definition = json.loads(text)
     for state in definition["States"].values():
         if state["Type"] == "Task":
-            denied = [] if state["Resource"].endswith(WAITS) else [DENIED]
-            state["Retry"] = [*state.get("Retry", []), *RETRY, *denied]
+            state["Retry"] = [*state.get("Retry", []), *RETRY]
     return json.dumps({**definition, "TimeoutSeconds": timeout.to_seconds()}, indent=1)
 
 

@@ -308,8 +308,7 @@ def test_every_task_tries_again_what_lambda_failed_at_after_what_is_its_own(
             for (workflow, task), (error, seconds, attempts) in OF_ITS_OWN.items()
             if (workflow, task) == (word, name)
         ]
-        denied = [] if state.get("Resource", "").endswith(".waitForTaskToken") else [OF_A_DENIAL]
-        expected = [*own, *OF_LAMBDA, *denied] if state["Type"] == "Task" else None
+        expected = [*own, *OF_LAMBDA, OF_A_DENIAL] if state["Type"] == "Task" else None
         assert state.get("Retry") == expected, name
 
 

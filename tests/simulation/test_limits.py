@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from simulation.faults import singles
-from simulation.scenarios import Scenario, job
+from simulation.scenarios import SCENARIOS, Scenario, job
 from simulation.story import Story, tell
 from simulation.template import YardTemplate
 from simulation.trials import forks
@@ -86,6 +86,34 @@ def test_what_no_run_of_the_yard_may_have_is_refused_before_launch(
     story, most = told(yard.limited(**limits), 1)
     assert at_fault in story.outcome
     assert most == 0
+
+
+def test_a_bake_is_refused_if_its_builders_may_cost_more_than_the_month_has_left(yard: YardTemplate) -> None:
+    """Nothing is spent yet: what counts is what the bake may cost, and a refused bake leaves the lock to the next."""
+    story = tell(yard.limited(monthly_dollars=0.5), SCENARIOS["bakes"])
+    assert story.outcome.count("BudgetSpent") == 2
+
+
+def test_a_run_leaves_a_bake_the_dollars_that_it_may_cost(yard: YardTemplate) -> None:
+    """A run that may cost $4.11 and a bake that may cost $3.08: $6 are enough for either of them, and not for both."""
+
+    def begin(world: Yard) -> None:
+        world.upload("images/gpu.yaml", world.recipe)
+        limits = {"hours": 2, "dollars": 20, "restarts": 3}
+        body = job("late", TWO, limits=limits, program=PROGRAM)
+        world.after(3, functools.partial(world.upload, "jobs/late.json", body), "an upload")
+
+    scenario = Scenario(
+        "limits",
+        "",
+        begin,
+        longest=timedelta(hours=6),
+        over=lambda world: len(world.runs()) == 2 and world.all_over(),
+    )
+    alone = tell(yard, scenario)
+    assert alone.outcome.count("SUCCEEDED") == 2
+    story = tell(yard.limited(monthly_dollars=6), scenario)
+    assert (story.outcome.count("SUCCEEDED"), story.outcome.count("BudgetSpent")) == (1, 1)
 
 
 def test_no_fault_of_an_admission_costs_a_place_or_gives_one_twice(yard: YardTemplate) -> None:

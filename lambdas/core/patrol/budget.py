@@ -82,7 +82,11 @@ def _promised_away(
     spent: float, budget: float, now: datetime, asks: float, promised: Collection[Promise]
 ) -> str:
     left = max(0.0, budget - spent - promises.total(promised))
-    less = f"Ask for at most {dollars(left)} (limits.dollars; of a host: --hours), start" if left else "Start"
+    less = (
+        f"Ask for at most {dollars(left)} (limits.dollars; of a host: --hours; of a recipe: builder.hours), start"
+        if left
+        else "Start"
+    )
     return (
         f"it may cost up to {dollars(asks)}, and {dollars(left)} are left of the yard's {dollars(budget)} a month "
         f"(context monthly_dollars): {dollars(spent)} are spent in {month_of(now)}, and promised are "

@@ -43,6 +43,8 @@ class ClaimKind(StrEnum):
 
     TRAIN = "train"
     """A training run, until it is concluded."""
+    BAKE = "bake"
+    """A bake, until it is concluded. The lock of bakes is its only place: its builder waits for no other."""
     HELD = "held"
     """The host of a launch, until it has ended or stopped; patrol deletes the claim then."""
 
@@ -114,6 +116,8 @@ def full(mine: Claim, others: Iterable[Claim], limits: YardLimits) -> str | None
     """Why there is no place for the run now; None where there is one. Who came earlier and waits is before it."""
     ahead = [each for each in others if not each.waits or _turn(each) < _turn(mine)]
     hosts, runs = sum(each.hosts for each in ahead), [each for each in ahead if each.kind is ClaimKind.TRAIN]
+    if mine.kind is ClaimKind.BAKE:
+        return None
     if limits.runs and mine.kind is ClaimKind.TRAIN and len(runs) >= limits.runs:
         return f"{_these(runs)}, and the yard has {limits.runs} at once (most_runs)"
     if limits.hosts and hosts + mine.hosts > limits.hosts:

@@ -11,13 +11,17 @@ from typing import Any
 from lambdas import settings
 from lambdas.aws import s3, ssm, states
 from lambdas.aws.dynamodb.ledger import Ledger, Lock
+from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.ec2 import images
+from lambdas.core.capacity import promise
+from lambdas.core.capacity.prices import Prices
 from lambdas.core.edges.common import AdmitInput, Admitted, Waits
 from lambdas.core.images import bake
 from lambdas.core.images.bake import RollbackPlan, Unchanged
+from lambdas.core.run.places import Claim, ClaimKind, YardLimits
 from lambdas.core.run.records import RunUpdate
 from lambdas.settings import BakeAdmitSettings
-from lambdas.steps import admission, uploads
+from lambdas.steps import admission, places, uploads
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import logger
@@ -68,10 +72,27 @@ def handler(given: AdmitInput) -> AdmitAnswer:
         decision = refused or decision
     if not isinstance(decision, AdmittedRecipe):
         return admitting.write(decision, {"kind": "bake"}) or decision
-    if taken := admitting.write(decision.answer, _values(decision.recipe)):
-        return taken
-    s3.put_json(yard.bucket_name, keys.recipe(run), decision.recipe)
-    return decision.answer
+    answer = _claimed(yard, admitting, decision)
+    if isinstance(answer, Admitted):
+        s3.put_json(yard.bucket_name, keys.recipe(run), decision.recipe)
+    return answer
+
+
+def _claimed(yard: BakeAdmitSettings, admitting: Admission, admitted: AdmittedRecipe) -> AdmitAnswer:
+    """Write the run, with the dollars that its builders may cost at most; refuse it if the month has too few left."""
+    values, known = _values(admitted.recipe), Logbook(yard.table_name).known()
+    job = values["job"]
+    assert job is not None, "a recipe makes a job of one host"
+    mine = Claim(
+        run=admitting.given.run,
+        hosts=job.gang,
+        created=admitting.given.started,
+        waits=False,
+        kind=ClaimKind.BAKE,
+        dollars=promise.most_dollars(job, Prices(yard.aws_region, known.prices)),
+    )
+    limits = YardLimits(month=yard.monthly_dollars, waits=False)
+    return places.admit(admitting, job, mine, values, admitted.answer, limits, known.money)
 
 
 def _decide(
@@ -105,8 +126,7 @@ def _recipe(
         return admitting.refused(InputFaults(source, (fault,)))
     admitted = recipe.admitted(found, software=yard.software_hash, base=base.id, base_made=base.created)
     same = None if wanted.force else _unchanged(yard, found, str(admitted["hash"]))
-    too_dear = same or admission.over_budget(yard.table_name, yard.monthly_dollars)
-    return too_dear or AdmittedRecipe(admitted)
+    return same or AdmittedRecipe(admitted)
 
 
 def _uploaded(yard: BakeAdmitSettings, wanted: BakeRequest) -> Recipe | InputFaults:

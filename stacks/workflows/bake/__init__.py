@@ -85,7 +85,7 @@ class Bake(Workflow):
         permissions.read_objects(role, self.bucket, keys.IMAGES)
         permissions.list_objects(role, self.bucket, keys.IMAGES)
         permissions.write_objects(role, self.bucket, keys.RUNS)
-        permissions.use_ledger(role, self.table, "GetItem", "PutItem", "UpdateItem")
+        permissions.use_ledger(role, self.table, "GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem")
         for name in self._readable():
             permissions.read_parameters(role, name, "ssm:GetParameter")
         bakes = by_name(stack, "states", "execution", f"{self.yard}-bake:*")

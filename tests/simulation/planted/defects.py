@@ -285,6 +285,22 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     # ----- what is forgotten
     Defect(
+        "denial-not-tried-again",
+        "no task is tried again when a permission is missing",
+        "stacks/constructs/machine.py",
+        '    {"ErrorEquals": ["AccessDenied"], "IntervalSeconds": 15, "MaxAttempts": 2, "BackoffRate": 2},\n',
+        "",
+        "tests/infrastructure/test_templates.py",
+    ),
+    Defect(
+        "bake-claims-nothing",
+        "a bake claims no dollars of the month",
+        "lambdas/handlers/bake/admit.py",
+        "dollars=promise.most_dollars(job, Prices(yard.aws_region, known.prices)),",
+        "dollars=0.0,",
+        "tests/simulation/test_limits.py::test_a_run_leaves_a_bake_the_dollars_that_it_may_cost",
+    ),
+    Defect(
         "yard-forgotten",
         "commands in the reasons of functions do not name their yard",
         "lambdas/steps/entry_point.py",

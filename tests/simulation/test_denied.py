@@ -1,0 +1,47 @@
+"""Permissions that are missing for seconds, because IAM applies a change late, and permissions that stay missing."""
+
+import pytest
+
+from simulation.scenarios import SCENARIOS
+from simulation.story import Story, tell
+from simulation.template import YardTemplate
+from simulation.trials.trial import parse
+from simulation.yard import Yard
+
+FIRST = {
+    "train-await-hosts": "dynamodb.transact_write_items",
+    "train-train": "dynamodb.transact_write_items",
+    "train-launch": "dynamodb.query",
+}
+
+
+def denied(yard: YardTemplate, function: str, times: int) -> tuple[Story, str]:
+    """Return the story, and the reason of the summary."""
+    places = (f"request {function}#{number}/1 {FIRST[function]}" for number in range(1, times + 1))
+    trial = parse("train: " + " + ".join(f"{place}: access denied" for place in places))
+    reasons: list[str] = []
+
+    def look(world: Yard) -> None:
+        assert len(world.plan.struck) == times
+        reasons.extend((world.summary(each.name) or {})["reason"] for each in world.runs())
+
+    return tell(yard, SCENARIOS["train"], faults=trial.faults, at_end=look), reasons[0]
+
+
+@pytest.mark.parametrize("function", FIRST)
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_permission_that_is_missing_for_seconds_ends_no_run(
+    yard: YardTemplate, function: str, times: int
+) -> None:
+    """The second try is after 15 s, the third after 30 s more."""
+    story, _ = denied(yard, function, times)
+    assert not story.broken
+    assert "SUCCEEDED" in story.outcome
+
+
+@pytest.mark.parametrize("function", FIRST)
+def test_a_permission_that_stays_missing_ends_the_run_and_is_named(yard: YardTemplate, function: str) -> None:
+    story, reason = denied(yard, function, 3)
+    assert not story.broken
+    assert "AccessDenied" in story.outcome
+    assert "AccessDenied: The role may not dynamodb:" in reason
