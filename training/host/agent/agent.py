@@ -113,9 +113,7 @@ def run(places: Places) -> None:
     """The agent's life. Returns only when there is nothing to do on this host at all."""
     metadata = Metadata()
     identity = _once_it_has_a_run(places, metadata, metadata.await_identity())
-    with command_line.given(
-        command_line.of_yard(identity.tags.get(Tag.YARD, command_line.DEFAULT_YARD))
-    ):
+    with command_line.given(command_line.of_yard(identity.tags.get(Tag.YARD, command_line.DEFAULT_YARD))):
         _serve(places, metadata, identity)
 
 
