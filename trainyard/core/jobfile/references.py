@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from trainyard.command_line import command_line
 from trainyard.core.model.job import Job, Sharding
 from trainyard.core.model.names import secret_parameter
 from trainyard.core.model.secret_store import store_secret
@@ -186,7 +187,7 @@ def outputs_left_behind(run: str, owner: str, job: Job, *, kept: Collection[str]
     said = (
         f"{run} has saved no checkpoint of its own, so this run begins with the checkpoint of {owner} and with the "
         f"outputs that belong to it (outputs.restore), those of {owner}; the outputs of {run} are newer than the "
-        f"checkpoint and are not restored. They stay in the bucket: trainyard get {run} outputs"
+        f"checkpoint and are not restored. They stay in the bucket: {command_line('get', run, 'outputs')}"
     )
     return (said,)
 
