@@ -13,10 +13,11 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import yaml
+from ministack.core.responses import get_region
 from ministack.services import eventbridge, iam
 from moto.core.utils import get_service_model
 
-from localcloud.base import constraints
+from localcloud.base import constraints, publications
 from localcloud.server import refusals
 from localcloud.server.refusals import Answer, Handler
 
@@ -45,7 +46,7 @@ def install() -> None:
         rows = words.get(service, [])
         if not rows and service not in CONSTRAINED:
             return handler
-        refused = policy_refusal if service == "iam" else refusal
+        refused = {"iam": policy_refusal, "sns": publish_refusal}.get(service, refusal)
 
         async def handle(
             method: str, path: str, headers: Mapping[str, str], body: bytes, query: Mapping[str, Any]
@@ -98,6 +99,21 @@ def policy_refusal(service: str, _: str, body: bytes) -> Refusal | None:
             if ":aws:policy/" not in arn and not iam.policy_known(arn):
                 return "NoSuchEntity", f"Policy {arn} does not exist or is not attachable."
     return None
+
+
+def publish_refusal(service: str, _: str, body: bytes) -> Refusal | None:
+    """Return why SNS does not publish a message, or None."""
+    text = body.decode("utf-8", "replace")
+    given = {name: values[0] for name, values in parse_qs(text, keep_blank_values=True).items()}
+    if given.get("Action") != "Publish" or "TopicArn" not in given:
+        return None
+    message, subject, structure = (
+        given.get("Message", ""),
+        given.get("Subject"),
+        given.get("MessageStructure"),
+    )
+    wrong = publications.refusal(given["TopicArn"], get_region(), message, subject, structure)
+    return ("InvalidParameter", wrong) if wrong else None
 
 
 def reworded(text: str, rows: list[tuple[re.Pattern[str], str]]) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from localcloud.base import event_entries
 from localcloud.services.eventbridge.patterns import InvalidPatternError, compiled
 from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Caller, Check, ServiceError
 from simulation.world.world import World
@@ -20,7 +21,7 @@ Event = Mapping[str, Any]
 Matcher = Callable[[Event], bool]
 DEFAULT_BUS = "default"
 DELIVERY_SECONDS = (0.05, 0.5)
-MOST_ENTRIES, MOST_BYTES = 10, 262_144
+MOST_ENTRIES = 10
 ENTRY_FIELDS = frozenset({"Source", "DetailType", "Detail", "EventBusName", "Time", "Resources"})
 RETRIED = frozenset(
     {"ThrottlingException", "TooManyRequestsException", "ServiceException", "InternalFailure"}
@@ -144,10 +145,8 @@ class EventBridge:
         entries = request["Entries"]
         if not 0 < len(entries) <= MOST_ENTRIES:
             raise ServiceError("ValidationException", "Member must have length between 1 and 10 at 'entries'")
-        if sum(_size(entry) for entry in entries) >= MOST_BYTES:
-            raise ServiceError(
-                "ValidationException", "Total size of the entries in the request is over the limit."
-            )
+        if event_entries.are_too_large(entries):
+            raise ServiceError("ValidationException", event_entries.TOO_LARGE)
         answers = [self._put(entry) for entry in entries]
         return {"FailedEntryCount": sum("ErrorCode" in answer for answer in answers), "Entries": answers}
 
@@ -172,7 +171,7 @@ class EventBridge:
         unknown = sorted(set(entry) - ENTRY_FIELDS)
         if unknown:
             raise ServiceError("NotSimulated", f"the simulator knows no {unknown} in an entry")
-        fault = _fault(entry)
+        fault = event_entries.fault_of(entry) or _of_aws(entry)
         if fault:
             return fault
         bus = _bus_of(entry)
@@ -310,28 +309,12 @@ def _bus_of(entry: Mapping[str, Any]) -> str:
     return str(entry.get("EventBusName") or DEFAULT_BUS).rpartition("event-bus/")[2]
 
 
-def _size(entry: Mapping[str, Any]) -> int:
-    """As AWS counts: 14 bytes for a time, and all texts."""
-    texts = [entry.get("Source"), entry.get("DetailType"), entry.get("Detail"), *entry.get("Resources", ())]
-    return 14 * ("Time" in entry) + sum(len(text.encode()) for text in texts if text)
-
-
-def _fault(entry: Mapping[str, Any]) -> dict[str, str] | None:
-    """What is wrong with it, as the answer says it."""
-    for name in ("Source", "DetailType", "Detail"):
-        if not entry.get(name):
-            reason = f"Parameter {name} is not valid. Reason: {name} is a required argument."
-            return {"ErrorCode": "InvalidArgument", "ErrorMessage": reason}
-    if entry["Source"].startswith("aws."):
-        return {
-            "ErrorCode": "NotAuthorizedForSourceException",
-            "ErrorMessage": f"Not authorized for the source {entry['Source']}.",
-        }
-    try:
-        is_object = isinstance(json.loads(entry["Detail"]), dict)
-    except ValueError:
-        is_object = False
-    return None if is_object else {"ErrorCode": "MalformedDetail", "ErrorMessage": "Detail is malformed."}
+def _of_aws(entry: Mapping[str, Any]) -> dict[str, str] | None:
+    """Refuse a source that only AWS's own services have."""
+    if not entry["Source"].startswith("aws."):
+        return None
+    said = f"Not authorized for the source {entry['Source']}."
+    return {"ErrorCode": "NotAuthorizedForSourceException", "ErrorMessage": said}
 
 
 def matcher_of(pattern: Mapping[str, Any]) -> Matcher:

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from simulation.aws.door.api import Caller, Check, ServiceError
+from localcloud.base import publications
+from simulation.aws.door.api import REGION, Caller, Check, ServiceError
 from simulation.aws.door.parameters import not_simulated, only
 from simulation.world.world import World
-
-MOST_SUBJECT = 100
-MOST_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
@@ -43,14 +41,11 @@ class Notices:
     def publish(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
         only(request, ("TopicArn", "Subject", "Message"), "Publish")
         topic, subject, text = request["TopicArn"], request.get("Subject", ""), request["Message"]
+        wrong = publications.refusal(topic, REGION, text, request.get("Subject"), None)
+        if wrong:
+            raise ServiceError("InvalidParameter", wrong)
         if topic not in self._topics:
             raise ServiceError("NotFound", "Topic does not exist", status=404)
-        if len(subject) > MOST_SUBJECT or not subject.isprintable() or ("Subject" in request and not subject):
-            raise ServiceError("InvalidParameter", "Invalid parameter: Subject")
-        if not text:
-            raise ServiceError("InvalidParameter", "Invalid parameter: Empty message")
-        if len(text.encode()) > MOST_BYTES:
-            raise ServiceError("InvalidParameter", "Invalid parameter: Message too long")
         self.published.append(Notice(self.world.now, caller.name, topic, subject, text))
         self.world.note(caller.name, "publishes a notice", subject=subject)
         return {"MessageId": self.world.new_id("notice-")}

@@ -77,7 +77,10 @@ def named_by(client: Callable[[str], Any]) -> dict[str, Any]:
     )
     arn = machine["stateMachineArn"]
     execution = client("stepfunctions").start_execution(stateMachineArn=arn, name="taken", input="0")
+    topic = client("sns").create_topic(Name=f"refused-{mark}")["TopicArn"]
     return {
+        "$TOPIC": topic,
+        "$LARGE": json.dumps({"text": "x" * 262_144}),
         "$EXECUTION": execution["executionArn"],
         "$ROLE": role["Arn"],
         "$ROLE_NAME": role["RoleName"],

@@ -16,9 +16,10 @@ from typing import Any
 
 from ministack.core import iam_evaluator
 from ministack.core.arn import parse_arn
-from ministack.core.responses import get_account_id, get_region, json_response
+from ministack.core.responses import error_response_json, get_account_id, get_region, json_response
 from ministack.services import eventbridge, lambda_svc
 
+from localcloud.base.event_entries import TOO_LARGE, are_too_large, fault_of
 from localcloud.patches import MINISTACK
 from localcloud.services.eventbridge.service_events import losing
 from localcloud.services.iam.checks import Check
@@ -71,6 +72,8 @@ def without_lost(data: dict[str, Any]) -> dict[str, Any]:
 def put_valid_events(stock_put: Callable[..., Any], data: Mapping[str, Any], allow_aws_source: bool) -> Any:
     """PutEvents: entries with something missing, or a detail that is no JSON object, fail; the others are put."""
     entries = data.get("Entries") or []
+    if are_too_large(entries):
+        return error_response_json("ValidationException", TOO_LARGE, 400)
     faults = [fault_of(entry) for entry in entries]
     valid = [entry for entry, fault in zip(entries, faults, strict=True) if fault is None]
     status, headers, body = stock_put({**data, "Entries": valid}, allow_aws_source=allow_aws_source)
@@ -80,21 +83,6 @@ def put_valid_events(stock_put: Callable[..., Any], data: Mapping[str, Any], all
     answers = [next(put) if fault is None else fault for fault in faults]
     failed = sum("ErrorCode" in answer for answer in answers)
     return json_response({"FailedEntryCount": failed, "Entries": answers})
-
-
-def fault_of(entry: Mapping[str, Any]) -> dict[str, str] | None:
-    """What is wrong with an entry of PutEvents, as its answer says it; None: nothing."""
-    for name in ("Source", "DetailType", "Detail"):
-        if not entry.get(name):
-            reason = f"Parameter {name} is not valid. Reason: {name} is a required argument."
-            return {"ErrorCode": "InvalidArgument", "ErrorMessage": reason}
-    detail = entry["Detail"]
-    try:
-        # a state machine gives the object itself
-        is_object = isinstance(detail if isinstance(detail, dict) else json.loads(detail), dict)
-    except ValueError:
-        is_object = False
-    return None if is_object else {"ErrorCode": "MalformedDetail", "ErrorMessage": "Detail is malformed."}
 
 
 def why_refused(target: Mapping[str, Any], event: Mapping[str, Any], rule: Mapping[str, Any]) -> str | None:
