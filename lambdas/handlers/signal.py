@@ -34,11 +34,14 @@ from trainyard.core.model import dev
 from trainyard.core.model.errors import AccessDenied, Misconfigured
 from trainyard.core.model.yard.metrics import Metric
 from trainyard.core.values import wire
+from trainyard.core.values.text import printable
 
 NewsOfRuns = FromHost | FromPatrol | FromPerson | events.AwsNews
 News = NewsOfRuns | DevAsked
 Wish = TypeVar("Wish", FromPerson, DevAsked)
 NOT_OURS = Handled(result="nothing of ours")
+MOST_NAMED = 80
+"""Characters of a run's name, at most."""
 DENIED_FOR = timedelta(seconds=45)
 """How old an event is when its denial counts: a permission may be missing for the seconds in which IAM applies a
 change. Lambda tries an event again after one minute and after two more."""
@@ -48,6 +51,9 @@ change. Lambda tries an event again after one minute and after two more."""
 def handler(event: Event) -> Handled:
     yard = settings.read(SignalSettings)
     ledger, now = Ledger(yard.table_name), clock()
+    claimed, attempt = _named(event)
+    if claimed:
+        is_about(claimed, attempt)
     news, context = _read(event), None
     if news is None:
         return NOT_OURS
@@ -66,7 +72,7 @@ def handler(event: Event) -> Handled:
         assert context is not None, "only a run's own records can be lost"
         result = f"{attempts.give_up(ledger, context.run, lost, now)} waits end: {lost.reason}"
     except AccessDenied as denied:
-        run, attempt = (context.run, context.attempt) if context else _named(event)
+        run, attempt = (context.run, context.attempt) if context else (claimed, attempt)
         if run and (event.time is None or now - event.time >= DENIED_FOR):
             end_denied(ledger, run, attempt, denied, now)
         raise
@@ -164,6 +170,7 @@ def _handle(context: SignalContext, news: NewsOfRuns, event: Event, now: datetim
 
 
 def _named(event: Event) -> tuple[str, int]:
-    """As far as the event itself says it."""
+    """Return the run and the attempt that the event names, be it well formed or not; no run if it names none."""
     detail = event.detail if isinstance(event.detail, Mapping) else {}
-    return str(detail.get("run", "")), int(detail.get("attempt", 1))
+    run, attempt = detail.get("run", ""), detail.get("attempt", 1)
+    return printable(str(run), MOST_NAMED), attempt if isinstance(attempt, int) else 1

@@ -18,6 +18,7 @@ from trainyard.cli.output.curve import drawn, overlaid, passed_once
 from trainyard.cli.output.report import own_words, spans
 from trainyard.cli.output.screen import news
 from trainyard.client import Event, Execution, LogLine, Progress, RunStatus, State
+from trainyard.client.runs.records import OF_NO_USER
 
 EXECUTION = Execution("arn:aws:states:us-east-1:1:execution:train:digits-1", "RUNNING", NOON, None, "", "")
 STATUS = RunStatus(
@@ -236,6 +237,13 @@ def test_no_curve_hides_another() -> None:
     drawing = overlaid({"one": losses, "two": losses}, room=80).rpartition("\n")[0]
     assert drawing.count("a") > 10
     assert drawing.count("b") > 10
+
+
+def test_a_run_shows_who_asked_for_it_and_says_so_if_it_belongs_to_no_user() -> None:
+    by_ada, by_hand = (replace(STATUS, row={"submitter": who}) for who in ("ada", "unknown"))
+    assert "by        ada" in screen.plain(by_ada)
+    assert f"by        {OF_NO_USER}" in screen.plain(by_hand)
+    assert (report.as_json(by_hand)["submitter"], screen.plain(STATUS)[1][:5]) == ("unknown", "state")
 
 
 def test_a_run_shows_the_commit_that_its_program_is_from(capsys: pytest.CaptureFixture[str]) -> None:

@@ -372,6 +372,22 @@ def test_every_line_names_the_run_that_the_news_are_about(run: Run, log: Log) ->
     assert {(line["run"], line["attempt"]) for line in lines} == {("r", 2)}, lines
 
 
+@pytest.mark.parametrize(
+    ("sender", "word", "wrong"),
+    [("i-a", "no-such-word", {}), ("i-b", "progress", {"step": 3}), ("i-a", "ready", {"attempt": "two"})],
+)
+def test_every_line_about_news_that_are_ignored_names_the_run_that_they_name(
+    run: Run, log: Log, sender: str, word: str, wrong: dict[str, Any]
+) -> None:
+    detail = {"run": "r", "attempt": 2, "instance": "i-a", "at": "2026-11-20T12:00:00.000Z", **wrong}
+    signal.handler(
+        {"source": f"trainyard.host/AROA:{sender}", "detail-type": word, "detail": detail}, CONTEXT
+    )
+    lines = [line for line in log.lines() if "_aws" not in line]
+    assert lines
+    assert {line["run"] for line in lines} == {"r"}
+
+
 def a_look_at_it() -> None:
     await_hosts.handler({"run": "r", "attempt": 2, "token": "t"}, CONTEXT)
 

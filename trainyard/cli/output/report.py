@@ -70,6 +70,7 @@ def as_json(status: RunStatus) -> dict[str, Any]:
         "state": status.state,
         "word": status.word,
         "attempt": status.attempt,
+        "submitter": status.row.get("submitter"),
         "origin": (status.row.get("job") or {}).get("origin"),
         "started": execution.started,
         "ended": execution.stopped,

@@ -226,6 +226,7 @@ def plain(status: RunStatus) -> list[str]:
     """Return how a run stands, in lines of any length."""
     spent = "  ".join(f"{name} {span(seconds)}" for name, seconds in report.spans(status))
     lines = [f"run       {status.execution.name}", f"state     {_stands(status)}", f"time      {spent}"]
+    lines += [f"by        {printable(status.submitter)}"] if status.submitter else []
     lines += [f"source    {printable(status.origin)}"] if status.origin else []
     return [*lines, progress_line(status.progress, status.cost)] if status.progress else lines
 
@@ -233,6 +234,8 @@ def plain(status: RunStatus) -> list[str]:
 def panel(status: RunStatus) -> RenderableType:
     """Everything about the run on one screen."""
     parts: list[RenderableType] = [_head(status)]
+    if status.submitter:
+        parts.append(Text(f"submitted by {printable(status.submitter)}", "dim"))
     if status.origin:
         parts.append(Text(f"source {printable(status.origin)}", "dim"))
     parts.append(_hosts(status))

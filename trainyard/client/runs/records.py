@@ -12,12 +12,14 @@ from trainyard.client.runs import html
 from trainyard.client.runs.execution import Execution, State
 from trainyard.core.model import ends, states, timeline
 from trainyard.core.model.job import Origin
+from trainyard.core.model.submitter import UNKNOWN
 from trainyard.core.model.yard.billing import billed_hours, host_dollars
 from trainyard.core.values import floats
 from trainyard.core.values.quantities import dollars
 
 ROLES = ("chief", "worker", "ps", "evaluator", "")
 """In the order in which hosts are listed."""
+OF_NO_USER = "no user of the yard: it was started by hand, or its job file lies outside jobs/by/"
 ORIGIN = ("commit", "repository", "ref", "dirty", "diff")
 """Keys of a job's section `origin`."""
 Rows = Iterable[dict[str, Any]]
@@ -208,6 +210,12 @@ class RunStatus:
     def kind(self) -> str:
         """The workflow that the run is of."""
         return str(self.row.get("kind", "train"))
+
+    @property
+    def submitter(self) -> str:
+        """Return in words who asked for the run. Empty if its row does not say."""
+        who = str(self.row.get("submitter") or "")
+        return OF_NO_USER if who == UNKNOWN else who
 
     @property
     def origin(self) -> str:
