@@ -11,10 +11,7 @@ from typing import Protocol
 
 from simulation.hosts.work import Work
 from simulation.world.world import Planned, World
-from training.host.cluster import (
-    Assignment,
-    Cluster,
-)
+from training.host.cluster import Assignment, Cluster
 from trainyard.protocol.cluster import Role
 
 FINISHED, FAILED, RESTART, TERMINATED, KILLED = 0, 1, 75, 143, 137

@@ -36,17 +36,7 @@ from training.host.reporting import progress, signals
 from trainyard.client.admin import teardown
 from trainyard.core.model import dev, gang
 from trainyard.core.model.gang import StopReason
-from trainyard.core.model.job import (
-    Checkpoints,
-    Cluster,
-    Data,
-    Job,
-    Limits,
-    Outputs,
-    Pool,
-    Program,
-    Result,
-)
+from trainyard.core.model.job import Checkpoints, Cluster, Data, Job, Limits, Outputs, Pool, Program, Result
 from trainyard.core.model.yard.storage import GIB_MONTH
 from trainyard.core.values import fields
 from trainyard.protocol import keys

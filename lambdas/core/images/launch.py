@@ -17,8 +17,8 @@ from lambdas.core.run.recovery import EndRun, Retry, Trouble
 from trainyard.command_line import command_line
 from trainyard.core.model import dev as dev_tags
 from trainyard.core.model.images.image import AMI, Image, newest
-from trainyard.core.model.instance_types import catalogue
-from trainyard.core.model.job import NAME, RUN_ID, Hardware, Job, MarketChoice, one_host_job
+from trainyard.core.model.instance_types import MarketChoice, catalogue
+from trainyard.core.model.job import NAME, RUN_ID, Hardware, Job, one_host_job
 from trainyard.core.model.job_fields import ANY_TYPES, DISK_GIB, ZONES
 from trainyard.core.values import wire
 from trainyard.core.values.fields import Choice, Number, Record, Text, key

@@ -11,10 +11,7 @@ from trainyard.core.model.gang import Assignment
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.images.imaging import Imaging, Quiesce, Then, parent_tags
 from trainyard.core.model.instance_types import Market
-from trainyard.core.model.job import (
-    NAME,
-    RUN_ID,
-)
+from trainyard.core.model.job import NAME, RUN_ID
 from trainyard.core.values.fields import Choice, Count, Record, Text, key
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.validation import Fault, InputFaults

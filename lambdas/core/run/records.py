@@ -17,9 +17,7 @@ from trainyard.core.model import gang
 from trainyard.core.model.gang import PROGRAM_SILENT, Gang, Member, StopReason
 from trainyard.core.model.images.imaging import Imaging
 from trainyard.core.model.instance_types import Market
-from trainyard.core.model.job import (
-    Job,
-)
+from trainyard.core.model.job import Job
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 from trainyard.core.values.quantities import counted, rounded

@@ -2,13 +2,7 @@
 
 from datetime import datetime
 
-from lambdas.aws.dynamodb.ledger import (
-    AlreadyWrittenError,
-    cooled_rows,
-    event_row,
-    no_warm_row,
-    wiped_row,
-)
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, cooled_rows, event_row, no_warm_row, wiped_row
 from lambdas.aws.ec2 import instances
 from lambdas.core.edges.events import FromHost
 from lambdas.core.run.pool import WarmHost

@@ -21,13 +21,7 @@ from localcloud.base.states_language import (
 )
 from simulation.aws.door.api import Caller, Check, ServiceError
 from simulation.aws.functions import LambdaFailure
-from simulation.aws.stepfunctions.document import (
-    Document,
-    Leaving,
-    Retrier,
-    State,
-    Type,
-)
+from simulation.aws.stepfunctions.document import Document, Leaving, Retrier, State, Type
 from simulation.aws.stepfunctions.expressions import Bindings, bound
 from simulation.world.world import Planned, World
 

@@ -20,13 +20,7 @@ from simulation.hosts.flow import Flow, Nap, Steps
 from simulation.hosts.gang import KILLED, Program
 from simulation.hosts.machine import Machine
 from training.host.agent import standing_order
-from training.host.agent.agent import (
-    FLUSH_SECONDS,
-    READY_EVERY_SECONDS,
-    TRY_AGAIN_SECONDS,
-    RunTags,
-    run_tags,
-)
+from training.host.agent.agent import FLUSH_SECONDS, READY_EVERY_SECONDS, TRY_AGAIN_SECONDS, RunTags, run_tags
 from training.host.agent.attempt import Outcome
 from training.host.agent.deadlines import lease
 from training.host.agent.deadlines.lease import Lease

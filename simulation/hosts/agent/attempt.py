@@ -29,10 +29,7 @@ from training.host.agent.parting import Parting
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
 from training.host.checkpoints.in_bucket import Manifest
-from training.host.cluster import (
-    Assignment,
-    Cluster,
-)
+from training.host.cluster import Assignment, Cluster
 from training.host.disk import FULL_BELOW, Room
 from training.host.errors import HostTrouble
 from training.host.orders import Order
@@ -43,13 +40,7 @@ from training.host.program.tracebacks import AGENTS_OWN
 from training.host.reporting import signals
 from training.host.reporting.chunks import chunk_key
 from training.host.reporting.metrics import Metrics
-from training.host.reporting.progress import (
-    ALIVE_SECONDS,
-    EVERY_SECONDS,
-    Progress,
-    facts_in,
-    resumed_in,
-)
+from training.host.reporting.progress import ALIVE_SECONDS, EVERY_SECONDS, Progress, facts_in, resumed_in
 from training.host.reporting.signals import Sender, Signal
 from trainyard.core.values.wire import stamp
 from trainyard.protocol import keys

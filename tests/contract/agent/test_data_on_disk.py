@@ -11,10 +11,7 @@ import pytest
 from tests.contract.agent.host import become
 from tests.contract.conftest import Cloud, allow
 from training.host.bucket import Bucket
-from training.host.cluster import (
-    Assignment,
-    Cluster,
-)
+from training.host.cluster import Assignment, Cluster
 from training.host.data.fetch import fetch_shares, fetch_whole
 from training.host.data.transfer import download_all
 from training.host.errors import AccessDenied, Damaged, HostTrouble, Missing

@@ -4,8 +4,6 @@ import pytest
 from typer.testing import CliRunner
 
 from trainyard.cli.app import app
-from trainyard.cli.commands.dev.up import Market
-from trainyard.core.model.job import MarketChoice
 from trainyard.exit_codes import ExitCode
 
 
@@ -23,8 +21,3 @@ def test_what_is_no_port_is_refused_at_once(ports: str) -> None:
     done = CliRunner().invoke(app, ["dev", "forward", "mine", ports])
     assert done.exit_code == ExitCode.USAGE
     assert "ports are like 6006" in " ".join(done.stderr.split())
-
-
-def test_its_markets_are_a_jobs() -> None:
-    """They are said twice: the model of a job takes too long to import for a command's help."""
-    assert {each.value for each in Market} == {each.value for each in MarketChoice}

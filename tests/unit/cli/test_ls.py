@@ -9,15 +9,7 @@ import typer
 from tests.unit.client.facts import NOON
 from trainyard.cli.commands.cost import check_parts, left_of, month_in_words, month_of
 from trainyard.cli.commands.hold import period
-from trainyard.cli.commands.ls import (
-    State,
-    check_known,
-    columns,
-    moment,
-    row,
-    state,
-    wanted,
-)
+from trainyard.cli.commands.ls import State, check_known, columns, moment, row, state, wanted
 from trainyard.cli.output import terminal
 from trainyard.cli.output.screen import bar
 from trainyard.cli.output.terminal import Column, fitting

@@ -41,10 +41,7 @@ from training.host.checkpoints import in_bucket
 from training.host.checkpoints.in_bucket import Version
 from training.host.checkpoints.restore import Restored, restore
 from training.host.checkpoints.upload import CheckpointUpload, LastCheckpoint
-from training.host.cluster import (
-    Assignment,
-    Cluster,
-)
+from training.host.cluster import Assignment, Cluster
 from training.host.data import keras_home
 from training.host.data.fetch import fetch_shares
 from training.host.disk import SHARED_MEMORY, Disk, Room, fresh, readable_files, room_at

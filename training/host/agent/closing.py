@@ -11,10 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from training.host.agent.deadlines.notice import FINISHED, Leaving
 from training.host.agent.life import Peers, PeerState, StillTraining, has_ended
-from training.host.cluster import (
-    Assignment,
-    Cluster,
-)
+from training.host.cluster import Assignment, Cluster
 from training.host.periodic import Repeat
 from trainyard.protocol.cluster import Role
 

@@ -11,10 +11,7 @@ from training.host.agent.insistence import Insistence
 from training.host.bucket import Bucket
 from training.host.checkpoints.evaluator import CheckpointDownload
 from training.host.checkpoints.upload import CheckpointUpload
-from training.host.cluster import (
-    Assignment,
-    Cluster,
-)
+from training.host.cluster import Assignment, Cluster
 from training.host.errors import HostTrouble, Unreachable
 from training.host.keys import LeftOut
 from training.host.outputs.upload import OutputsUpload

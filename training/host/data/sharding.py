@@ -20,10 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from training.host.bucket import Object
-from training.host.cluster import (
-    Assignment,
-    Cluster,
-)
+from training.host.cluster import Assignment, Cluster
 from trainyard.protocol.cluster import Role
 
 

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from trainyard.cli.arguments import (
-    Changes,
-    File,
-    Parameters,
-    Source,
-    Types,
-    wanted,
-)
+from trainyard.cli.arguments import Changes, File, Parameters, Source, Types, wanted
 from trainyard.cli.command import command
 from trainyard.cli.options import Options
 from trainyard.command_line import command_line

@@ -27,9 +27,7 @@ from trainyard.core.jobfile.references import (
     left_out_flags,
     program_findings,
 )
-from trainyard.core.model.job import (
-    Job,
-)
+from trainyard.core.model.job import Job
 from trainyard.core.model.job_fields import PLACEHOLDER, is_from_git, is_here
 from trainyard.core.values.validation import Fault, InputFaults
 from trainyard.protocol import keys

@@ -14,7 +14,8 @@ from trainyard.core.jobfile import document
 from trainyard.core.model.images import tensorflow_releases
 from trainyard.core.model.images.image import AMI
 from trainyard.core.model.images.tensorflow_releases import Release
-from trainyard.core.model.job import BUILDER_TYPES, Hardware, MarketChoice
+from trainyard.core.model.instance_types import MarketChoice
+from trainyard.core.model.job import BUILDER_TYPES, Hardware
 from trainyard.core.model.job_fields import ANY_TYPES
 from trainyard.core.values import wire
 from trainyard.core.values.fields import (

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from trainyard.core.jobfile.program_code import Module
-from trainyard.core.model.job import Job, MarketChoice
+from trainyard.core.model.instance_types import MarketChoice
+from trainyard.core.model.job import Job
 from trainyard.core.values.lazy import dataclass
 
 LOADS = re.compile(

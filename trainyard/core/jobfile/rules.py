@@ -7,7 +7,7 @@ from typing import Any
 
 from trainyard.core.jobfile.program_command import key_of_start, launched_by, started
 from trainyard.core.model.gpus import Wanted, all_names, choose
-from trainyard.core.model.instance_types import instance_type
+from trainyard.core.model.instance_types import MarketChoice, instance_type
 from trainyard.core.model.job import (
     CPU_TYPES_BY_DEFAULT,
     MOST_HOSTS,
@@ -19,7 +19,6 @@ from trainyard.core.model.job import (
     Hosts,
     ImageWhen,
     Job,
-    MarketChoice,
     Program,
     Scalar,
     Sharding,

@@ -5,9 +5,7 @@ from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import Any, assert_never
 
-from trainyard.core.model.job import (
-    Job,
-)
+from trainyard.core.model.job import Job
 from trainyard.core.values import wire
 from trainyard.core.values.lazy import dataclass
 from trainyard.protocol.cluster import Role

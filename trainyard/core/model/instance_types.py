@@ -31,6 +31,26 @@ class Market(StrEnum):
         assert_never(self)
 
 
+class MarketChoice(StrEnum):
+    """The markets that a job or a dev host may use."""
+
+    SPOT = "spot"
+    ON_DEMAND = "on_demand"
+    SPOT_THEN_ON_DEMAND = "spot_then_on_demand"
+
+    @property
+    def markets(self) -> tuple[Market, ...]:
+        """The markets to try, in this order."""
+        match self:
+            case MarketChoice.SPOT:
+                return (Market.SPOT,)
+            case MarketChoice.ON_DEMAND:
+                return (Market.ON_DEMAND,)
+            case MarketChoice.SPOT_THEN_ON_DEMAND:
+                return (Market.SPOT, Market.ON_DEMAND)
+        assert_never(self)
+
+
 @dataclass(frozen=True)
 class Generation:
     """One of NVIDIA's, and the branches of its driver (580 of 580.105.08) that serve it: from `first_driver` up to

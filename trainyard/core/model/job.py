@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, assert_never
 
 from trainyard.core.model.images.image import AMI
-from trainyard.core.model.instance_types import Market
+from trainyard.core.model.instance_types import MarketChoice
 from trainyard.core.model.job_fields import (
     ANY_TYPES,
     CPU_TYPES,
@@ -87,24 +87,6 @@ class Chief(StrEnum):
 
     COORDINATOR = "coordinator"
     WORKER = "worker"
-
-
-class MarketChoice(StrEnum):
-    SPOT = "spot"
-    ON_DEMAND = "on_demand"
-    SPOT_THEN_ON_DEMAND = "spot_then_on_demand"
-
-    @property
-    def markets(self) -> tuple[Market, ...]:
-        """The markets to try, in this order."""
-        match self:
-            case MarketChoice.SPOT:
-                return (Market.SPOT,)
-            case MarketChoice.ON_DEMAND:
-                return (Market.ON_DEMAND,)
-            case MarketChoice.SPOT_THEN_ON_DEMAND:
-                return (Market.SPOT, Market.ON_DEMAND)
-        assert_never(self)
 
 
 class PoolOrder(StrEnum):

@@ -10,8 +10,8 @@ from lambdas.core.run.records import AttemptRow, HostRow
 from lambdas.core.run.recovery import EndRun, Retry, Trouble
 from tests.unit.core.facts import NOON, ZONES, after, an_image, run_facts
 from trainyard.core.model.images.image import Image
-from trainyard.core.model.instance_types import Market
-from trainyard.core.model.job import Job, MarketChoice
+from trainyard.core.model.instance_types import Market, MarketChoice
+from trainyard.core.model.job import Job
 from trainyard.core.values.validation import InputFaults
 
 OLD = an_image(

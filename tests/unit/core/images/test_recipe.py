@@ -6,7 +6,7 @@ import pytest
 
 from trainyard.core.jobfile import recipe
 from trainyard.core.jobfile.recipe import BakeRequest, Builder, Recipe
-from trainyard.core.model.job import MarketChoice
+from trainyard.core.model.instance_types import MarketChoice
 from trainyard.core.values.fields import keys
 from trainyard.core.values.validation import InputFaults
 

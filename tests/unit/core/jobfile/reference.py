@@ -17,11 +17,7 @@ from trainyard.core.jobfile.check import JobSource
 from trainyard.core.jobfile.program_command import LAUNCHERS
 from trainyard.core.jobfile.recipe import BakeRequest, Recipe
 from trainyard.core.jobfile.rules import STARTS
-from trainyard.core.model.job import (
-    PROGRAMS,
-    SHIPPED,
-    Job,
-)
+from trainyard.core.model.job import PROGRAMS, SHIPPED, Job
 from trainyard.core.values.fields import Entries, Key, Part, Record, keys, plain
 from trainyard.protocol.cluster import Strategy
 

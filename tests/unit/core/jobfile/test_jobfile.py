@@ -14,17 +14,8 @@ from tests.unit.core.facts import BUCKET
 from trainyard.core.jobfile import check
 from trainyard.core.jobfile.check import JobSource
 from trainyard.core.model import names
-from trainyard.core.model.job import (
-    PROGRAMS,
-    RUN_ID,
-    Checkpoints,
-    Data,
-    Hosts,
-    Job,
-    MarketChoice,
-    Result,
-    Sharding,
-)
+from trainyard.core.model.instance_types import MarketChoice
+from trainyard.core.model.job import PROGRAMS, RUN_ID, Checkpoints, Data, Hosts, Job, Result, Sharding
 from trainyard.core.values import wire
 from trainyard.core.values.validation import InputFaults
 from trainyard.protocol.cluster import Role, Strategy

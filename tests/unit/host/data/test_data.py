@@ -7,10 +7,7 @@ from pathlib import Path
 import pytest
 
 from training.host.bucket import Bucket, Object
-from training.host.cluster import (
-    Assignment,
-    Cluster,
-)
+from training.host.cluster import Assignment, Cluster
 from training.host.data.fetch import DataEntry, make_sure_all_get_some, named_files
 from training.host.data.integrity import difference
 from training.host.data.journal import Journal

@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.core.facts import admitted
-from training.host.cluster import (
-    Assignment,
-    Cluster,
-)
+from training.host.cluster import Assignment, Cluster
 from training.host.errors import ProgramFault
 from training.host.metadata import NO_FILES
 from training.host.places import Places

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -12,19 +11,12 @@ from trainyard.cli.command import command
 from trainyard.cli.dev_hosts import Name, monthly, teller
 from trainyard.cli.options import Options
 from trainyard.command_line import command_line
+from trainyard.core.model.instance_types import MarketChoice
 from trainyard.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from trainyard.client.dev.hosts import DevHost
     from trainyard.client.dev.prices import Cost
-
-
-class Market(StrEnum):
-    """Where EC2 is asked for the host."""
-
-    ON_DEMAND = "on_demand"
-    SPOT = "spot"
-    SPOT_THEN_ON_DEMAND = "spot_then_on_demand"
 
 
 @command("trainyard dev up mine", "trainyard dev up mine --type g5.xlarge --disk 200")
@@ -47,11 +39,11 @@ def up(
         float, typer.Option("--hours", metavar="N", help="Maximum running time, in use or not.")
     ] = 12.0,
     market: Annotated[
-        Market,
+        MarketChoice,
         typer.Option(
             metavar="WORD", help="on_demand, spot or spot_then_on_demand. Spot hosts cannot be stopped."
         ),
-    ] = Market.ON_DEMAND,
+    ] = MarketChoice.ON_DEMAND,
     zones: Annotated[
         list[str] | None, typer.Option("--zone", metavar="ZONE", help="Zone to launch in. Repeat for more.")
     ] = None,
