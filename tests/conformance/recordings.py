@@ -12,7 +12,7 @@ from typing import Any
 
 OUTSIDE_TEXT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 TRAILING = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
-SOURCE = re.compile(r"([A-Z][\w ]+?)(?:'s tests)? \(?([0-9a-f]{7}), (\d{4}-\d{2})\)")
+SOURCE = re.compile(r"\b((?:Cloud )?[A-Z][A-Za-z]+)(?:'s tests)? \(?([0-9a-f]{7}), (\d{4}-\d{2})\)")
 
 
 class UnreadableError(Exception):
