@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from simulation.aws.door.api import Caller, ServiceError
+from simulation.aws.eventbridge import EventBridge
+from simulation.aws.notices import Notices
+from simulation.aws.stepfunctions import Machine, StepFunctions
+from simulation.world.world import World
 from tests.conformance.clients import Clients
 from tests.conformance.likeness import same_words
 from tests.conformance.recordings import Oracle
 from tests.conformance.result import Result, Verdict
-from tests.contract.refused import named_by, table
+from tests.contract.refused import Refused, filled, named_by, table
 
 Answer = tuple[str, int | None, str]
 """Code, status and words; the code is empty where a call was accepted."""
+CALLER = Caller("somebody", "root")
 
 
 def run(oracle: Oracle, clients: Clients) -> Iterator[Result]:
@@ -26,10 +32,42 @@ def run(oracle: Oracle, clients: Clients) -> Iterator[Result]:
             continue
         told = (row.code, row.status, row.message)
         ours = row.answer(clients.of(row.service), named)
-        for model, answer in (("our table", told), ("local cloud", ours)):
+        answers: dict[str, Answer] = {"our table": told, "local cloud": ours}
+        if (simulated := _simulated(row, named)) is not None:
+            answers["simulator"] = simulated
+        for model, answer in answers.items():
             verdict = _verdict(wanted, answer)
             said = "" if verdict is Verdict.SAME else f"{answer}, AWS {wanted}"
             yield Result("errors", row.service, model, row.name, verdict, said)
+
+
+def _simulated(row: Refused, named: Mapping[str, Any]) -> Answer | None:
+    """Return the simulator's answer; None if it does not have the operation or the request."""
+    world = World(1)
+    notices, states = Notices(world), StepFunctions(world, _no_function, _no_event)
+    notices.create_topic(named["$TOPIC"])
+    ends = {"QueryLanguage": "JSONata", "StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
+    states.create(Machine(named["$MACHINE"], "refused", ends, named["$ROLE"]))
+    taken = {"stateMachineArn": named["$MACHINE"], "name": "taken", "input": "0"}
+    states.start_execution(CALLER, taken)
+    models = {"sns": notices, "stepfunctions": states, "events": EventBridge(world, [], _no_event)}
+    operation = getattr(models.get(row.service), row.operation, None)
+    if operation is None:
+        return None
+    try:
+        operation(CALLER, filled(row.request, named))
+    except ServiceError as refused:
+        is_known = refused.code != "NotSimulated"
+        return (refused.code, refused.status, refused.message) if is_known else None
+    return "", 200, ""
+
+
+def _no_function(*_: Any) -> None:
+    raise ServiceError("NotSimulated", "no function is called here")
+
+
+def _no_event(*_: Any) -> None:
+    """Nothing listens here."""
 
 
 def _recorded(oracle: Oracle) -> dict[str, Answer]:

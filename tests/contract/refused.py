@@ -34,7 +34,7 @@ class Refused:
     def answer(self, client: Any, named: Mapping[str, Any]) -> tuple[str, int, str]:
         """Call, and return the code, the status and the words of the refusal; of an accepted call `("", 200, "")`."""
         try:
-            getattr(client, self.operation)(**_filled(self.request, named))
+            getattr(client, self.operation)(**filled(self.request, named))
         except ClientError as refused:
             error = refused.response["Error"]
             status = refused.response["ResponseMetadata"]["HTTPStatusCode"]
@@ -94,13 +94,14 @@ def named_by(client: Callable[[str], Any]) -> dict[str, Any]:
     }
 
 
-def _filled(value: Any, named: Mapping[str, Any]) -> Any:
+def filled(value: Any, named: Mapping[str, Any]) -> Any:
+    """Put what was made in the place of each $NAME."""
     match value:
         case str():
             return named.get(value, value)
         case dict():
-            return {key: _filled(each, named) for key, each in value.items()}
+            return {key: filled(each, named) for key, each in value.items()}
         case list():
-            return [_filled(each, named) for each in value]
+            return [filled(each, named) for each in value]
         case _:
             return value

@@ -55,7 +55,9 @@ def test_a_recording_may_have_comments_and_trailing_commas(tmp_path: Path) -> No
 
 
 def test_the_sources_of_the_recordings_are_named_with_their_commits(tmp_path: Path) -> None:
-    text = "from AWS by LocalStack's tests (8b9a79f, 2026-03)\nreal accounts (Cloud Custodian df800e9, 2026-08)"
+    text = (
+        "from AWS by LocalStack's tests (8b9a79f, 2026-03)\nreal accounts (Cloud Custodian df800e9, 2026-08)"
+    )
     (tmp_path / "README.md").write_text(text)
     assert Oracle(tmp_path).sources == ["LocalStack 8b9a79f (2026-03)", "Cloud Custodian df800e9 (2026-08)"]
 
