@@ -675,3 +675,18 @@ def test_a_save_that_takes_long_is_waited_for_although_temporary_files_come_and_
                 look(way, 1)
             (folder / f"spill-{number}").unlink()
         assert taken(s3) == []
+
+
+@pytest.mark.parametrize(
+    ("last", "tells"),
+    [
+        (LastCheckpoint(), False),
+        (LastCheckpoint(step=35), True),
+        (LastCheckpoint(step=7, folder="the seventh state of a folder"), False),
+    ],
+)
+def test_only_the_runtimes_checkpoints_tell_how_far_the_program_was(
+    last: LastCheckpoint, tells: bool
+) -> None:
+    """The seventh upload of a program at step 35 is no checkpoint of step 7."""
+    assert last.tells_step is tells
