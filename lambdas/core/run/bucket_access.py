@@ -28,8 +28,8 @@ def session_policy(
     places = {_literal(uri) for uri in uris if uri}
     names = sorted(secret_parameter(yard, secret) for secret in set(job.program.secrets.values()))
     secrets = [f"arn:{partition}:ssm:*:*:parameter{name}" for name in names]
-    resumed = f"{bucket}/runs/{job.checkpoints.resume}/"
-    earlier = [f"{resumed}{each}/" for each in RESUMED] if job.checkpoints.resume else []
+    resumed = job.checkpoints.resume
+    earlier = [f"{bucket}/{keys.run(resumed)}{each}/" for each in RESUMED] if resumed else []
     while True:
         policy = _policy(
             f"arn:{partition}:s3:::", bucket, keys.run(run), [*earlier, *sorted(places)], secrets

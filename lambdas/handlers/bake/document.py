@@ -40,7 +40,7 @@ def _document(yard: BakeDocumentSettings, row: RunRow, step: Step) -> tuple[str,
     """The document of this step, and its parameters."""
     assert row.recipe_sha256 is not None, "an admitted bake has a recipe"
     recipe = {
-        "Recipe": f"s3://{yard.bucket_name}/runs/{row.run}/recipe.json",
+        "Recipe": f"s3://{yard.bucket_name}/{keys.recipe(row.run)}",
         "Sha256": row.recipe_sha256,
         "Run": row.run,
     }

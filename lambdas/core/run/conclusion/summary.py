@@ -92,7 +92,7 @@ class RunFacts:
 
     @property
     def folder(self) -> str:
-        return f"s3://{self.bucket}/runs/{self.run}/"
+        return f"s3://{self.bucket}/{keys.run(self.run)}"
 
 
 def head(facts: RunFacts) -> dict[str, Any]:
