@@ -290,7 +290,8 @@ DEFECTS: tuple[Defect, ...] = (
         "stacks/constructs/machine.py",
         '    {"ErrorEquals": ["AccessDenied"], "IntervalSeconds": 15, "MaxAttempts": 2, "BackoffRate": 2},\n',
         "",
-        "tests/infrastructure/test_templates.py",
+        "tests/infrastructure/test_templates.py::"
+        "test_every_task_tries_again_what_lambda_failed_at_after_what_is_its_own[train]",
     ),
     Defect(
         "bake-claims-nothing",
