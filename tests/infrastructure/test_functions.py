@@ -129,6 +129,7 @@ def test_the_asset_holds_the_functions_and_nothing_else(asset_and_layer: tuple[P
     assert sorted(path.name for path in (asset / "trainyard").iterdir()) == [
         "__init__.py",
         "archives.py",
+        "command_line.py",
         "core",
         "protocol",
     ]
