@@ -97,7 +97,7 @@ def opacity(page: Browser) -> float:
 @pytest.mark.parametrize("path", PATHS)
 def test_nothing_is_cut_or_one_letter_wide(path: str, page: Browser) -> None:
     page.open(path)
-    page.until("what AWS answers", lambda: "Asking AWS" not in page.text("main"))
+    page.until("what AWS answers", lambda: "Loading" not in page.text("main"))
     faults = {}
     for width in WIDTHS:
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
