@@ -7,6 +7,7 @@ from typing import Any
 from lambdas.aws.calls import listed
 from lambdas.core.patrol.verdict import Window
 from trainyard.core.values.lazy import dataclass
+from trainyard.protocol import host_metrics
 
 MOST_QUERIES = 500
 MOST_POINTS = 100_800
@@ -32,10 +33,12 @@ class Metric:
         return datetime.fromtimestamp(at.timestamp() // self.seconds * self.seconds, UTC)
 
 
-GPUS = Metric("Trainyard", "nvidia_smi_utilization_gpu", 60)
-IN_USE = Metric("Trainyard", "InUse", 60)
+GPUS = Metric(host_metrics.NAMESPACE, host_metrics.GPU_UTILIZATION, host_metrics.GPU_SECONDS)
+IN_USE = Metric(host_metrics.NAMESPACE, "InUse", 60)
 """What agents of dev hosts tell (training/host/dev/idle/decision.py): 0 nobody, 1 kernels, 2 terminals, 3 both."""
-PROCESSORS = Metric("AWS/EC2", "CPUUtilization", 300)
+PROCESSORS = Metric(
+    host_metrics.PROCESSOR_NAMESPACE, host_metrics.PROCESSOR_UTILIZATION, host_metrics.PROCESSOR_SECONDS
+)
 """Of basic monitoring, which costs nothing and needs no agent."""
 
 Series = tuple[Metric, str]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trainyard.client.runs.records import Loss, losses_in
+from trainyard.core.model import states
 
 if TYPE_CHECKING:
     from trainyard.client.run import Run
@@ -52,7 +53,7 @@ def side_of(run: Run) -> Side:
     said = {**{key: metrics.get(key, progress.get(key)) for key in ("loss", "accuracy", "steps_per_second")}}
     figures = {
         **{key: None if value is None else float(value) for key, value in said.items()},
-        "outcome": summary.get("outcome") or row.get("state"),
+        "outcome": summary.get("outcome") or states.word_for(str(row.get("state", "")), "train"),
         "steps": (summary.get("steps") or {}).get("done") or progress.get("step"),
         "seconds": summary.get("seconds"),
         "dollars": (summary.get("cost") or {}).get("dollars"),

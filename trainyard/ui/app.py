@@ -24,6 +24,7 @@ from trainyard.client.errors import RunNotFound
 from trainyard.core.values.text import printable
 from trainyard.ui import actions, downloads, sse
 from trainyard.ui.cache import Cache
+from trainyard.ui.pages.compare import MOST, Compare
 from trainyard.ui.pages.hosts import Hosts
 from trainyard.ui.pages.images import Images
 from trainyard.ui.pages.money import Money
@@ -35,7 +36,7 @@ from trainyard.ui.templating import Templates
 
 FIRST_LOOK = 3.0
 """Seconds that a page waits for AWS before it is shown without; what is asked for comes then by itself."""
-PLACES = ("/", "/hosts", "/money", "/images", "/runs/{run}")
+PLACES = ("/", "/hosts", "/money", "/images", "/compare", "/runs/{run}")
 MOST_SHOWN = 200
 """Characters of an address that a page shows."""
 MOST_TYPED = 2**16
@@ -172,6 +173,8 @@ def page_of(request: Request) -> Page:
             return Images()
         case "/money":
             return Money(_month_in(request))
+        case "/compare":
+            return Compare(_runs_in(request))
         case _:
             return Runs()
 
@@ -195,6 +198,13 @@ def _month_in(request: Request) -> datetime | None:
         return datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC) if text else None
     except ValueError as error:
         raise HTTPException(404, f"{text} is no month like 2026-11") from error
+
+
+def _runs_in(request: Request) -> tuple[str, ...]:
+    runs = tuple(dict.fromkeys(filter(None, request.query_params.get("runs", "").split(","))))
+    if not 2 <= len(runs) <= MOST:
+        raise HTTPException(404, f"a comparison has 2 to {MOST} runs")
+    return runs
 
 
 async def _typed(request: Request) -> dict[str, str]:

@@ -86,7 +86,7 @@ class Templates:
         )
         made.filters |= {
             "dollars": dollars, "span": span, "sized": sized, "stamp": stamp, "clock": clock, "standing": standing,
-            "measured": measured, "failure": failure,
+            "measured": measured, "failure": failure, "shown": shown,
         }  # fmt: skip
         made.globals |= {
             "yard": self.yard, "place": self.place, "sections": SECTIONS, "version": trainyard.__version__,
@@ -111,6 +111,15 @@ def failure(reason: str) -> str:
     if exceptions := [line for line in quoted if EXCEPTION.match(line)]:
         return exceptions[-1]
     return FAILED_ATTEMPT.sub("", first) or first
+
+
+def shown(value: Any) -> str:
+    """Return a value of a job or of a run's results as text; a missing one is a dash."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return measured(value)
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def measured(value: float) -> str:

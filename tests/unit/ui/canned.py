@@ -238,6 +238,30 @@ class Parameters(Client):
         return {"Parameter": {"Value": "ami-00000003" if Name.endswith("/image") else "ami-00000002"}}
 
 
+class Metrics(Client):
+    def get_metric_data(
+        self,
+        MetricDataQueries: list[dict[str, Any]],  # noqa: N803 - boto3's names
+        StartTime: datetime,  # noqa: N803
+        EndTime: datetime,  # noqa: N803
+    ) -> dict[str, Any]:
+        self.cloud.asked("get_metric_data")
+        return {"MetricDataResults": [_metric(query, StartTime, EndTime) for query in MetricDataQueries]}
+
+
+def _metric(query: dict[str, Any], begin: datetime, end: datetime) -> dict[str, Any]:
+    """GPUs and processors that are busy for a while, and again; none of a host whose name ends in b."""
+    wanted = query["MetricStat"]
+    host, period = wanted["Metric"]["Dimensions"][0]["Value"], timedelta(seconds=wanted["Period"])
+    count = 0 if host.endswith("b") else (end - begin) // period
+    times = [begin + number * period for number in range(count)]
+    return {
+        "Id": query["Id"],
+        "Timestamps": times,
+        "Values": [50 + 45 * sin(number) for number in range(count)],
+    }
+
+
 class Events(Client):
     def put_events(self, Entries: list[dict[str, str]]) -> dict[str, Any]:  # noqa: N803 - boto3's name
         self.cloud.asked("put_events")
@@ -256,6 +280,7 @@ class Callers(Client):
 
 
 CLIENTS = {
+    "cloudwatch": Metrics,
     "events": Events,
     "sts": Callers,
     "stepfunctions": States,

@@ -28,6 +28,7 @@ PATHS = (
     "/money",
     "/images",
     "/nowhere",
+    f"/compare?runs={TRAINING},{FAILED}",
     *(f"/runs/{run}" for run in (TRAINING, FAILED, INTERRUPTED)),
 )
 FAULTS = """

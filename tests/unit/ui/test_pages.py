@@ -232,6 +232,47 @@ def test_events_bring_parts_curve_and_log(cloud: canned.Cloud) -> None:
     assert len(log["lines"]) == 1220
     assert log["lines"][-1][1:] == ["chief-0", 1, "step 1199  loss 0.0423  12.4 steps/s"]
     assert ["worker-1", 1, "epoch 0 <b>begins</b>"] in [line[1:] for line in log["lines"]]
+    charts = json.loads(messages[3].partition("data: ")[2])["charts"]
+    assert [chart["title"] for chart in charts] == ["GPU, %", "GPU memory, MB", "Processors, %"]
+    assert [[each["label"] for each in chart["series"]] for chart in charts] == [["chief 0"]] * 3
+    assert all(len(chart["x"]) == len(chart["series"][0]["y"]) > 3 for chart in charts)
+
+
+def test_cloudwatch_is_asked_once_a_minute_for_the_hosts_of_an_open_page(cloud: canned.Cloud) -> None:
+    client = owner(cloud)
+    for _ in range(3):
+        client.get(f"/runs/{TRAINING}/events")
+    assert cloud.calls["get_metric_data"] == 1
+
+
+# --- compare
+def test_runs_are_compared_by_their_differences_results_and_curves(cloud: canned.Cloud) -> None:
+    for run, rate in ((TRAINING, 0.5), (FAILED, 0.1)):
+        job = {"name": "digits", "program": {"module": "train", "args": {"lr": rate}}}
+        cloud.stories[run].files["job.json"] = json.dumps(job).encode()
+    client = owner(cloud)
+    shown = said(client.get(f"/compare?runs={TRAINING},{FAILED}").text)
+    assert "Compare 2 runs" in shown
+    assert "program.args.lr 0.5 0.1" in shown
+    assert "program.module" not in shown
+    messages = client.get(f"/compare/events?runs={TRAINING},{FAILED}").text.split("\n\n")
+    (compared,) = [each for each in messages if each.startswith("event: compared")]
+    assert TRAINING in [each["label"] for each in json.loads(compared.partition("data: ")[2])["curves"]]
+
+
+@pytest.mark.parametrize(
+    "runs", ["", TRAINING, f"{TRAINING},{TRAINING}", ",".join(f"run-{n}" for n in range(9))]
+)
+def test_a_comparison_of_too_few_or_too_many_runs_says_how_many_it_takes(
+    runs: str, cloud: canned.Cloud
+) -> None:
+    answer = owner(cloud).get(f"/compare?runs={runs}")
+    assert answer.status_code == 404
+    assert "a comparison has 2 to 8 runs" in said(answer.text)
+
+
+def test_a_comparison_with_a_run_that_is_not_there_says_so(cloud: canned.Cloud) -> None:
+    assert "has no run nothing-1" in said(owner(cloud).get(f"/compare?runs={TRAINING},nothing-1").text)
 
 
 def test_a_run_has_a_curve_of_each_measure_beside_the_loss() -> None:

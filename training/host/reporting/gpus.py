@@ -15,12 +15,13 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from training.host.errors import AccessDenied, HostTrouble
+from trainyard.protocol import host_metrics
 from trainyard.protocol.tags import Tag
 
-NAMESPACE = "Trainyard"
-UTILIZATION, MEMORY = "nvidia_smi_utilization_gpu", "nvidia_smi_memory_used"
+NAMESPACE = host_metrics.NAMESPACE
+UTILIZATION, MEMORY = host_metrics.GPU_UTILIZATION, host_metrics.GPU_MEMORY
 UNITS = {UTILIZATION: "Percent", MEMORY: "Megabytes"}
-INTERVAL_SECONDS = 60
+INTERVAL_SECONDS = host_metrics.GPU_SECONDS
 
 QUERY = ("nvidia-smi", "--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits")
 """One line for each GPU, the metrics in the order of UNITS."""

@@ -14,6 +14,7 @@ from trainyard.client.errors import RunNotFound
 from trainyard.client.inventory.hosts import YardHost
 from trainyard.client.runs.reasons import REFUSED, Reason, reason_for
 from trainyard.client.runs.records import Asked, Loss
+from trainyard.client.runs.usage import Usage, usage_of
 from trainyard.command_line import command_line
 from trainyard.core.values.quantities import span
 from trainyard.core.values.text import printable
@@ -28,6 +29,9 @@ from trainyard.ui.polling import RunLog
 OVER_FRESH = 10.0
 """A run that is over changes no more, but for what the last hosts send while they shut down."""
 FILES_FRESH = 5.0
+USAGE_FRESH = 60.0
+"""CloudWatch bills each look, and knows nothing newer for a minute."""
+USAGE_OVER_FRESH = 600.0
 FEEDS = 64
 PARTS = ("model", "outputs", "checkpoints", "logs", "tensorboard", "notebook", "attempts")
 DOCUMENTS = (
@@ -113,7 +117,12 @@ class RunPage(Page):
         picture = await cache.ask(self.key, self._picture, _fresh)
         seen: Seen = {"picture": picture, "status": picture.status, "run": self.run}
         troubles = []
-        for name, ask in {"verdicts": self._verdicts, "left": self._left, "log": self._log}.items():
+        for name, ask in {
+            "verdicts": self._verdicts,
+            "left": self._left,
+            "log": self._log,
+            "usage": self._usage,
+        }.items():
             try:
                 seen[name] = await ask(cache, picture)
             except YardError as error:  # one part that may not be seen leaves the others
@@ -132,6 +141,8 @@ class RunPage(Page):
             yield from _measures(seen["status"].measures, told)
         if seen.get("log"):
             yield from _lines(seen["log"], told, last)
+        if seen.get("usage"):
+            yield from _usage(seen["usage"], told)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -152,6 +163,11 @@ class RunPage(Page):
     async def _left(self, cache: Cache, picture: Picture) -> list[Left]:
         fresh = OVER_FRESH if picture.is_over else FILES_FRESH
         return await cache.ask(("left", self.run), lambda yard: left_of(yard, self.run), fresh)
+
+    async def _usage(self, cache: Cache, picture: Picture) -> tuple[Usage, ...]:
+        hosts, now = picture.status.hosts, picture.status.at
+        fresh = USAGE_OVER_FRESH if picture.is_over else USAGE_FRESH
+        return await cache.ask(("usage", self.run), lambda yard: usage_of(yard.session, hosts, now), fresh)
 
     async def _log(self, cache: Cache, picture: Picture) -> RunLog:
         log, over, builder = (
@@ -237,6 +253,22 @@ def _measures(measures: Mapping[str, Sequence[Loss]], told: dict[str, Any]) -> I
     if newest and told.get("measures") != newest:
         told["measures"] = newest
         yield News("measures", {name: _columns(points) for name, points in measures.items()})
+
+
+def _usage(usage: Sequence[Usage], told: dict[str, Any]) -> Iterator[News]:
+    """Yield the curves of the hosts, if any is new."""
+    newest = [(each.measure.title, each.times[-1], len(each.times), len(each.hosts)) for each in usage]
+    if told.get("usage") != newest:
+        told["usage"] = newest
+        charts = [
+            {
+                "title": f"{each.measure.title}, {each.measure.unit}",
+                "x": each.times,
+                "series": [{"label": name, "y": values} for name, values in each.hosts.items()],
+            }
+            for each in usage
+        ]
+        yield News("usage", {"charts": charts})
 
 
 def _columns(points: Sequence[Loss]) -> dict[str, list[Any]]:

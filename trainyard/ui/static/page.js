@@ -86,6 +86,26 @@ if (form) {
   });
 }
 
+// --- runs to compare: picked rows, which a swap of the list must not forget
+const picked = new Set();
+
+function showPicked() {
+  for (const input of $$("[data-pick]")) input.checked = picked.has(input.value);
+  const go = $("[data-compare]");
+  if (!go) return;
+  go.hidden = picked.size < 2;
+  go.href = `/compare?runs=${[...picked].join(",")}`;
+  write($("output", go), String(picked.size));
+}
+
+document.addEventListener("change", (event) => {
+  const input = event.target.closest("[data-pick]");
+  if (!input) return;
+  if (input.checked) picked.add(input.value);
+  else picked.delete(input.value);
+  showPicked();
+});
+
 // --- keys
 let chosen = "";
 let before = "";
@@ -149,7 +169,7 @@ document.addEventListener("click", async (event) => {
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-close]")) event.target.closest("dialog").close();
   const row = event.target.closest("tr[data-row]");
-  if (row && !event.target.closest("a, button") && !String(getSelection())) {
+  if (row && !event.target.closest("a, button, input") && !String(getSelection())) {
     chosen = row.id;
     showChosen();
     $("a", row)?.click();
@@ -244,6 +264,57 @@ function onMeasures(all) {
   charts.dataset.charts = smallPlots.length;
 }
 
+// --- charts of several curves: how busy hosts are, and the losses of compared runs
+const several = new Map(); // by element: its charts, and how they are drawn
+const COLOURS = ["--accent", "--link", "--warn", "--bad", "--good", "--start"];
+const clock = (seconds) => (seconds == null ? "–" : new Date(seconds * 1000).toISOString().slice(11, 16)); // UTC
+const dayAndClock = (seconds) => new Date(seconds * 1000).toISOString().slice(5, 16).replace("T", " ");
+const timeAxis = ([x, y]) => [{ ...x, space: 90, values: (_, times) => times.map(times.at(-1) - times[0] > 86400 ? dayAndClock : clock) }, y];
+
+function drawSeveral(element, charts, time) {
+  for (const each of several.get(element)?.plots ?? []) each.destroy();
+  element.replaceChildren();
+  const width = Math.max(element.clientWidth, 100);
+  const plots = charts.map(({ title, tables, labels }) => {
+    if (title) {
+      const heading = document.createElement("h3");
+      heading.textContent = title;
+      element.append(heading);
+    }
+    const series = labels.map((label, at) => ({ label, stroke: colour(COLOURS[at % COLOURS.length]), width: 1.6, spanGaps: !time, points: { show: tables[0][0].length <= FEW_POINTS }, value: (_, value) => number(value) }));
+    const options = {
+      width,
+      height: time ? 130 : 240,
+      scales: { x: { time }, ...(time && { y: { range: (_, low, high) => [0, high * 1.05 || 1] } }) },
+      axes: time ? timeAxis(axes()) : axes(),
+      series: [time ? { label: "UTC", value: (_, at) => clock(at) } : { label: "step" }, ...series],
+      cursor: { drag: { x: true, y: false } },
+    };
+    return new uPlot(options, tables.length > 1 ? uPlot.join(tables) : tables[0], element);
+  });
+  several.set(element, { plots, again: () => drawSeveral(element, charts, time) });
+  element.dataset.charts = plots.length;
+}
+
+function onUsage({ charts }) {
+  const drawn = charts.map(({ title, x, series }) => ({ title, labels: series.map((each) => each.label), tables: [[x, ...series.map((each) => each.y)]] }));
+  drawSeveral($("#usage"), drawn, true);
+}
+
+function onCompared({ curves }) {
+  if (!curves.length) return;
+  drawSeveral($("#compared"), [{ labels: curves.map((each) => each.label), tables: curves.map((each) => [each.x, each.y]) }], false);
+}
+
+new ResizeObserver(() => {
+  for (const [element, { plots }] of several) {
+    for (const each of plots) each.setSize({ width: Math.max(element.clientWidth, 100), height: each.height });
+  }
+}).observe(document.body);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  for (const { again } of [...several.values()]) again();
+});
+
 if (box) {
   for (const input of $$("[data-curve]")) {
     input.addEventListener("change", () => {
@@ -323,7 +394,7 @@ if (log) {
 
 // --- what comes from the server
 const live = $("#live");
-const NEWS = { curve: onCurve, measures: onMeasures, log: onLog };
+const NEWS = { curve: onCurve, measures: onMeasures, usage: onUsage, compared: onCompared, log: onLog };
 for (const [name, take] of Object.entries(NEWS)) {
   live?.addEventListener(name, (event) => take(JSON.parse(event.detail.data)));
 }
@@ -350,6 +421,7 @@ document.addEventListener("htmx:after:swap", () => {
   tellTimes();
   showWanted();
   showChosen();
+  showPicked();
   const dialog = $("#dialog");
   if (dialog.childElementCount && !dialog.open) dialog.showModal();
 });

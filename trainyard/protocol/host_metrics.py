@@ -1,0 +1,11 @@
+"""The metrics of hosts in CloudWatch: agents publish the GPUs', EC2 the processors'."""
+
+NAMESPACE = "Trainyard"
+GPU_UTILIZATION = "nvidia_smi_utilization_gpu"
+GPU_MEMORY = "nvidia_smi_memory_used"
+GPU_SECONDS = 60
+"""The period in which agents publish."""
+PROCESSOR_NAMESPACE = "AWS/EC2"
+PROCESSOR_UTILIZATION = "CPUUtilization"
+PROCESSOR_SECONDS = 300
+"""The period of basic monitoring, which is free and needs no agent."""

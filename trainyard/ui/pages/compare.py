@@ -1,0 +1,52 @@
+"""Runs side by side: the differences between their jobs, their results, and their curves in one plot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from trainyard.client import Yard
+from trainyard.client.comparison import Comparison, side_of
+from trainyard.ui.cache import Cache
+from trainyard.ui.pages.page import News, Page, Seen
+from trainyard.ui.pages.run import found
+
+FRESH = 10.0
+MOST = 8
+"""Runs on one page."""
+
+
+@dataclass(frozen=True)
+class Compare(Page):
+    """The runs of these IDs."""
+
+    runs: tuple[str, ...]
+
+    name, title = "compare", "Compare"
+    parts = ("table",)
+
+    @property
+    def query(self) -> dict[str, str]:
+        return {"runs": ",".join(self.runs)}
+
+    async def look(self, cache: Cache) -> Seen:
+        return {"comparison": await cache.ask(("compare", self.runs), self._comparison, FRESH)}
+
+    def news(self, seen: Seen, told: dict[str, Any], last: str) -> Iterator[News]:
+        comparison: Comparison | None = seen.get("comparison")
+        if comparison is None:
+            return
+        curves = {side.run: side.losses for side in comparison.sides if side.losses}
+        if told.get("curves") != curves:
+            told["curves"] = curves
+            yield News("compared", {"curves": [_curve(run, losses) for run, losses in curves.items()]})
+
+    def _comparison(self, yard: Yard) -> Comparison:
+        return Comparison.of([side_of(found(yard, run)) for run in self.runs])
+
+
+def _curve(run: str, losses: Any) -> Mapping[str, Any]:
+    values = [loss if isfinite(loss) else None for _, loss in losses]
+    return {"label": run, "x": [step for step, _ in losses], "y": values}
