@@ -4,8 +4,8 @@ NAMESPACE = "Trainyard"
 GPU_UTILIZATION = "nvidia_smi_utilization_gpu"
 GPU_MEMORY = "nvidia_smi_memory_used"
 GPU_SECONDS = 60
-"""The period in which agents publish."""
+"""The period of the agents."""
 PROCESSOR_NAMESPACE = "AWS/EC2"
 PROCESSOR_UTILIZATION = "CPUUtilization"
 PROCESSOR_SECONDS = 300
-"""The period of basic monitoring, which is free and needs no agent."""
+"""The period of basic monitoring. EC2 publishes it without an agent and without a charge."""

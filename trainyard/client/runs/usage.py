@@ -23,7 +23,7 @@ MOST_POINTS = 300
 
 @dataclass(frozen=True)
 class Measure:
-    """One metric of hosts. `statistic` is CloudWatch's, `seconds` the period in which the metric is published."""
+    """One metric of hosts. `statistic` is a word of CloudWatch. The metric is published every `seconds`."""
 
     title: str
     unit: str
@@ -70,7 +70,7 @@ class Usage:
 
 
 def usage_of(session: Session, hosts: Sequence[Host], now: datetime) -> tuple[Usage, ...]:
-    """Return what CloudWatch knows of the hosts; measures without a value are left out. CloudWatch bills each metric of
+    """Return the metrics of the hosts in CloudWatch; measures without a value are left out. CloudWatch bills each metric of
     a request ($0.01 per 1,000). Raises Denied, NoAnswer."""
     newest = hosts[-MOST_HOSTS:]
     if not newest:
