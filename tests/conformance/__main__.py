@@ -122,6 +122,9 @@ def _page(oracle: Oracle, results: Sequence[Result], known: Mapping[str, str]) -
             "*forgives*: AWS refuses, we accept. *stricter*: we refuse, AWS accepts. *wrong*: another answer.",
             "*cosmetic*: other words, which no program reads. *unused*: no yard does this, so it is not compared.",
             "",
+            "Errors are compared for the rows of `tests/contract/refusals.yaml` only, and the local cloud was corrected until",
+            "these rows agreed. Their score is no estimate for recorded errors that have no row.",
+            "",
             *_scores(results),
             "",
             "Not compared in histories, because no program reads it: "
