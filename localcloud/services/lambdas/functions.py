@@ -25,7 +25,8 @@ import time
 import weakref
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,8 @@ IDLE_SECONDS = 900.0
 STARTS = threading.BoundedSemaphore(2 * len(os.sched_getaffinity(0)))
 """A start is a second of a processor. A hundred of them at once, on one machine with the endpoint they all call,
 would end in time-outs, which are retried by a hundred more starts."""
+STARTER = "function-starter"
+"""The name of the threads that start functions' processes."""
 TURN_SECONDS = 60.0
 """How long a start waits for its turn, since one before it may never end."""
 START_FAILED = "Worker init failed: "
@@ -182,24 +185,34 @@ def process_class(context: Context, home: Path, unpacked: Unpacked) -> Any:
 def start_apart(command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
     """Start a process as the first of a process namespace, in which it sees and reaches no process of ours.
 
-    A thread of its own starts it: the namespace for children is a thread's, and only one process can be its first.
+    A thread of its own starts it, because the namespace for children belongs to a thread, and only one process can be
+    its first. The thread lives as long as the process: the kernel kills a process with PR_SET_PDEATHSIG as soon as the
+    thread that started it ends.
     """
+    started: Future[subprocess.Popen[str]] = Future()
 
-    def start() -> subprocess.Popen[str]:
-        checked(libc.unshare(CLONE_NEWPID), "make a function's process namespace")
-        return subprocess.Popen(
-            command,
-            cwd="/",
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-            env=environment,
-        )
+    def start_and_wait() -> None:
+        try:
+            checked(libc.unshare(CLONE_NEWPID), "make a function's process namespace")
+            process = subprocess.Popen(
+                command,
+                cwd="/",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                bufsize=1,
+                env=environment,
+            )
+        except Exception as error:  # noqa: BLE001 - the caller gets it
+            started.set_exception(error)
+            return
+        started.set_result(process)
+        with suppress(ChildProcessError):  # its end was seen before
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
-    with ThreadPoolExecutor(1, "starts-a-function") as thread:
-        return thread.submit(start).result()
+    threading.Thread(target=start_and_wait, name=STARTER, daemon=True).start()
+    return started.result()
 
 
 def peak_megabytes(pid: int) -> int:

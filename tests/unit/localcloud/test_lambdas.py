@@ -87,3 +87,19 @@ def test_code_that_a_function_has_stays_unpacked_without_a_process(tmp_path: Pat
     functions.Unpacked(tmp_path).keep_only([code, layer])
     assert sorted(tmp_path.iterdir()) == sorted(set(folders))
     assert folders[0] == folders[2]
+
+
+def test_a_function_is_not_killed_when_the_thread_that_started_it_would_have_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The kernel sends PR_SET_PDEATHSIG when the starting thread ends, not when the server does."""
+    monkeypatch.setattr(functions, "CLONE_NEWPID", 0)  # ordinary users may not make a namespace for processes
+    command = ["setpriv", "--pdeathsig", "KILL", "sleep", "60"]
+    started = [functions.start_apart(command, {"PATH": "/usr/bin:/bin"}) for _ in range(30)]
+    try:
+        time.sleep(0.5)
+        assert [process.poll() for process in started] == [None] * 30
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
