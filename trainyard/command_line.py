@@ -8,23 +8,23 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 
 DEFAULT_YARD = "trainyard"
 """The yard of commands that name none, in lower case, as tags and environments have it."""
-_given: ContextVar[tuple[str, ...]] = ContextVar("given", default=())
+_given: tuple[str, ...] = ()
+"""The options of this process. Every thread repeats them: the page and hosts make their lines in several."""
 
 
 def command_line(*words: str | Path) -> str:
     """Return the line that runs `trainyard` with these words, as a shell reads it. The options of the command that runs
     now, such as `--yard Other`, are repeated."""
-    return shlex.join(["trainyard", *_given.get(), *map(_word, words)])
+    return shlex.join(["trainyard", *_given, *map(_word, words)])
 
 
 def chosen() -> tuple[str, ...]:
     """Return the options of the command that runs now, by which the user chose a yard."""
-    return _given.get()
+    return _given
 
 
 def of_yard(name: str) -> tuple[str, ...]:
@@ -35,11 +35,12 @@ def of_yard(name: str) -> tuple[str, ...]:
 @contextmanager
 def given(options: Sequence[str]) -> Iterator[None]:
     """Repeat these options in every line that is made inside the block."""
-    token = _given.set(tuple(options))
+    global _given
+    before, _given = _given, tuple(options)
     try:
         yield
     finally:
-        _given.reset(token)
+        _given = before
 
 
 def _word(word: str | Path) -> str:

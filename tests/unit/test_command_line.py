@@ -4,6 +4,7 @@ import ast
 import re
 import shlex
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,13 @@ def test_the_options_of_this_command_are_repeated_and_no_others() -> None:
     said = Options(yard="Other yard", region="eu-central-1", output=Output.JSON, quiet=True)
     with given(said.words):
         assert command_line("ls") == "trainyard --yard 'Other yard' --region eu-central-1 ls"
+    assert command_line("ls") == "trainyard ls"
+
+
+def test_the_lines_of_every_thread_name_the_yard() -> None:
+    """The page asks AWS in threads of its own, and an agent runs its attempt in one."""
+    with given(of_yard("other")), ThreadPoolExecutor(1) as threads:
+        assert threads.submit(command_line, "ls").result() == "trainyard --yard other ls"
     assert command_line("ls") == "trainyard ls"
 
 

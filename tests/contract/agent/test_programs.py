@@ -243,7 +243,7 @@ def test_log_curve_and_events_are_in_the_bucket_while_the_program_runs(yard: Yar
     yard.order("start", 1)
     warning = (
         "[trainyard] the loss has been NaN since step 2001. The program goes on, and its hosts are billed. "
-        f"To stop it: trainyard --yard {yard.name} stop {yard.run}"
+        f"To stop it: trainyard stop {yard.run}"
     )
     eventually(lambda: warning in yard.log())
     assert re.findall(STAMPED, yard.log(), re.MULTILINE)[-4:] == ["one", r"f\xfcr", "3/9 ===", warning]
