@@ -70,8 +70,10 @@ class Usage:
 
 
 def usage_of(session: Session, hosts: Sequence[Host], now: datetime) -> tuple[Usage, ...]:
-    """Return the metrics of the hosts in CloudWatch; measures without a value are left out. CloudWatch bills each metric of
-    a request ($0.01 per 1,000). Raises Denied, NoAnswer."""
+    """Return the metrics of the hosts in CloudWatch; measures without a value are left out.
+
+    CloudWatch bills each metric of a request ($0.01 per 1,000). Raises Denied, NoAnswer.
+    """
     newest = hosts[-MOST_HOSTS:]
     if not newest:
         return ()
