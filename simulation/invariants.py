@@ -69,7 +69,7 @@ def went_back(key: Key, before: Item, after: Item) -> Iterator[str]:
 
 
 def _run_went_back(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    if "state" in was and _phase(now) < _phase(was):
+    if {"kind", "state"} <= was.keys() and _phase(now) < _phase(was):
         yield f"it was in {_named(was)}, and is in {_named(now)}"
     known, told = (row.get("progress") or {} for row in (was, now))
     if known and (told.get("attempt"), told.get("at")) < (known["attempt"], known["at"]):
