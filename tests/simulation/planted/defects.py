@@ -285,15 +285,6 @@ DEFECTS: tuple[Defect, ...] = (
     ),
     # ----- what is forgotten
     Defect(
-        "denial-not-tried-again",
-        "no task is tried again when a permission is missing",
-        "stacks/constructs/machine.py",
-        '    {"ErrorEquals": ["AccessDenied"], "IntervalSeconds": 15, "MaxAttempts": 2, "BackoffRate": 2},\n',
-        "",
-        "tests/infrastructure/test_templates.py::"
-        "test_every_task_tries_again_what_lambda_failed_at_after_what_is_its_own[train]",
-    ),
-    Defect(
         "bake-claims-nothing",
         "a bake claims no dollars of the month",
         "lambdas/handlers/bake/admit.py",
