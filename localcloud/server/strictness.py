@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import yaml
+from botocore.model import OperationNotFoundError
 from ministack.core.responses import get_region
 from ministack.services import eventbridge, iam
 from moto.core.utils import get_service_model
@@ -74,7 +75,7 @@ def refusal(service: str, action: str, body: bytes) -> Refusal | None:
         request = json.loads(body or b"{}")
         name, code, own = CONSTRAINED[service]
         model = get_service_model(name).operation_model(action)
-    except Exception:  # noqa: BLE001 - no JSON, or an operation that is none: ministack says so
+    except (ValueError, OperationNotFoundError):  # ministack refuses these itself
         return None
     if model.input_shape is not None and (said := constraints.refusal(model.input_shape, request, own)):
         return code, said

@@ -67,7 +67,7 @@ def test_a_run_without_hosts_or_values_costs_and_shows_nothing() -> None:
 @pytest.mark.parametrize("hours", [0.01, 1, 5, 24, 720])
 def test_a_long_run_has_no_more_points_than_a_chart_shows(hours: float) -> None:
     for measure in MEASURES:
-        period = measure.period(hours * 3600)
+        period = measure.period(timedelta(hours=hours), timedelta(hours=hours))
         assert period % measure.seconds == 0
         assert hours * 3600 / period <= MOST_POINTS
 
@@ -78,3 +78,18 @@ def test_of_many_hosts_the_newest_are_asked_about_in_one_request() -> None:
     assert {query["MetricStat"]["Metric"]["Dimensions"][0]["Value"] for query in session.queries} == {
         f"i-{n}" for n in range(840, 900)
     }
+
+
+@pytest.mark.parametrize(("days", "shortest"), [(1, 60), (16, 300), (64, 3600)])
+def test_of_old_runs_the_periods_that_cloudwatch_keeps_are_asked(days: int, shortest: int) -> None:
+    gpu, *_ = MEASURES
+    assert gpu.period(timedelta(minutes=10), timedelta(days=days)) == shortest
+
+
+def test_a_host_in_the_place_of_a_lost_one_continues_its_curve() -> None:
+    hosts = [
+        replace(HOST, instance="i-1", role="worker 0", ended=NOON + timedelta(minutes=5)),
+        replace(HOST, instance="i-2", role="worker 0"),
+    ]
+    (found, *_) = usage_of(Session("i-2"), hosts, NOW)  # type: ignore[arg-type]
+    assert found.hosts == {"worker 0": (42.0,)}

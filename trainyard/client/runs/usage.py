@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ MOST_HOSTS = 60
 """The newest hosts of a run that are asked about: 180 metrics in one request of at most 500."""
 MOST_POINTS = 300
 """Points of one curve. A longer run has longer periods."""
+KEPT = ((timedelta(days=63), 3600), (timedelta(days=15), 300))
+"""The shortest period in seconds that CloudWatch keeps of metrics older than this (AWS, GetMetricData)."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,10 @@ class Measure:
     statistic: str = "Average"
     needs_gpu: bool = True
 
-    def period(self, seconds: float) -> int:
-        """Return the period in seconds with which a curve over `seconds` has at most MOST_POINTS points."""
-        return self.seconds * max(1, ceil(seconds / self.seconds / MOST_POINTS))
+    def period(self, length: timedelta, age: timedelta) -> int:
+        """Return the period in seconds with which a curve of this length, `age` ago, has at most MOST_POINTS points."""
+        shortest = max(self.seconds, next((seconds for older, seconds in KEPT if age > older), 0))
+        return shortest * max(1, ceil(length.total_seconds() / shortest / MOST_POINTS))
 
 
 MEASURES = (
@@ -80,7 +83,7 @@ def usage_of(session: Session, hosts: Sequence[Host], now: datetime) -> tuple[Us
     asked = [(measure, host) for measure in MEASURES for host in newest if _has(host, measure)]
     begin, end = min(host.launched for host in newest), max(host.ended or now for host in newest)
     queries = [
-        _query(number, measure, host, (end - begin).total_seconds())
+        _query(number, measure, host, measure.period(end - begin, now - begin))
         for number, (measure, host) in enumerate(asked)
     ]
     pages = session.client("cloudwatch").get_paginator("get_metric_data")
@@ -98,23 +101,24 @@ def _has(host: Host, measure: Measure) -> bool:
     return not measure.needs_gpu or known is None or known.gpus > 0
 
 
-def _query(number: int, measure: Measure, host: Host, seconds: float) -> dict[str, Any]:
+def _query(number: int, measure: Measure, host: Host, period: int) -> dict[str, Any]:
     metric = {
         "Namespace": measure.namespace,
         "MetricName": measure.metric,
         "Dimensions": [{"Name": "InstanceId", "Value": host.instance}],
     }
-    statistic = {"Metric": metric, "Period": measure.period(seconds), "Stat": measure.statistic}
+    statistic = {"Metric": metric, "Period": period, "Stat": measure.statistic}
     return {"Id": f"m{number}", "MetricStat": statistic}
 
 
 def _usages(asked: Sequence[tuple[Measure, Host]], answers: dict[int, dict[int, float]]) -> Iterator[Usage]:
     for measure in MEASURES:
-        values = {
-            _called(host): answers[number]
-            for number, (each, host) in enumerate(asked)
-            if each is measure and answers.get(number)
-        }
+        values: dict[str, dict[int, float]] = {}
+        for number, (each, host) in enumerate(asked):
+            if each is measure and answers.get(
+                number
+            ):  # a host in the place of a lost one continues its curve
+                values.setdefault(_called(host), {}).update(answers[number])
         times = tuple(sorted({at for known in values.values() for at in known}))
         if times:
             yield Usage(

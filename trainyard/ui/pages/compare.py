@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 from trainyard.client import Yard
 from trainyard.client.comparison import Comparison, side_of
 from trainyard.ui.cache import Cache
 from trainyard.ui.pages.page import News, Page, Seen
-from trainyard.ui.pages.run import found
+from trainyard.ui.pages.run import columns, found
 
 FRESH = 10.0
 MOST = 8
@@ -41,12 +40,9 @@ class Compare(Page):
         curves = {side.run: side.losses for side in comparison.sides if side.losses}
         if told.get("curves") != curves:
             told["curves"] = curves
-            yield News("compared", {"curves": [_curve(run, losses) for run, losses in curves.items()]})
+            yield News(
+                "compared", {"curves": [{"label": run, **columns(losses)} for run, losses in curves.items()]}
+            )
 
     def _comparison(self, yard: Yard) -> Comparison:
         return Comparison.of([side_of(found(yard, run)) for run in self.runs])
-
-
-def _curve(run: str, losses: Any) -> Mapping[str, Any]:
-    values = [loss if isfinite(loss) else None for _, loss in losses]
-    return {"label": run, "x": [step for step, _ in losses], "y": values}

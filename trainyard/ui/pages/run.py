@@ -252,7 +252,7 @@ def _measures(measures: Mapping[str, Sequence[Loss]], told: dict[str, Any]) -> I
     newest = {name: (len(points), points[-1]) for name, points in measures.items()}
     if newest and told.get("measures") != newest:
         told["measures"] = newest
-        yield News("measures", {name: _columns(points) for name, points in measures.items()})
+        yield News("measures", {name: columns(points) for name, points in measures.items()})
 
 
 def _usage(usage: Sequence[Usage], told: dict[str, Any]) -> Iterator[News]:
@@ -271,7 +271,8 @@ def _usage(usage: Sequence[Usage], told: dict[str, Any]) -> Iterator[News]:
         yield News("usage", {"charts": charts})
 
 
-def _columns(points: Sequence[Loss]) -> dict[str, list[Any]]:
+def columns(points: Sequence[Loss]) -> dict[str, list[Any]]:
+    """Return a curve as the page's charts take it. A value that is not a number is a gap."""
     return {
         "steps": [step for step, _ in points],
         "values": [value if isfinite(value) else None for _, value in points],

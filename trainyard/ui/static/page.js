@@ -240,38 +240,14 @@ function onCurve({ whole, steps, losses }) {
   else draw();
 }
 
-// --- the curves beside the loss: a small chart each
-const TITLES = { accuracy: "Accuracy", steps_per_second: "Steps a second" };
-const charts = $("#measures");
-let measures = {};
-let smallPlots = [];
-
-function onMeasures(all) {
-  measures = all;
-  for (const each of smallPlots) each.destroy();
-  charts.replaceChildren();
-  smallPlots = Object.entries(measures).map(([name, { steps, values }]) => {
-    const title = document.createElement("h3");
-    title.textContent = TITLES[name];
-    charts.append(title);
-    const series = { label: TITLES[name].toLowerCase(), stroke: colour("--accent"), width: 1.6, points: { show: steps.length <= FEW_POINTS }, value: (_, value) => number(value) };
-    return new uPlot(
-      { width: curveWidth(), height: 130, scales: { x: { time: false } }, axes: axes(), series: [{ label: "step" }, series], cursor: { drag: { x: true, y: false } } },
-      [steps, values],
-      charts,
-    );
-  });
-  charts.dataset.charts = smallPlots.length;
-}
-
-// --- charts of several curves: how busy hosts are, and the losses of compared runs
+// --- all other charts: measures beside the loss, how busy hosts are, and the losses of compared runs
 const several = new Map(); // by element: its charts, and how they are drawn
 const COLOURS = ["--accent", "--link", "--warn", "--bad", "--good", "--start"];
 const clock = (seconds) => (seconds == null ? "–" : new Date(seconds * 1000).toISOString().slice(11, 16)); // UTC
 const dayAndClock = (seconds) => new Date(seconds * 1000).toISOString().slice(5, 16).replace("T", " ");
 const timeAxis = ([x, y]) => [{ ...x, space: 90, values: (_, times) => times.map(times.at(-1) - times[0] > 86400 ? dayAndClock : clock) }, y];
 
-function drawSeveral(element, charts, time) {
+function drawSeveral(element, charts, { time = false, height = 130 } = {}) {
   for (const each of several.get(element)?.plots ?? []) each.destroy();
   element.replaceChildren();
   const width = Math.max(element.clientWidth, 100);
@@ -281,10 +257,10 @@ function drawSeveral(element, charts, time) {
       heading.textContent = title;
       element.append(heading);
     }
-    const series = labels.map((label, at) => ({ label, stroke: colour(COLOURS[at % COLOURS.length]), width: 1.6, spanGaps: !time, points: { show: tables[0][0].length <= FEW_POINTS }, value: (_, value) => number(value) }));
+    const series = labels.map((label, at) => ({ label, stroke: colour(COLOURS[at % COLOURS.length]), width: 1.6, spanGaps: tables.length > 1, points: { show: tables[0][0].length <= FEW_POINTS }, value: (_, value) => number(value) }));
     const options = {
       width,
-      height: time ? 130 : 240,
+      height,
       scales: { x: { time }, ...(time && { y: { range: (_, low, high) => [0, high * 1.05 || 1] } }) },
       axes: time ? timeAxis(axes()) : axes(),
       series: [time ? { label: "UTC", value: (_, at) => clock(at) } : { label: "step" }, ...series],
@@ -292,18 +268,25 @@ function drawSeveral(element, charts, time) {
     };
     return new uPlot(options, tables.length > 1 ? uPlot.join(tables) : tables[0], element);
   });
-  several.set(element, { plots, again: () => drawSeveral(element, charts, time) });
+  several.set(element, { plots, again: () => drawSeveral(element, charts, { time, height }) });
   element.dataset.charts = plots.length;
+}
+
+const TITLES = { accuracy: "Accuracy", steps_per_second: "Steps a second" };
+
+function onMeasures(measures) {
+  const drawn = Object.entries(measures).map(([name, { steps, values }]) => ({ title: TITLES[name], labels: [TITLES[name].toLowerCase()], tables: [[steps, values]] }));
+  drawSeveral($("#measures"), drawn);
 }
 
 function onUsage({ charts }) {
   const drawn = charts.map(({ title, x, series }) => ({ title, labels: series.map((each) => each.label), tables: [[x, ...series.map((each) => each.y)]] }));
-  drawSeveral($("#usage"), drawn, true);
+  drawSeveral($("#usage"), drawn, { time: true });
 }
 
 function onCompared({ curves }) {
   if (!curves.length) return;
-  drawSeveral($("#compared"), [{ labels: curves.map((each) => each.label), tables: curves.map((each) => [each.x, each.y]) }], false);
+  drawSeveral($("#compared"), [{ labels: curves.map((each) => each.label), tables: curves.map((each) => [each.steps, each.values]) }], { height: 240 });
 }
 
 new ResizeObserver(() => {
@@ -324,11 +307,9 @@ if (box) {
   }
   new ResizeObserver(() => {
     plot?.setSize({ width: curveWidth(), height: 240 });
-    for (const each of smallPlots) each.setSize({ width: curveWidth(), height: 130 });
   }).observe(box);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     if (plot) draw();
-    if (smallPlots.length) onMeasures(measures);
   });
 }
 
