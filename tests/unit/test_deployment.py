@@ -5,11 +5,15 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from typer.testing import CliRunner
 
 from scripts import deployment
 from scripts.cdk_output import Failure, Progress, in_words
+from trainyard.cli import clone
+from trainyard.cli.app import app
 from trainyard.client import Session
 from trainyard.command_line import command_line
+from trainyard.exit_codes import ExitCode
 
 CREATED = """\
 Trainyard-Network: start: Building Trainyard-Network Template
@@ -88,6 +92,22 @@ def test_without_a_region_nothing_is_downloaded_or_asked(
     said = capsys.readouterr().out
     assert "no region is set" in said
     assert "Next: export AWS_REGION=us-east-1" in said
+
+
+def test_the_command_sets_up_no_clone_without_a_region(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    set_up = Mock()
+    monkeypatch.setattr(clone, "find", lambda: tmp_path)
+    monkeypatch.setattr(clone, "make", set_up)
+    monkeypatch.setattr(clone, "run", set_up)
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    done = CliRunner().invoke(app, ["yard", "deploy"])
+    assert done.exit_code == ExitCode.USAGE
+    assert "region" in done.stderr
+    set_up.assert_not_called()
 
 
 def test_without_node_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:

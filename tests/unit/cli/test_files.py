@@ -14,9 +14,10 @@ import typer
 from botocore import exceptions
 from typer.testing import CliRunner
 
-from trainyard.cli import failures
+from trainyard.cli import failures, parts
 from trainyard.cli.app import app
 from trainyard.cli.options import Options
+from trainyard.client.run import DOCUMENTS
 from trainyard.exit_codes import ExitCode
 
 ROOT = Path(__file__).parents[3]
@@ -138,3 +139,8 @@ def test_output_that_does_not_fit_its_disk_is_one_line(folder: Path) -> None:
     assert done.returncode == ExitCode.USAGE
     said = json.loads(done.stderr)
     assert said["what"] == "No space left on device"
+
+
+@pytest.mark.parametrize("word", [*parts.FOLDERS, "everything", *DOCUMENTS])
+def test_each_folder_and_document_of_a_run_can_be_fetched_by_its_name(word: str) -> None:
+    assert parts.parse(word) == word
