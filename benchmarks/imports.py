@@ -15,7 +15,7 @@ def ratios() -> dict[str, float]:
     """Import time of each handler as a multiple of boto3's, each the shortest of interleaved processes: whatever else
     happens on the machine only adds."""
     functions, layer = packages.functions_folder(), packages.layer_folder()
-    entry_points = functions / "lambdas" / "handlers"
+    entry_points = functions / "lambdas" / "workflows"
     handlers = sorted(
         ".".join(path.relative_to(entry_points).with_suffix("").parts)
         for path in entry_points.rglob("*.py")
@@ -24,7 +24,7 @@ def ratios() -> dict[str, float]:
     seconds: dict[str, list[float]] = {name: [] for name in ("boto3", *handlers)}
     for round_ in range(1 + PROCESSES):
         for name in seconds:
-            module = name if name == "boto3" else f"lambdas.handlers.{name}"
+            module = name if name == "boto3" else f"lambdas.workflows.{name}"
             took = _import(module, [functions, layer / "python"])
             if round_:  # the first one compiles
                 seconds[name].append(took)

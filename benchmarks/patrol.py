@@ -19,7 +19,7 @@ from pathlib import Path
 from unittest import mock
 
 from benchmarks.recorded import CONTEXT, Host, Recorded, answering
-from lambdas.handlers import patrol
+from lambdas.workflows import patrol
 
 SIZES = (100, 1_000, 10_000)
 PASSES_A_DAY = 1440

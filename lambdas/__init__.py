@@ -1,1 +1,1 @@
-"""The control plane: pure decisions (core), AWS (aws), one handler per function (handlers)."""
+"""The control plane: pure decisions (core), AWS (aws), one file a function (workflows)."""

@@ -21,7 +21,7 @@ def entry_point(function: Callable[..., object]) -> Callable[[Mapping[str, Any],
     does not fit, and whatever the function raises: the log then has the run's name beside it, and of what is the yard's
     own fault CloudWatch is told. What a workflow waits for, or a user has caused, is raised without a traceback."""
     nouns = [argument.annotation for argument in inspect.signature(function).parameters.values()]
-    name = function.__module__.removeprefix("lambdas.handlers.")
+    name = function.__module__.removeprefix("lambdas.workflows.")
 
     @logger.inject_lambda_context(clear_state=True)
     @functools.wraps(function)

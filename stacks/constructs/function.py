@@ -45,7 +45,7 @@ class Dependencies(lambda_.LayerVersion):
 
 
 class Function(lambda_.Function):
-    """The handler `lambdas.handlers.<word>.handler` (`train.await_hosts`) as `<yard>-train-await-hosts`; or that
+    """The handler `lambdas.workflows.<word>.handler` (`train.await_hosts`) as `<yard>-train-await-hosts`; or that
     of another `module`, for a workflow that has functions of its own of the same handlers. `memory` is in MiB, and the
     more there is, the larger is its part of a processor. In `scope`, which is the
     workflow's, it goes by its own part of the word: `AwaitHosts`."""
@@ -88,7 +88,7 @@ class Function(lambda_.Function):
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
             code=_code(packages.functions_folder()),
-            handler=f"lambdas.handlers.{module or word}.handler",
+            handler=f"lambdas.workflows.{module or word}.handler",
             layers=[dependencies],
             environment={"POWERTOOLS_SERVICE_NAME": yard, **environment},
             memory_size=memory,

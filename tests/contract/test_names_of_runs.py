@@ -12,17 +12,17 @@ from benchmarks.recorded import CONTEXT
 from lambdas import settings
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.core.edges.common import AdmitInput, Admitted
-from lambdas.handlers import release
-from lambdas.handlers.bake import admit as bake_admit
-from lambdas.handlers.bake import conclude as bake_conclude
-from lambdas.handlers.launch import admit as launch_admit
-from lambdas.handlers.launch import conclude as launch_conclude
-from lambdas.handlers.snapshot import admit as snapshot_admit
-from lambdas.handlers.snapshot import conclude as snapshot_conclude
-from lambdas.handlers.snapshot import undo
-from lambdas.handlers.train import admit, conclude
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import parse
+from lambdas.workflows import release
+from lambdas.workflows.bake import admit as bake_admit
+from lambdas.workflows.bake import conclude as bake_conclude
+from lambdas.workflows.launch import admit as launch_admit
+from lambdas.workflows.launch import conclude as launch_conclude
+from lambdas.workflows.snapshot import admit as snapshot_admit
+from lambdas.workflows.snapshot import conclude as snapshot_conclude
+from lambdas.workflows.snapshot import undo
+from lambdas.workflows.train import admit, conclude
 from tests.contract.conftest import REGION, Cloud, answering
 from trainyard.core.model.errors import JobRefused, Refused
 

@@ -139,7 +139,7 @@ def test_the_same_object_delivered_twice_is_one_run_and_a_new_version_is_another
         function["FunctionName"]
         for page in events.get_paginator("list_functions").paginate()
         for function in page["Functions"]
-        if function["Handler"] == "lambdas.handlers.submit.handler"
+        if function["Handler"] == "lambdas.workflows.submit.handler"
     )
     answer = events.invoke(FunctionName=submit, Payload=json.dumps(again).encode())
     assert "FunctionError" not in answer, answer["Payload"].read()

@@ -76,9 +76,9 @@ class Assembly:
         }
 
     def module_of(self, function: str) -> str:
-        """The handler's module in `lambdas.handlers`: `train.launch` for both."""
+        """The handler's module in `lambdas.workflows`: `train.launch` for both."""
         handler: str = self.functions[function].properties["Handler"]
-        return handler.removeprefix("lambdas.handlers.").removesuffix(".handler")
+        return handler.removeprefix("lambdas.workflows.").removesuffix(".handler")
 
     def role_of(self, function: str) -> str:
         role: str = self.functions[function].properties["Role"]["Fn::GetAtt"][0]

@@ -15,7 +15,7 @@ from stacks.constructs import packages
 from tests.infrastructure.assembly import Assembly, text
 
 ROOT = Path(__file__).resolve().parents[2]
-ENTRY_POINTS = ROOT / "lambdas/handlers"
+ENTRY_POINTS = ROOT / "lambdas/workflows"
 HANDLERS = sorted(
     ".".join(path.relative_to(ENTRY_POINTS).with_suffix("").parts)
     for path in ENTRY_POINTS.rglob("*.py")
@@ -92,7 +92,7 @@ print(boto3.__file__, len(sys.modules), flush=True)
 for name in {handlers!r}:
     if os.fork() == 0:
         try:
-            handler = importlib.import_module("lambdas.handlers." + name).handler
+            handler = importlib.import_module("lambdas.workflows." + name).handler
             print(name, len(sys.modules) if callable(handler) else "is none", flush=True)
         except BaseException as error:
             print(name, repr(error), flush=True)

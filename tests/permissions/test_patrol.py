@@ -13,8 +13,8 @@ import pytest
 
 from benchmarks.recorded import CONTEXT
 from lambdas import settings
-from lambdas.handlers import patrol
 from lambdas.settings import PatrolSettings
+from lambdas.workflows import patrol
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, Credentials, answering, free_port, packed
 from tests.contract.ec2.conftest import Yard, tags
 from tests.infrastructure.assembly import Assembly, plain

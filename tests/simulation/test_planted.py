@@ -12,9 +12,9 @@ import pytest
 
 from lambdas.aws.dynamodb.ledger import Ledger, Write
 from lambdas.aws.ec2 import instances
-from lambdas.handlers import signal
 from lambdas.steps import attempts, orders
 from lambdas.steps.signals.context import SignalContext
+from lambdas.workflows import signal
 from simulation.promises import Promise
 from simulation.scenarios import SCENARIOS
 from simulation.story import tell

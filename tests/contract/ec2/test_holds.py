@@ -15,8 +15,8 @@ from benchmarks.recorded import CONTEXT
 from lambdas import settings
 from lambdas.aws import clients, cloudwatch
 from lambdas.aws.cloudwatch import GPUS
-from lambdas.handlers import signal
 from lambdas.settings import SignalSettings
+from lambdas.workflows import signal
 from simulation.assembly import synthesised
 from tests.contract.agent.host import become
 from tests.contract.conftest import ACCOUNT, REGION

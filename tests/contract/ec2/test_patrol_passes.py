@@ -12,8 +12,8 @@ import pytest
 from benchmarks.recorded import CONTEXT
 from lambdas import settings
 from lambdas.aws.dynamodb.ledger import Ledger
-from lambdas.handlers import patrol
 from lambdas.settings import PatrolSettings
+from lambdas.workflows import patrol
 from tests.contract.conftest import REGION, answering, eventually
 from tests.contract.ec2.conftest import Yard, tags, unique
 from trainyard.core.values import wire

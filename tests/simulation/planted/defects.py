@@ -45,7 +45,7 @@ class Defect:
         return f"| {self.name} | {self.what} | {by} |"
 
 
-UNIT = "tests/unit/handlers"
+UNIT = "tests/unit/workflows"
 LEDGER = "lambdas/aws/dynamodb/ledger.py"
 HOSTS = "lambdas/steps/signals/from_hosts.py"
 DEFECTS: tuple[Defect, ...] = (
@@ -104,7 +104,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "running-run-is-resumed",
         "Admit lets a run resume one that trains",
-        "lambdas/handlers/train/admit.py",
+        "lambdas/workflows/train/admit.py",
         "faults = (*faults, *resuming.faults(earlier, asked))",
         "pass",
         World("resumes", CLAIMANT),
@@ -128,7 +128,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "concluded-twice",
         "the notification does not ask whether this Conclude has ended the run",
-        "lambdas/handlers/train/conclude.py",
+        "lambdas/workflows/train/conclude.py",
         "if end.write(notifies=True):",
         "end.write(notifies=True)\n    if True:",
         f"{UNIT}/test_conclude.py::test_the_loser_of_two_concludes_says_nothing",
@@ -213,7 +213,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "forged-signal",
         "a signal in another host's name is acted on (D15)",
-        "lambdas/handlers/signal.py",
+        "lambdas/workflows/signal.py",
         "    if signal.instance != sender:",
         "    if not sender:",
         f"{UNIT}/test_signal.py::test_a_host_speaks_for_itself_and_of_its_run_alone",
@@ -221,7 +221,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "strangers-signal",
         "a host may speak of a run that it is no host of (D5)",
-        "lambdas/handlers/signal.py",
+        "lambdas/workflows/signal.py",
         "    return owner.run == news.run\n",
         "    return True\n",
         f"{UNIT}/test_signal.py::test_a_host_speaks_for_itself_and_of_its_run_alone",
@@ -287,7 +287,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "bake-claims-nothing",
         "a bake claims no dollars of the month",
-        "lambdas/handlers/bake/admit.py",
+        "lambdas/workflows/bake/admit.py",
         "dollars=promise.most_dollars(job, Prices(yard.aws_region, known.prices)),",
         "dollars=0.0,",
         "tests/simulation/test_limits.py::test_a_run_leaves_a_bake_the_dollars_that_it_may_cost",
@@ -303,7 +303,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "no-lease",
         "hosts are launched without the tag of their lease",
-        "lambdas/handlers/train/launch.py",
+        "lambdas/workflows/train/launch.py",
         "        Tag.LEASE: wire.stamp(lease),\n",
         "",
         World("train", ORPHAN),
@@ -319,7 +319,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "notification-forgotten",
         "patrol's Conclude does not send what a Conclude that died has not sent",
-        "lambdas/handlers/train/conclude.py",
+        "lambdas/workflows/train/conclude.py",
         "notification.send_late(yard.table_name, yard.bucket_name, given.run, yard.topic_arn)",
         "pass",
         World(
@@ -353,7 +353,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "advice-without-checkpoint",
         "the end of a run advises to resume one whose checkpoint is gone",
-        "lambdas/handlers/train/conclude.py",
+        "lambdas/workflows/train/conclude.py",
         "return needed <= set(objects if own else s3.keys(end.bucket, folder))",
         "return True",
         f"{UNIT}/test_conclude.py::test_no_end_advises_to_resume_a_run_whose_checkpoint_is_gone",

@@ -27,14 +27,14 @@ DOCUMENTS = {
 }
 MODULES = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    for path in sorted((ROOT / "lambdas/handlers").rglob("*.py"))
+    for path in sorted((ROOT / "lambdas/workflows").rglob("*.py"))
     if path.stem not in ("__init__", "patrol")
 ]
 
 
 def name_of(module: str) -> str:
     """As the documents have it: TrainAwaitHosts of train.await_hosts."""
-    words = re.split(r"[._]", module.removeprefix("lambdas.handlers."))
+    words = re.split(r"[._]", module.removeprefix("lambdas.workflows."))
     return "".join(word.capitalize() for word in words)
 
 

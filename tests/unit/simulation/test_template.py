@@ -81,7 +81,7 @@ WORK: dict[str, Any] = {
             "Type": "AWS::Lambda::Function",
             "Properties": {
                 "FunctionName": "yard-work",
-                "Handler": "lambdas.handlers.work.handler",
+                "Handler": "lambdas.workflows.work.handler",
                 "Role": {"Fn::GetAtt": ["Role1", "Arn"]},
                 "Timeout": 60,
                 "Environment": {"Variables": {"BUCKET": BUCKET}},
@@ -178,7 +178,7 @@ def test_a_name_that_the_template_does_not_give_is_made_as_cloudformation_would(
 
 def test_a_function_has_its_module_its_environment_and_how_events_are_tried_again(yard: YardTemplate) -> None:
     function = yard.functions["yard-work"]
-    assert function.module == "lambdas.handlers.work"
+    assert function.module == "lambdas.workflows.work"
     assert function.environment == {"BUCKET": yard.bucket.name}
     assert function.timeout == 60
     assert (function.retries, function.max_age) == (0, 60)

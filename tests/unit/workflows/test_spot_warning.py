@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from benchmarks.recorded import CONTEXT
-from lambdas.handlers import signal
-from tests.unit.handlers.test_signal import Run, run
+from lambdas.workflows import signal
+from tests.unit.workflows.test_signal import Run, run
 
 __all__ = ["run"]
 

@@ -14,14 +14,14 @@ from lambdas import settings
 from lambdas.aws import s3
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.instances import Instance
-from lambdas.handlers import signal
-from lambdas.handlers.train import await_hosts
 from lambdas.settings import SignalSettings
 from lambdas.steps import orders
 from lambdas.steps.orders import Order
 from lambdas.steps.signals import from_hosts
 from lambdas.steps.signals.context import SignalContext
-from tests.unit.handlers.conftest import HOST, Log
+from lambdas.workflows import signal
+from lambdas.workflows.train import await_hosts
+from tests.unit.workflows.conftest import HOST, Log
 from trainyard.core.model.errors import AccessDenied
 from trainyard.core.model.instance_types import Market
 

@@ -7,11 +7,11 @@ import pytest
 from benchmarks.recorded import CONTEXT
 from lambdas.aws import s3, ssm, states
 from lambdas.core.run.recovery import Trouble
-from lambdas.handlers.train import train
 from lambdas.steps import orders
 from lambdas.steps.orders import Order
+from lambdas.workflows.train import train
 from tests.unit.core.run.test_records import AT
-from tests.unit.handlers.conftest import Place
+from tests.unit.workflows.conftest import Place
 from trainyard.core.model.errors import ServiceUnavailable, StartFailed
 
 KEY = "runs/digits-1/order.json"

@@ -8,9 +8,9 @@ import pytest
 from benchmarks.recorded import CONTEXT
 from lambdas import settings
 from lambdas.aws.dynamodb.ledger import Ledger
-from lambdas.handlers.train import admit
 from lambdas.settings import TrainAdmitSettings
-from tests.unit.handlers.conftest import Place
+from lambdas.workflows.train import admit
+from tests.unit.workflows.conftest import Place
 from trainyard.core.model import tokens
 
 KEY = "jobs/by/ada/slow.json"

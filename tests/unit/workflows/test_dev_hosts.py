@@ -11,12 +11,12 @@ from benchmarks.recorded import CONTEXT
 from lambdas import settings
 from lambdas.aws import ssm
 from lambdas.aws.dynamodb.ledger import Ledger, dev_imaging_row
-from lambdas.handlers import signal
-from lambdas.handlers.launch import admit as launch_admit
-from lambdas.handlers.snapshot import admit as snapshot_admit
 from lambdas.settings import LaunchAdmitSettings, SignalSettings, YardSettings
 from lambdas.steps.observability import clock
-from tests.unit.handlers.conftest import IMAGE
+from lambdas.workflows import signal
+from lambdas.workflows.launch import admit as launch_admit
+from lambdas.workflows.snapshot import admit as snapshot_admit
+from tests.unit.workflows.conftest import IMAGE
 
 LIMITS = {"monthly_dollars": 1000.0, "most_dollars_per_run": 500.0, "most_hosts": 2, "most_hold_hours": 24.0}
 STARTED = "2026-11-20T12:00:00.000Z"

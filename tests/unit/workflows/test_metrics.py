@@ -13,11 +13,11 @@ from lambdas.core.capacity.placement import FleetRefusal
 from lambdas.core.capacity.plan import Plan, RefusalKind
 from lambdas.core.run.conclusion.steps import seconds_lost
 from lambdas.core.run.records import AttemptRow
-from lambdas.handlers.train import launch
 from lambdas.settings import LaunchSettings
+from lambdas.workflows.train import launch
 from tests.unit.core.facts import NOON, offer
 from tests.unit.core.run.test_records import AT
-from tests.unit.handlers.conftest import Log, Place
+from tests.unit.workflows.conftest import Log, Place
 from trainyard.core.values import wire
 
 NO_ROOM = FleetRefusal(RefusalKind.CAPACITY, "InsufficientInstanceCapacity", "no room")

@@ -7,9 +7,9 @@ import pytest
 
 from benchmarks.recorded import CONTEXT, Recorded, answering
 from lambdas import settings
-from lambdas.handlers.bake import capture
 from lambdas.settings import YardSettings
-from tests.unit.handlers.conftest import HOST
+from lambdas.workflows.bake import capture
+from tests.unit.workflows.conftest import HOST
 from trainyard.core.model.errors import ImageFailed
 
 AT = "2026-11-20T12:00:00.000Z"

@@ -16,11 +16,11 @@ from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity.placement import FleetRefusal
 from lambdas.core.capacity.plan import Plan, RefusalKind
 from lambdas.core.run.records import Records
-from lambdas.handlers.train import launch
 from lambdas.settings import LaunchSettings
+from lambdas.workflows.train import launch
 from tests.unit.core.facts import NOON, offer
 from tests.unit.core.run.test_records import AT, JOB
-from tests.unit.handlers.conftest import Log, Place
+from tests.unit.workflows.conftest import Log, Place
 from trainyard.core.model.instance_types import Market
 from trainyard.core.values import wire
 

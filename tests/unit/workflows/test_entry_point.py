@@ -16,7 +16,7 @@ from lambdas import settings
 from lambdas.core.edges.common import AttemptInput
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import logger
-from tests.unit.handlers.conftest import Log
+from tests.unit.workflows.conftest import Log
 from trainyard.command_line import command_line
 from trainyard.core.model.errors import (
     AccessDenied,
@@ -29,7 +29,7 @@ from trainyard.core.values import wire
 ROOT = Path(__file__).resolve().parents[3]
 MODULES = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    for path in sorted((ROOT / "lambdas/handlers").rglob("*.py"))
+    for path in sorted((ROOT / "lambdas/workflows").rglob("*.py"))
     if path.stem != "__init__"
 ]
 NAMES_NO_RUN = {"patrol", "prepare", "retire", "submit", "signal"}
@@ -97,8 +97,8 @@ def test_each_line_says_its_invocation_and_its_run_and_nothing_of_the_one_before
 
 
 def test_an_attempt_is_named_where_the_event_names_one(log: Log) -> None:
-    called("lambdas.handlers.train.launch", {"run": "digits-1", "attempt": 2}, 0)
-    called("lambdas.handlers.train.admit", event_of("lambdas.handlers.train.admit", "digits-1"), 1)
+    called("lambdas.workflows.train.launch", {"run": "digits-1", "attempt": 2}, 0)
+    called("lambdas.workflows.train.admit", event_of("lambdas.workflows.train.admit", "digits-1"), 1)
     attempts = {
         line["function_request_id"]: line.get("attempt") for line in log.lines() if "_aws" not in line
     }

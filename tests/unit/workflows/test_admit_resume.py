@@ -8,11 +8,11 @@ import pytest
 
 from benchmarks.recorded import CONTEXT
 from lambdas import settings
-from lambdas.handlers.train import admit
 from lambdas.settings import TrainAdmitSettings
 from lambdas.steps import resuming
+from lambdas.workflows.train import admit
 from tests.unit.core.run.test_records import AT
-from tests.unit.handlers.conftest import Place
+from tests.unit.workflows.conftest import Place
 
 CHECKPOINT = {"key": "runs/earlier-1/checkpoints/00000040/", "step": 40}
 

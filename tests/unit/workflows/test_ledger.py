@@ -20,7 +20,7 @@ from lambdas.core.capacity.plan import Plan
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import RunUpdate, TokenRow
 from tests.unit.core.facts import NOON
-from tests.unit.handlers.conftest import Place
+from tests.unit.workflows.conftest import Place
 from trainyard.core.model import states
 
 

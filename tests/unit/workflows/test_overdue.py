@@ -8,10 +8,10 @@ import pytest
 
 from benchmarks.recorded import CONTEXT
 from lambdas.core.run.recovery import Trouble
-from lambdas.handlers.train import await_hosts
+from lambdas.workflows.train import await_hosts
 from tests.unit.core.facts import NOON, after
 from tests.unit.core.run.test_records import AT
-from tests.unit.handlers.conftest import Place
+from tests.unit.workflows.conftest import Place
 from trainyard.core.values import wire
 
 LEFT: dict[str, Any] = {"stopped": 1, "stopped_at": AT, "why": "peer"}

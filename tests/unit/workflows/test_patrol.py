@@ -11,10 +11,10 @@ from benchmarks.recorded import CONTEXT, Host, Recorded, answering
 from lambdas import settings
 from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.core.images import snapshot
-from lambdas.handlers import patrol
 from lambdas.settings import PatrolSettings
 from lambdas.steps.patrol.observe import Observation
-from tests.unit.handlers.conftest import Log
+from lambdas.workflows import patrol
+from tests.unit.workflows.conftest import Log
 from trainyard.core.model import names
 from trainyard.core.model.errors import AccessDenied
 from trainyard.core.model.images.imaging import Imaging

@@ -11,12 +11,12 @@ import pytest
 from benchmarks.recorded import CONTEXT, Recorded, answering
 from lambdas import settings
 from lambdas.aws import messages
-from lambdas.handlers.train import conclude
 from lambdas.settings import ConcludeSettings
 from lambdas.steps import conclusion, notification
 from lambdas.steps.conclusion import RunEnd
+from lambdas.workflows.train import conclude
 from tests.unit.core.facts import admitted
-from tests.unit.handlers.conftest import Log
+from tests.unit.workflows.conftest import Log
 from trainyard.core.model.errors import AccessDenied
 from trainyard.core.values import wire
 

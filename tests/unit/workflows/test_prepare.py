@@ -14,8 +14,8 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from benchmarks.recorded import CONTEXT
 from lambdas import settings
 from lambdas.aws import clients, iam
-from lambdas.handlers import prepare
 from lambdas.settings import PrepareSettings
+from lambdas.workflows import prepare
 from trainyard.core.model.errors import AccessDenied
 
 STACK = f"arn:aws:cloudformation:us-east-1:{DEFAULT_ACCOUNT_ID}:stack/Trainyard-Training/1"

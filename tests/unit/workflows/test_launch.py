@@ -8,11 +8,11 @@ from benchmarks.recorded import CONTEXT
 from lambdas import settings
 from lambdas.aws.ec2 import fleet
 from lambdas.core.capacity.plan import Plan
-from lambdas.handlers.train import launch
 from lambdas.settings import LaunchSettings
+from lambdas.workflows.train import launch
 from tests.unit.core.facts import NOON, offer
 from tests.unit.core.run.test_records import AT
-from tests.unit.handlers.conftest import Place
+from tests.unit.workflows.conftest import Place
 from trainyard.core.values import wire
 
 YARD = LaunchSettings(

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.recorded import CONTEXT, Recorded, answering
 from lambdas import settings
-from lambdas.handlers.snapshot import undo
 from lambdas.settings import ResumeSettings
+from lambdas.workflows.snapshot import undo
 
 IMAGING = {"instance": "i-a", "type": "g6.xlarge", "family": "digits", "parent": "ami-0"}
 

@@ -11,10 +11,10 @@ import pytest
 from benchmarks.recorded import CONTEXT, Host, Recorded, answering
 from lambdas import settings
 from lambdas.core.capacity.plan import Plan
-from lambdas.handlers import release
 from lambdas.settings import ReleaseSettings
+from lambdas.workflows import release
 from tests.unit.core import facts
-from tests.unit.handlers.conftest import HOST
+from tests.unit.workflows.conftest import HOST
 from trainyard.core.model.errors import ServiceUnavailable
 from trainyard.core.values import wire
 

@@ -4,9 +4,9 @@ import pytest
 
 from benchmarks.recorded import CONTEXT, Recorded, answering
 from lambdas import settings
-from lambdas.handlers import submit
 from lambdas.settings import SubmitSettings
-from tests.unit.handlers.conftest import Log
+from lambdas.workflows import submit
+from tests.unit.workflows.conftest import Log
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import pytest
 from benchmarks.recorded import CONTEXT
 from lambdas.aws import states
 from lambdas.core.run.recovery import Trouble
-from lambdas.handlers import signal
+from lambdas.workflows import signal
 from tests.unit.core.facts import after
-from tests.unit.handlers.conftest import Place
-from tests.unit.handlers.test_leaving import Aws
+from tests.unit.workflows.conftest import Place
+from tests.unit.workflows.test_leaving import Aws
 
 
 @pytest.fixture

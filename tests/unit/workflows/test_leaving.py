@@ -7,10 +7,10 @@ import pytest
 
 from benchmarks.recorded import CONTEXT
 from lambdas.aws import ssm, states
-from lambdas.handlers import signal
+from lambdas.workflows import signal
 from tests.unit.core.facts import after
 from tests.unit.core.run.test_records import AT
-from tests.unit.handlers.conftest import Place
+from tests.unit.workflows.conftest import Place
 
 
 class Aws:
