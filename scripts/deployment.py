@@ -32,7 +32,7 @@ from trainyard.client.admin.retained import Retained
 from trainyard.client.deployment import settings_of
 from trainyard.command_line import command_line, given
 from trainyard.core.model.yard import settings
-from trainyard.core.values.quantities import span
+from trainyard.values.quantities import span
 
 ROOT = Path(__file__).resolve().parent.parent
 IDLE_DOLLARS = 1.50

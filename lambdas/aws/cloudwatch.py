@@ -6,8 +6,8 @@ from typing import Any
 
 from lambdas.aws.calls import listed
 from lambdas.core.patrol.verdict import Window
-from trainyard.core.values.lazy import dataclass
 from trainyard.protocol import host_metrics
+from trainyard.values.lazy import dataclass
 
 MOST_QUERIES = 500
 MOST_POINTS = 100_800

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from lambdas.aws.calls import unless
 from lambdas.aws.clients import NO_ANSWER, client, unanswered
 from trainyard.core.model.errors import AccessDenied
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 GONE = ("NoSuchKey", "NoSuchVersion", "404", "MethodNotAllowed")
 """MethodNotAllowed: the version asked for is a delete marker."""

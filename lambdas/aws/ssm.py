@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from lambdas.aws.calls import listed, unless
 from lambdas.aws.clients import client
 from trainyard.core.model.errors import StartFailed
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 MOST_IDS = 50
 LAST_LINES = 4000

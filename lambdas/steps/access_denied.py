@@ -10,7 +10,7 @@ from lambdas.core.run.recovery import Trouble
 from lambdas.steps import attempts
 from lambdas.steps.observability import logger
 from trainyard.core.model.errors import AccessDenied
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 
 def end_denied(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: datetime) -> None:

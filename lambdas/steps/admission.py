@@ -21,10 +21,10 @@ from lambdas.core.run.records import RunRow, RunUpdate
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model import names
 from trainyard.core.model.errors import AccessDenied, Refused, UsersFault
-from trainyard.core.values import wire
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.text import printable
-from trainyard.core.values.validation import InputFaults
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+from trainyard.values.text import printable
+from trainyard.values.validation import InputFaults
 
 MOST_SAID = 512
 

@@ -29,7 +29,7 @@ from lambdas.core.run.recovery import Trouble
 from lambdas.steps.observability import logger, note
 from trainyard.core.model.errors import AccessDenied, Misconfigured
 from trainyard.core.model.timeline import Entry
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 TokenAnswer = GangReady | Finished | Done | Available
 

@@ -27,9 +27,9 @@ from lambdas.steps.observability import clock, logger, measure, note
 from trainyard.core.model import timeline
 from trainyard.core.model.errors import AccessDenied, Blame, Stopped, TrainyardError, blame_of
 from trainyard.core.model.yard.metrics import Metric
-from trainyard.core.values import wire
-from trainyard.core.values.lazy import dataclass
 from trainyard.protocol import keys
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

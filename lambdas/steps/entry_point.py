@@ -11,7 +11,7 @@ from trainyard import command_line
 from trainyard.core.model import errors
 from trainyard.core.model.errors import Misconfigured
 from trainyard.core.model.yard.metrics import Metric
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 Given = TypeVar("Given")
 

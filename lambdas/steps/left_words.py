@@ -9,8 +9,8 @@ from lambdas.aws import s3
 from lambdas.core.edges import events
 from lambdas.core.edges.events import FromHost
 from lambdas.steps.observability import logger
-from trainyard.core.values.lazy import dataclass
 from trainyard.protocol import keys
+from trainyard.values.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from lambdas.core.run.conclusion import summary
 from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model.errors import TrainyardError
-from trainyard.core.values import wire
 from trainyard.protocol import keys
+from trainyard.values import wire
 
 SENDING = timedelta(minutes=3)
 """Longer than a Conclude may take: one that began to send earlier has died."""

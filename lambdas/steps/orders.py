@@ -12,8 +12,8 @@ from lambdas.aws import s3, ssm
 from lambdas.core.edges import events
 from lambdas.steps.observability import logger
 from trainyard.core.model.errors import ServiceUnavailable
-from trainyard.core.values.lazy import dataclass
 from trainyard.protocol import keys
+from trainyard.values.lazy import dataclass
 
 WORDS = ("start", "stop")
 """In the order in which they follow each other within an attempt."""

@@ -11,7 +11,7 @@ from lambdas.steps.observability import clock
 from trainyard.command_line import command_line
 from trainyard.core.model.errors import JobRefused, Refused
 from trainyard.core.model.job import Job
-from trainyard.core.values.validation import Fault
+from trainyard.values.validation import Fault
 
 LOOK_SECONDS = 10
 """Between two looks at a run that is saving its last checkpoint."""

@@ -2,7 +2,7 @@
 
 from lambdas.aws import s3
 from trainyard.core.jobfile import document
-from trainyard.core.values.validation import InputFaults
+from trainyard.values.validation import InputFaults
 
 
 def read(bucket: str, key: str, version: str | None, *, what: str) -> bytes | InputFaults:

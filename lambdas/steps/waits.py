@@ -41,7 +41,7 @@ from trainyard.core.model.errors import (
     TrainyardError,
 )
 from trainyard.core.model.images.image import Image
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 ENDED_BADLY = ("Failed", "TimedOut", "Cancelled", "Cancelling")
 FAILS_WITH: Mapping[str, type[TrainyardError]] = {

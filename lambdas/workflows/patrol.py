@@ -29,8 +29,8 @@ from lambdas.steps.patrol.act import Acted, act
 from lambdas.steps.patrol.observe import Observation, observe, price_of
 from trainyard.core.model.yard.metrics import Metric
 from trainyard.core.model.yard.storage import Storage
-from trainyard.core.values import wire
 from trainyard.protocol.tags import Tag
+from trainyard.values import wire
 
 SUMMARY_HOUR = 0
 """UTC."""

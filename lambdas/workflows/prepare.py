@@ -16,7 +16,7 @@ from lambdas.steps import submission
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import logger
 from trainyard.core.model.names import SERVICE_LINKED_ROLES
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 MOST_OF_AN_ERROR = 160
 """Characters, so that all sentences fit into an output; the log has the whole."""

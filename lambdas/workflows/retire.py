@@ -21,8 +21,8 @@ from lambdas.steps.observability import clock, logger
 from trainyard.core.model.errors import AccessDenied, Misconfigured, Refused
 from trainyard.core.model.images import image
 from trainyard.core.model.images.image import Image
-from trainyard.core.values.validation import InputFaults
 from trainyard.protocol import keys
+from trainyard.values.validation import InputFaults
 
 JSON, TEXT = f"{keys.IMAGES}report.json", f"{keys.IMAGES}report.txt"
 

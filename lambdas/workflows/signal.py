@@ -33,8 +33,8 @@ from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model import dev
 from trainyard.core.model.errors import AccessDenied, Misconfigured
 from trainyard.core.model.yard.metrics import Metric
-from trainyard.core.values import wire
-from trainyard.core.values.text import printable
+from trainyard.values import wire
+from trainyard.values.text import printable
 
 NewsOfRuns = FromHost | FromPatrol | FromPerson | events.AwsNews
 News = NewsOfRuns | DevAsked

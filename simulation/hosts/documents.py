@@ -17,8 +17,8 @@ from training.host.bucket import Bucket
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.image.pause import ALONE_SECONDS, IN_GANG_SECONDS
 from training.host.reporting.chunks import chunk_key
-from trainyard.core.values.wire import stamp
 from trainyard.protocol import keys
+from trainyard.values.wire import stamp
 
 Parameters = Mapping[str, Sequence[str]]
 Ending = Generator["float | Nap", None, CommandEnd]

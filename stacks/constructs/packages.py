@@ -43,6 +43,7 @@ FUNCTIONS = (
     "trainyard/command_line.py",
     "trainyard/core",
     "trainyard/protocol",
+    "trainyard/values",
 )
 """What functions run, of `trainyard` what they share with hosts and people."""
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from tests.e2e.runs import Runs
 from tests.e2e.test_images import KEPT
 from tests.e2e.watch import ec2, launch, shell, until_it_is
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 NOTEBOOK = """cd /tmp && /opt/trainyard/venv/bin/python -c '
 from trainyard.hold import hold

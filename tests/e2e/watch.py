@@ -11,7 +11,7 @@ from typing import Any
 from tests.e2e.patience import PATIENCE
 from tests.e2e.runs import Runs
 from trainyard.client import Run
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 SOON = {"window_minutes": 2, "grace_minutes": 0.1}
 """A policy by which a host is idle after two minutes."""

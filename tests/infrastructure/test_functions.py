@@ -132,6 +132,7 @@ def test_the_asset_holds_the_functions_and_nothing_else(asset_and_layer: tuple[P
         "command_line.py",
         "core",
         "protocol",
+        "values",
     ]
     assert not [path for path in asset.rglob("*") if path.name == "__pycache__"]
 

@@ -21,7 +21,7 @@ from tests.infrastructure.assembly import Assembly, plain
 from tests.permissions.grants import Grant, less
 from tests.permissions.paths import unseen
 from trainyard.core.model.errors import AccessDenied
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 pytestmark = pytest.mark.exhaustive
 WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": True}}}

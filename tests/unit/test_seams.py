@@ -38,9 +38,9 @@ from trainyard.core.model import dev, gang
 from trainyard.core.model.gang import StopReason
 from trainyard.core.model.job import Checkpoints, Cluster, Data, Job, Limits, Outputs, Pool, Program, Result
 from trainyard.core.model.yard.storage import GIB_MONTH
-from trainyard.core.values import fields
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import Role, Strategy
+from trainyard.values import fields
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST_TEXTS = [path.read_text() for path in sorted((ROOT / "training/host").rglob("*.py"))]

@@ -15,8 +15,8 @@ from urllib.parse import quote
 from packaging.utils import canonicalize_name
 
 from training.baking.builder import Builder, image_settings
-from trainyard.core.values.wire import stamp
 from trainyard.protocol.tags import PREFIX, Tag
+from trainyard.values.wire import stamp
 
 DPKG = ("dpkg-query", "--show", "--showformat=${db:Status-Abbrev}\t${Package}\t${Version}\t${Architecture}\n")
 INSTALLED = "ii"

@@ -16,7 +16,7 @@ from training.host.image import pause
 from training.host.image.generalize import DEPTHS, generalize
 from training.host.metadata import NO_FILES, Metadata
 from training.host.places import Places
-from trainyard.core.values.quantities import counted
+from trainyard.values.quantities import counted
 
 NO_AGENT = 69  # EX_UNAVAILABLE
 PATIENCE_SECONDS = 10.0

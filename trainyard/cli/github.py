@@ -29,9 +29,9 @@ from trainyard.client import Run, RunStatus, Yard, YardError
 from trainyard.client.jobs import source
 from trainyard.client.yard import changes
 from trainyard.command_line import command_line
-from trainyard.core.values.quantities import dollars
-from trainyard.core.values.text import printable
 from trainyard.exit_codes import ExitCode
+from trainyard.values.quantities import dollars
+from trainyard.values.text import printable
 
 MOST_REASON = 20_000
 """Characters of a reason that GitHub is given."""

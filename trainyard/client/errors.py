@@ -15,7 +15,7 @@ from trainyard.exit_codes import ExitCode
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
 
-    from trainyard.core.values.validation import Fault
+    from trainyard.values.validation import Fault
 
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -38,9 +38,9 @@ from trainyard.client.unpacking import unpack
 from trainyard.command_line import command_line
 from trainyard.core.jobfile.references import split_uri
 from trainyard.core.model.errors import Stopped
-from trainyard.core.values import floats
-from trainyard.core.values.quantities import sized
 from trainyard.protocol import keys
+from trainyard.values import floats
+from trainyard.values.quantities import sized
 
 DOCUMENTS = {
     "metrics": "metrics.json",

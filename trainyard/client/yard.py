@@ -24,8 +24,8 @@ from trainyard.client.runs.listing import BegunRun, ListedRun, Listing
 from trainyard.client.runs.plan import JobPlan
 from trainyard.command_line import command_line
 from trainyard.core.jobfile.recipe import parse as parse_recipe
-from trainyard.core.values.validation import InputFaults
 from trainyard.protocol import keys
+from trainyard.values.validation import InputFaults
 
 A_PAGE = 1_000
 """Rows that are asked for at a time where only some of them are wanted."""

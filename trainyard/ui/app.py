@@ -21,7 +21,6 @@ from starlette.types import ASGIApp
 
 from trainyard.client import Yard, YardError
 from trainyard.client.errors import RunNotFound
-from trainyard.core.values.text import printable
 from trainyard.ui import actions, downloads, sse
 from trainyard.ui.cache import Cache
 from trainyard.ui.pages.compare import MOST, Compare
@@ -33,6 +32,7 @@ from trainyard.ui.pages.run import RunPage
 from trainyard.ui.pages.runs import Runs
 from trainyard.ui.security import Guard
 from trainyard.ui.templating import Templates
+from trainyard.values.text import printable
 
 FIRST_LOOK = 3.0
 """Seconds that a page waits for AWS before it is shown without; what is asked for comes then by itself."""

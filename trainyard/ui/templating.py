@@ -15,11 +15,11 @@ from markupsafe import Markup
 
 import trainyard
 from trainyard.client import YardError
-from trainyard.core.values import floats
-from trainyard.core.values.quantities import dollars, sized, span
-from trainyard.core.values.text import printable
 from trainyard.ui.pages.page import Page, Seen
 from trainyard.ui.pages.runs import standing
+from trainyard.values import floats
+from trainyard.values.quantities import dollars, sized, span
+from trainyard.values.text import printable
 
 SECTIONS = {"runs": "/", "hosts": "/hosts", "money": "/money", "images": "/images"}
 """What the page's head leads to."""

@@ -10,7 +10,7 @@ from math import ceil
 from trainyard.client.runs.execution import State
 from trainyard.client.runs.records import Attempt, Event, Host, RunStatus, elapsed
 from trainyard.core.model import states
-from trainyard.core.values.quantities import dollars, span
+from trainyard.values.quantities import dollars, span
 
 WAITING, LAUNCHING = states.WORDS["Wait for capacity"], states.WORDS["Launch"]
 MOST_HOSTS = 12

@@ -37,8 +37,8 @@ from trainyard.core.model import states
 from trainyard.core.model.errors import Misconfigured
 from trainyard.core.model.gang import Gang
 from trainyard.core.model.timeline import Entry
-from trainyard.core.values import wire
-from trainyard.core.values.lazy import dataclass
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
 
 MOST_WRITES = 100
 LOOK_UPS_LIVE = timedelta(days=90)

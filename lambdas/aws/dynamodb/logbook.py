@@ -11,8 +11,8 @@ from lambdas.core.run import records
 from lambdas.core.run.places import Claim
 from lambdas.core.run.records import RunRow
 from trainyard.core.model.errors import Infrastructure
-from trainyard.core.values import wire
-from trainyard.core.values.lazy import dataclass
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
 
 PATROL = "patrol"
 KEPT = timedelta(days=90)

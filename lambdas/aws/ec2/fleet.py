@@ -14,7 +14,7 @@ from lambdas.aws.clients import THROTTLED, client, denial
 from lambdas.core.capacity.placement import FleetRefusal, answer_of
 from lambdas.core.capacity.plan import Offer, Part, RefusalKind
 from trainyard.core.model.instance_types import Market
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 KINDS = {
     "InsufficientInstanceCapacity": RefusalKind.CAPACITY,

@@ -11,8 +11,8 @@ from lambdas.aws.calls import listed, unless
 from lambdas.aws.clients import client
 from trainyard.core.model.errors import Misconfigured, ServiceUnavailable
 from trainyard.core.model.images.image import AMI, Image, Snapshot, Stored
-from trainyard.core.values import wire
 from trainyard.protocol.tags import Tag
+from trainyard.values import wire
 
 UNKNOWN = ("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable")
 GONE = ("InvalidSnapshot.NotFound",)

@@ -13,9 +13,9 @@ from lambdas.aws.clients import client
 from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
 from trainyard.core.model.gang import Gang
 from trainyard.core.model.instance_types import Market
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.quantities import counted
 from trainyard.protocol.tags import Tag
+from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import counted
 
 LIVE = ("pending", "running", "stopping", "stopped")
 PAGE = 1000

@@ -16,8 +16,8 @@ import re
 
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import Generation, InstanceType, generation_of
-from trainyard.core.values.lazy import dataclass
 from trainyard.protocol.tags import Tag
+from trainyard.values.lazy import dataclass
 
 Version = tuple[int, ...]
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.yard.billing import billed_hours, disk_hour, host_dollars
 from trainyard.core.model.yard.storage import GIB_MONTH, Storage
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

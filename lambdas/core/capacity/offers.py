@@ -23,9 +23,9 @@ from trainyard.core.model.images.image import AMI, Image
 from trainyard.core.model.instance_types import InstanceType, Market, instance_type, quota
 from trainyard.core.model.job import Hardware, Job, PoolOrder
 from trainyard.core.model.yard.storage import Storage
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.quantities import counted
 from trainyard.protocol.tags import Tag
+from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import counted
 
 Reason = tuple[str, str]
 """What speaks against a pool: a word for programs, a sentence for people."""

@@ -15,8 +15,8 @@ from lambdas.core.capacity.plan import TAKES, Offer, Refusal, RefusalKind, in_wo
 from trainyard.core.model.gang import Gang
 from trainyard.core.model.instance_types import InstanceType, Market, Quota, instance_type, quota
 from trainyard.core.model.job import PoolOrder
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.quantities import rounded
+from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import rounded
 
 SHORTEST_ROUND_PAUSE = timedelta(seconds=30)
 LONGEST_PAUSE_AT_LEAST = timedelta(minutes=2)

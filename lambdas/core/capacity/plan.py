@@ -13,7 +13,7 @@ from trainyard.core.model.gang import Gang, missing
 from trainyard.core.model.instance_types import Market, instance_type
 from trainyard.core.model.job import Job, PoolOrder
 from trainyard.core.model.yard.storage import GIB_MONTH, Storage
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from trainyard.core.model.instance_types import catalogue
 from trainyard.core.model.yard.storage import GIB_MONTH, Storage
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 GOOD_FOR = timedelta(days=1)
 """AWS changes its list now and then, not within a day."""

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from lambdas.core.edges.common import Answer, AttemptInput, Failure
 from lambdas.core.edges.conclude import Concluded
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 
 class Step(StrEnum):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from lambdas.core.capacity.kept_hosts import KeptHosts
 from lambdas.core.run.recovery import Trouble
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from lambdas.core.edges.common import Failure, RunInput
 from lambdas.core.run.outcome import Conclusion
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import field
 
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 MOST_SAID = 1000
 """Characters: an answer is 4,096 bytes at most, and an output 1,024

@@ -6,9 +6,9 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any, cast
 
-from trainyard.core.values import wire
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.text import printable
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+from trainyard.values.text import printable
 
 OF_HOSTS, OF_PEOPLE, OF_PATROL = "trainyard.host/", "trainyard.people/", "trainyard.patrol"
 """Their `source`, of hosts and people its beginning; all else is AWS's. After it they say who they are as IAM knows

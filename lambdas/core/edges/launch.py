@@ -2,7 +2,7 @@
 
 from lambdas.core.edges.common import Answer
 from lambdas.core.edges.conclude import Concluded
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 
 class HostReached(Answer):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from lambdas.core.edges.common import Answer
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

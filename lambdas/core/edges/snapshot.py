@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from lambdas.core.edges.common import Admitted, Answer, RunInput, WaitInput
 from lambdas.core.edges.conclude import Concluded
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 
 class Rest(StrEnum):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from lambdas.core.capacity.placement import GiveUp, RetireFirst, TryLater
 from lambdas.core.edges.common import Answer, AttemptInput, RunInput
 from trainyard.core.model.job import ImageWhen
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 
 class Overdue(StrEnum):

@@ -11,9 +11,9 @@ from lambdas.core.run.recovery import EndRun, Retry, Trouble
 from trainyard.core.model import errors
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.images.image import Image
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.validation import Fault
 from trainyard.protocol.tags import PREFIX, Tag
+from trainyard.values.lazy import dataclass
+from trainyard.values.validation import Fault
 
 NO_IMAGE = "none"
 """An image parameter's value while there is no such image."""

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from lambdas.core.edges.events import OF_PEOPLE, from_sources
 from trainyard.core.model import dev, submitter
 from trainyard.core.model.images.image import Image
-from trainyard.core.values.lazy import dataclass
 from trainyard.protocol import keys
+from trainyard.values.lazy import dataclass
 
 PATIENCE = timedelta(minutes=2)
 """Until an execution that was asked for is in the ledger."""

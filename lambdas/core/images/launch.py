@@ -20,10 +20,10 @@ from trainyard.core.model.images.image import AMI, Image, newest
 from trainyard.core.model.instance_types import MarketChoice, catalogue
 from trainyard.core.model.job import NAME, RUN_ID, Hardware, Job, one_host_job
 from trainyard.core.model.job_fields import ANY_TYPES, DISK_GIB, ZONES
-from trainyard.core.values import wire
-from trainyard.core.values.fields import Choice, Number, Record, Text, key
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.validation import Fault, InputFaults, shown
+from trainyard.values import wire
+from trainyard.values.fields import Choice, Number, Record, Text, key
+from trainyard.values.lazy import dataclass
+from trainyard.values.validation import Fault, InputFaults, shown
 
 NamedBy = Literal["image", "run", "latest"]
 SOURCES: tuple[NamedBy, ...] = get_args(NamedBy)

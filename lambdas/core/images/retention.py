@@ -14,10 +14,10 @@ from typing import Any
 from lambdas.core.capacity.prices import Prices
 from trainyard.core.model.images.image import AMI, Image, Stored
 from trainyard.core.model.yard.storage import Storage
-from trainyard.core.values import wire
-from trainyard.core.values.fields import Flag, Record, key, texts
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.validation import Fault, InputFaults
+from trainyard.values import wire
+from trainyard.values.fields import Flag, Record, key, texts
+from trainyard.values.lazy import dataclass
+from trainyard.values.validation import Fault, InputFaults
 
 BROKEN = ("failed", "error", "invalid")
 MAKING = ("pending", "transient")

@@ -12,11 +12,11 @@ from trainyard.core.model.images.image import Image
 from trainyard.core.model.images.imaging import Imaging, Quiesce, Then, parent_tags
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import NAME, RUN_ID
-from trainyard.core.values.fields import Choice, Count, Record, Text, key
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.validation import Fault, InputFaults
 from trainyard.protocol.cluster import Role
 from trainyard.protocol.tags import Tag
+from trainyard.values.fields import Choice, Count, Record, Text, key
+from trainyard.values.lazy import dataclass
+from trainyard.values.validation import Fault, InputFaults
 
 WHAT, SO = "The snapshot that was asked for", "; no image was made and no host was touched"
 INSTANCE = r"i-[0-9a-f]{8,17}"

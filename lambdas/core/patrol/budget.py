@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from trainyard.core.model.yard import promises
 from trainyard.core.model.yard.billing import LEAST_SECONDS
 from trainyard.core.model.yard.promises import Promise
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.quantities import dollars
+from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import dollars
 
 WARN_AT = (50, 80, 100)
 """Percent of the monthly budget."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from lambdas.core.patrol.verdict import ACTS, TWO_LOOKS, Cause, Earlier, Facts, Verdict
 from trainyard.core.model.yard import policy
 from trainyard.core.model.yard.policy import Policy
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 FEW = 3
 """So many hosts may be acted on in one pass of the smallest yard."""

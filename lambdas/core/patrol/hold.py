@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from trainyard.core.values import wire
-from trainyard.core.values.lazy import dataclass
 from trainyard.protocol.tags import Tag
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
 
 LONGEST = timedelta(hours=24)
 CLOCKS = timedelta(minutes=5)

@@ -8,8 +8,8 @@ from typing import Any
 from lambdas.core.patrol.verdict import Archive, Facts, Stop
 from trainyard.command_line import command_line
 from trainyard.core.model import names
-from trainyard.core.values import wire
-from trainyard.core.values.lazy import dataclass
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
 
 MOST_LINES = 40
 MOST_PROBLEMS = 10

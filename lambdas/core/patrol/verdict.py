@@ -15,9 +15,9 @@ from lambdas.core.capacity.prices import Prices
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.yard.policy import IdleSpot, Policy
 from trainyard.core.model.yard.storage import Storage
-from trainyard.core.values import wire
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.quantities import dollars, rounded
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import dollars, rounded
 
 KERNELS, TERMINALS = 1, 2
 """What the metric InUse of a dev host is the sum of, minute by minute (training/host/dev/idle/decision.py)."""

@@ -11,7 +11,7 @@ from lambdas.core.capacity.plan import Offer
 from lambdas.core.run import deadlines, readiness
 from lambdas.core.run.records import HostRow, Records
 from trainyard.core.model.gang import Gang, Member, size, sized
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 APART = timedelta(minutes=10)
 """Between an attempt's launch, or an ask for more hosts, and the next ask."""

@@ -13,7 +13,7 @@ from lambdas.core.run import places
 from lambdas.core.run.places import Claim, ClaimKind, YardLimits
 from trainyard.core.model import submitter
 from trainyard.core.model.yard.storage import Storage
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 RUNNING = ("pending", "running")
 RESTARTED_AFTER = timedelta(minutes=2)

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 from lambdas.core.run.recovery import Trouble
 from trainyard.core.model.errors import WORDS, Infrastructure, Stopped, TrainyardError
-from trainyard.core.values.lazy import dataclass
 from trainyard.protocol.tags import Tag
+from trainyard.values.lazy import dataclass
 
 WELL = ("finished", "baked", "unchanged", "rolled_back", "imaged", "launched")
 RESUME = "checkpoints.resume"

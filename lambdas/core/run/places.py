@@ -11,9 +11,9 @@ from trainyard.core.model import submitter
 from trainyard.core.model.job import Job
 from trainyard.core.model.yard import promises
 from trainyard.core.model.yard.promises import Promise
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.quantities import counted
-from trainyard.core.values.validation import Fault
+from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import counted
+from trainyard.values.validation import Fault
 
 MOST_NAMED = 3
 SHORTEST, LONGEST = 30, 300

@@ -18,8 +18,8 @@ from trainyard.core.model.gang import Gang, missing
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Job
 from trainyard.core.model.yard import policy, warm
-from trainyard.core.values.lazy import dataclass
 from trainyard.protocol.tags import Tag
+from trainyard.values.lazy import dataclass
 
 TO_WIPE = timedelta(minutes=5)
 """What a host gets from its release until it says that nothing of its run is left."""

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.quantities import counted
+from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import counted
 
 PATIENCE = timedelta(minutes=20)
 """How long hosts may take from launch to ready: boot (10 minutes for the largest types), data, program."""

@@ -18,11 +18,11 @@ from trainyard.core.model.gang import PROGRAM_SILENT, Gang, Member, StopReason
 from trainyard.core.model.images.imaging import Imaging
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Job
-from trainyard.core.values import wire
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.quantities import counted, rounded
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import Role
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import counted, rounded
 
 ASKS_FOR = timedelta(minutes=1)
 """What an ask of EC2 takes at the longest, but for throttles; patrol concludes no run sooner."""

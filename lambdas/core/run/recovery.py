@@ -9,8 +9,8 @@ from typing import Any, ClassVar, assert_never
 
 from lambdas.core.capacity.kept_hosts import KeptHosts
 from trainyard.core.model import errors
-from trainyard.core.values import wire
-from trainyard.core.values.lazy import dataclass
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
 
 MOST_TAIL = 8_000
 MOST_REASON = 4_000

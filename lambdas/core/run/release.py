@@ -9,7 +9,7 @@ from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.run.records import HostRow
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Hosts
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 
 class Act(StrEnum):

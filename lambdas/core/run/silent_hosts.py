@@ -7,8 +7,8 @@ and again that they are ready for the next one: each time is the moment to look 
 from datetime import datetime, timedelta
 
 from lambdas.core.run.records import HostRow, Records
-from trainyard.core.values import wire
-from trainyard.core.values.lazy import dataclass
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
 
 ASK_AFTER = timedelta(seconds=10)
 """A program sees a lost peer within seconds, and EC2 tells of a host that is gone as fast."""

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from lambdas.core.run.conclusion.steps import walk
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Records, last_save
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 TO_LEAVE = timedelta(minutes=3)
 """How long a gang that was asked has to save and say that it has left; who has not by then never will."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from lambdas.core.capacity.plan import Refusal
 from trainyard.core.model.job import Job
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 
 class WaitsFor(StrEnum):

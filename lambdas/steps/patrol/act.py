@@ -11,7 +11,7 @@ from lambdas.core.patrol.verdict import Archive, Cause, Facts, Stop, Terminate, 
 from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
 from trainyard.core.model import names
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from lambdas.steps import left_words
 from lambdas.steps.observability import logger
 from lambdas.steps.patrol.observe import Observation
 from trainyard.core.model import names
-from trainyard.core.values import wire
 from trainyard.protocol.tags import Tag
+from trainyard.values import wire
 
 PATIENCE = timedelta(minutes=1)
 """How late an event may be before patrol sends it."""

@@ -30,10 +30,10 @@ from trainyard.core.model.errors import Misconfigured
 from trainyard.core.model.instance_types import catalogue
 from trainyard.core.model.yard import policy, warm
 from trainyard.core.model.yard.policy import Policy
-from trainyard.core.values import wire
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.validation import InputFaults
 from trainyard.protocol.tags import Tag
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+from trainyard.values.validation import InputFaults
 
 
 @dataclass(frozen=True, kw_only=True)

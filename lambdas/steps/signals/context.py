@@ -12,7 +12,7 @@ from lambdas.settings import SignalSettings
 from lambdas.steps import attempts, orders
 from lambdas.steps.observability import logger
 from trainyard.core.model.timeline import Entry, Source
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 
 @dataclass(frozen=True)

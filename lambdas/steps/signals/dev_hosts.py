@@ -13,7 +13,7 @@ from lambdas.core.images.dev import DevRow, NameFacts, Refuse, Take
 from lambdas.settings import SignalSettings
 from trainyard.core.model import dev
 from trainyard.core.model.errors import ServiceUnavailable
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from lambdas.steps.waits import Entered
 from trainyard.core.model.errors import TrainyardError
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.timeline import Source
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 IMAGING = "noted: EC2 goes on making its image, whose own end counts"
 LAUNCHING = "noted: the gang is being launched, and AwaitHosts counts it without this host"

@@ -24,9 +24,9 @@ from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
 from trainyard.core.model.gang import StopReason
 from trainyard.core.model.timeline import Entry, Source
-from trainyard.core.values import wire
 from trainyard.protocol.cluster import Role
 from trainyard.protocol.tags import Tag
+from trainyard.values import wire
 
 GIVEN_UP = "checkpoint"
 """The kind of a failure that is no host's and not the program's: a damaged checkpoint, which nobody restores again."""

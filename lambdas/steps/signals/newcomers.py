@@ -13,7 +13,7 @@ from lambdas.core.run.records import HostRow, HostUpdate, Records
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.timeline import Source
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 
 def is_one(records: Records, instance: str) -> bool:

@@ -10,8 +10,8 @@ from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.timeline import Source
 from trainyard.core.model.yard import warm
-from trainyard.core.values.quantities import counted
 from trainyard.protocol.tags import Tag
+from trainyard.values.quantities import counted
 
 
 def wiped(context: SignalContext, signal: FromHost, now: datetime) -> str:

@@ -30,10 +30,10 @@ from trainyard.core.jobfile.recipe import BakeRequest, Builder, Recipe
 from trainyard.core.model.errors import Misconfigured, RecipeRefused, Refused
 from trainyard.core.model.images.image import Image, newest
 from trainyard.core.model.job import one_host_job
-from trainyard.core.values import wire
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.validation import Fault, InputFaults
 from trainyard.protocol import keys
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+from trainyard.values.validation import Fault, InputFaults
 
 LONGEST = timedelta(days=3)
 """The workflow's own time limit."""

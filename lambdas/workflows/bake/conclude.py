@@ -21,8 +21,8 @@ from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import note
 from trainyard.core.model.errors import TrainyardError
-from trainyard.core.values import wire
 from trainyard.protocol import keys
+from trainyard.values import wire
 
 
 @entry_point

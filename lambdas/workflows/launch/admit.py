@@ -24,9 +24,9 @@ from trainyard.core.model.dev import family
 from trainyard.core.model.errors import LaunchRefused, Refused
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.job import Job
-from trainyard.core.values.validation import InputFaults
 from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
+from trainyard.values.validation import InputFaults
 
 
 @entry_point

@@ -18,9 +18,9 @@ from trainyard.core.model import gang
 from trainyard.core.model.errors import Refused, SnapshotRefused
 from trainyard.core.model.images.imaging import Imaging
 from trainyard.core.model.yard.warm import warm_until
-from trainyard.core.values.validation import Fault, InputFaults
 from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
+from trainyard.values.validation import Fault, InputFaults
 
 
 @entry_point

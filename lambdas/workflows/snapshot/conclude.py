@@ -10,7 +10,7 @@ from lambdas.settings import YardSettings
 from lambdas.steps import conclusion
 from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.entry_point import entry_point
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 
 @entry_point

@@ -29,9 +29,9 @@ from trainyard.core.model.errors import JobRefused, Refused
 from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
 from trainyard.core.model.yard.data_buckets import DataBucket
-from trainyard.core.values import wire
-from trainyard.core.values.validation import Fault, InputFaults
 from trainyard.protocol import keys
+from trainyard.values import wire
+from trainyard.values.validation import Fault, InputFaults
 
 
 @entry_point

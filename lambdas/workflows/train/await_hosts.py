@@ -22,7 +22,7 @@ from lambdas.steps.observability import clock, logger, note
 from lambdas.steps.signals import from_hosts
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.errors import Misconfigured
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 FRESH = deadlines.HEARTBEAT - timedelta(seconds=30)
 """The oldest sign of life that counts. A host leaves one a minute; of a host that is lost, the last one is older than

@@ -24,8 +24,8 @@ from lambdas.steps.observability import logger
 from trainyard.core.model import outputs
 from trainyard.core.model.ends import BUT
 from trainyard.core.model.errors import ProgramFailed
-from trainyard.core.values import wire
 from trainyard.protocol import keys
+from trainyard.values import wire
 
 CHECKPOINTS = re.compile(keys.checkpoints("[^/]+"))
 

@@ -54,10 +54,10 @@ from trainyard.core.model.instance_types import instance_type
 from trainyard.core.model.job import Job
 from trainyard.core.model.yard import policy, warm
 from trainyard.core.model.yard.metrics import Metric
-from trainyard.core.values import wire
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.quantities import counted
 from trainyard.protocol.tags import Tag
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import counted
 
 Launches = list[tuple[Part, Launched]]
 """The parts of an attempt that EC2 launched."""

@@ -22,8 +22,8 @@ from trainyard.core.model.images import image
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Job
-from trainyard.core.values import wire
 from trainyard.protocol import keys
+from trainyard.values import wire
 
 
 @entry_point

@@ -17,8 +17,8 @@ from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, note
 from trainyard.core.model import gang
 from trainyard.core.model.outputs import are_restored
-from trainyard.core.values import wire
 from trainyard.protocol import keys
+from trainyard.values import wire
 
 
 @entry_point

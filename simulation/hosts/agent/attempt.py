@@ -42,9 +42,9 @@ from training.host.reporting.chunks import chunk_key
 from training.host.reporting.metrics import Metrics
 from training.host.reporting.progress import ALIVE_SECONDS, EVERY_SECONDS, Progress, facts_in, resumed_in
 from training.host.reporting.signals import Sender, Signal
-from trainyard.core.values.wire import stamp
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import Role
+from trainyard.values.wire import stamp
 
 LOOK_SECONDS = 0.2
 HOLD_LOOK_SECONDS = 1.0

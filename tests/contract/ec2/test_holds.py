@@ -28,7 +28,7 @@ from training.host.metadata import Identity
 from training.host.reporting import gpus
 from training.host.reporting.gpus import UNITS, GpuMetrics
 from trainyard.core.model.errors import Infrastructure
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 MINE = {"trainyard:yard": "trainyard", "trainyard:run": "digits-1"}
 

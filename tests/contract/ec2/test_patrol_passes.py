@@ -16,7 +16,7 @@ from lambdas.settings import PatrolSettings
 from lambdas.workflows import patrol
 from tests.contract.conftest import REGION, answering, eventually
 from tests.contract.ec2.conftest import Yard, tags, unique
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": True}}}
 POLICY = {"window_minutes": 5, "grace_minutes": 0.01}

@@ -38,7 +38,7 @@ from tests.e2e.watch import (
 from training.host.dev.idle.watch import METRIC
 from training.host.reporting.gpus import NAMESPACE
 from trainyard.client import Yard
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 NAMES = ("left", "runs", "types", "talked")
 WINDOW = {**SOON, "idle_percent": 90}

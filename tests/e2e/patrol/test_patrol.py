@@ -41,7 +41,7 @@ from tests.e2e.watch import (
     without_rules,
 )
 from trainyard.client import Run, Yard
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 Story = Callable[[Runs], None]
 NOTE = "/root/note"

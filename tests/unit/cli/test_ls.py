@@ -19,7 +19,7 @@ from trainyard.client.errors import NothingFound, RunAmbiguous, RunNotFound
 from trainyard.client.inventory.overview import Budget
 from trainyard.client.runs.listing import BegunRun
 from trainyard.client.runs.spending import Spent, added
-from trainyard.core.values.quantities import sized, span
+from trainyard.values.quantities import sized, span
 
 RUN = ListedRun(
     id="digits-1a2b3c4d", arn="arn:x:digits-1a2b3c4d", kind="train", created=NOON, state="Train", attempt=1,

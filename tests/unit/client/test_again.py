@@ -14,7 +14,7 @@ from trainyard.client import Execution, Run, Session, Yard
 from trainyard.client.errors import RunFinished, RunGoesOn, RunNotFound
 from trainyard.core.jobfile.check import check
 from trainyard.core.model.job import Job
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 RUN = "digits-1a2b3c4d"
 ARN = f"{MACHINE.replace(':stateMachine:', ':execution:')}:{RUN}"

@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.unit.core.facts import offer
 from trainyard.client.runs.records import asked_in
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 AT = "2026-11-20T12:00:00.000Z"
 PLAN = {

@@ -15,7 +15,7 @@ from trainyard.client.runs import plan
 from trainyard.core.jobfile.check import JobSource
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.instance_types import Market
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 
 def answered(answer: Any) -> str:

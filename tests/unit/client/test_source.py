@@ -15,7 +15,7 @@ from trainyard.client.jobs.package import Package
 from trainyard.client.yard import changes
 from trainyard.core.jobfile import check
 from trainyard.core.model.job import Job
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 JOB = """
 name: mine

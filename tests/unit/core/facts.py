@@ -15,7 +15,7 @@ from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import Market, catalogue
 from trainyard.core.model.job import Job
 from trainyard.core.model.yard.storage import GIB_MONTH
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BUCKET = "yard-bucket"

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from lambdas.core.edges import bake, common, conclude, snapshot, train
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTS = {

@@ -8,7 +8,7 @@ from trainyard.core.jobfile.check import check
 from trainyard.core.model.gpus import MEMORY_GB, Wanted, choose
 from trainyard.core.model.instance_types import catalogue
 from trainyard.core.model.job import Job
-from trainyard.core.values.validation import InputFaults
+from trainyard.values.validation import InputFaults
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 
 def fresh() -> tuple[Any, Any]:

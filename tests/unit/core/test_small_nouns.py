@@ -16,7 +16,7 @@ from tests.unit.core.facts import NOON, after
 from trainyard.core.model import errors, instance_types, names, timeline, tokens
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.timeline import Entry, Source
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 UNPRICED = {"p2", "p3", "p5e"}
 """Families without a price there: AWS's images of today do not serve p2 and p3; of p5e the catalogue knows none."""

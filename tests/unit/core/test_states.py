@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trainyard.core.model import states
-from trainyard.core.values.quantities import counted
+from trainyard.values.quantities import counted
 
 NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
 WORKFLOWS = sorted((Path(__file__).parents[3] / "stacks" / "workflows").glob("*/asl.json"))

@@ -9,7 +9,7 @@ import pytest
 
 from lambdas.steps.entry_point import parse
 from trainyard.core.model.errors import Misconfigured
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 
 class Word(StrEnum):

@@ -18,7 +18,7 @@ from lambdas.settings import SignalSettings, TrainSettings
 from lambdas.steps.observability import logger
 from tests.unit.core.facts import NOON
 from tests.unit.core.run.test_records import AT, JOB, host
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 IMAGE = "ami-12c6146b"
 """One that moto knows from the beginning."""

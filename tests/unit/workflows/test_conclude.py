@@ -18,7 +18,7 @@ from lambdas.workflows.train import conclude
 from tests.unit.core.facts import admitted
 from tests.unit.workflows.conftest import Log
 from trainyard.core.model.errors import AccessDenied
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 AT = "2026-11-20T12:00:00.000Z"
 FINISHED = {"kind": "finished", "reason": "the program finished at step 40"}

@@ -24,7 +24,7 @@ from trainyard.core.model.errors import (
     Misconfigured,
     ServiceUnavailable,
 )
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 ROOT = Path(__file__).resolve().parents[3]
 MODULES = [

@@ -13,7 +13,7 @@ from lambdas.workflows.train import launch
 from tests.unit.core.facts import NOON, offer
 from tests.unit.core.run.test_records import AT
 from tests.unit.workflows.conftest import Place
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 YARD = LaunchSettings(
     yard="trainyard", table_name="ledger", bucket_name="bucket", launch_templates=("0=lt-0:1",)

@@ -22,7 +22,7 @@ from tests.unit.core.facts import NOON, offer
 from tests.unit.core.run.test_records import AT, JOB
 from tests.unit.workflows.conftest import Log, Place
 from trainyard.core.model.instance_types import Market
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 A, B = offer("g6.xlarge", "us-east-1a"), replace(offer("g5.xlarge", "us-east-1b"), price=0.45)
 D = offer("g6.xlarge", "us-east-1a", Market.ON_DEMAND)

@@ -18,7 +18,7 @@ from lambdas.workflows.train import launch
 from tests.unit.core.facts import NOON, offer
 from tests.unit.core.run.test_records import AT
 from tests.unit.workflows.conftest import Log, Place
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 NO_ROOM = FleetRefusal(RefusalKind.CAPACITY, "InsufficientInstanceCapacity", "no room")
 

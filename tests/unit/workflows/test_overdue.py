@@ -12,7 +12,7 @@ from lambdas.workflows.train import await_hosts
 from tests.unit.core.facts import NOON, after
 from tests.unit.core.run.test_records import AT
 from tests.unit.workflows.conftest import Place
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 LEFT: dict[str, Any] = {"stopped": 1, "stopped_at": AT, "why": "peer"}
 

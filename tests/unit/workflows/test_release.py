@@ -16,7 +16,7 @@ from lambdas.workflows import release
 from tests.unit.core import facts
 from tests.unit.workflows.conftest import HOST
 from trainyard.core.model.errors import ServiceUnavailable
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 AT = "2026-11-20T12:00:00.000Z"
 MOST = 3

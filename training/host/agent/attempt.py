@@ -66,10 +66,10 @@ from training.host.reporting.progress import ALIVE_SECONDS, Progress, Source, fa
 from training.host.reporting.results import FolderUpload
 from training.host.reporting.signals import Signal
 from trainyard.command_line import command_line
-from trainyard.core.values import floats
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import Role
 from trainyard.protocol.tags import Tag
+from trainyard.values import floats
 
 TICK_SECONDS = 0.2
 LOOKS_FOR_BACKGROUND = 10

@@ -23,8 +23,8 @@ from training.host.program.tracebacks import AGENTS_OWN
 from training.host.reporting import gpus
 from training.host.reporting.progress import Progress
 from training.host.reporting.signals import Sender
-from trainyard.core.values.wire import stamp
 from trainyard.protocol import keys
+from trainyard.values.wire import stamp
 
 SAY_SECONDS = 150.0
 """How often a host says at most that its program works."""

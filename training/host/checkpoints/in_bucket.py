@@ -22,8 +22,8 @@ from training.host.data.transfer import download_all
 from training.host.disk import fresh, inside, is_readable, walk
 from training.host.errors import Damaged, Missing
 from training.host.reporting.metrics import as_object
-from trainyard.core.values.wire import stamp
 from trainyard.protocol import keys
+from trainyard.values.wire import stamp
 
 STEP, FOLDER = "step", "folder"
 """Kinds: with a checkpoint of the runtime, whose step is certain; without one."""

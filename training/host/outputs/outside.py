@@ -16,7 +16,7 @@ from training.host.account import Account
 from training.host.keys import shown
 from training.host.outputs.scan import CACHES, ENVIRONMENT, UNSAID
 from training.host.places import Places
-from trainyard.core.values.quantities import sized
+from trainyard.values.quantities import sized
 
 TRIFLE_BYTES = 1 << 20
 MODEL = re.compile(

@@ -25,7 +25,7 @@ from training.host.outputs.index import Index, Sent
 from training.host.outputs.restore import Sources
 from training.host.outputs.scan import MOST_FILES, Omission, Scan, Seen, scan
 from training.host.reporting.results import due_after
-from trainyard.core.values.quantities import sized
+from trainyard.values.quantities import sized
 
 LOOK_SECONDS = 1.0
 LOOKS_SHARE = 50

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from training.host.program.tracebacks import AGENTS_OWN
 from training.host.reporting.lines import Splitter
-from trainyard.core.values.wire import stamp
+from trainyard.values.wire import stamp
 
 AT_ONCE_BYTES = 1024 * 1024
 HEARD_AT_ONCE = 1000

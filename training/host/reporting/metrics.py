@@ -11,8 +11,8 @@ from typing import Any
 from training.host.bucket import Bucket
 from training.host.disk import is_readable
 from training.host.reporting.progress import NUMBERS
-from trainyard.core.values import floats
-from trainyard.core.values.wire import stamp
+from trainyard.values import floats
+from trainyard.values.wire import stamp
 
 MOST_SAMPLES = 500
 SAMPLED = ("step", "loss", "accuracy", "steps_per_second")

@@ -10,7 +10,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from trainyard.core.values import floats
+from trainyard.values import floats
 
 EVERY_SECONDS = 10.0
 ALIVE_SECONDS = 60.0

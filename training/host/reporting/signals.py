@@ -20,10 +20,10 @@ from training.host.bucket import Bucket
 from training.host.denials import Denials
 from training.host.errors import AccessDenied, HostTrouble
 from training.host.program.ending import Failed
-from trainyard.core.values import floats
-from trainyard.core.values.wire import stamp
 from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
+from trainyard.values import floats
+from trainyard.values.wire import stamp
 
 SUPERSEDED = {"credentials", "ready", "progress"}
 ENDINGS = {"finished", "stopped", "failed"}

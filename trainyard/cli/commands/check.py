@@ -80,7 +80,7 @@ def seen(local: LocalJob) -> list[str]:
 def goes_along(local: LocalJob, *, packed: bool = False) -> list[str]:
     """Return a line for each folder or file that goes along, and one for the commit that the program is from. `packed`:
     say also how large a program is packed."""
-    from trainyard.core.values.quantities import sized
+    from trainyard.values.quantities import sized
 
     lines = []
     for package in local.packages:

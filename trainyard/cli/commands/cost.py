@@ -43,7 +43,7 @@ def cost(
     from trainyard.cli.output.terminal import Column
     from trainyard.client.inventory import overview
     from trainyard.client.runs.spending import added
-    from trainyard.core.values.quantities import counted, dollars
+    from trainyard.values.quantities import counted, dollars
 
     now = datetime.now(UTC)
     begin = month_of(month, now)
@@ -89,7 +89,7 @@ def cost(
 
 def month_in_words(budget: Budget) -> str:
     """Return what all hosts of the month cost by patrol's last count: right after a short run, less than its bill."""
-    from trainyard.core.values.quantities import dollars
+    from trainyard.values.quantities import dollars
 
     at = f" (counted at {budget.counted_at:%H:%M:%S} UTC)" if budget.counted_at else ""
     spent = f"All hosts of this month, those of runs that go on, too: {dollars(budget.counted)}"
@@ -98,7 +98,7 @@ def month_in_words(budget: Budget) -> str:
 
 def left_of(budget: Budget) -> str:
     from trainyard.core.model.yard import promises
-    from trainyard.core.values.quantities import dollars
+    from trainyard.values.quantities import dollars
 
     if budget.monthly is None:
         return "; the yard has no monthly budget (-c monthly_dollars)"

@@ -54,7 +54,7 @@ def _show(found: Comparison) -> None:
 
 
 def _value(value: Any) -> str:
-    from trainyard.core.values import floats
+    from trainyard.values import floats
 
     if value is None:
         return "-"

@@ -36,7 +36,7 @@ def hosts(
     from trainyard.cli.output import terminal
     from trainyard.cli.output.terminal import Column
     from trainyard.client.inventory import hosts as yards
-    from trainyard.core.values.quantities import dollars
+    from trainyard.values.quantities import dollars
 
     yard = options.find()
     found = yards.hosts(yard, gone=everything)
@@ -75,7 +75,7 @@ def hosts(
 
 
 def _row(host: YardHost, now: datetime) -> tuple[str, ...]:
-    from trainyard.core.values.quantities import span
+    from trainyard.values.quantities import span
 
     def ago(at: datetime | None) -> str:
         return span((now - at).total_seconds()) if at else ""

@@ -153,8 +153,8 @@ def columns() -> tuple[Any, ...]:
 
 
 def row(run: ListedRun, now: datetime) -> tuple[str, ...]:
-    from trainyard.core.values import floats
-    from trainyard.core.values.quantities import dollars, span
+    from trainyard.values import floats
+    from trainyard.values.quantities import dollars, span
 
     progress = run.progress
     money = (

@@ -37,7 +37,7 @@ def sessions(
     from trainyard.client.dev import hosts
     from trainyard.client.errors import NothingFound
     from trainyard.client.inventory import sessions as log
-    from trainyard.core.values.quantities import span
+    from trainyard.values.quantities import span
 
     yard = options.find()
     instance = hosts.find(yard, host).instance if host and not host.startswith("i-") else host

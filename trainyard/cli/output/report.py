@@ -13,9 +13,9 @@ from rich.markup import escape
 from trainyard.cli.output.terminal import beside, hint, quote, say
 from trainyard.client import Execution, Run, RunStatus
 from trainyard.client.runs.records import elapsed
-from trainyard.core.values.quantities import counted, dollars, sized, span
-from trainyard.core.values.text import printable
 from trainyard.protocol import keys
+from trainyard.values.quantities import counted, dollars, sized, span
+from trainyard.values.text import printable
 
 LAST_WORDS = 8
 MOST_NOT_KEPT = 5

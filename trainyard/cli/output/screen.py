@@ -21,8 +21,8 @@ from trainyard.cli.output.terminal import Column, console, say
 from trainyard.client import Event, Host, Progress, Run, RunStatus
 from trainyard.client.runs.logs import LogLine
 from trainyard.core.model import states
-from trainyard.core.values.quantities import counted, span
-from trainyard.core.values.text import printable
+from trainyard.values.quantities import counted, span
+from trainyard.values.text import printable
 
 PROGRESS = "progress"
 """How lines begin that only say how far the program is."""

@@ -23,9 +23,9 @@ from rich.text import Text
 
 from trainyard.client import YardError
 from trainyard.client.fetching import Tell
-from trainyard.core.values import floats, wire
-from trainyard.core.values.quantities import sized
-from trainyard.core.values.text import printable
+from trainyard.values import floats, wire
+from trainyard.values.quantities import sized
+from trainyard.values.text import printable
 
 if TYPE_CHECKING:
     from trainyard.cli.options import Options

@@ -10,8 +10,8 @@ from botocore.exceptions import ClientError
 
 from trainyard.client.errors import Ambiguous
 from trainyard.client.session import Session
-from trainyard.core.values.quantities import counted
 from trainyard.protocol.tags import Tag
+from trainyard.values.quantities import counted
 
 
 @dataclass(frozen=True)

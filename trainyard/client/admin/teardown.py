@@ -17,8 +17,8 @@ from botocore.exceptions import ClientError, WaiterError
 from trainyard.client.admin import people, retained
 from trainyard.client.errors import BucketNotEmptied, HostsRunning, RunsRunning, StackNotDeleted
 from trainyard.client.session import Session
-from trainyard.core.values.quantities import counted
 from trainyard.protocol.tags import Tag
+from trainyard.values.quantities import counted
 
 SHUTTING_DOWN = "shutting-down"
 ENDING = (SHUTTING_DOWN, "terminated")

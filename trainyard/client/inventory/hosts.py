@@ -13,8 +13,8 @@ from trainyard.client import people
 from trainyard.client.errors import Denied, HostNotFound
 from trainyard.command_line import command_line
 from trainyard.core.model.yard.warm import warm_until
-from trainyard.core.values import wire
 from trainyard.protocol.tags import Tag
+from trainyard.values import wire
 
 if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment

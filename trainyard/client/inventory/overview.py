@@ -11,8 +11,8 @@ from trainyard.client.deployment import settings_of
 from trainyard.client.inventory.hosts import hosts
 from trainyard.core.model.yard import promises
 from trainyard.core.model.yard.promises import Promise
-from trainyard.core.values import wire
-from trainyard.core.values.quantities import dollars
+from trainyard.values import wire
+from trainyard.values.quantities import dollars
 
 if TYPE_CHECKING:
     from trainyard.client.yard import Yard

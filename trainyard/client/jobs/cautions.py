@@ -12,7 +12,7 @@ from trainyard.client.jobs.tree import LeftOut, Tree, ignore_file, shell_word, s
 from trainyard.core.jobfile.package_lists import OTHER_LISTS
 from trainyard.core.jobfile.program_command import SHELLS, started
 from trainyard.core.model.job import Job
-from trainyard.core.values.quantities import sized
+from trainyard.values.quantities import sized
 
 MOST_NAMED = 5
 LFS_POINTER = b"version https://git-lfs.github.com/spec/"

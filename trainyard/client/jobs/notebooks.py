@@ -19,9 +19,9 @@ from typing import Any
 
 from trainyard.core.jobfile.program_code import Broken, needed_python
 from trainyard.core.model.job_fields import is_here
-from trainyard.core.values.validation import Fault, InputFaults, did_you_mean
 from trainyard.notebook import document
 from trainyard.notebook.document import CodeCell, Notebook, NotUsable
+from trainyard.values.validation import Fault, InputFaults, did_you_mean
 
 ENDING = ".ipynb"
 RUNNER = ("python", "-m", "trainyard.notebook")

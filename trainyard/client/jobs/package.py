@@ -23,7 +23,7 @@ from trainyard.core.jobfile import program_archive
 from trainyard.core.jobfile.package_lists import OTHER_LISTS
 from trainyard.core.jobfile.program_archive import Archive
 from trainyard.core.jobfile.references import MOST_SOURCE_BYTES
-from trainyard.core.values.quantities import sized
+from trainyard.values.quantities import sized
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz")
 ENDS = {"programs": ".tar.gz", "data": "/"}

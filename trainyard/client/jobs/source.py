@@ -29,9 +29,9 @@ from trainyard.core.jobfile.references import (
 )
 from trainyard.core.model.job import Job
 from trainyard.core.model.job_fields import PLACEHOLDER, is_from_git, is_here
-from trainyard.core.values.validation import Fault, InputFaults
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import Strategy
+from trainyard.values.validation import Fault, InputFaults
 
 FOREIGN_ARCHIVES = (".zip", ".7z", ".rar", ".whl", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst")
 NEVER_EMPTY = (("program", "command"), ("hardware", "zones"))

@@ -14,7 +14,7 @@ from trainyard.client.jobs.source import LocalJob, refused
 from trainyard.core.jobfile import check, document
 from trainyard.core.jobfile.references import MOST_SOURCE_BYTES
 from trainyard.core.model import tokens
-from trainyard.core.values.validation import Fault
+from trainyard.values.validation import Fault
 
 IN_MEMORY = 32 * 2**20
 

@@ -18,8 +18,8 @@ from typing import Any
 from trainyard.archives import DEEPEST, LONGEST_NAME, LONGEST_PART, MOST_BYTES, MOST_MEMBERS
 from trainyard.client.jobs import ignores
 from trainyard.client.jobs.ignores import ENVIRONMENTS, GIT_IGNORE, MADE_BY_TOOLS, OWN_IGNORE, Ignore
-from trainyard.core.values.quantities import sized
-from trainyard.core.values.text import has_controls
+from trainyard.values.quantities import sized
+from trainyard.values.text import has_controls
 
 SECRETS = (".env",)
 """Files that hold passwords and keys by custom, with any further ending (`.env.local`)."""

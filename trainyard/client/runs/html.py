@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from math import isfinite
 
-from trainyard.core.values import floats
-from trainyard.core.values.text import printable
+from trainyard.values import floats
+from trainyard.values.text import printable
 
 WIDTH, HEIGHT = 480, 120
 MOST_POINTS = 500

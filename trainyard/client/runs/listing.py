@@ -14,8 +14,8 @@ from boto3.dynamodb.conditions import Attr, Key
 from trainyard.client.runs import html
 from trainyard.client.runs.records import Progress, progress_in
 from trainyard.core.model import ends, states
-from trainyard.core.values import wire
-from trainyard.core.values.quantities import dollars
+from trainyard.values import wire
+from trainyard.values.quantities import dollars
 
 RUN_DIGITS = re.compile(r"[0-9a-f]{8}")
 """The end of a run's id, behind the name of its job (trainyard/core/model/tokens.py)."""

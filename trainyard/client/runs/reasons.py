@@ -14,7 +14,7 @@ from trainyard.client.runs.listing import Waiting
 from trainyard.client.runs.records import elapsed, progress_in
 from trainyard.command_line import command_line
 from trainyard.core.model import ends, outputs, states
-from trainyard.core.values.quantities import counted, rounded
+from trainyard.values.quantities import counted, rounded
 
 ADVICE = {
     "NoOffer": "submit again with more hardware.instance_types, or a longer limits.wait_minutes",

@@ -14,8 +14,8 @@ from trainyard.core.model import ends, states, timeline
 from trainyard.core.model.job import Origin
 from trainyard.core.model.submitter import UNKNOWN
 from trainyard.core.model.yard.billing import billed_hours, host_dollars
-from trainyard.core.values import floats
-from trainyard.core.values.quantities import dollars
+from trainyard.values import floats
+from trainyard.values.quantities import dollars
 
 ROLES = ("chief", "worker", "ps", "evaluator", "")
 """In the order in which hosts are listed."""

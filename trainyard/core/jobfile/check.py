@@ -9,10 +9,10 @@ from typing import Any
 
 from trainyard.core.jobfile import document, other_words, rules
 from trainyard.core.model.job import NAME, Job
-from trainyard.core.values.fields import Anything, Flag, Record, Text, key
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.validation import InputFaults
 from trainyard.protocol import keys
+from trainyard.values.fields import Anything, Flag, Record, Text, key
+from trainyard.values.lazy import dataclass
+from trainyard.values.validation import InputFaults
 
 PLANNED = r".+\.(?i:plan\.(yaml|yml|json))"
 UPLOADED = r"\S{1,1024}"

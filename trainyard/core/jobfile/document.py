@@ -13,10 +13,10 @@ from typing import Any
 import yaml
 
 from trainyard.command_line import command_line
-from trainyard.core.values.fields import Record, Value, keys
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.validation import NO_PLACES, BareWord, Fault, InputFaults, Section, any_of, shown
 from trainyard.protocol.keys import IMAGES
+from trainyard.values.fields import Record, Value, keys
+from trainyard.values.lazy import dataclass
+from trainyard.values.validation import NO_PLACES, BareWord, Fault, InputFaults, Section, any_of, shown
 
 MOST_BYTES = 64 * 1024
 """Of a job file, and of a recipe."""

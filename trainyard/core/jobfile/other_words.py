@@ -3,7 +3,7 @@
 from collections import Counter
 
 from trainyard.core.model.job import Job
-from trainyard.core.values.fields import Record, keys
+from trainyard.values.fields import Record, keys
 
 OTHER_TOOLS = {
     "env": "program.environment",

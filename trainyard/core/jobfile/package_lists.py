@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable
 
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 EDITABLE = "echo '-e .' > requirements.txt"
 

@@ -10,8 +10,8 @@ from trainyard.core.jobfile.program_code import at_start, imported, reach
 from trainyard.core.jobfile.program_command import key_of_start, started
 from trainyard.core.jobfile.rules import is_shipped
 from trainyard.core.model.job import Job, Program
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.validation import Fault, did_you_mean
+from trainyard.values.lazy import dataclass
+from trainyard.values.validation import Fault, did_you_mean
 
 MOST_UNPACKED = 256 * 1024**2
 MOST_TEXT, MOST_TEXTS = 200 * 1024, 2 * 1024**2

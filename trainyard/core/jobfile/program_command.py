@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from trainyard.core.model.job import MODULE, Program
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 PYTHON = re.compile(r"python(3(\.\d+)?)?")
 SHELLS = ("sh", "bash", "dash")

@@ -17,8 +17,9 @@ from trainyard.core.model.images.tensorflow_releases import Release
 from trainyard.core.model.instance_types import MarketChoice
 from trainyard.core.model.job import BUILDER_TYPES, Hardware
 from trainyard.core.model.job_fields import ANY_TYPES
-from trainyard.core.values import wire
-from trainyard.core.values.fields import (
+from trainyard.protocol import keys
+from trainyard.values import wire
+from trainyard.values.fields import (
     Anything,
     Choice,
     Count,
@@ -30,9 +31,8 @@ from trainyard.core.values.fields import (
     required,
     texts,
 )
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.validation import Fault, InputFaults, any_of
-from trainyard.protocol import keys
+from trainyard.values.lazy import dataclass
+from trainyard.values.validation import Fault, InputFaults, any_of
 
 NAME = r"[a-z][a-z0-9-]{0,29}"
 PUBLIC = "/aws/service/"

@@ -9,9 +9,9 @@ from trainyard.core.model.job import Job, Sharding
 from trainyard.core.model.names import secret_parameter
 from trainyard.core.model.secret_store import store_secret
 from trainyard.core.model.yard.data_buckets import DataBucket
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.validation import Fault, shown
 from trainyard.protocol import keys
+from trainyard.values.lazy import dataclass
+from trainyard.values.validation import Fault, shown
 
 if TYPE_CHECKING:
     from trainyard.core.jobfile.program_archive import Archive

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from trainyard.core.jobfile.program_code import Module
 from trainyard.core.model.instance_types import MarketChoice
 from trainyard.core.model.job import Job
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 LOADS = re.compile(
     r"""(?i)restore|resum|backup|latest_checkpoint|last_checkpoint|from_checkpoint|ckpt_path|initial_epoch

@@ -24,10 +24,10 @@ from trainyard.core.model.job import (
     Sharding,
 )
 from trainyard.core.model.job_fields import WORDS
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.quantities import counted
-from trainyard.core.values.validation import Fault, any_of, did_you_mean, shown
 from trainyard.protocol.cluster import Role, Strategy
+from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import counted
+from trainyard.values.validation import Fault, any_of, did_you_mean, shown
 
 CPU_ROLES_BY_DEFAULT = {Chief.COORDINATOR: (Role.CHIEF, Role.PS), Chief.WORKER: (Role.PS,)}
 """With parameter servers."""

@@ -3,7 +3,7 @@
 Names are dotted from `tensorflow`. A test compares them with TensorFlow itself (tests/training).
 """
 
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 GONE = {
     "contrib": "tf.contrib left with TensorFlow 2; use tf.keras, or code of your own",

@@ -47,7 +47,7 @@ SendTaskFailure sends it, Catch routes on it, recovery.py decides on it.
 from enum import StrEnum
 from typing import ClassVar
 
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 
 class Blame(StrEnum):

@@ -6,9 +6,9 @@ from enum import IntEnum, StrEnum
 from typing import Any, assert_never
 
 from trainyard.core.model.job import Job
-from trainyard.core.values import wire
-from trainyard.core.values.lazy import dataclass
 from trainyard.protocol.cluster import Role
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
 
 PORT = 2222
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 
 from trainyard.core.model.instance_types import InstanceType, catalogue
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.quantities import counted
+from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import counted
 
 MOST_TYPES = 10
 """Instance types of one job (hardware.instance_types)."""

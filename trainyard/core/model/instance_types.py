@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import assert_never
 
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 
 class Market(StrEnum):

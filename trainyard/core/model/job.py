@@ -26,7 +26,10 @@ from trainyard.core.model.job_fields import (
 )
 from trainyard.core.model.progress import EXAMPLE
 from trainyard.core.model.yard.policy import Policy
-from trainyard.core.values.fields import (
+from trainyard.protocol import keys
+from trainyard.protocol.cluster import Role, Strategy
+from trainyard.protocol.tags import PREFIX
+from trainyard.values.fields import (
     Choice,
     Count,
     Entries,
@@ -40,10 +43,7 @@ from trainyard.core.values.fields import (
     key,
     required,
 )
-from trainyard.core.values.lazy import dataclass
-from trainyard.protocol import keys
-from trainyard.protocol.cluster import Role, Strategy
-from trainyard.protocol.tags import PREFIX
+from trainyard.values.lazy import dataclass
 
 MOST_HOSTS = 50
 MOST_ARGS = 100

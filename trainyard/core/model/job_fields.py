@@ -12,10 +12,10 @@ from trainyard.core.model.images import tensorflow_releases
 from trainyard.core.model.instance_types import all_types, catalogue, cpu_types
 from trainyard.core.model.secret_store import store_secret
 from trainyard.core.model.yard import data_buckets
-from trainyard.core.values.fields import Count, Entries, Kind, Several, Text, whole
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.text import has_controls
-from trainyard.core.values.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
+from trainyard.values.fields import Count, Entries, Kind, Several, Text, whole
+from trainyard.values.lazy import dataclass
+from trainyard.values.text import has_controls
+from trainyard.values.validation import BareWord, Section, any_of, bare_word, did_you_mean, shown
 
 MOST_TYPES = 10
 MOST_GIB = 16_384

@@ -4,7 +4,7 @@ import re
 from datetime import datetime
 
 from trainyard.core.model.job import RUN_ID
-from trainyard.core.values.validation import Fault, InputFaults, shown
+from trainyard.values.validation import Fault, InputFaults, shown
 
 CONCLUDES = {
     "train": "train-conclude",

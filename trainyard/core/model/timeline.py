@@ -10,8 +10,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from trainyard.core.values import wire
-from trainyard.core.values.lazy import dataclass
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
 
 CAUSES = (
     ("planned",), ("resumed",), ("warm",), ("launched", "reached"), ("ready",), ("gang_ready",), ("starting",),

@@ -16,8 +16,6 @@ from trainyard.client.runs.reasons import REFUSED, Reason, reason_for
 from trainyard.client.runs.records import Asked, Loss
 from trainyard.client.runs.usage import Usage, usage_of
 from trainyard.command_line import command_line
-from trainyard.core.values.quantities import span
-from trainyard.core.values.text import printable
 from trainyard.protocol import keys
 from trainyard.ui import timeline
 from trainyard.ui.cache import FRESH, Cache
@@ -25,6 +23,8 @@ from trainyard.ui.pages.hosts import FRESH as HOSTS_FRESH
 from trainyard.ui.pages.hosts import all_hosts
 from trainyard.ui.pages.page import News, Page, Seen
 from trainyard.ui.polling import RunLog
+from trainyard.values.quantities import span
+from trainyard.values.text import printable
 
 OVER_FRESH = 10.0
 """A run that is over changes no more, but for what the last hosts send while they shut down."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from lambdas.core.run.records import AttemptRow
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 
 @dataclass(frozen=True)

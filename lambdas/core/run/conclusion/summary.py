@@ -12,11 +12,11 @@ from lambdas.core.run.outcome import Conclusion, Ending, Outcome
 from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
 from trainyard.core.model import ends
 from trainyard.core.model.outputs import are_restored
-from trainyard.core.values import wire
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.quantities import counted, dollars, sized, span
-from trainyard.core.values.text import printable
 from trainyard.protocol import keys
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import counted, dollars, sized, span
+from trainyard.values.text import printable
 
 LONG_METRICS = ("history", "samples")
 """What of metrics.json a summary leaves out."""

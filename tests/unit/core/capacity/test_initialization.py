@@ -11,7 +11,7 @@ from tests.unit.core.capacity.test_offers import planned
 from tests.unit.core.facts import AMI, an_image, image_facts
 from tests.unit.core.facts import job as made
 from trainyard.core.model.images.image import Snapshot
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 DEAR, MOST = 1_000.0, 300
 

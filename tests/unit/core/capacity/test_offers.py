@@ -30,7 +30,7 @@ from tests.unit.core.facts import (
 from trainyard.core.model.images.image import Image, Snapshot
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Hardware, Job, one_host_job
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 
 def planned(made: Job, **facts: Any) -> Plan:

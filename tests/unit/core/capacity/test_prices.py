@@ -10,7 +10,7 @@ from lambdas.core.capacity import prices
 from lambdas.core.capacity.prices import PriceList, Prices
 from tests.unit.core.facts import NOON, listed
 from trainyard.core.model.yard.storage import Storage
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 EU = "eu-central-1"
 CATALOGUES = "prices of us-east-1, 2026-07-20"

@@ -13,7 +13,7 @@ from lambdas.core.images.launch import LaunchRequest
 from tests.unit.core.facts import NOON, an_image
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import MarketChoice
-from trainyard.core.values.validation import InputFaults
+from trainyard.values.validation import InputFaults
 
 LONG_AGO, JUST_NOW = NOON - timedelta(days=1), NOON - timedelta(seconds=30)
 RUN = "dev-mine-20261120T120000-abc123"

@@ -6,7 +6,7 @@ from trainyard.core.model.gang import Gang, size
 from trainyard.core.model.images.image import Image, meant
 from trainyard.core.model.instance_types import MarketChoice
 from trainyard.core.model.job import Hardware, Job, one_host_job
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 
 def image(ami: str, hour: int, state: str = "available", **tags: str) -> Image:

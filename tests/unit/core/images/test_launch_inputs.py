@@ -12,7 +12,7 @@ from tests.unit.core.facts import NOON, ZONES, after, an_image, run_facts
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import Market, MarketChoice
 from trainyard.core.model.job import Job
-from trainyard.core.values.validation import InputFaults
+from trainyard.values.validation import InputFaults
 
 OLD = an_image(
     ami="ami-0000000000000000a", kind="snapshot", family="digits", run="digits-1", execution="snap-1"

@@ -7,8 +7,8 @@ import pytest
 from trainyard.core.jobfile import recipe
 from trainyard.core.jobfile.recipe import BakeRequest, Builder, Recipe
 from trainyard.core.model.instance_types import MarketChoice
-from trainyard.core.values.fields import keys
-from trainyard.core.values.validation import InputFaults
+from trainyard.values.fields import keys
+from trainyard.values.validation import InputFaults
 
 WHOLE = b"""
 name: torchless

@@ -12,8 +12,8 @@ from lambdas.core.images import retention
 from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy, RetireRequest
 from tests.unit.core.facts import NOON, prices
 from trainyard.core.model.images.image import Image, Snapshot, Stored
-from trainyard.core.values import wire
-from trainyard.core.values.validation import InputFaults
+from trainyard.values import wire
+from trainyard.values.validation import InputFaults
 
 POLICY = RetentionPolicy(keep_images=2, keep_days=14)
 NEWER = 3

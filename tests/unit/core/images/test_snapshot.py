@@ -15,8 +15,8 @@ from trainyard.core.model.images import imaging
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.images.imaging import Imaging, Quiesce, Then
 from trainyard.core.model.instance_types import Market
-from trainyard.core.values.validation import InputFaults
 from trainyard.protocol.cluster import Role
+from trainyard.values.validation import InputFaults
 
 HOST = "i-0123456789abcdef0"
 

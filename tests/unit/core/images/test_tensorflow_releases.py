@@ -8,9 +8,9 @@ from trainyard.core.jobfile import recipe
 from trainyard.core.jobfile.recipe import Recipe
 from trainyard.core.model.images.image import Image, meant
 from trainyard.core.model.images.tensorflow_releases import USUAL, is_known
-from trainyard.core.values import wire
-from trainyard.core.values.validation import InputFaults
 from trainyard.locks import pins
+from trainyard.values import wire
+from trainyard.values.validation import InputFaults
 
 ROOT = Path(__file__).resolve().parents[4]
 

@@ -18,8 +18,8 @@ from trainyard.core.jobfile.program_command import LAUNCHERS
 from trainyard.core.jobfile.recipe import BakeRequest, Recipe
 from trainyard.core.jobfile.rules import STARTS
 from trainyard.core.model.job import PROGRAMS, SHIPPED, Job
-from trainyard.core.values.fields import Entries, Key, Part, Record, keys, plain
 from trainyard.protocol.cluster import Strategy
+from trainyard.values.fields import Entries, Key, Part, Record, keys, plain
 
 ROOT = Path(__file__).resolve().parents[4]
 PAGE = ROOT / "docs" / "job-file.md"

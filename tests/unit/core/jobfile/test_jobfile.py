@@ -16,9 +16,9 @@ from trainyard.core.jobfile.check import JobSource
 from trainyard.core.model import names
 from trainyard.core.model.instance_types import MarketChoice
 from trainyard.core.model.job import PROGRAMS, RUN_ID, Checkpoints, Data, Hosts, Job, Result, Sharding
-from trainyard.core.values import wire
-from trainyard.core.values.validation import InputFaults
 from trainyard.protocol.cluster import Role, Strategy
+from trainyard.values import wire
+from trainyard.values.validation import InputFaults
 
 SMALLEST: dict[str, Any] = {"name": "digits", "program": {"module": "training.programs.digits"}}
 ROOT = Path(__file__).parents[4]

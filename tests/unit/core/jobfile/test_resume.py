@@ -6,7 +6,7 @@ import pytest
 
 from trainyard.core.jobfile.references import lineage, owner_of_work
 from trainyard.core.model.outputs import are_restored
-from trainyard.core.values.validation import Fault
+from trainyard.values.validation import Fault
 
 CHECKPOINT = {"key": "runs/first/checkpoints/00000120/", "step": 120}
 RESUMED = {"checkpoints": {"resume": "first"}}

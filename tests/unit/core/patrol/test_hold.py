@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lambdas.core.patrol.hold import Hold, NoHold, grant
-from trainyard.core.values import wire
 from trainyard.protocol.tags import Tag
+from trainyard.values import wire
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MINE = {"trainyard:run": "digits-1"}

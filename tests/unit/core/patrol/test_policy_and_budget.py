@@ -13,7 +13,7 @@ from tests.unit.core.facts import NOON, after
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.yard import policy
 from trainyard.core.model.yard.policy import IdleSpot, Policy
-from trainyard.core.values.validation import InputFaults
+from trainyard.values.validation import InputFaults
 
 
 def test_a_policy_without_a_word_is_the_default() -> None:

@@ -10,7 +10,7 @@ from lambdas.core.run.bucket_access import LONGEST, session_policy
 from tests.unit.core.facts import job
 from trainyard.core.jobfile.references import lineage, owner_of_work
 from trainyard.core.model.job import MOST_SECRETS, Job
-from trainyard.core.values.validation import Fault
+from trainyard.values.validation import Fault
 
 BUCKET, RUN = "yard-bucket", "digits-1a2b3c4d"
 

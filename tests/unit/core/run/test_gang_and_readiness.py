@@ -9,7 +9,7 @@ from tests.unit.core.facts import after, job, served_job
 from trainyard.core.model import gang
 from trainyard.core.model.gang import Checkpoint, Gang, Member
 from trainyard.core.model.job import Job
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 
 def assigned(made: Job, hosts: dict[str, int]) -> list[tuple[str, str, int]]:

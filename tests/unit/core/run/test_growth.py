@@ -15,7 +15,7 @@ from tests.unit.core.facts import NOON, after, job, offer
 from tests.unit.core.run.test_records import AT, JOB, host, ledger
 from trainyard.core.model.gang import Gang
 from trainyard.core.model.instance_types import Market
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 ELASTIC = {**JOB, "cluster": {"strategy": "multi_worker", "workers": {"min": 2, "max": 4}}}
 ELASTIC["limits"] = {"hours": 2, "dollars": 50}

@@ -16,7 +16,7 @@ from training.host.pool import tag
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Hosts, Job
 from trainyard.core.model.yard import warm
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 POOL = offer("g6.xlarge", "a")
 PLAN = Plan((POOL, offer("g5.xlarge", "a")), (), "ami-1", 2, None, NOON, "", disk_gib=100, least_gang=2)

@@ -16,7 +16,7 @@ from tests.unit.core.facts import NOON, after, offer, served_job
 from trainyard.core.model.gang import Gang
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Hosts
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 AT = "2026-11-20T12:00:00.000Z"
 JOB = {

@@ -9,7 +9,7 @@ from lambdas.core.run import deadlines, silent_hosts
 from lambdas.core.run.silent_hosts import AskToLeave, LetThemLeave, PresumeLost, Wait
 from tests.unit.core.facts import after
 from tests.unit.core.run.test_records import AT, JOB, host, ledger
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 LEFT = {"stopped": 1, "why": "peer", "stopped_at": AT, "ready": 2}
 TOKEN = {"sk": "token#0001#train", "token": "t", "stored": AT}

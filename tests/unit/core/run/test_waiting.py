@@ -9,7 +9,7 @@ from lambdas.core.run.waiting import Waiting, WaitsFor
 from tests.unit.core.facts import NOON, after, job
 from trainyard.client.runs import listing
 from trainyard.core.model.names import LISTED
-from trainyard.core.values import wire
+from trainyard.values import wire
 
 
 def refusal(offer: int, kind: RefusalKind, round_: int = 0) -> Refusal:

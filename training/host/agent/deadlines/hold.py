@@ -19,8 +19,8 @@ from training.host.errors import HostTrouble
 from training.host.metadata import Identity, Metadata
 from training.host.reporting import signals
 from training.host.reporting.signals import Sender, Signal, detail, entry
-from trainyard.core.values.wire import stamp
 from trainyard.protocol.tags import Tag
+from trainyard.values.wire import stamp
 
 LONGEST = timedelta(hours=24)
 FORM = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?")

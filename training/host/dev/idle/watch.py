@@ -19,8 +19,8 @@ from training.host.orders import write_whole
 from training.host.periodic import Repeat
 from training.host.places import Places
 from training.host.reporting import gpus
-from trainyard.core.values.wire import stamp
 from trainyard.protocol.tags import Tag
+from trainyard.values.wire import stamp
 
 METRIC = "InUse"
 EVERY_SECONDS = 60.0

@@ -86,7 +86,7 @@ def _say_up(options: Options, host: DevHost, cost: Cost, seconds: float) -> None
     from dataclasses import asdict
 
     from trainyard.cli.output import terminal
-    from trainyard.core.values.quantities import dollars
+    from trainyard.values.quantities import dollars
 
     if options.is_json:
         terminal.answer({**asdict(host), "dollars": asdict(cost), "seconds": round(seconds, 1)})

@@ -14,7 +14,7 @@ def ls(options: Options) -> None:
     from trainyard.cli.output import terminal
     from trainyard.cli.output.terminal import Column
     from trainyard.client.inventory import images
-    from trainyard.core.values.quantities import span
+    from trainyard.values.quantities import span
 
     found = images.of(options.find())
     if options.is_json:

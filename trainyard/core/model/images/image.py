@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from trainyard.core.model.images.tensorflow_releases import is_version
-from trainyard.core.values.lazy import dataclass
 from trainyard.protocol.tags import Tag
+from trainyard.values.lazy import dataclass
 
 AMI = r"ami-[0-9a-f]{8,17}"
 """What an image's id looks like."""

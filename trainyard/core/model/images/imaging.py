@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import assert_never
 
 from trainyard.core.model.images.image import Image
-from trainyard.core.values.lazy import dataclass
 from trainyard.protocol.tags import Tag
+from trainyard.values.lazy import dataclass
 
 PARENT_TAGS = (Tag.DRIVER, Tag.CUDA, Tag.TENSORFLOW)
 """Tags that an image has from the one its host started from: the snapshot changes none of what they say."""

@@ -7,7 +7,7 @@ later ones expect a later TensorFlow.)
 
 import re
 
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 VERSION = r"[0-9]{1,2}\.[0-9]{1,3}(\.[0-9]{1,3})?"
 

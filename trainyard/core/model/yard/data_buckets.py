@@ -2,7 +2,7 @@
 
 import re
 
-from trainyard.core.values.lazy import dataclass
+from trainyard.values.lazy import dataclass
 
 BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 """docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"""

@@ -11,10 +11,10 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from trainyard.core.values.fields import Choice, Number, Part, key
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.validation import InputFaults
 from trainyard.protocol.tags import Tag
+from trainyard.values.fields import Choice, Number, Part, key
+from trainyard.values.lazy import dataclass
+from trainyard.values.validation import InputFaults
 
 CPU_WINDOW = 15
 

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.quantities import dollars as in_dollars
+from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import dollars as in_dollars
 
 MOST_NAMED = 3
 

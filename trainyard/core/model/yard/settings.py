@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from trainyard.core.model.yard import data_buckets, policy
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.core.model.yard.policy import Policy
-from trainyard.core.values.validation import InputFaults, nearest, shown
+from trainyard.values.validation import InputFaults, nearest, shown
 
 Reader: TypeAlias = Callable[[str, object], Any]
 """A setting from its key and what context says. Raises ValueError naming the key."""

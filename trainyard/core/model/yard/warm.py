@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from trainyard.core.values import wire
 from trainyard.protocol.tags import Tag
+from trainyard.values import wire
 
 
 def tag_of(run: str, until: datetime) -> str:

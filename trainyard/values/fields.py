@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.validation import (
+from trainyard.values.lazy import dataclass
+from trainyard.values.validation import (
     NO_PLACES,
     BareWord,
     Section,

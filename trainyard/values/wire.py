@@ -16,7 +16,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
 
-from trainyard.core.values import floats
+from trainyard.values import floats
 
 Noun = TypeVar("Noun")
 MOST_SHOWN = 80

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from trainyard.core.values.lazy import dataclass
-from trainyard.core.values.text import printable
+from trainyard.values.lazy import dataclass
+from trainyard.values.text import printable
 
 MOST_SHOWN = 80
 MOST_FAULTS_SHOWN = 40
