@@ -24,8 +24,9 @@ from simulation.report import page, screen, summary
 from simulation.report.screen import console
 from simulation.scenarios import SCENARIOS
 from simulation.timeline import Line
-from simulation.trials import campaign, process, trial
-from simulation.trials.campaign import Cores, Retold, Told, WorkerDiedError
+from simulation.trials import process, selection, traces, trial
+from simulation.trials.campaign import Cores, WorkerDiedError
+from simulation.trials.findings import Retold, Told, differs, tried
 from simulation.trials.trial import BadInputError, Finding, Group, Trial
 from simulation.world.clock import CLOCK
 
@@ -175,7 +176,7 @@ def _campaign(asked: Asked) -> int:
                 cores.findings(trials, heard)
             retold = _stories(cores, trial.grouped(findings))
             stories = {each.finding.trial: each.lines for each in retold}
-            changed = {each.finding.trial: campaign.differs(each) for each in retold if not each.same}
+            changed = {each.finding.trial: differs(each) for each in retold if not each.same}
             findings = [changed.get(each.trial, each) for each in findings]
         except KeyboardInterrupt:
             stopped = True
@@ -200,7 +201,7 @@ def _to_try(asked: Asked, cores: Cores, heard: Callable[[Sequence[Finding]], Non
     heard([each.finding for each in clean.values()])
     kinds = [Kind.HOST, Kind.EVENT] if asked.detect else asked.kinds
     whole = {name: each.faults for name, each in clean.items()}
-    spaces = campaign.of_kinds(whole if asked.seeds else campaign.its_own(whole), kinds)
+    spaces = selection.of_kinds(whole if asked.seeds else selection.its_own(whole), kinds)
     if not spaces:
         broken = [
             f"{each.finding.trial} broke: {each.finding.violations[0].what}"
@@ -212,12 +213,12 @@ def _to_try(asked: Asked, cores: Cores, heard: Callable[[Sequence[Finding]], Non
             f"{', '.join(asked.scenarios)}: no place has a fault of kind {', '.join(kinds)}{why}"
         )
     if asked.seeds:
-        return [campaign.chosen(spaces, asked.first + number) for number in range(asked.seeds)]
+        return [selection.chosen(spaces, asked.first + number) for number in range(asked.seeds)]
     all_of_them = asked.alike or asked.detect
-    singles = campaign.each_single(spaces if all_of_them else campaign.one_of_each(spaces, clean))
+    singles = selection.each_single(spaces if all_of_them else selection.one_of_each(spaces, clean))
     if Kind.EVENT in kinds and not asked.detect:
         singles += cores.late_news(spaces)
-    return campaign.sample(singles, asked.sample, asked.first) if asked.sample else singles
+    return selection.sample(singles, asked.sample, asked.first) if asked.sample else singles
 
 
 def _of_file(path: Path) -> list[Trial]:
@@ -271,8 +272,8 @@ def _replay(asked: Asked) -> int:
     told = _tried(folder, wanted)
     screen.tell(told)
     if asked.trace and told.story:
-        campaign.write_trace(asked.trace, wanted, told.story.trace)
-        console.print(f"Trace: {asked.trace}, {campaign.digest(told.story.trace)}")
+        traces.write_trace(asked.trace, wanted, told.story.trace)
+        console.print(f"Trace: {asked.trace}, {traces.digest(told.story.trace)}")
     if not told.finding.violations:
         return 0
     if len(wanted.faults) > 1:
@@ -293,23 +294,23 @@ def _check_text(seed: str) -> None:
 def _wanted(asked: Asked, folder: Path) -> Trial:
     if not asked.seed.isdecimal():
         return trial.parse(asked.seed)
-    spaces = campaign.of_kinds({name: _space(folder, name) for name in asked.scenarios}, asked.kinds)
+    spaces = selection.of_kinds({name: _space(folder, name) for name in asked.scenarios}, asked.kinds)
     if not spaces:
         raise BadInputError(
             f"{', '.join(asked.scenarios)}: no place has a fault of kind {', '.join(asked.kinds)}"
         )
-    return campaign.chosen(spaces, int(asked.seed))
+    return selection.chosen(spaces, int(asked.seed))
 
 
 def _space(folder: Path, scenario: str) -> tuple[Fault, ...]:
     told = _tried(folder, Trial(scenario))
-    return campaign.space_of(told.story) if told.story else ()
+    return selection.space_of(told.story) if told.story else ()
 
 
 def _tried(folder: Path, wanted: Trial) -> Told:
     """In this process, whose clock is the machine's again then."""
     try:
-        return campaign.tried(folder, wanted, in_full=True)
+        return tried(folder, wanted, in_full=True)
     finally:
         CLOCK.leave()
 
@@ -317,7 +318,7 @@ def _tried(folder: Path, wanted: Trial) -> Told:
 def _say_smallest(folder: Path, broken: Finding) -> None:
     """The fewest of its faults that break one of the same promises."""
     promises = [each.promise for each in broken.violations]
-    for fewer in campaign.smaller(broken.trial):
+    for fewer in selection.smaller(broken.trial):
         if _tried(folder, fewer).finding.breaks(promises):
             console.print(Text(f"Fewer faults break it too: {fewer.command}", "cyan"))
             return
@@ -326,13 +327,13 @@ def _say_smallest(folder: Path, broken: Finding) -> None:
 
 def _compare(path: Path) -> int:
     """TRACE=file alone: whether the world of that trace is still the same, line by line."""
-    of, before = campaign.read_trace(path)
+    of, before = traces.read_trace(path)
     wanted = trial.parse(of)
     told = _tried(_assembly(), wanted)
     if told.story is None:
         console.print(f"{wanted} does not come to its end now: {told.finding.violations[0].what}")
         return 1
-    now = list(campaign.trace_lines(told.story.trace))
+    now = list(traces.trace_lines(told.story.trace))
     for number, (then, line) in enumerate(zip(before, now, strict=False), 2):
         if then != line:
             console.print(f"{path} differs from its line {number} on:\n  then {then}\n  now  {line}")

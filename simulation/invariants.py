@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambdas.aws.dynamodb.ledger import unpack
 from simulation.aws.door.gateway import Fate
-from simulation.aws.dynamodb import Key
+from simulation.aws.dynamodb.tables import Key
 from simulation.aws.dynamodb.values import Item
 from simulation.faults import Kind, PersonFault
 from training.host.checkpoints.in_bucket import Version

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulation import invariants
 from simulation.aws.door.gateway import Fate
-from simulation.aws.dynamodb import Key
+from simulation.aws.dynamodb.tables import Key
 from simulation.aws.dynamodb.values import Item
 from simulation.aws.ec2 import Instance
 from simulation.aws.ec2.books import bill

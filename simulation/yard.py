@@ -19,13 +19,15 @@ from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Caller, ServiceE
 from simulation.aws.door.botocore_door import DOOR
 from simulation.aws.door.gateway import Broken, Fate, Gateway, Service, Unreachable
 from simulation.aws.dynamodb import DynamoDb
+from simulation.aws.dynamodb.writes import CONFLICT, cancelled
 from simulation.aws.ec2 import Ec2, Instance, ServiceQuotas
 from simulation.aws.eventbridge import Delivery, EventBridge
 from simulation.aws.functions import ENVIRONMENTS, Functions, Invocation
 from simulation.aws.iam import Iam
 from simulation.aws.notices import Notices
 from simulation.aws.pricing import Pricing
-from simulation.aws.s3 import S3, Version
+from simulation.aws.s3 import S3
+from simulation.aws.s3.buckets import Version
 from simulation.aws.ssm import Ssm
 from simulation.aws.stepfunctions import Execution, Status, StepFunctions
 from simulation.aws.sts import Sts
@@ -270,9 +272,9 @@ class Yard:
                     status=403,
                 )
             case Fate.CONFLICT if tries == 0:
-                raise _conflict()
+                raise cancelled([CONFLICT])
             case Fate.CONFLICTS if tries < 20:
-                raise _conflict()
+                raise cancelled([CONFLICT])
             case Fate.ROWS_DELETED if tries == 0:
                 for execution in self.runs():
                     self.delete_rows(execution.name)
@@ -625,18 +627,6 @@ class _SimulatedHost:
 def _place(invocation: Invocation, request: int, service: str, operation: str) -> str:
     """Which function, its how-manieth invocation, the how-manieth request in it."""
     return f"{invocation.name}/{request} {service}.{operation}"
-
-
-def _conflict() -> ServiceError:
-    return ServiceError(
-        "TransactionCanceledException",
-        "Transaction cancelled, please refer cancellation reasons for specific reasons [TransactionConflict]",
-        more={
-            "CancellationReasons": [
-                {"Code": "TransactionConflict", "Message": "Transaction is ongoing for the item"}
-            ]
-        },
-    )
 
 
 _IAM: dict[int, Iam] = {}

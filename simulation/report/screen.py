@@ -22,7 +22,8 @@ from simulation import detection, timeline
 from simulation.report import summary
 from simulation.scenarios import SCENARIOS
 from simulation.timeline import Line, Sort
-from simulation.trials.campaign import Told, digest_of_all
+from simulation.trials.campaign import digest_of_all
+from simulation.trials.findings import Told
 from simulation.trials.trial import Finding, Group
 
 SAID_EVERY = 15.0

@@ -19,7 +19,7 @@ from simulation.faults import (
 from simulation.scenarios import SCENARIOS
 from simulation.story import Story, tell
 from simulation.template import YardTemplate
-from simulation.trials import campaign
+from simulation.trials import traces
 from simulation.trials.forks import told
 
 PLACES = 6
@@ -34,7 +34,7 @@ def seen(story: Story) -> Seen:
 
 def digest(story: Story) -> str:
     """Of all that happened, and when, but for the fault's own word."""
-    return campaign.digest(each for each in story.trace if not each.what.startswith("meets a fault"))
+    return traces.digest(each for each in story.trace if not each.what.startswith("meets a fault"))
 
 
 def killed(place: str, when: str) -> Fault:

@@ -8,7 +8,7 @@ import pytest
 
 from simulation.story import Story
 from simulation.template import YardTemplate
-from simulation.trials import campaign
+from simulation.trials import campaign, findings
 from simulation.trials.trial import SIMULATOR, Finding, Trial, parse
 
 WORLDS = {
@@ -40,15 +40,15 @@ NEVER_MET = ("train: host host-9 after started #1: dies", "train")
 @pytest.mark.parametrize("scenario", WORLDS)
 def test_a_fork_is_the_world_told_from_the_beginning(yard: YardTemplate, folder: Path, scenario: str) -> None:
     trials = [parse(text) for text in WORLDS[scenario]]
-    forked = {each.trial: each for each in campaign.branched(folder, trials)}
+    forked = {each.trial: each for each in findings.branched(folder, trials)}
     for trial in trials:
-        told = campaign.tried(folder, trial).finding
+        told = findings.tried(folder, trial).finding
         assert (forked[trial].digest, forked[trial].met) == (told.digest, told.met)
         assert told.met == trial.faults
 
 
 def test_a_world_that_meets_no_fault_is_the_clean_one(yard: YardTemplate, folder: Path) -> None:
-    strange, clean = campaign.branched(folder, [parse(text) for text in NEVER_MET])
+    strange, clean = findings.branched(folder, [parse(text) for text in NEVER_MET])
     assert strange.digest == clean.digest
     assert strange.met == ()
 
@@ -58,7 +58,7 @@ def test_a_world_that_kills_its_process_is_a_finding_and_the_others_go_on(
     yard: YardTemplate, folder: Path, monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
     killed, well = trials = [parse(text) for text in WORLDS["train"][first : first + 2]]
-    stock = campaign.found
+    stock = findings.found
 
     def found(trial: Trial, story: Story) -> Finding:
         if trial == killed:
@@ -66,7 +66,7 @@ def test_a_world_that_kills_its_process_is_a_finding_and_the_others_go_on(
         return stock(trial, story)
 
     monkeypatch.setattr(campaign, "found", found)
-    by_trial = {each.trial: each.violations for each in campaign.branched(folder, trials)}
+    by_trial = {each.trial: each.violations for each in findings.branched(folder, trials)}
     assert not by_trial[well]
     [violation] = by_trial[killed]
     assert (violation.promise, violation.what) == (SIMULATOR, "its process ended with -9 and said nothing")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from simulation.template import YardTemplate
-from simulation.trials import campaign
+from simulation.trials import findings, traces
 from simulation.trials.trial import parse
 
 WORLDS = (
@@ -20,8 +20,10 @@ TWICE = """
 import sys
 from pathlib import Path
 from simulation.trials import campaign, trial
+from simulation.trials import findings
+from simulation.trials import traces
 for text in sys.argv[2:] * 2:
-    print(campaign.digest(campaign.tried(Path(sys.argv[1]), trial.parse(text)).story.trace))
+    print(traces.digest(findings.tried(Path(sys.argv[1]), trial.parse(text)).story.trace))
 """
 
 
@@ -33,9 +35,9 @@ def test_the_same_trial_has_the_same_trace(yard: YardTemplate, folder: Path) -> 
 
 
 def _digest(folder: Path, text: str) -> str:
-    story = campaign.tried(folder, parse(text)).story
+    story = findings.tried(folder, parse(text)).story
     assert story is not None
-    return campaign.digest(story.trace)
+    return traces.digest(story.trace)
 
 
 def _digests_elsewhere(folder: Path, hash_seed: str) -> list[str]:

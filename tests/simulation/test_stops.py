@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.dynamodb import Key
+from simulation.aws.dynamodb.tables import Key
 from simulation.aws.dynamodb.values import Item
 from simulation.faults import ASKS, Fault, HostFault, Kind, PersonFault
 from simulation.scenarios import CHECKPOINT_STEPS, SCENARIOS, Scenario, job

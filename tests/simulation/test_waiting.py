@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simulation.aws.dynamodb import Key
+from simulation.aws.dynamodb.tables import Key
 from simulation.aws.dynamodb.values import Item, plain
 from simulation.scenarios import Scenario, job
 from simulation.story import Story, tell

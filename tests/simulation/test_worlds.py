@@ -13,7 +13,7 @@ from simulation.faults import Fault
 from simulation.scenarios import SCENARIOS
 from simulation.story import Story, tell
 from simulation.template import YardTemplate
-from simulation.trials import campaign
+from simulation.trials import selection, traces
 from simulation.trials.campaign import Cores
 from simulation.trials.trial import Trial, parse
 from simulation.yard import Yard
@@ -65,11 +65,9 @@ def test_a_world_without_faults_keeps_every_promise(yard: YardTemplate, scenario
 def test_the_short_way_to_aws_makes_the_same_world_as_http(
     yard: YardTemplate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    short = {name: campaign.digest(tell(yard, each, seed=3).trace) for name, each in SCENARIOS.items()}
+    short = {name: traces.digest(tell(yard, each, seed=3).trace) for name, each in SCENARIOS.items()}
     monkeypatch.setattr(Yard, "takes_short_way", False)
-    assert {
-        name: campaign.digest(tell(yard, each, seed=3).trace) for name, each in SCENARIOS.items()
-    } == short
+    assert {name: traces.digest(tell(yard, each, seed=3).trace) for name, each in SCENARIOS.items()} == short
 
 
 def test_a_process_is_its_own_again_after_its_worlds(folder: Path) -> None:
@@ -86,7 +84,7 @@ def test_no_single_fault_of_this_commits_slice_breaks_a_promise(yard: YardTempla
     first = int(hashlib.sha256(commit.encode()).hexdigest()[:6], 16)
     with Cores(folder, 2) as cores:
         spaces = {name: each.faults for name, each in cores.clean(SCENARIOS).items()}
-        trials = campaign.sample(campaign.each_single(campaign.its_own(spaces)), SLICE, first)
+        trials = selection.sample(selection.each_single(selection.its_own(spaces)), SLICE, first)
         found = cores.findings(trials, lambda _: None)
     wrong = [f"{each.trial.command}\n    {violation.what}" for each in found for violation in each.violations]
     assert not wrong, "\n".join(wrong)

@@ -11,34 +11,31 @@ on keys:   pk = :v [AND (sk = < <= > >= :v | sk BETWEEN :a AND :b | begins_with(
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 from simulation.aws.door.api import ServiceError
 from simulation.aws.door.parameters import not_simulated
-from simulation.aws.dynamodb.values import Item, Value, compare, invalid, number, same
+from simulation.aws.dynamodb.operators import (
+    COMPARISONS,
+    FUNCTIONS,
+    add_numbers,
+    are_equal,
+    are_ordered,
+    join_lists,
+)
+from simulation.aws.dynamodb.paths import Names, Path, value_at, with_value_at, without_aliases
+from simulation.aws.dynamodb.values import Item, Value, invalid
 
 TOKEN = re.compile(r"\s*(?:([#:]?\w+)|(<=|>=|<>|[=<>(),.\[\]+-]))")
 KEYWORDS = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "SET", "REMOVE", "ADD", "DELETE"})
 KEYS = ("pk", "sk")
 """May be named without a `#`. Of any other attribute the simulator does not know whether AWS reserves the word."""
-
-Names = Mapping[str, str]
 Values = Mapping[str, Value]
 Operand = Callable[[Item, Names, Values], Value | None]
 Condition = Callable[[Item, Names, Values], bool]
-Path = tuple[str | int, ...]
-"""Names (or their `#` aliases) and indexes."""
-
-COMPARISONS: Mapping[str, Callable[[int], bool]] = {
-    "<": lambda order: order < 0,
-    "<=": lambda order: order <= 0,
-    ">": lambda order: order > 0,
-    ">=": lambda order: order >= 0,
-}
 
 
 @dataclass
@@ -74,7 +71,7 @@ class CompiledUpdate(Expression):
     removes: list[Path] = field(default_factory=list)
 
     def targets(self, names: Names) -> list[Path]:
-        return [_named(path, names) for path in (*(path for path, _ in self.sets), *self.removes)]
+        return [without_aliases(path, names) for path in (*(path for path, _ in self.sets), *self.removes)]
 
     def apply(self, item: Item, names: Names, values: Values) -> Item:
         """A new item; the old one stays as it is."""
@@ -85,9 +82,9 @@ class CompiledUpdate(Expression):
                 raise invalid(
                     "The provided expression refers to an attribute that does not exist in the item"
                 )
-            found = _replaced(found, _named(path, names), value)
+            found = with_value_at(found, without_aliases(path, names), value)
         for path in self.removes:
-            found = _replaced(found, _named(path, names), None)
+            found = with_value_at(found, without_aliases(path, names), None)
         updated: Item = found["M"]
         return updated
 
@@ -237,22 +234,23 @@ class Parser:
             self.take("(")
             choices = self.several(self.operand)
             self.take(")")
-            return lambda *about: any(_equal(left(*about), choice(*about)) for choice in choices)
+            return lambda *about: any(are_equal(left(*about), choice(*about)) for choice in choices)
         right = self.operand()
         if operator == "BETWEEN":
             if not self.take_if("AND"):
                 raise self.wrong(self.token)
             most = self.operand()
             return lambda *about: (
-                _ordered(right(*about), left(*about), "<=") and _ordered(left(*about), most(*about), "<=")
+                are_ordered(right(*about), left(*about), "<=")
+                and are_ordered(left(*about), most(*about), "<=")
             )
         if operator == "=":
-            return lambda *about: _equal(left(*about), right(*about))
+            return lambda *about: are_equal(left(*about), right(*about))
         if operator == "<>":
-            return lambda *about: not _equal(left(*about), right(*about))
+            return lambda *about: not are_equal(left(*about), right(*about))
         if operator not in COMPARISONS:
             raise self.wrong(operator)
-        return lambda *about: _ordered(left(*about), right(*about), operator)
+        return lambda *about: are_ordered(left(*about), right(*about), operator)
 
     def operand(self) -> Operand:
         word = self.token
@@ -264,7 +262,7 @@ class Parser:
         if len(path) == 1:
             name = str(path[0])
             return lambda item, names, values: item.get(names.get(name, name))
-        return lambda item, names, values: _found(item, _named(path, names))
+        return lambda item, names, values: value_at(item, without_aliases(path, names))
 
     def path(self) -> Path:
         parts: list[str | int] = [self._name()]
@@ -322,7 +320,7 @@ class Parser:
             return path, left
         sign = self.take()
         right = self.set_operand()
-        return path, lambda *about: _sum(left(*about), right(*about), sign)
+        return path, lambda *about: add_numbers(left(*about), right(*about), sign)
 
     def set_operand(self) -> Operand:
         function = self.token
@@ -335,7 +333,7 @@ class Parser:
         second = self.set_operand()
         self.take(")")
         if function == "list_append":
-            return lambda *about: _appended(first(*about), second(*about))
+            return lambda *about: join_lists(first(*about), second(*about))
         return lambda *about: first(*about) or second(*about)
 
     # keys
@@ -373,109 +371,3 @@ def _tokens(text: str, kind: str) -> list[str]:
         found.append(match[1] or match[2])
         at = match.end()
     return found
-
-
-# ------------------------------------------------------------------------------------------------ what they mean
-
-
-def _equal(one: Value | None, other: Value | None) -> bool:
-    return one is not None and other is not None and same(one, other)
-
-
-def _ordered(one: Value | None, other: Value | None, operator: str) -> bool:
-    if one is None or other is None:
-        return False
-    order = compare(one, other)
-    return order is not None and COMPARISONS[operator](order)
-
-
-def _begins(operands: list[Value | None]) -> bool:
-    value, prefix = operands
-    if value is None or prefix is None:
-        return False
-    return any(
-        kind in value and kind in prefix and value[kind].startswith(prefix[kind]) for kind in ("S", "B")
-    )
-
-
-def _contains(operands: list[Value | None]) -> bool:
-    value, part = operands
-    if value is None or part is None:
-        return False
-    [(kind, content)], [(part_kind, wanted)] = value.items(), part.items()
-    if kind == "L":
-        return any(same(each, part) for each in content)
-    return kind in (part_kind, part_kind + "S") and wanted in content
-
-
-FUNCTIONS: Mapping[str, tuple[Callable[[list[Value | None]], bool], int]] = {
-    "attribute_exists": (lambda operands: operands[0] is not None, 1),
-    "attribute_not_exists": (lambda operands: operands[0] is None, 1),
-    "attribute_type": (lambda operands: (operands[1] or {}).get("S", "") in (operands[0] or {}), 2),
-    "begins_with": (_begins, 2),
-    "contains": (_contains, 2),
-}
-
-
-def _sum(one: Value | None, other: Value | None, sign: str) -> Value:
-    if one is None or other is None:
-        raise invalid("The provided expression refers to an attribute that does not exist in the item")
-    if "N" not in one or "N" not in other:
-        raise invalid("An operand in the update expression has an incorrect data type")
-    left, right = Decimal(one["N"]), Decimal(other["N"])
-    return {"N": number(str(left + right if sign == "+" else left - right))}
-
-
-def _appended(one: Value | None, other: Value | None) -> Value:
-    if one is None or other is None:
-        raise invalid("The provided expression refers to an attribute that does not exist in the item")
-    if "L" not in one or "L" not in other:
-        raise invalid("An operand in the update expression has an incorrect data type")
-    return {"L": [*one["L"], *other["L"]]}
-
-
-def _named(path: Path, names: Names) -> Path:
-    return tuple(names.get(part, part) if isinstance(part, str) else part for part in path)
-
-
-def _found(item: Item, path: Iterable[str | int]) -> Value | None:
-    value: Any = {"M": item}
-    for part in path:
-        inside = (value or {}).get("M" if isinstance(part, str) else "L")
-        if inside is None:
-            return None
-        if isinstance(part, str):
-            value = inside.get(part)
-        else:
-            value = inside[part] if part < len(inside) else None
-    found: Value | None = value
-    return found
-
-
-def _replaced(value: Any, path: Path, new: Value | None) -> Value:
-    """The value with something else at that path; None takes it away. What lies beside the path is shared."""
-    part, rest = path[0], path[1:]
-    kind = "M" if isinstance(part, str) else "L"
-    if value is None or kind not in value:
-        raise invalid("The document path provided in the update expression is invalid for update")
-    if isinstance(part, str):
-        fields = dict(value["M"])
-        _put_at(fields, part, _replaced(fields.get(part), rest, new) if rest else new)
-        return {"M": fields}
-    items = list(value["L"])
-    known = items[part] if part < len(items) else None
-    changed = _replaced(known, rest, new) if rest else new
-    if changed is None:
-        del items[part : part + 1]
-    elif part < len(items):
-        items[part] = changed
-    else:
-        items.append(changed)
-    return {"L": items}
-
-
-def _put_at(fields: dict[str, Any], name: str, value: Value | None) -> None:
-    if value is None:
-        fields.pop(name, None)
-    else:
-        fields[name] = value

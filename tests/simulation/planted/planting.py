@@ -44,10 +44,10 @@ def is_found(defect: Defect) -> bool:
 
 def _broken(text: str) -> set[str]:
     from simulation import assembly
-    from simulation.trials import campaign
+    from simulation.trials import findings
     from simulation.trials.trial import parse
 
-    finding = campaign.tried(assembly.synthesised(), parse(text)).finding
+    finding = findings.tried(assembly.synthesised(), parse(text)).finding
     for violation in finding.violations:
         print(f"{violation.promise}: {violation.what[:300]}")
     return {violation.promise for violation in finding.violations}

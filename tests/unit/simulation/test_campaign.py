@@ -15,8 +15,8 @@ from simulation.detection import Detection, Told
 from simulation.faults import Fault, Kind, Passed, Place, like_others
 from simulation.report import page, summary
 from simulation.timeline import Decision, Line, Sort
-from simulation.trials import campaign, trial
-from simulation.trials.campaign import Clean, Spaces
+from simulation.trials import selection, traces, trial
+from simulation.trials.selection import Clean, Spaces
 from simulation.trials.trial import BadInputError, Finding, Trial, Violation
 from simulation.world.world import BEGINNING, Entry
 
@@ -87,29 +87,29 @@ def test_violations_of_one_promise_and_cause_are_a_group_with_the_shortest_first
 
 
 def test_the_same_seed_chooses_the_same_faults_and_another_seed_others() -> None:
-    trials = [campaign.chosen(SPACES, seed) for seed in range(200)]
-    assert trials == [campaign.chosen(dict(SPACES), seed) for seed in range(200)]
+    trials = [selection.chosen(SPACES, seed) for seed in range(200)]
+    assert trials == [selection.chosen(dict(SPACES), seed) for seed in range(200)]
     assert len({(each.scenario, each.faults) for each in trials}) > 15
     assert [each.seed for each in trials] == list(range(200))
 
 
 def test_two_or_three_faults_are_chosen_each_at_a_place_of_its_own() -> None:
     for seed in range(200):
-        faults = campaign.chosen(SPACES, seed).faults
+        faults = selection.chosen(SPACES, seed).faults
         assert 2 <= len(faults) <= 3
         assert len({(fault.kind, fault.place) for fault in faults}) == len(faults)
 
 
 def test_only_kinds_that_are_asked_for_are_tried() -> None:
-    assert campaign.of_kinds(SPACES, [Kind.HOST]) == {"train": (HANGS, DIES)}
-    assert campaign.each_single({"bake": (LOST,)}) == [Trial("bake", (LOST,))]
+    assert selection.of_kinds(SPACES, [Kind.HOST]) == {"train": (HANGS, DIES)}
+    assert selection.each_single({"bake": (LOST,)}) == [Trial("bake", (LOST,))]
 
 
 def test_a_scenario_that_begins_like_another_has_its_own_places_of_every_kind() -> None:
     admitted = Fault(Kind.INVOCATION, "snapshot-admit#1", "out of memory")
-    spaces = campaign.its_own({"snapshot": (HANGS, admitted, DIES), "train": (HANGS, DIES)})
+    spaces = selection.its_own({"snapshot": (HANGS, admitted, DIES), "train": (HANGS, DIES)})
     assert spaces == {"snapshot": (admitted, DIES), "train": (HANGS, DIES)}
-    assert campaign.of_kinds(spaces, [Kind.HOST])["snapshot"] == (DIES,)
+    assert selection.of_kinds(spaces, [Kind.HOST])["snapshot"] == (DIES,)
 
 
 def passed(what: str, *asks: str, during: str = "train Train #1") -> Passed:
@@ -137,18 +137,18 @@ def test_of_places_that_are_alike_the_first_and_the_last_are_tried_and_of_reques
     }
     clean = {"train": Clean(Finding(Trial("train")), like_others=others)}
     hangs = [Fault(Kind.HOST, f"host-{n} after started #1", "hangs") for n in (2, 3, 4, 5)]
-    assert campaign.one_of_each({"train": tuple(hangs)}, clean) == {"train": (hangs[0], hangs[3])}
+    assert selection.one_of_each({"train": tuple(hangs)}, clean) == {"train": (hangs[0], hangs[3])}
 
 
 def test_a_sample_is_of_that_size_and_another_for_another_seed() -> None:
     trials = [Trial("train", seed=number) for number in range(100)]
-    assert len(campaign.sample(trials, 10, seed=1)) == 10
-    assert campaign.sample(trials, 10, seed=1) != campaign.sample(trials, 10, seed=2)
-    assert campaign.sample(trials, 100, seed=1) == trials
+    assert len(selection.sample(trials, 10, seed=1)) == 10
+    assert selection.sample(trials, 10, seed=1) != selection.sample(trials, 10, seed=2)
+    assert selection.sample(trials, 100, seed=1) == trials
 
 
 def test_every_smaller_set_of_faults_is_tried_the_smallest_first() -> None:
-    fewer = list(campaign.smaller(Trial("train", (HANGS, DIES, LOST), 9)))
+    fewer = list(selection.smaller(Trial("train", (HANGS, DIES, LOST), 9)))
     assert [len(each.faults) for each in fewer] == [0, 1, 1, 1, 2, 2, 2]
     assert {each.seed for each in fewer} == {9}
 
@@ -175,8 +175,8 @@ STORY = [
 
 def test_a_trace_is_read_back_and_says_which_world_it_is_of(tmp_path: Path) -> None:
     path = tmp_path / "trace"
-    campaign.write_trace(path, Trial("train", (HANGS,)), STORY)
-    assert campaign.read_trace(path) == (str(Trial("train", (HANGS,))), list(campaign.trace_lines(STORY)))
+    traces.write_trace(path, Trial("train", (HANGS,)), STORY)
+    assert traces.read_trace(path) == (str(Trial("train", (HANGS,))), list(traces.trace_lines(STORY)))
 
 
 @pytest.mark.parametrize(
@@ -194,12 +194,12 @@ def test_what_is_no_trace_of_this_version_is_refused_in_one_line(
     path = tmp_path / "trace"
     path.write_text(text)
     with pytest.raises(BadInputError, match=said):
-        campaign.read_trace(path)
+        traces.read_trace(path)
 
 
 def test_another_instant_makes_another_digest() -> None:
-    assert campaign.digest(STORY) == campaign.digest(list(STORY))
-    assert campaign.digest(STORY) != campaign.digest([*STORY[:-1], entry(101.001, "ec2", "fleet")])
+    assert traces.digest(STORY) == traces.digest(list(STORY))
+    assert traces.digest(STORY) != traces.digest([*STORY[:-1], entry(101.001, "ec2", "fleet")])
 
 
 # ---------------------------------------------------------------------------------------------------- times and stories

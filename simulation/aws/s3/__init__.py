@@ -2,81 +2,41 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import io
-import re
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
-from urllib.parse import quote, unquote
 
-from simulation.aws.door.api import PARTITION, Caller, Check, ServiceError
+from simulation.aws.door.api import Caller, Check, ServiceError
 from simulation.aws.door.parameters import not_simulated, only
+from simulation.aws.s3.buckets import Bucket, Version, find_version
+from simulation.aws.s3.listing import (
+    LAST,
+    describe_object,
+    encoder_for,
+    list_entries,
+    read_token,
+    take_page,
+    write_token,
+)
+from simulation.aws.s3.requests import (
+    MOST_KEY_BYTES,
+    TRANSPORT,
+    arn,
+    byte_range,
+    bytes_of,
+    delete_check,
+    source_of,
+)
 from simulation.world.world import World
 
 MOST_KEYS = 1000
-MOST_KEY_BYTES = 1024
-LAST = chr(0x10FFFF)
-RANGE = re.compile(r"bytes=(\d*)-(\d*)")
-TRANSPORT = {"aws:securetransport": "true", "s3:tlsversion": "1.3"}
-"""What bucket policies ask about a request."""
-
 OF_SDK = ("ChecksumAlgorithm", "ChecksumCRC32", "ChecksumMode", "ContentLength", "ContentMD5")
 """What SDKs add of their own accord; a simulated line garbles nothing."""
 MISSING = "The specified key does not exist."
-
 OnEvent = Callable[[str, str, str, str, int, str], None]
 """(detail type, bucket, key, version, size, ETag)"""
-
-
-@dataclass(frozen=True)
-class Version:
-    """One version of an object, of that second; without a body it is a delete marker."""
-
-    id: str
-    at: datetime
-    body: bytes | None
-    etag: str = ""
-    media_type: str = "binary/octet-stream"
-
-
-@dataclass
-class Bucket:
-    """`versions` by key, the newest last; `keys` are those whose newest is no delete marker, in order."""
-
-    name: str
-    keys: list[str] = field(default_factory=list)
-    versions: dict[str, list[Version]] = field(default_factory=dict)
-
-    def newest(self, key: str) -> Version | None:
-        """The object as it is; None where there is none (any more)."""
-        known = self.versions.get(key)
-        return known[-1] if known and known[-1].body is not None else None
-
-    def add(self, key: str, version: Version) -> None:
-        was_there = self.newest(key) is not None
-        self.versions.setdefault(key, []).append(version)
-        self._list(key, was_there=was_there)
-
-    def remove(self, key: str, version: str) -> Version | None:
-        """Takes one version away for ever."""
-        was_there = self.newest(key) is not None
-        known = self.versions.get(key, [])
-        gone = next((each for each in known if each.id == version), None)
-        if gone is not None:
-            known.remove(gone)
-            self._list(key, was_there=was_there)
-        return gone
-
-    def _list(self, key: str, *, was_there: bool) -> None:
-        is_there = self.newest(key) is not None
-        if is_there and not was_there:
-            insort(self.keys, key)
-        elif was_there and not is_there:
-            del self.keys[bisect_left(self.keys, key)]
 
 
 class S3:
@@ -140,7 +100,7 @@ class S3:
         if operation == "put_object":
             return [Check("s3:PutObject", arn(bucket, key), TRANSPORT)]
         if operation == "delete_object":
-            return [_delete_check(bucket, key, request.get("VersionId"))]
+            return [delete_check(bucket, key, request.get("VersionId"))]
         if operation == "delete_objects":
             return []  # one by one, as its answer tells
         if operation == "copy_object":
@@ -154,7 +114,7 @@ class S3:
         action = "s3:GetObjectVersion" if version else "s3:GetObject"
         check = Check(action, arn(bucket, key), TRANSPORT)
         known = self._buckets.get(bucket)
-        if known is None or _version(known, key, version) is not None:
+        if known is None or find_version(known, key, version) is not None:
             return [check]
         return [check, Check("s3:ListBucket", arn(bucket), TRANSPORT)]
 
@@ -171,7 +131,7 @@ class S3:
         version = self.write(
             bucket.name,
             key,
-            _bytes(request.get("Body", b"")),
+            bytes_of(request.get("Body", b"")),
             media_type=request.get("ContentType", "binary/octet-stream"),
         )
         return {"ETag": version.etag, "VersionId": version.id, "ServerSideEncryption": "AES256"}
@@ -213,7 +173,7 @@ class S3:
         body, size = version.body, len(version.body)
         if "Range" not in request:
             return answer | {"Body": body, "ContentLength": size}
-        first, end = _bounds(request["Range"], size)
+        first, end = byte_range(request["Range"], size)
         part = body[first:end]
         return answer | {
             "Body": part,
@@ -258,7 +218,7 @@ class S3:
             )
         deleted, errors = [], []
         for each in asked["Objects"]:
-            if self.may(caller, _delete_check(bucket.name, each["Key"], each.get("VersionId"))):
+            if self.may(caller, delete_check(bucket.name, each["Key"], each.get("VersionId"))):
                 deleted.append(_as_deleted(each, self._delete(bucket, each["Key"], each.get("VersionId"))))
             else:
                 errors.append({**each, "Code": "AccessDenied", "Message": "Access Denied"})
@@ -289,12 +249,12 @@ class S3:
         only(request, known, "ListObjectsV2")
         bucket = self._bucket(request["Bucket"])
         prefix, delimiter = request.get("Prefix", ""), request.get("Delimiter", "")
-        after = _after(request.get("ContinuationToken")) or request.get("StartAfter", "")
+        after = read_token(request.get("ContinuationToken")) or request.get("StartAfter", "")
         limit = int(request.get("MaxKeys", MOST_KEYS))
-        found = _entries(bucket.keys, prefix, delimiter, after)
-        page, more = _first(found, min(limit, self.page_size, MOST_KEYS))
-        encoded = _encoder(request.get("EncodingType"))
-        contents = [_listed(bucket, entry, encoded) for entry, is_group in page if not is_group]
+        found = list_entries(bucket.keys, prefix, delimiter, after)
+        page, more = take_page(found, min(limit, self.page_size, MOST_KEYS))
+        encoded = encoder_for(request.get("EncodingType"))
+        contents = [describe_object(bucket, entry, encoded) for entry, is_group in page if not is_group]
         groups = [{"Prefix": encoded(entry)} for entry, is_group in page if is_group]
         answer: dict[str, Any] = {
             "Name": bucket.name,
@@ -310,14 +270,14 @@ class S3:
             "EncodingType": request.get("EncodingType"),
             "ContinuationToken": request.get("ContinuationToken"),
             "StartAfter": encoded(request.get("StartAfter", "")),
-            "NextContinuationToken": _token(page[-1][0]) if more and page else None,
+            "NextContinuationToken": write_token(page[-1][0]) if more and page else None,
         }
         return answer | {name: value for name, value in more_facts.items() if value}
 
     def _found(self, request: Mapping[str, Any]) -> Version:
         """What a read asks for; raises what AWS says where it is not there."""
         bucket, key, wanted = self._bucket(request["Bucket"]), str(request["Key"]), request.get("VersionId")
-        version = _version(bucket, key, wanted)
+        version = find_version(bucket, key, wanted)
         if version is None and wanted:
             raise ServiceError("NoSuchVersion", "The specified version does not exist.", status=404)
         if version is None:
@@ -335,31 +295,6 @@ class S3:
         return found
 
 
-def arn(bucket: str, key: str | None = None) -> str:
-    name = f"arn:{PARTITION}:s3:::{bucket}"
-    return name if key is None else f"{name}/{key}"
-
-
-def source_of(source: str | Mapping[str, str]) -> tuple[str, str, str | None]:
-    """Bucket, key and version of a CopySource."""
-    if not isinstance(source, str):
-        return source["Bucket"], source["Key"], source.get("VersionId")
-    path, _, version = source.lstrip("/").partition("?versionId=")
-    bucket, _, key = unquote(path).partition("/")
-    return bucket, key, version or None
-
-
-def _delete_check(bucket: str, key: str, version: str | None) -> Check:
-    action = "s3:DeleteObjectVersion" if version else "s3:DeleteObject"
-    return Check(action, arn(bucket, key), TRANSPORT)
-
-
-def _version(bucket: Bucket, key: str, wanted: str | None) -> Version | None:
-    if not wanted:
-        return bucket.newest(key)
-    return next((each for each in bucket.versions.get(key, ()) if each.id == wanted), None)
-
-
 def _facts(version: Version) -> dict[str, Any]:
     return {
         "ETag": version.etag,
@@ -371,94 +306,10 @@ def _facts(version: Version) -> dict[str, Any]:
     }
 
 
-def _bounds(asked: str, size: int) -> tuple[int, int]:
-    """First byte, and the one after the last."""
-    match = RANGE.fullmatch(asked)
-    if match is None or not (match[1] or match[2]):
-        raise not_simulated(f"the Range {asked}")
-    if match[1]:
-        first, end = int(match[1]), min(int(match[2]) + 1, size) if match[2] else size
-    else:
-        first, end = max(0, size - int(match[2])), size
-    if first >= size or end <= first:
-        raise ServiceError("InvalidRange", "The requested range is not satisfiable", status=416)
-    return first, end
-
-
-def _entries(keys: list[str], prefix: str, delimiter: str, after: str) -> Iterator[tuple[str, bool]]:
-    """Keys and, as True, what several have in common up to the delimiter; in order, without looking at each."""
-    place = max(bisect_left(keys, prefix), bisect_right(keys, after) if after else 0)
-    if delimiter and after.endswith(delimiter):
-        place = max(place, bisect_right(keys, after + LAST))
-    while place < len(keys) and keys[place].startswith(prefix):
-        key = keys[place]
-        cut = key.find(delimiter, len(prefix)) if delimiter else -1
-        if cut < 0:
-            yield key, False
-            place += 1
-        else:
-            group = key[: cut + len(delimiter)]
-            yield group, True
-            place = bisect_right(keys, group + LAST)
-
-
-def _first(found: Iterator[tuple[str, bool]], count: int) -> tuple[list[tuple[str, bool]], bool]:
-    """So many of them, and whether there are more."""
-    page: list[tuple[str, bool]] = []
-    for entry in found:
-        if len(page) == count:
-            return page, True
-        page.append(entry)
-    return page, False
-
-
-def _listed(bucket: Bucket, key: str, encoded: Callable[[str], str]) -> dict[str, Any]:
-    version = bucket.versions[key][-1]
-    return {
-        "Key": encoded(key),
-        "Size": len(version.body or b""),
-        "ETag": version.etag,
-        "LastModified": version.at,
-        "StorageClass": "STANDARD",
-    }
-
-
 def _as_deleted(asked: Mapping[str, str], answer: Mapping[str, Any]) -> dict[str, Any]:
     """How DeleteObjects tells what became of one object."""
     marker = {"DeleteMarker": True, "DeleteMarkerVersionId": answer["VersionId"]}
     return {**asked, **(marker if answer.get("DeleteMarker") else {})}
-
-
-def _encoder(kind: str | None) -> Callable[[str], str]:
-    """boto3 always asks for `url`, and decodes it."""
-    if kind not in (None, "url"):
-        raise not_simulated(f"the EncodingType {kind}")
-    return quote if kind else str
-
-
-def _token(last: str) -> str:
-    return base64.urlsafe_b64encode(last.encode()).decode()
-
-
-def _after(token: str | None) -> str:
-    """The last entry of the page before."""
-    if not token:
-        return ""
-    try:
-        return base64.urlsafe_b64decode(token.encode()).decode()
-    except ValueError as error:
-        raise ServiceError("InvalidArgument", "The continuation token provided is incorrect") from error
-
-
-def _bytes(body: Any) -> bytes:
-    """botocore makes a BytesIO of what it is given."""
-    if isinstance(body, io.BytesIO):
-        return body.getvalue()
-    if isinstance(body, str):
-        return body.encode()
-    if isinstance(body, bytes | bytearray):
-        return bytes(body)
-    raise not_simulated(f"a Body of type {type(body).__name__}")
 
 
 def _digest(body: bytes) -> str:

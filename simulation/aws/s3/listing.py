@@ -1,0 +1,74 @@
+"""ListObjectsV2: which keys and groups a page has, and how its tokens are written."""
+
+from __future__ import annotations
+
+import base64
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+from simulation.aws.door.api import ServiceError
+from simulation.aws.door.parameters import not_simulated
+from simulation.aws.s3.buckets import Bucket
+
+LAST = chr(0x10FFFF)
+
+
+def list_entries(keys: list[str], prefix: str, delimiter: str, after: str) -> Iterator[tuple[str, bool]]:
+    """Keys and, as True, what several have in common up to the delimiter; in order, without looking at each."""
+    place = max(bisect_left(keys, prefix), bisect_right(keys, after) if after else 0)
+    if delimiter and after.endswith(delimiter):
+        place = max(place, bisect_right(keys, after + LAST))
+    while place < len(keys) and keys[place].startswith(prefix):
+        key = keys[place]
+        cut = key.find(delimiter, len(prefix)) if delimiter else -1
+        if cut < 0:
+            yield key, False
+            place += 1
+        else:
+            group = key[: cut + len(delimiter)]
+            yield group, True
+            place = bisect_right(keys, group + LAST)
+
+
+def take_page(found: Iterator[tuple[str, bool]], count: int) -> tuple[list[tuple[str, bool]], bool]:
+    """So many of them, and whether there are more."""
+    page: list[tuple[str, bool]] = []
+    for entry in found:
+        if len(page) == count:
+            return page, True
+        page.append(entry)
+    return page, False
+
+
+def describe_object(bucket: Bucket, key: str, encoded: Callable[[str], str]) -> dict[str, Any]:
+    version = bucket.versions[key][-1]
+    return {
+        "Key": encoded(key),
+        "Size": len(version.body or b""),
+        "ETag": version.etag,
+        "LastModified": version.at,
+        "StorageClass": "STANDARD",
+    }
+
+
+def encoder_for(kind: str | None) -> Callable[[str], str]:
+    """boto3 always asks for `url`, and decodes it."""
+    if kind not in (None, "url"):
+        raise not_simulated(f"the EncodingType {kind}")
+    return quote if kind else str
+
+
+def write_token(last: str) -> str:
+    return base64.urlsafe_b64encode(last.encode()).decode()
+
+
+def read_token(token: str | None) -> str:
+    """The last entry of the page before."""
+    if not token:
+        return ""
+    try:
+        return base64.urlsafe_b64decode(token.encode()).decode()
+    except ValueError as error:
+        raise ServiceError("InvalidArgument", "The continuation token provided is incorrect") from error
