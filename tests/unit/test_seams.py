@@ -36,7 +36,9 @@ from training.host.reporting import progress, signals
 from trainyard.client.admin import teardown
 from trainyard.core.model import dev, gang
 from trainyard.core.model.gang import StopReason
-from trainyard.core.model.job import Checkpoints, Cluster, Data, Job, Limits, Outputs, Pool, Program, Result
+from trainyard.core.model.hardware import Cluster
+from trainyard.core.model.job import Checkpoints, Job, Limits, Outputs, Pool
+from trainyard.core.model.program import Data, Program, Result
 from trainyard.core.model.yard.storage import GIB_MONTH
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import Role, Strategy

@@ -10,8 +10,8 @@ from trainyard.cli import clone
 from trainyard.cli.options import SettingsError
 from trainyard.client.admin.preflight import Need, Needs, Network
 from trainyard.client.errors import NotHere
+from trainyard.core.model.hardware import BUILDER_TYPES, Hardware
 from trainyard.core.model.instance_types import Market, cpu_types, instance_type, quota
-from trainyard.core.model.job import BUILDER_TYPES, Hardware
 from trainyard.core.model.yard import settings
 
 WORKERS = 2

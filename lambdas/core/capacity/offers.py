@@ -18,10 +18,11 @@ from trainyard.command_line import command_line
 from trainyard.core.model import dev
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.gang import Gang, size
+from trainyard.core.model.hardware import Hardware, PoolOrder
 from trainyard.core.model.images import tensorflow_releases
 from trainyard.core.model.images.image import AMI, Image
 from trainyard.core.model.instance_types import InstanceType, Market, instance_type, quota
-from trainyard.core.model.job import Hardware, Job, PoolOrder
+from trainyard.core.model.job import Job
 from trainyard.core.model.yard.storage import Storage
 from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass

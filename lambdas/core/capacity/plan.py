@@ -10,8 +10,9 @@ from enum import StrEnum
 from typing import ClassVar, assert_never
 
 from trainyard.core.model.gang import Gang, missing
+from trainyard.core.model.hardware import PoolOrder
 from trainyard.core.model.instance_types import Market, instance_type
-from trainyard.core.model.job import Job, PoolOrder
+from trainyard.core.model.job import Job
 from trainyard.core.model.yard.storage import GIB_MONTH, Storage
 from trainyard.values.lazy import dataclass
 

@@ -16,13 +16,15 @@ from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import EndRun, Retry, Trouble
 from trainyard.command_line import command_line
 from trainyard.core.model import dev as dev_tags
+from trainyard.core.model.hardware import Hardware
 from trainyard.core.model.images.image import AMI, Image, newest
 from trainyard.core.model.instance_types import MarketChoice, catalogue
-from trainyard.core.model.job import NAME, RUN_ID, Hardware, Job, one_host_job
-from trainyard.core.model.job_fields import ANY_TYPES, DISK_GIB, ZONES
+from trainyard.core.model.job import Job, one_host_job
+from trainyard.core.model.job_fields import ANY_TYPES, DISK_GIB, NAME, RUN_ID, ZONES
 from trainyard.values import wire
-from trainyard.values.fields import Choice, Number, Record, Text, key
+from trainyard.values.fields import Choice, Number, Text, key
 from trainyard.values.lazy import dataclass
+from trainyard.values.mappings import Record
 from trainyard.values.validation import Fault, InputFaults, shown
 
 NamedBy = Literal["image", "run", "latest"]

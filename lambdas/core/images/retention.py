@@ -15,8 +15,9 @@ from lambdas.core.capacity.prices import Prices
 from trainyard.core.model.images.image import AMI, Image, Stored
 from trainyard.core.model.yard.storage import Storage
 from trainyard.values import wire
-from trainyard.values.fields import Flag, Record, key, texts
+from trainyard.values.fields import Flag, key, texts
 from trainyard.values.lazy import dataclass
+from trainyard.values.mappings import Record
 from trainyard.values.validation import Fault, InputFaults
 
 BROKEN = ("failed", "error", "invalid")

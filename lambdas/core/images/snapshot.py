@@ -11,11 +11,12 @@ from trainyard.core.model.gang import Assignment
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.images.imaging import Imaging, Quiesce, Then, parent_tags
 from trainyard.core.model.instance_types import Market
-from trainyard.core.model.job import NAME, RUN_ID
+from trainyard.core.model.job_fields import NAME, RUN_ID
 from trainyard.protocol.cluster import Role
 from trainyard.protocol.tags import Tag
-from trainyard.values.fields import Choice, Count, Record, Text, key
+from trainyard.values.fields import Choice, Count, Text, key
 from trainyard.values.lazy import dataclass
+from trainyard.values.mappings import Record
 from trainyard.values.validation import Fault, InputFaults
 
 WHAT, SO = "The snapshot that was asked for", "; no image was made and no host was touched"

@@ -11,8 +11,9 @@ import yaml
 from trainyard.client.importing.foreign import Foreign, Note
 from trainyard.command_line import command_line
 from trainyard.core.model.gpus import Wanted, choose, known
-from trainyard.core.model.job import MOST_DATA, MOST_HOSTS, MOST_LABELS, Limits
-from trainyard.core.model.job_fields import MOST_ARG_CHARACTERS, OUR_PREFIXES, OURS, SECRETIVE
+from trainyard.core.model.hardware import MOST_HOSTS
+from trainyard.core.model.job import MOST_DATA, MOST_LABELS, Limits
+from trainyard.core.model.program_fields import MOST_ARG_CHARACTERS, OUR_PREFIXES, OURS, SECRETIVE
 from trainyard.core.model.secret_store import store_secret
 from trainyard.protocol.tags import PREFIX
 

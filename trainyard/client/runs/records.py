@@ -11,7 +11,7 @@ from typing import Any
 from trainyard.client.runs import html
 from trainyard.client.runs.execution import Execution, State
 from trainyard.core.model import ends, states, timeline
-from trainyard.core.model.job import Origin
+from trainyard.core.model.program import Origin
 from trainyard.core.model.submitter import UNKNOWN
 from trainyard.core.model.yard.billing import billed_hours, host_dollars
 from trainyard.values import floats

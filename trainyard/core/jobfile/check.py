@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainyard.core.jobfile import document, other_words, rules
-from trainyard.core.model.job import NAME, Job
+from trainyard.core.model.job import Job
+from trainyard.core.model.job_fields import NAME
 from trainyard.protocol import keys
-from trainyard.values.fields import Anything, Flag, Record, Text, key
+from trainyard.values.fields import Flag, Text, key
 from trainyard.values.lazy import dataclass
+from trainyard.values.mappings import Anything, Record
 from trainyard.values.validation import InputFaults
 
 PLANNED = r".+\.(?i:plan\.(yaml|yml|json))"

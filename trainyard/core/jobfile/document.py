@@ -14,8 +14,9 @@ import yaml
 
 from trainyard.command_line import command_line
 from trainyard.protocol.keys import IMAGES
-from trainyard.values.fields import Record, Value, keys
+from trainyard.values.fields import Value, keys
 from trainyard.values.lazy import dataclass
+from trainyard.values.mappings import Record
 from trainyard.values.validation import NO_PLACES, BareWord, Fault, InputFaults, Section, any_of, shown
 
 MOST_BYTES = 64 * 1024

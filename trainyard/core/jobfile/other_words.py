@@ -3,7 +3,8 @@
 from collections import Counter
 
 from trainyard.core.model.job import Job
-from trainyard.values.fields import Record, keys
+from trainyard.values.fields import keys
+from trainyard.values.mappings import Record
 
 OTHER_TOOLS = {
     "env": "program.environment",

@@ -9,7 +9,8 @@ from trainyard.core.jobfile import package_lists
 from trainyard.core.jobfile.program_code import at_start, imported, reach
 from trainyard.core.jobfile.program_command import key_of_start, started
 from trainyard.core.jobfile.rules import is_shipped
-from trainyard.core.model.job import Job, Program
+from trainyard.core.model.job import Job
+from trainyard.core.model.program import Program
 from trainyard.values.lazy import dataclass
 from trainyard.values.validation import Fault, did_you_mean
 

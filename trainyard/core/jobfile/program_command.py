@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from trainyard.core.model.job import MODULE, Program
+from trainyard.core.model.program import MODULE, Program
 from trainyard.values.lazy import dataclass
 
 PYTHON = re.compile(r"python(3(\.\d+)?)?")

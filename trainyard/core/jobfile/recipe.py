@@ -11,27 +11,17 @@ from dataclasses import field, replace
 from typing import Any
 
 from trainyard.core.jobfile import document
+from trainyard.core.model.hardware import BUILDER_TYPES, Hardware
 from trainyard.core.model.images import tensorflow_releases
 from trainyard.core.model.images.image import AMI
 from trainyard.core.model.images.tensorflow_releases import Release
 from trainyard.core.model.instance_types import MarketChoice
-from trainyard.core.model.job import BUILDER_TYPES, Hardware
 from trainyard.core.model.job_fields import ANY_TYPES
 from trainyard.protocol import keys
 from trainyard.values import wire
-from trainyard.values.fields import (
-    Anything,
-    Choice,
-    Count,
-    Flag,
-    Number,
-    Record,
-    Text,
-    key,
-    required,
-    texts,
-)
+from trainyard.values.fields import Choice, Count, Flag, Number, Text, key, required, texts
 from trainyard.values.lazy import dataclass
+from trainyard.values.mappings import Anything, Record
 from trainyard.values.validation import Fault, InputFaults, any_of
 
 NAME = r"[a-z][a-z0-9-]{0,29}"

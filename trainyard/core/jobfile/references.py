@@ -5,8 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainyard.command_line import command_line
-from trainyard.core.model.job import Job, Sharding
+from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
+from trainyard.core.model.program import Sharding
 from trainyard.core.model.secret_store import store_secret
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.protocol import keys

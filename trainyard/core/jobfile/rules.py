@@ -7,23 +7,11 @@ from typing import Any
 
 from trainyard.core.jobfile.program_command import key_of_start, launched_by, started
 from trainyard.core.model.gpus import Wanted, all_names, choose
+from trainyard.core.model.hardware import CPU_TYPES_BY_DEFAULT, MOST_HOSTS, Chief, Cluster, Hardware
 from trainyard.core.model.instance_types import MarketChoice, instance_type
-from trainyard.core.model.job import (
-    CPU_TYPES_BY_DEFAULT,
-    MOST_HOSTS,
-    PROGRAMS,
-    SHIPPED,
-    Chief,
-    Cluster,
-    Hardware,
-    Hosts,
-    ImageWhen,
-    Job,
-    Program,
-    Scalar,
-    Sharding,
-)
-from trainyard.core.model.job_fields import WORDS
+from trainyard.core.model.job import Hosts, ImageWhen, Job
+from trainyard.core.model.program import PROGRAMS, SHIPPED, Program, Scalar, Sharding
+from trainyard.core.model.program_fields import WORDS
 from trainyard.protocol.cluster import Role, Strategy
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import counted

@@ -3,7 +3,7 @@
 import re
 from datetime import datetime
 
-from trainyard.core.model.job import RUN_ID
+from trainyard.core.model.job_fields import RUN_ID
 from trainyard.values.validation import Fault, InputFaults, shown
 
 CONCLUDES = {

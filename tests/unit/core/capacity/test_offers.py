@@ -27,9 +27,10 @@ from tests.unit.core.facts import (
     prices,
     served_job,
 )
+from trainyard.core.model.hardware import Hardware
 from trainyard.core.model.images.image import Image, Snapshot
 from trainyard.core.model.instance_types import Market
-from trainyard.core.model.job import Hardware, Job, one_host_job
+from trainyard.core.model.job import Job, one_host_job
 from trainyard.values import wire
 
 

@@ -12,8 +12,8 @@ from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, T
 from lambdas.core.capacity.plan import Offer, Refusal, RefusalKind
 from tests.unit.core.facts import NOON, after, offer
 from trainyard.core.model.gang import Gang
+from trainyard.core.model.hardware import PoolOrder
 from trainyard.core.model.instance_types import Market
-from trainyard.core.model.job import PoolOrder
 
 A = offer("g6.xlarge", "us-east-1a")
 B = offer("g6.xlarge", "us-east-1b")

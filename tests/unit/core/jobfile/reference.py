@@ -17,9 +17,11 @@ from trainyard.core.jobfile.check import JobSource
 from trainyard.core.jobfile.program_command import LAUNCHERS
 from trainyard.core.jobfile.recipe import BakeRequest, Recipe
 from trainyard.core.jobfile.rules import STARTS
-from trainyard.core.model.job import PROGRAMS, SHIPPED, Job
+from trainyard.core.model.job import Job
+from trainyard.core.model.program import PROGRAMS, SHIPPED
 from trainyard.protocol.cluster import Strategy
-from trainyard.values.fields import Entries, Key, Part, Record, keys, plain
+from trainyard.values.fields import Key, keys, plain
+from trainyard.values.mappings import Entries, Part, Record
 
 ROOT = Path(__file__).resolve().parents[4]
 PAGE = ROOT / "docs" / "job-file.md"

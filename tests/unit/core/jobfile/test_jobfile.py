@@ -15,7 +15,9 @@ from trainyard.core.jobfile import check
 from trainyard.core.jobfile.check import JobSource
 from trainyard.core.model import names
 from trainyard.core.model.instance_types import MarketChoice
-from trainyard.core.model.job import PROGRAMS, RUN_ID, Checkpoints, Data, Hosts, Job, Result, Sharding
+from trainyard.core.model.job import Checkpoints, Hosts, Job
+from trainyard.core.model.job_fields import RUN_ID
+from trainyard.core.model.program import PROGRAMS, Data, Result, Sharding
 from trainyard.protocol.cluster import Role, Strategy
 from trainyard.values import wire
 from trainyard.values.validation import InputFaults

@@ -14,7 +14,8 @@ from trainyard.core.jobfile import check, program_archive, references, tensorflo
 from trainyard.core.jobfile.program_command import Started, started
 from trainyard.core.jobfile.program_warnings import KnownFailure
 from trainyard.core.jobfile.references import Findings
-from trainyard.core.model.job import Job, Program
+from trainyard.core.model.job import Job
+from trainyard.core.model.program import Program
 
 SOURCE = "s3://yard/programs/x.tar.gz"
 TWO = {"workers": 2}

@@ -18,7 +18,8 @@ from tests.unit.core.jobfile.test_jobfile import BAD, EVALUATED, SERVERS, SHIPPE
 from trainyard.core.jobfile import check, document, recipe
 from trainyard.core.jobfile.recipe import Recipe
 from trainyard.core.model.job import Job
-from trainyard.values.fields import Record, keys
+from trainyard.values.fields import keys
+from trainyard.values.mappings import Record
 
 JOB, RECIPE = (json.loads(text) for text in schemas().values())
 RECIPES = sorted((ROOT / "images").glob("*.yaml"))

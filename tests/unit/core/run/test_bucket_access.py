@@ -9,7 +9,8 @@ from ministack.core.iam_evaluator import EvalContext, evaluate, parse_policy_doc
 from lambdas.core.run.bucket_access import LONGEST, session_policy
 from tests.unit.core.facts import job
 from trainyard.core.jobfile.references import lineage, owner_of_work
-from trainyard.core.model.job import MOST_SECRETS, Job
+from trainyard.core.model.job import Job
+from trainyard.core.model.program import MOST_SECRETS
 from trainyard.values.validation import Fault
 
 BUCKET, RUN = "yard-bucket", "digits-1a2b3c4d"

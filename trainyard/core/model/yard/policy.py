@@ -12,8 +12,9 @@ from enum import StrEnum
 from typing import Any
 
 from trainyard.protocol.tags import Tag
-from trainyard.values.fields import Choice, Number, Part, key
+from trainyard.values.fields import Choice, Number, key
 from trainyard.values.lazy import dataclass
+from trainyard.values.mappings import Part
 from trainyard.values.validation import InputFaults
 
 CPU_WINDOW = 15

@@ -1,0 +1,210 @@
+"""The sections of a job file that say what runs: the program, the data, and the commit."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from enum import StrEnum
+
+from trainyard.core.model.job_fields import Uri
+from trainyard.core.model.program_fields import (
+    Arguments,
+    CommandLine,
+    ProgressPattern,
+    ShellText,
+    Variable,
+    Variables,
+)
+from trainyard.core.model.progress import EXAMPLE
+from trainyard.protocol import keys
+from trainyard.values.fields import Choice, Flag, Text, choices, key, required
+from trainyard.values.lazy import dataclass
+
+MOST_ARGS = 100
+ADDRESS = r"[^\s\u0000-\u001f]{1,500}"
+MOST_SECRETS = 10
+"""What one GetParameters takes, and a session policy has room for."""
+MODULE = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
+VARIABLE = r"[A-Z_][A-Z0-9_]{0,63}"
+NAMED_VARIABLE = "a name of up to 64 capital letters, digits and underscores that begins with no digit"
+LAST_PART = r"[A-Za-z0-9_.-]{1,40}"
+"""Of the name of a parameter that holds a secret (core/model/names.py)."""
+SHIPPED = "training.programs."
+PROGRAMS = ("digits", "downpour", "keras_text", "matmul", "mnist", "parameter_server_v1", "replicate")
+"""The reference programs that ship with the image, each a module below SHIPPED."""
+Scalar = str | int | float | bool
+
+
+class Result(StrEnum):
+    """What a program that ends with 0 may be asked to leave behind."""
+
+    MODEL = "model"
+    METRICS = "metrics"
+    CHECKPOINT = "checkpoint"
+
+
+class Sharding(StrEnum):
+    """Which files of a data entry a host gets: all of them, or its share of the files."""
+
+    NONE = "none"
+    FILE = "file"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """What runs."""
+
+    source: str | None = key(
+        None,
+        Uri(folder="programs", ends=(".tar", ".tar.gz", ".tgz")),
+        "A tar archive, up to 1 GiB, unpacked and put on the Python path. Or a folder beside the job file, such as "
+        "`./src`, which `trainyard submit` packs ([what goes along](programs.md#what-goes-along)). Or a git "
+        "repository, `git+https://HOST/PATH@REF`, which it clones. Or an archive in another bucket that the yard reads "
+        "([below](#other-buckets)).",
+    )
+    module: str | None = key(
+        None,
+        Text(
+            r"(?!.{201})" + MODULE,
+            "a dotted Python module name of letters, digits and underscores, as in training.programs.digits",
+        ),
+        "Run as `python -m MODULE`: a module of `program.source`, or without that one of the reference programs, "
+        f"{', '.join(f'`{SHIPPED}{program}`' for program in PROGRAMS)}. This, `program.command` or `program.shell`.",
+        usual="required, unless there is a `command` or a `shell`",
+    )
+    command: tuple[Scalar, ...] = key(
+        (),
+        CommandLine(most=MOST_ARGS, least=1),
+        "A command that every host runs instead, in the folder of the unpacked `program.source`, as in `[torchrun, "
+        "train.py]`: a command of `program.requirements` or of the image, or a file of the source (`./run.sh`). It "
+        "runs without a shell: put shell lines into `program.shell` ([programs.md](programs.md#any-command)).",
+        usual="`python -m MODULE`",
+    )
+    shell: str | None = key(
+        None,
+        ShellText(),
+        "Lines that every host runs instead with `bash -eo pipefail`, in the folder of the unpacked "
+        "`program.source`. The program ends with the first command that fails, also inside a pipe. `program.args` "
+        'are `"$@"` ([programs.md](programs.md#lines-for-a-shell)).',
+        usual="`python -m MODULE`",
+    )
+    args: Mapping[str, Scalar] | list[Scalar] = key(
+        {},
+        Arguments(
+            name=r"[A-Za-z][A-Za-z0-9_-]{0,63}",
+            named="a name of up to 64 letters, digits, hyphens and underscores that begins with a letter",
+            most=MOST_ARGS,
+        ),
+        "Arguments of the module or command. A mapping gives `--name value` for each entry (`true`: only `--name`; "
+        "`false`: no flag; a text that begins with `-`: `--name=value`). A list gives its values unchanged.",
+    )
+    environment: Mapping[str, str] = key(
+        {},
+        Variables(
+            name=VARIABLE,
+            named=NAMED_VARIABLE,
+            most=MOST_ARGS,
+            each=Variable(),
+        ),
+        "Environment variables of the program.",
+    )
+    secrets: Mapping[str, str] = key(
+        {},
+        Variables(
+            name=VARIABLE,
+            named=NAMED_VARIABLE,
+            most=MOST_SECRETS,
+            each=Text(
+                LAST_PART, "the name of a secret, up to 40 letters, digits, dots, hyphens and underscores"
+            ),
+            plain=False,
+        ),
+        "Environment variables of the program whose values are secrets. Each value names a parameter "
+        "`/YARD/secrets/NAME` of Parameter Store, a SecureString, which the hosts read when the program starts "
+        "([below](#secrets)).",
+    )
+    requirements: str | None = key(
+        None,
+        Text(
+            r"(?![./-])(?!.*(/\.|//))[A-Za-z0-9_./-]{1,200}",
+            "a relative path inside program.source, as in requirements.txt",
+        ),
+        "A list of Python packages to install on every host before the program starts.",
+    )
+    progress: str | None = key(
+        None,
+        ProgressPattern(),
+        "For a program that reports nothing itself: what is looked for in every line that the chief prints, as "
+        f"`{EXAMPLE}` ([programs.md](programs.md#progress)).",
+        usual="none: the scalars of TensorBoard, if the program writes any",
+    )
+    expect: tuple[Result, ...] = key(
+        (),
+        choices(Result),
+        "Results that the program must leave; if one is missing, an exit with 0 is a failure.",
+    )
+    strict: bool = key(
+        False,
+        Flag(),
+        "`true`: a program that exits with 0 has still failed if its last lines are an uncaught exception, or if its "
+        "processes still run. `false`: such a run has succeeded, and every view shows `succeeded, but ...` "
+        "([programs.md](programs.md#how-a-program-ends)).",
+    )
+
+    @property
+    def called(self) -> str:
+        """Return what runs, in a word or a line."""
+        words = self.shell if self.shell is not None else " ".join(str(word) for word in self.command)
+        first, *more = (self.module or words).strip().splitlines() or [""]
+        return f"{first} ..." if more else first
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """One data entry: everything under `source`, or the files of it that are a worker's share."""
+
+    source: str = field(
+        metadata=required(
+            Uri(folder="data", ends=("/",)),
+            "A folder of the bucket. All files below it are on every host's disk before the program starts, at the "
+            "path in `TRAINYARD_DATA_NAME`. Or a folder next to the job file, such as `./data/`, which `trainyard "
+            "submit` sends. Or a folder of another bucket that the yard reads, `s3://NAME/.../` "
+            "([below](#other-buckets)).",
+        )
+    )
+    sharding: Sharding = key(
+        Sharding.NONE,
+        Choice(Sharding),
+        "`none`: every host has all files. `file`: each worker has its own share of the files; only with "
+        "`multi_worker` and `parameter_server`, and with at least as many files as workers.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """The commit that the program is from; `trainyard submit` fills it in."""
+
+    commit: str | None = key(
+        None,
+        Text(r"[0-9a-f]{40}([0-9a-f]{24})?", "the whole id of a commit"),
+        "The commit of the program. `trainyard submit` writes this section if `program.source` is a folder in a git "
+        "work tree, or a repository.",
+    )
+    repository: str | None = key(
+        None,
+        Text(ADDRESS, "an address without spaces"),
+        "The repository, without a user's name and password.",
+    )
+    ref: str | None = key(None, Text(ADDRESS, "a name without spaces"), "The branch or tag.")
+    dirty: bool = key(False, Flag(), "`true` if the folder had uncommitted changes.")
+    diff: str | None = key(
+        None,
+        Text(keys.PROGRAMS + r"[!-~]{1,200}", f"a key below {keys.PROGRAMS}"),
+        "The key of these changes in the bucket, as far as git tracks their files: up to 1 MiB of a diff.",
+    )
+
+    @property
+    def described(self) -> str:
+        """The commit in a line: abc1234 (main) of https://..., with changes that are in no commit."""
+        ref = f" ({self.ref})" if self.ref else ""
+        of = f" of {self.repository}" if self.repository else ""
+        changes = ", with changes that are in no commit" if self.dirty else ""
+        return f"{(self.commit or '')[:12]}{ref}{of}{changes}"

@@ -1,0 +1,158 @@
+"""Kinds of values that are mappings: a section with known keys, and names that a user chooses."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from trainyard.values.fields import Key, Kind, Value, keys, plain, whole
+from trainyard.values.lazy import dataclass
+from trainyard.values.validation import NO_PLACES, Section, any_of, shown
+
+
+@dataclass(frozen=True)
+class Record(Kind[Value]):
+    """A mapping with the keys of a section."""
+
+    of: type[Value]
+
+    @property
+    def words(self) -> str:
+        return f"a mapping with the keys {any_of(tuple(keys(self.of)))}"
+
+    def schema(self) -> dict[str, Any]:
+        known = keys(self.of)
+        properties = {name: _described(each) for name, each in known.items()}
+        must = [name for name, each in known.items() if each.required]
+        return {"type": "object", "properties": properties, "additionalProperties": False, "required": must}
+
+    def read(self, section: Section, key: str, default: Any) -> Any:
+        """One that is omitted may lack what it must say."""
+        return self.found(section, key, default)
+
+    def found(self, section: Section, key: str, default: Any) -> Any:
+        return self.take(section.section(key, tuple(keys(self.of))))
+
+    def whole(
+        self, document: object, path: str = "", bucket: str = "", places: Mapping[str, str] = NO_PLACES
+    ) -> tuple[Value, Section]:
+        """What a whole document says, and the section that it is, which has its faults."""
+        section = Section(document, path, tuple(keys(self.of)), [], bucket, places)
+        return self.take(section), section
+
+    def take(self, section: Section) -> Value:
+        """What the section says, with every default."""
+        return self.of(**self.values(section))
+
+    def values(self, section: Section) -> dict[str, Any]:
+        """By key. A section that is not there says itself what it lacks."""
+        for name, each in keys(self.of).items():
+            if each.required and not section.given(name) and not isinstance(each.kind, Record):
+                section.fault(name, each.kind.missing)
+        return {name: each.kind.read(section, name, each.default) for name, each in keys(self.of).items()}
+
+
+@dataclass(frozen=True)
+class Part(Record[Any]):
+    """A mapping with some keys of a section; those that it leaves out are somebody else's to say."""
+
+    def schema(self) -> dict[str, Any]:
+        schema = super().schema()
+        for each in schema["properties"].values():
+            each.pop("default", None)
+        return schema
+
+    def take(self, section: Section) -> dict[str, Any]:
+        """What the section says, and no default."""
+        return {name: value for name, value in self.values(section).items() if section.given(name)}
+
+
+@dataclass(frozen=True)
+class Short(Record[Value]):
+    """A mapping with the keys of a section, or the value of its key `by` alone."""
+
+    by: str
+
+    @property
+    def words(self) -> str:
+        return f"{keys(self.of)[self.by].kind.words}, or {super().words}"
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [keys(self.of)[self.by].kind.schema(), super().schema()]}
+
+    def found(self, section: Section, key: str, default: Any) -> Any:
+        if isinstance(section.values.get(key), Mapping):
+            return super().found(section, key, default)
+        kind = keys(self.of)[self.by].kind
+        if not section.given(key):
+            section.fault(key, kind.missing)
+        return self.of(**{self.by: kind.read(section, key, "")})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entries(Kind[Mapping[str, Value]]):
+    """A mapping of names, which the user chooses and `named` describes, to values of one kind."""
+
+    name: str
+    named: str
+    most: int
+    each: Kind[Value]
+
+    @property
+    def words(self) -> str:
+        return f"a mapping of up to {self.most} names ({self.named}) to values: {self.each.words}"
+
+    def schema(self) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "propertyNames": {"pattern": whole(self.name)},
+            "additionalProperties": self.each.schema(),
+            "maxProperties": self.most,
+        }
+
+    def problem(self, value: object) -> str | None:
+        if isinstance(value, Mapping):
+            return None
+        return f"found {shown(value)}; a mapping of names to values is allowed"
+
+    def name_problem(self, name: object) -> str | None:
+        if isinstance(name, str) and re.fullmatch(self.name, name, re.ASCII):
+            return None
+        return f"the name {shown(name)} is not {self.named}"
+
+    def found(self, section: Section, key: str, default: Any) -> Any:
+        values = super().found(section, key, {})
+        if len(values) > self.most:
+            section.fault(key, f"has {len(values)} entries; up to {self.most} are allowed")
+        problems = {name: self.name_problem(name) for name in values}
+        sound = {name: values[name] for name in values if problems[name] is None}
+        inside = Section(sound, section.at(key), tuple(sound), section.faults, section.bucket)
+        for name, problem in problems.items():
+            if problem:
+                inside.fault(name, problem)
+        found = {name: self.each.found(inside, name, None) for name in sound}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Anything(Kind[Mapping[str, Any]]):
+    """A mapping whose keys somebody else knows."""
+
+    words = "a mapping"
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object"}
+
+    def problem(self, value: object) -> str | None:
+        return None if isinstance(value, Mapping) else f"found {shown(value)}; {self.words} is allowed"
+
+
+def _described(each: Key) -> dict[str, Any]:
+    """A key that may be omitted may also be there without content."""
+    schema = each.kind.schema()
+    if each.required:
+        return {"description": each.meaning, **schema}
+    types = schema.get("type", ())
+    types = [types] if isinstance(types, str) else types
+    nothing = {"enum": [*schema["enum"], None]} if "enum" in schema else {"type": [*types, "null"]}
+    default = {} if each.usual or isinstance(each.kind, Record) else {"default": plain(each.default)}
+    return {"description": each.meaning, **schema, **nothing, **default}
