@@ -8,7 +8,7 @@ import pytest
 
 from simulation.story import Story
 from simulation.template import YardTemplate
-from simulation.trials import campaign, findings
+from simulation.trials import findings
 from simulation.trials.trial import SIMULATOR, Finding, Trial, parse
 
 WORLDS = {
@@ -65,7 +65,7 @@ def test_a_world_that_kills_its_process_is_a_finding_and_the_others_go_on(
             os.kill(os.getpid(), signal.SIGKILL)
         return stock(trial, story)
 
-    monkeypatch.setattr(campaign, "found", found)
+    monkeypatch.setattr(findings, "found", found)
     by_trial = {each.trial: each.violations for each in findings.branched(folder, trials)}
     assert not by_trial[well]
     [violation] = by_trial[killed]
