@@ -111,7 +111,7 @@ def images(template: Any) -> list[dict[str, Any]]:
 
 
 def a_yard(template: Any) -> Yard:
-    from simulation.aws.ssm import Settings
+    from simulation.aws.ssm.model import Settings
     from simulation.hosts.delays import Delays
     from simulation.world.world import World
     from simulation.yard import Yard

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+Request = dict[str, Any]
+"""The parameters of one call, as boto3 takes them."""
+Answer = dict[str, Any]
+"""The answer to one call, as boto3 shows it."""
 ACCOUNT, REGION, PARTITION = "123456789012", "us-east-1", "aws"
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from simulation.aws.door.api import ServiceError
-from simulation.aws.ssm import Settings, Ssm
+from simulation.aws.ssm import Ssm
+from simulation.aws.ssm.model import Settings
 from tests.unit.simulation.ec2_yard import ME, Yard
 
 AT_ONCE = Settings(register=(5, 5), deliver=(1, 1), unknown=(0, 0), lost=(300, 300), forgotten=(30, 30))

@@ -1,0 +1,44 @@
+"""Systems Manager: which hosts it knows, documents sent to them and what came of it, sessions, parameters.
+
+An agent registers (`register`), takes up commands (`machines.command`) and reports (`done`). A host that vanishes
+reports nothing: its invocation stays InProgress until its time is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Caller, Check
+from simulation.aws.ec2 import arns
+from simulation.aws.ec2.model import Emit
+from simulation.aws.ec2.service import Ec2
+from simulation.aws.ssm.commands import CommandCalls
+from simulation.aws.ssm.model import Settings
+from simulation.aws.ssm.parameters import ParameterCalls, parameter_arn
+from simulation.aws.ssm.sessions import SessionCalls
+from simulation.world.world import World
+
+
+class Ssm(CommandCalls, SessionCalls, ParameterCalls):
+    """See the module."""
+
+    def __init__(self, world: World, ec2: Ec2, emit: Emit, *, settings: Settings | None = None) -> None:
+        CommandCalls.__init__(self, world, ec2, emit, settings or Settings())
+        SessionCalls.__init__(self)
+        ParameterCalls.__init__(self)
+
+    def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]:
+        action = f"ssm:{''.join(word.capitalize() for word in operation.split('_'))}"
+        if operation in ("get_parameter", "put_parameter", "delete_parameter"):
+            return [Check(action, parameter_arn(request["Name"]))]
+        if operation == "send_command":
+            document = f"arn:{PARTITION}:ssm:{REGION}:{ACCOUNT}:document/{request['DocumentName']}"
+            hosts = [self._on_host(action, each) for each in request.get("InstanceIds") or ()]
+            return [Check(action, document), *hosts]
+        return [Check(action, "*")]
+
+    def _on_host(self, action: str, instance_id: str) -> Check:
+        instance = self.ec2.instances.get(instance_id)
+        tags = arns.resource_tags(instance.tags, "ssm") if instance else {}
+        return Check(action, arns.of("instance", instance_id), tags)

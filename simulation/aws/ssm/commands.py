@@ -1,0 +1,344 @@
+"""Commands: documents sent to hosts, how each invocation stands, and what is announced of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from simulation.aws.door.api import ACCOUNT, Answer, Caller, Request, ServiceError
+from simulation.aws.door.parameters import only
+from simulation.aws.ec2 import arns
+from simulation.aws.ec2.model import Emit
+from simulation.aws.ec2.service import Ec2
+from simulation.aws.ssm.documents import Document
+from simulation.aws.ssm.hosts import HostCalls
+from simulation.aws.ssm.model import (
+    OVER,
+    UNDER_WAY,
+    Command,
+    Host,
+    Invocation,
+    Settings,
+    Step,
+    iso,
+    status_of,
+)
+from simulation.aws.ssm.pages import take_page, with_token
+from simulation.aws.ssm.requests import allowance, check_command, is_wanted, named_step
+from simulation.world.world import World
+
+STATUSES = frozenset({"Success", "Failed", "TimedOut"})
+KILLED = 137
+STDOUT, STDERR = 24_000, 8_000
+
+
+class CommandCalls(HostCalls):
+    """Calls about commands and their invocations."""
+
+    def __init__(self, world: World, ec2: Ec2, emit: Emit, settings: Settings) -> None:
+        super().__init__(world, ec2, settings, self._deliver_all)
+        self.emit = emit
+        self.documents: dict[str, Document] = {}
+        self.commands: dict[str, Command] = {}
+        self._under_way: dict[tuple[str, str], Invocation] = {}
+
+    def add_document(self, name: str, content: Mapping[str, Any]) -> None:
+        self.documents[name] = Document.read(name, content)
+
+    def done(
+        self,
+        command_id: str,
+        instance_id: str,
+        status: str,
+        exit_code: int = 0,
+        output: str = "",
+        *,
+        step: str | None = None,
+        error: str = "",
+    ) -> None:
+        """What the agent reports at the end of a command: Success, or Failed or TimedOut in this step (the last one).
+
+        A host that is cut off says it once it is back; one that is gone never."""
+        assert status in STATUSES, f"an agent does not report {status}"
+        invocation, host = self.commands[command_id].invocations[instance_id], self.hosts[instance_id]
+
+        def say() -> None:
+            if invocation.status == "InProgress":
+                self._record(invocation, status, exit_code, output, error, step)
+
+        if host.cut_off is not None:
+            host.unsaid.append(say)
+        elif host.instance.state in ("running", "stopping", "shutting-down"):
+            say()
+
+    def send_command(self, caller: Caller, request: Request) -> Answer:
+        only(
+            request,
+            (
+                "InstanceIds",
+                "DocumentName",
+                "Parameters",
+                "TimeoutSeconds",
+                "Comment",
+                "MaxConcurrency",
+                "MaxErrors",
+            ),
+            "SendCommand",
+        )
+        ids = request.get("InstanceIds") or []
+        check_command(request, ids)
+        document = self.documents.get(request["DocumentName"])
+        if document is None:
+            raise ServiceError(
+                "InvalidDocument", f"Document with name {request['DocumentName']} does not exist."
+            )
+        document.check(request.get("Parameters") or {})
+        invalid = [each for each in ids if not self._may_be_sent(each)]
+        if invalid:
+            raise ServiceError(
+                "InvalidInstanceId",
+                f"Instances [[{', '.join(invalid)}]] not in a valid state for account {ACCOUNT}",
+            )
+        command = self._new_command(document, request, len(ids))
+        for each in ids:
+            self._send(command, each)
+        return {"Command": self._shown_command(command)}
+
+    def list_command_invocations(self, caller: Caller, request: Request) -> Answer:
+        """Newest first. A command that was just sent is not in it yet."""
+        only(
+            request,
+            ("CommandId", "InstanceId", "Details", "Filters", "MaxResults", "NextToken"),
+            "ListCommandInvocations",
+        )
+        wanted: dict[str, str] = {each["key"]: each["value"] for each in request.get("Filters") or ()}
+        unknown = sorted(set(wanted) - {"Status", "DocumentName", "InvokedAfter", "InvokedBefore"})
+        if unknown:
+            raise ServiceError("InvalidFilterKey", f"No filter key {unknown[0]}.")
+        now = self.world.now
+        matching = [
+            each
+            for each in self._candidates(request, wanted)
+            if each.command.known_at <= now
+            and request.get("InstanceId") in (None, each.instance)
+            and is_wanted(each, wanted)
+        ]
+        shown, token = take_page(matching, request, 1)
+        details = bool(request.get("Details"))
+        return with_token({"CommandInvocations": [_invocation(each, details) for each in shown]}, token)
+
+    def get_command_invocation(self, caller: Caller, request: Request) -> Answer:
+        only(request, ("CommandId", "InstanceId", "PluginName"), "GetCommandInvocation")
+        command = self.commands.get(request["CommandId"])
+        invocation = command.invocations.get(request["InstanceId"]) if command else None
+        if command is None or invocation is None or command.known_at > self.world.now:
+            raise ServiceError("InvocationDoesNotExist", "")
+        step = named_step(invocation, request.get("PluginName"))
+        one = len(invocation.steps) == 1
+        return {
+            "CommandId": command.id,
+            "InstanceId": invocation.instance,
+            "Comment": command.comment,
+            "DocumentName": command.document.name,
+            "DocumentVersion": "$DEFAULT",
+            "PluginName": step.name,
+            "ResponseCode": step.code,
+            "ExecutionStartDateTime": iso(step.started),
+            "ExecutionEndDateTime": iso(step.ended),
+            "Status": invocation.status if one else step.status,
+            "StatusDetails": invocation.details if one else step.details,
+            "StandardOutputContent": step.stdout,
+            "StandardErrorContent": step.stderr,
+        }
+
+    def _may_be_sent(self, instance_id: str) -> bool:
+        """Registered, and neither going nor gone in EC2: a host that is stopped or cut off only gets it too late."""
+        host, now = self.hosts.get(instance_id), self.world.now
+        gone = host is not None and host.instance.state in ("shutting-down", "terminated")
+        return host is not None and not gone and host.online_at <= now
+
+    def _new_command(self, document: Document, request: Request, count: int) -> Command:
+        late = timedelta(seconds=self._draw(self.settings.unknown))
+        command = Command(
+            id=self.world.new_id("5e4dc0de-0000-4000-8000-", 12),
+            document=document,
+            parameters={name: list(values) for name, values in (request.get("Parameters") or {}).items()},
+            comment=request.get("Comment", ""),
+            timeout=float(request.get("TimeoutSeconds") or 3600),
+            most_errors=allowance(str(request.get("MaxErrors") or "0"), count),
+            requested=self.world.now,
+            known_at=self.world.now + late,
+        )
+        self.commands[command.id] = command
+        return command
+
+    def _send(self, command: Command, instance_id: str) -> None:
+        steps = [Step(name) for name, _ in command.document.steps]
+        invocation = Invocation(command, instance_id, steps)
+        command.invocations[instance_id] = invocation
+        self._under_way[command.id, instance_id] = invocation
+        invocation.deadline = self.world.after(
+            command.timeout, lambda: self._undelivered(invocation), what=f"{command.id} is undelivered"
+        )
+        self.world.after(
+            self._draw(self.settings.deliver), lambda: self._deliver(invocation), what=f"{command.id} arrives"
+        )
+
+    def _deliver(self, invocation: Invocation) -> None:
+        """To its host's agent, now or once that can be reached."""
+        if invocation.status != "Pending":
+            return
+        host, command = self.hosts[invocation.instance], invocation.command
+        if not host.connected(self.world.now):
+            host.waiting.append(invocation)
+            return
+        self._plan_end(invocation)
+        invocation.steps[0].status = invocation.steps[0].details = "InProgress"
+        invocation.steps[0].started = self.world.now
+        self._set(invocation, "InProgress", "InProgress")
+        parameters = {name: values[:] for name, values in command.parameters.items()}
+        self.ec2.machines.command(host.instance, command.id, command.document.name, parameters)
+
+    def _deliver_all(self, host: Host) -> None:
+        waiting, host.waiting = host.waiting, []
+        for invocation in waiting:
+            self._deliver(invocation)
+
+    def _undelivered(self, invocation: Invocation) -> None:
+        if invocation.status == "Pending":
+            self._close(invocation, "TimedOut", "DeliveryTimedOut")
+
+    def _plan_end(self, invocation: Invocation) -> None:
+        """The agent kills what runs too long; for a host that says no more Systems Manager waits the whole time."""
+        self._unplan(invocation)
+        invocation.deadline = self.world.after(
+            invocation.command.document.seconds,
+            lambda: self._overrun(invocation),
+            what="a command runs too long",
+        )
+
+    def _overrun(self, invocation: Invocation) -> None:
+        host = self.hosts[invocation.instance]
+        if host.connected(self.world.now):
+            error = "failed to run commands: signal: killed (execution timed out)"
+            self._record(invocation, "TimedOut", KILLED, "", error, None)
+        else:
+            invocation.deadline = self.world.at(
+                invocation.command.expires,
+                lambda: self._close(invocation, "TimedOut", "DeliveryTimedOut"),
+                what="a command times out",
+            )
+
+    def _record(
+        self, invocation: Invocation, status: str, code: int, stdout: str, stderr: str, failed: str | None
+    ) -> None:
+        """The steps as the agent saw them: well up to the one that this is about, and skipped after it."""
+        now, at = self.world.now, failed or invocation.steps[-1].name
+        reached = [each.name for each in invocation.steps].index(at)
+        details = "ExecutionTimedOut" if status == "TimedOut" else status
+        for number, step in enumerate(invocation.steps):
+            step.started, step.ended = step.started or now, now
+            step.status = step.details = "Success"
+            step.code = 0
+            if number > reached:
+                step.stdout = "Step execution skipped."
+            if number == reached:
+                step.status, step.details, step.code = status, details, code
+                step.stdout, step.stderr = stdout[:STDOUT], stderr[:STDERR]
+        self._close(invocation, status, details)
+
+    def _close(self, invocation: Invocation, status: str, details: str) -> None:
+        self._unplan(invocation)
+        for step in invocation.steps:
+            if step.status in UNDER_WAY:
+                step.status, step.details = status, details
+        self._set(invocation, status, details)
+
+    def _unplan(self, invocation: Invocation) -> None:
+        if invocation.deadline is not None:
+            invocation.deadline.cancel()
+            invocation.deadline = None
+
+    def _set(self, invocation: Invocation, status: str, details: str) -> None:
+        command = invocation.command
+        invocation.status, invocation.details = status, details
+        if status in OVER:
+            self._under_way.pop((command.id, invocation.instance), None)
+        self._announce(command, status, invocation.instance)
+        whole = status_of(command)
+        is_news = whole[0] != command.status
+        command.status, command.details = whole
+        if is_news:
+            self._announce(command, command.status, None)
+
+    def _announce(self, command: Command, status: str, instance: str | None) -> None:
+        detail: dict[str, Any] = {
+            "command-id": command.id,
+            "document-name": command.document.name,
+            "requested-date-time": iso(command.requested),
+            "status": status,
+        }
+        if instance is None:
+            detail |= {"expire-after": iso(command.expires), "parameters": dict(command.parameters)}
+            kind, hosts = "EC2 Command Status-change Notification", list(command.invocations)
+        else:
+            detail["instance-id"] = instance
+            kind, hosts = "EC2 Command Invocation Status-change Notification", [instance]
+        self.emit("aws.ssm", kind, detail, [arns.of("instance", host) for host in hosts])
+
+    def _candidates(self, request: Request, wanted: Mapping[str, str]) -> Iterable[Invocation]:
+        if request.get("CommandId"):
+            command = self.commands.get(request["CommandId"])
+            return command.invocations.values() if command else ()
+        if wanted.get("Status") in UNDER_WAY:
+            return reversed(self._under_way.values())
+        return (each for command in reversed(self.commands.values()) for each in command.invocations.values())
+
+    def _shown_command(self, command: Command) -> Answer:
+        return {
+            "CommandId": command.id,
+            "DocumentName": command.document.name,
+            "DocumentVersion": "$DEFAULT",
+            "Comment": command.comment,
+            "ExpiresAfter": command.expires,
+            "Parameters": dict(command.parameters),
+            "InstanceIds": list(command.invocations),
+            "RequestedDateTime": command.requested,
+            "Status": command.status,
+            "StatusDetails": command.details,
+            "TargetCount": len(command.invocations),
+            "CompletedCount": sum(each.status in OVER for each in command.invocations.values()),
+            "ErrorCount": command.count("Failed", "ExecutionTimedOut"),
+            "DeliveryTimedOutCount": command.count("DeliveryTimedOut"),
+            "TimeoutSeconds": int(command.timeout),
+        }
+
+
+def _invocation(invocation: Invocation, details: bool) -> Answer:
+    command = invocation.command
+    return {
+        "CommandId": command.id,
+        "InstanceId": invocation.instance,
+        "InstanceName": "",
+        "Comment": command.comment,
+        "DocumentName": command.document.name,
+        "DocumentVersion": "$DEFAULT",
+        "RequestedDateTime": command.requested,
+        "Status": invocation.status,
+        "StatusDetails": invocation.details,
+        "CommandPlugins": [_step(each) for each in invocation.steps] if details else [],
+    }
+
+
+def _step(step: Step) -> Answer:
+    shown = {
+        "Name": step.name,
+        "Status": step.status,
+        "StatusDetails": step.details,
+        "ResponseCode": step.code,
+        "ResponseStartDateTime": step.started,
+        "ResponseFinishDateTime": step.ended,
+        "Output": step.stdout[:2500],
+    }
+    return {key: value for key, value in shown.items() if value is not None}

@@ -1,0 +1,53 @@
+"""Command documents: their steps, and the parameters that they take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from simulation.aws.door.api import ServiceError
+
+
+@dataclass(frozen=True)
+class Document:
+    name: str
+    steps: tuple[tuple[str, float], ...]
+    """Names and seconds."""
+    parameters: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def read(cls, name: str, content: Mapping[str, Any]) -> Self:
+        """Read a document of type Command, as its template has it."""
+        steps = tuple((step["name"], _seconds(step["inputs"])) for step in content["mainSteps"])
+        return cls(name, steps, content.get("parameters") or {})
+
+    @property
+    def seconds(self) -> float:
+        return sum(seconds for _, seconds in self.steps)
+
+    def check(self, given: Mapping[str, Sequence[str]]) -> None:
+        """Raise InvalidParameters for values that the document does not take."""
+        unknown = sorted(set(given) - set(self.parameters))
+        if unknown:
+            raise ServiceError(
+                "InvalidParameters", f"Parameters not defined in the document: {', '.join(unknown)}"
+            )
+        for name, facts in self.parameters.items():
+            values = given.get(name) or ([facts["default"]] if "default" in facts else [])
+            if len(values) != 1:
+                raise ServiceError(
+                    "InvalidParameters", f"Parameter {name} takes one value, got {len(values)}"
+                )
+            pattern = facts.get("allowedPattern")
+            if pattern and not re.search(re.sub(r"(?<!\\)\$$", r"\\Z", pattern), str(values[0])):
+                raise ServiceError(
+                    "InvalidParameters",
+                    f"Parameter {name} value {values[0]!r} does not match the pattern {pattern}",
+                )
+
+
+def _seconds(inputs: Mapping[str, Any]) -> float:
+    text = str(inputs.get("timeoutSeconds", "3600"))
+    return min(max(float(text), 5.0), 172_800.0) if text.isdigit() else 3600.0

@@ -1,0 +1,115 @@
+"""What Systems Manager keeps of hosts and commands, and how long things take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from simulation.aws.ec2.model import Instance, Span
+from simulation.aws.ssm.documents import Document
+from simulation.world.world import Planned
+
+OVER = frozenset({"Success", "Failed", "Cancelled", "TimedOut"})
+UNDER_WAY = ("Pending", "InProgress")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Seconds that things take."""
+
+    register: Span = (1.0, 8.0)
+    """Until an agent that has registered is shown Online."""
+    deliver: Span = (0.2, 2.5)
+    unknown: Span = (0.0, 1.5)
+    """For so long nobody has heard of a command that was sent."""
+    lost: Span = (300.0, 600.0)
+    """A host that is cut off stays Online; then it is ConnectionLost."""
+    forgotten: Span = (5.0, 60.0)
+    """A host that was stopped or terminated is still listed."""
+
+
+@dataclass
+class Step:
+    name: str
+    status: str = "Pending"
+    details: str = "Pending"
+    code: int = -1
+    stdout: str = ""
+    stderr: str = ""
+    started: datetime | None = None
+    ended: datetime | None = None
+
+
+@dataclass(eq=False)
+class Command:
+    id: str
+    document: Document
+    parameters: Mapping[str, list[str]]
+    comment: str
+    timeout: float
+    most_errors: int
+    requested: datetime
+    known_at: datetime
+    invocations: dict[str, Invocation] = field(default_factory=dict)
+    status: str = "Pending"
+    details: str = "Pending"
+
+    @property
+    def expires(self) -> datetime:
+        return self.requested + timedelta(seconds=self.timeout + self.document.seconds)
+
+    def count(self, *details: str) -> int:
+        return sum(each.details in details for each in self.invocations.values())
+
+
+@dataclass(eq=False)
+class Invocation:
+    """A command on one host."""
+
+    command: Command
+    instance: str
+    steps: list[Step]
+    status: str = "Pending"
+    details: str = "Pending"
+    deadline: Planned | None = None
+
+
+@dataclass(eq=False)
+class Host:
+    """A host whose agent has registered."""
+
+    instance: Instance
+    online_at: datetime
+    cut_off: datetime | None = None
+    lost_at: datetime | None = None
+    listed_until: datetime | None = None
+    waiting: list[Invocation] = field(default_factory=list)
+    unsaid: list[Callable[[], None]] = field(default_factory=list)
+
+    def connected(self, now: datetime) -> bool:
+        return self.instance.state == "running" and self.cut_off is None and self.online_at <= now
+
+
+def status_of(command: Command) -> tuple[str, str]:
+    """The command's status and details, from its invocations'."""
+    statuses = [each.status for each in command.invocations.values()]
+    if not all(each in OVER for each in statuses):
+        status = "Pending" if all(each == "Pending" for each in statuses) else "InProgress"
+        return status, status
+    if all(each == "Success" for each in statuses):
+        return "Success", "Success"
+    errors = command.count("Failed", "ExecutionTimedOut")
+    if errors > command.most_errors:
+        timed_out = command.count("ExecutionTimedOut") > 0
+        return ("TimedOut", "ExecutionTimedOut") if timed_out else ("Failed", "Failed")
+    if command.count("DeliveryTimedOut") == len(statuses):
+        return "TimedOut", "DeliveryTimedOut"
+    return "Failed", "Incomplete"
+
+
+def iso(at: datetime | None) -> str:
+    """Return the time as events and filters have it."""
+    if at is None:
+        return ""
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,27 @@
+"""Pages of Systems Manager's listings: a token is the number of the first row of its page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from simulation.aws.door.api import Answer, Request, ServiceError
+
+Item = TypeVar("Item")
+PAGE = 50
+
+
+def take_page(
+    rows: Sequence[Item], request: Request, least: int, most: int = PAGE
+) -> tuple[Sequence[Item], str | None]:
+    size = int(request.get("MaxResults") or most)
+    if not least <= size <= most:
+        raise ServiceError(
+            "ValidationException", f"MaxResults is {size}; it must be between {least} and {most}."
+        )
+    first = int(request.get("NextToken") or 0)
+    return rows[first : first + size], str(first + size) if first + size < len(rows) else None
+
+
+def with_token(answer: Answer, token: str | None) -> Answer:
+    return {**answer, "NextToken": token} if token else answer

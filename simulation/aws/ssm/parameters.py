@@ -1,0 +1,87 @@
+"""Parameters of Parameter Store: those of the yard, and AWS's own that name its images."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Answer, Caller, Request, ServiceError
+from simulation.aws.door.parameters import not_simulated, only
+from simulation.world.world import World
+
+LARGEST_PARAMETER = 4096
+
+
+@dataclass
+class Parameter:
+    value: str
+    type: str
+    version: int
+    changed: datetime
+
+
+class ParameterCalls:
+    """Calls about parameters."""
+
+    world: World
+
+    def __init__(self) -> None:
+        self.parameters: dict[str, Parameter] = {}
+
+    def publish(self, name: str, value: str) -> None:
+        """Set a parameter, one of the yard's or of AWS's own."""
+        before = self.parameters.get(name)
+        version = before.version + 1 if before else 1
+        self.parameters[name] = Parameter(value, "String", version, self.world.now)
+
+    def get_parameter(self, caller: Caller, request: Request) -> Answer:
+        only(request, ("Name",), "GetParameter")
+        name, found = request["Name"], self.parameters.get(request["Name"])
+        if found is None:
+            raise ServiceError("ParameterNotFound", "")
+        shown = {
+            "Name": name,
+            "Type": found.type,
+            "Value": found.value,
+            "Version": found.version,
+            "LastModifiedDate": found.changed,
+            "ARN": parameter_arn(name),
+            "DataType": "text",
+        }
+        return {"Parameter": shown}
+
+    def put_parameter(self, caller: Caller, request: Request) -> Answer:
+        only(request, ("Name", "Value", "Type", "Overwrite"), "PutParameter")
+        name, before = request["Name"], self.parameters.get(request["Name"])
+        if re.match(r"/?(aws|ssm)", name, re.IGNORECASE):
+            raise ServiceError(
+                "ValidationException", 'Parameter name: can\'t be prefixed with "aws" or "ssm".'
+            )
+        if before and not request.get("Overwrite"):
+            raise ServiceError(
+                "ParameterAlreadyExists",
+                "The parameter already exists. To overwrite this value, set the overwrite option in the "
+                "request to true.",
+            )
+        if not before and request.get("Type") != "String":
+            raise not_simulated("parameters of another Type than String")
+        if not 1 <= len(request["Value"].encode()) <= LARGEST_PARAMETER:
+            raise ServiceError(
+                "ValidationException",
+                f"Standard tier parameters support a maximum parameter value of {LARGEST_PARAMETER} characters.",
+            )
+        self.publish(name, request["Value"])
+        return {"Version": self.parameters[name].version, "Tier": "Standard"}
+
+    def delete_parameter(self, caller: Caller, request: Request) -> Answer:
+        only(request, ("Name",), "DeleteParameter")
+        if self.parameters.pop(request["Name"], None) is None:
+            raise ServiceError("ParameterNotFound", "")
+        return {}
+
+
+def parameter_arn(name: str) -> str:
+    """Return the ARN; that of AWS's own parameters names no account."""
+    account = "" if name.startswith("/aws/") else ACCOUNT
+    return f"arn:{PARTITION}:ssm:{REGION}:{account}:parameter/{name.lstrip('/')}"
