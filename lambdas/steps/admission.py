@@ -14,10 +14,9 @@ from lambdas.aws.dynamodb.ledger import (
     place_given,
     run_row,
 )
-from lambdas.core.edges.common import AdmitInput, Admitted
-from lambdas.core.edges.conclude import ConcludeInput
 from lambdas.core.run.places import Claim, ClaimKind
 from lambdas.core.run.records import RunRow, RunUpdate
+from lambdas.steps.inputs import AdmitInput, Admitted, ConcludeInput
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model import names
 from trainyard.core.model.errors import AccessDenied, Refused, UsersFault

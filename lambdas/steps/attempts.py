@@ -6,7 +6,7 @@ a signal stores its news, then looks whether a token waits. So whichever comes s
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, assert_never
+from typing import Any, ClassVar, assert_never
 
 from lambdas.aws import states
 from lambdas.aws.dynamodb.ledger import (
@@ -20,16 +20,49 @@ from lambdas.aws.dynamodb.ledger import (
     token_row,
 )
 from lambdas.aws.ec2.instances import Instance
-from lambdas.core.edges.common import Available, Done
-from lambdas.core.edges.train import Finished, GangReady
 from lambdas.core.run import deadlines, readiness
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import ENDED_WITH_IT, AttemptUpdate, HostRow, Records, TokenRow, ended_badly
 from lambdas.core.run.recovery import Trouble
+from lambdas.steps.inputs import Answer
 from lambdas.steps.observability import logger, note
 from trainyard.core.model.errors import AccessDenied, Misconfigured
 from trainyard.core.model.timeline import Entry
 from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """A document has ended well: what answers the token of a state that waits for it."""
+
+    kind: ClassVar[str] = "done"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Available:
+    """EC2 has made the image: what answers the token of a state that waits for it."""
+
+    kind: ClassVar[str] = "available"
+    image: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GangReady(Answer):
+    """What answers the token of AwaitHosts; the seconds are what Train may take, and may take without progress."""
+
+    kind = "gang_ready"
+    train_seconds: int
+    heartbeat_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished(Answer):
+    """What answers the token of Train when the program ended well."""
+
+    kind = "finished"
+    step: int | None
+
 
 TokenAnswer = GangReady | Finished | Done | Available
 

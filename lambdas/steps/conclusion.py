@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from lambdas.aws import s3
 from lambdas.aws.dynamodb.ledger import (
@@ -16,13 +16,13 @@ from lambdas.aws.dynamodb.ledger import (
     run_row,
 )
 from lambdas.core.capacity.cost import bill
-from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
 from lambdas.core.run import outcome, stopping
 from lambdas.core.run.conclusion import steps
 from lambdas.core.run.conclusion.summary import RunFacts
 from lambdas.core.run.outcome import Conclusion, Outcome
 from lambdas.core.run.records import AttemptUpdate, Records, RunUpdate
 from lambdas.steps import admission, attempts
+from lambdas.steps.inputs import ConcludeInput
 from lambdas.steps.observability import clock, logger, measure, note
 from trainyard.core.model import timeline
 from trainyard.core.model.errors import AccessDenied, Blame, Stopped, TrainyardError, blame_of
@@ -30,6 +30,21 @@ from trainyard.core.model.yard.metrics import Metric
 from trainyard.protocol import keys
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Concluded(Conclusion):
+    """How the execution ends, and the answer it ends with."""
+
+    kind: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotConcluded:
+    """The run had concluded by itself, or patrol concludes it in a while; for rules and patrol alone."""
+
+    kind: ClassVar[str] = "not concluded"
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.steps.observability import is_about, logger, measure
 from trainyard import command_line
 from trainyard.core.model import errors
@@ -31,7 +31,7 @@ def entry_point(function: Callable[..., object]) -> Callable[[Mapping[str, Any],
             for each in given:
                 if hasattr(each, "run"):
                     is_about(each.run, getattr(each, "attempt", None))
-            with command_line.given(command_line.of_yard(settings.name_of_yard())):
+            with command_line.given(command_line.of_yard(environment.name_of_yard())):
                 answer: dict[str, Any] = wire.to_json(function(*given))
         except Exception as error:
             if errors.is_the_yards(error):

@@ -9,13 +9,13 @@ from datetime import datetime
 
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, run_row
 from lambdas.aws.dynamodb.logbook import Logbook
-from lambdas.core.edges.common import Admitted, Waits
 from lambdas.core.patrol import budget
 from lambdas.core.patrol.budget import Money
 from lambdas.core.run import places, waiting
 from lambdas.core.run.places import Claim, ClaimKind, YardLimits
 from lambdas.core.run.records import RunUpdate
 from lambdas.steps.admission import Admission
+from lambdas.steps.inputs import Admitted, Waits
 from lambdas.steps.observability import clock
 from trainyard.core.model.errors import BudgetSpent, Refused, ServiceUnavailable, YardFull
 from trainyard.core.model.job import Job

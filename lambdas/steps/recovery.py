@@ -3,9 +3,29 @@
 from datetime import datetime
 from typing import Protocol
 
-from lambdas.core.edges.common import RecoverInput
 from lambdas.core.run.recovery import EndRun, Retry, Trouble
+from lambdas.steps.inputs import AttemptInput, Failure
 from lambdas.steps.observability import logger
+from trainyard.values.lazy import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What Recover, which may read nothing, is given of the plan. `elastic`: attempts may have fewer workers."""
+
+    restarts: int
+    deadline: datetime
+    elastic: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecoverInput(AttemptInput):
+    """`resized`: how many attempts have ended so that the next one could have more hosts."""
+
+    failure: Failure
+    plan: Limits
+    now: datetime
+    resized: int = 0
 
 
 class Decide(Protocol):

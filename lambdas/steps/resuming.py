@@ -3,10 +3,10 @@
 from datetime import datetime, timedelta
 
 from lambdas.aws.dynamodb.ledger import run_row
-from lambdas.core.edges.common import Waits
 from lambdas.core.run import places, waiting
 from lambdas.core.run.records import RunRow, RunUpdate
 from lambdas.steps.admission import Admission
+from lambdas.steps.inputs import Waits
 from lambdas.steps.observability import clock
 from trainyard.command_line import command_line
 from trainyard.core.model.errors import JobRefused, Refused

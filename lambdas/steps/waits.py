@@ -20,12 +20,12 @@ from lambdas.aws.dynamodb.ledger import (
     wait_row,
 )
 from lambdas.aws.ec2 import images, instances
-from lambdas.core.edges.common import Available, Done
 from lambdas.core.run import deadlines
 from lambdas.core.run.outcome import Outcome
 from lambdas.core.run.records import Owner, Records, TokenRow, WaitRow, ended_badly
 from lambdas.core.run.recovery import Trouble
 from lambdas.steps import attempts
+from lambdas.steps.attempts import Available, Done
 from lambdas.steps.observability import note
 from trainyard.core.model import errors
 from trainyard.core.model.errors import (

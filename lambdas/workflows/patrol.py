@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import messages, pricing
 from lambdas.aws.dynamodb.ledger import Ledger, held_row, no_held_row
 from lambdas.aws.dynamodb.logbook import Logbook
@@ -21,12 +21,11 @@ from lambdas.core.patrol.guard import Passed
 from lambdas.core.patrol.report import VerdictRow
 from lambdas.core.patrol.verdict import TWO_LOOKS, Cause
 from lambdas.core.run.records import RunRow
-from lambdas.settings import PatrolSettings
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger, measure
 from lambdas.steps.patrol import missed_events
 from lambdas.steps.patrol.act import Acted, act
-from lambdas.steps.patrol.observe import Observation, observe, price_of
+from lambdas.steps.patrol.observe import Observation, PatrolSettings, observe, price_of
 from trainyard.core.model.yard.metrics import Metric
 from trainyard.core.model.yard.storage import Storage
 from trainyard.protocol.tags import Tag
@@ -40,7 +39,7 @@ MOST_OPEN = 20
 
 @entry_point
 def handler() -> dict[str, Any]:
-    yard, now = settings.read(PatrolSettings), clock()
+    yard, now = environment.read(PatrolSettings), clock()
     book = Logbook(yard.table_name)
     troubles: list[Exception] = []
     if _tried(lambda: book.begin(now, apart=TWO_LOOKS), troubles) is False:

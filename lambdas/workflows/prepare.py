@@ -4,19 +4,86 @@ CloudFormation asks when a yard is made, and again when its recipe or what a bak
 cannot be prepared is a yard all the same: what fails here is said in the stack's output, with what to type, and nothing
 is rolled back for it. Nothing waits for the bake. What was made stays when the stack goes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
 from functools import partial
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import cloudformation, iam, kms, s3
-from lambdas.core.edges import deployment
-from lambdas.core.edges.deployment import Prepared, ResourceRequest
-from lambdas.settings import PrepareSettings
+from lambdas.environment import YardSettings
 from lambdas.steps import submission
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import logger
 from trainyard.core.model.names import SERVICE_LINKED_ROLES
 from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+
+MOST_SAID = 1000
+"""Characters: an answer is 4,096 bytes at most, and an output 1,024
+(docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-responses.html, cloudformation-limits.html)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """What a yard must have. `recipe` is the text of its recipe, `key` the ARN of the customer's KMS key; `software` is
+    there for CloudFormation alone: with another one it asks again."""
+
+    recipe: str | None = field(default=None, metadata={"wire_key": "Recipe"})
+    software: str | None = field(default=None, metadata={"wire_key": "Software"})
+    key: str | None = field(default=None, metadata={"wire_key": "Key"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceRequest:
+    """`asks` is Create, Update or Delete; `answer_to` the pre-signed URL that waits for the answer."""
+
+    asks: str = field(metadata={"wire_key": "RequestType"})
+    request: str = field(metadata={"wire_key": "RequestId"})
+    stack: str = field(metadata={"wire_key": "StackId"})
+    logical_id: str = field(metadata={"wire_key": "LogicalResourceId"})
+    answer_to: str = field(metadata={"wire_key": "ResponseURL"})
+    properties: Preparation = field(metadata={"wire_key": "ResourceProperties"})
+
+    def role_arn(self, path: str) -> str:
+        """Of a role of the stack's account."""
+        _, partition, _, _, account, *_ = self.stack.split(":")
+        return f"arn:{partition}:iam::{account}:role/{path}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceAnswer:
+    """The resource is there, or gone. `data` are its attributes."""
+
+    status: str = field(default="SUCCESS", metadata={"wire_key": "Status"})
+    physical_id: str = field(metadata={"wire_key": "PhysicalResourceId"})
+    request: str = field(metadata={"wire_key": "RequestId"})
+    stack: str = field(metadata={"wire_key": "StackId"})
+    logical_id: str = field(metadata={"wire_key": "LogicalResourceId"})
+    data: Mapping[str, str] = field(metadata={"wire_key": "Data"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """What came of it, for the log and for the stack's output: sentences, one behind the other."""
+
+    said: str
+
+
+def answer(asked: ResourceRequest, said: str) -> ResourceAnswer:
+    """The same resource whatever was asked: nothing is ever replaced."""
+    return ResourceAnswer(
+        physical_id=asked.logical_id,
+        request=asked.request,
+        stack=asked.stack,
+        logical_id=asked.logical_id,
+        data={"Said": said[:MOST_SAID]},
+    )
+
+
+class PrepareSettings(YardSettings):
+    bake_state_machine_arn: str
+    recipe_key: str
+
 
 MOST_OF_AN_ERROR = 160
 """Characters, so that all sentences fit into an output; the log has the whole."""
@@ -26,8 +93,8 @@ MOST_OF_AN_ERROR = 160
 def handler(asked: ResourceRequest) -> Prepared:
     said = "nothing was to be done"
     if asked.asks != "Delete":
-        said = "; ".join(_prepare(asked, settings.read(PrepareSettings))) or said
-    cloudformation.answer(asked.answer_to, wire.to_json(deployment.answer(asked, said)))
+        said = "; ".join(_prepare(asked, environment.read(PrepareSettings))) or said
+    cloudformation.answer(asked.answer_to, wire.to_json(answer(asked, said)))
     return Prepared(said=said)
 
 

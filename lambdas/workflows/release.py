@@ -11,7 +11,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import assert_never
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws.dynamodb.ledger import (
     AlreadyWrittenError,
     Ledger,
@@ -26,13 +26,13 @@ from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.kept_hosts import KeptHosts
 from lambdas.core.capacity.plan import Plan
-from lambdas.core.edges.common import Released, ReleaseInput, Scope
 from lambdas.core.run import pool, release
 from lambdas.core.run.pool import WarmHost
 from lambdas.core.run.records import Records
 from lambdas.core.run.release import Act, Disposal
-from lambdas.settings import ReleaseSettings
+from lambdas.environment import YardSettings
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import ReleaseInput, Scope
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model.errors import ServiceUnavailable
 from trainyard.core.model.instance_types import Market
@@ -40,6 +40,21 @@ from trainyard.core.model.job import Hosts
 from trainyard.core.model.yard import warm
 from trainyard.core.model.yard.storage import GIB_MONTH, Storage
 from trainyard.protocol.tags import Tag
+from trainyard.values.lazy import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Released:
+    """`hosts`: what became of the first twenty, each with its reason."""
+
+    hosts: tuple[str, ...]
+    reason: str = ""
+
+
+class ReleaseSettings(YardSettings):
+    most_pool_hosts: int = 0
+    """How many hosts of runs may wait for others at once; 0: none."""
+
 
 POOL_TRIES = 5
 """Whoever puts hosts into the pool meanwhile makes one more."""
@@ -50,7 +65,7 @@ MOST_HOSTS = 20
 @entry_point
 def handler(given: ReleaseInput) -> Released:
     run, run_is_over = given.run, given.scope is Scope.RUN
-    yard, now = settings.read(ReleaseSettings), clock()
+    yard, now = environment.read(ReleaseSettings), clock()
     ledger = Ledger(yard.table_name)
     records, trouble = _records(ledger, run)
     if records and not records.run.is_of(given.execution):

@@ -7,22 +7,59 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import s3, ssm, states
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.ec2 import images, instances
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.edges.retire import Retired, RetireFailed, RetireInput, SomeLeft
 from lambdas.core.images import retention
 from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy, RetireRequest
-from lambdas.settings import RetireSettings
+from lambdas.environment import ImageSettings
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import Answer
 from lambdas.steps.observability import clock, logger
 from trainyard.core.model.errors import AccessDenied, Misconfigured, Refused
 from trainyard.core.model.images import image
 from trainyard.core.model.images.image import Image
 from trainyard.protocol import keys
+from trainyard.values.lazy import dataclass
 from trainyard.values.validation import InputFaults
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetireInput:
+    """`input` is the execution's, as its caller gave it."""
+
+    input: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retired(Answer):
+    kind = "retired"
+    report: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SomeLeft(Answer):
+    """EC2 refused some of what should go."""
+
+    kind = "left"
+    error: str
+
+
+class RetireFailed(SomeLeft):
+    """What to retire could not be decided at all."""
+
+    kind = "failed"
+
+
+class RetireSettings(ImageSettings):
+    aws_region: str
+    keep_images: int
+    keep_days: int
+    state_machine_arns: tuple[str, ...]
+    """Whose executions are runs."""
+
 
 JSON, TEXT = f"{keys.IMAGES}report.json", f"{keys.IMAGES}report.txt"
 
@@ -44,7 +81,7 @@ def handler(given: RetireInput) -> RetireAnswer:
 
 
 def _retire(*, report_only: bool) -> Retired | SomeLeft:
-    yard, now = settings.read(RetireSettings), clock()
+    yard, now = environment.read(RetireSettings), clock()
     policy, facts = RetentionPolicy(yard.keep_images, yard.keep_days), _facts(yard)
     decided, loose = retention.of_images(facts, policy, now=now), retention.of_snapshots(facts)
     if not report_only:
@@ -55,7 +92,7 @@ def _retire(*, report_only: bool) -> Retired | SomeLeft:
 
 def _retire_chosen(request: RetireRequest) -> RetireAnswer:
     """The images that a user has named, or none of them. The report of all images stays as it is."""
-    yard, now = settings.read(RetireSettings), clock()
+    yard, now = environment.read(RetireSettings), clock()
     policy = RetentionPolicy(yard.keep_images, yard.keep_days)
     decided = retention.of_chosen(_facts(yard), request.images, policy, now=now)
     if isinstance(decided, InputFaults):

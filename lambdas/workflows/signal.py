@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TypeVar, assert_never
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.core.edges import events
 from lambdas.core.edges.events import (
@@ -23,13 +23,12 @@ from lambdas.core.edges.events import (
     InstanceState,
     SpotWarning,
 )
-from lambdas.settings import SignalSettings
 from lambdas.steps import attempts
 from lambdas.steps.access_denied import end_denied
 from lambdas.steps.entry_point import entry_point, parse
 from lambdas.steps.observability import clock, is_about, logger, measure
 from lambdas.steps.signals import credentials, dev_hosts, from_aws, from_hosts, from_patrol, from_people
-from lambdas.steps.signals.context import SignalContext
+from lambdas.steps.signals.context import SignalContext, SignalSettings
 from trainyard.core.model import dev
 from trainyard.core.model.errors import AccessDenied, Misconfigured
 from trainyard.core.model.yard.metrics import Metric
@@ -49,7 +48,7 @@ change. Lambda tries an event again after one minute and after two more."""
 
 @entry_point
 def handler(event: Event) -> Handled:
-    yard = settings.read(SignalSettings)
+    yard = environment.read(SignalSettings)
     ledger, now = Ledger(yard.table_name), clock()
     claimed, attempt = _named(event)
     if claimed:

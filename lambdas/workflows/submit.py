@@ -1,11 +1,18 @@
 """An uploaded job file becomes one run, an uploaded recipe one bake: the same object version twice is one execution."""
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.core.edges.events import Submitted, Upload
+from lambdas.environment import YardSettings
 from lambdas.steps import submission
 from lambdas.steps.entry_point import entry_point
 from trainyard.core.jobfile import recipe
 from trainyard.protocol import keys
+
+
+class SubmitSettings(YardSettings):
+    train_state_machine_arn: str
+    bake_state_machine_arn: str
+
 
 ENDINGS = (".yaml", ".yml", ".json")
 """What job files and recipes end with, in any case; all else in their folders starts nothing."""
@@ -13,7 +20,7 @@ ENDINGS = (".yaml", ".yml", ".json")
 
 @entry_point
 def handler(upload: Upload) -> Submitted:
-    yard = settings.read(settings.SubmitSettings)
+    yard = environment.read(SubmitSettings)
     uploaded = upload.detail.object
     if uploaded.key == recipe.REPORT or not uploaded.key.lower().endswith(ENDINGS):
         return Submitted(run=None, started=False)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from lambdas import settings
+from lambdas import environment
 from simulation.aws.door.api import Caller, Check, ServiceError
 from simulation.world.world import Planned, Process, World
 
@@ -275,22 +275,22 @@ def handler_of(module: str) -> Callable[[Mapping[str, Any], object], Any]:
 
 
 class Environments:
-    """Settings by function: what `lambdas.settings.read` finds is the environment of the function that runs."""
+    """Settings by function: what `lambdas.environment.read` finds is the environment of the function that runs."""
 
     def __init__(self) -> None:
         self.current: Callable[[], Mapping[str, str]] = dict
         self._found: dict[tuple[str, type[Any]], tuple[Mapping[str, str], Any]] = {}
-        self._stock_read = settings.read
-        self._stock = settings._read  # noqa: SLF001 - `read` would keep what the first function found
+        self._stock_read = environment.read
+        self._stock = environment._read  # noqa: SLF001 - `read` would keep what the first function found
 
     def install(self) -> None:
-        vars(settings)["os"] = self
-        settings.read = self.read
+        vars(environment)["os"] = self
+        environment.read = self.read
 
     def remove(self) -> None:
         """Settings are the process's own again."""
-        vars(settings)["os"] = os
-        settings.read = self._stock_read
+        vars(environment)["os"] = os
+        environment.read = self._stock_read
         self.current = dict
         self._found.clear()
 

@@ -1,4 +1,4 @@
-"""A state machine from its file under `workflows/`, which may call the functions that it names and nothing else."""
+"""A state machine from its file in lambdas/workflows, which may call the functions that it names and nothing else."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from stacks.constructs.permissions import allow, of_account
 from stacks.constructs.permissions.kms import key_of
 from stacks.settings import YardSettings
 
-FOLDER = Path(__file__).parents[1] / "workflows"
+FOLDER = Path(__file__).parents[2] / "lambdas/workflows"
 
 RETRY: Sequence[Mapping[str, Any]] = (
     {
@@ -59,7 +59,7 @@ ended, and fails with the same denial."""
 
 
 class StateMachine(sfn.StateMachine):
-    """The state machine `<yard>-<word>`, from `workflows/<word>/asl.json`.
+    """The state machine `<yard>-<word>`, from `lambdas/workflows/<word>.asl.json`.
 
     In the file `${XFunctionArn}` stands for a function and, where states wait for events, `${LookSeconds}` for the
     yard's `look_seconds` and `${Partition}` for the region's (aws, aws-us-gov, aws-cn). `timeout` is only the last
@@ -76,7 +76,7 @@ class StateMachine(sfn.StateMachine):
         timeout: cdk.Duration,
         waits: bool = False,
     ) -> None:
-        yard, text = settings.yard, (FOLDER / word / "asl.json").read_text()
+        yard, text = settings.yard, (FOLDER / f"{word}.asl.json").read_text()
         arns = {f"{camel(function.word)}FunctionArn": function.arn_in(scope) for function in functions}
         looks = {"LookSeconds": str(settings.look_seconds), "Partition": cdk.Aws.PARTITION} if waits else {}
         _check(word, text, arns | looks)
@@ -152,6 +152,6 @@ def _check(word: str, text: str, given: dict[str, str]) -> None:
     named = set(re.findall(r"\$\{(\w+)\}", text))
     if named != set(given):
         raise ValueError(
-            f"workflows/{word}/asl.json and its stack disagree: the file alone names {sorted(named - set(given))}, "
-            f"the stack alone gives {sorted(set(given) - named)}"
+            f"lambdas/workflows/{word}.asl.json and its stack disagree: the file alone names "
+            f"{sorted(named - set(given))}, the stack alone gives {sorted(set(given) - named)}"
         )

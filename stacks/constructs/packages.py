@@ -174,10 +174,10 @@ def _hash(files: Iterable[Path], root: Path) -> str:
 
 
 def _sources(names: Iterable[str]) -> list[Path]:
-    """Every file of these files and folders of the repository, without what running them leaves behind."""
+    """Return every file of these files and folders of the repository, without state machines and compiled Python."""
     paths = [ROOT / name for name in names]
     files = [file for path in paths for file in (_files(path) if path.is_dir() else [path])]
-    return [file for file in files if "__pycache__" not in file.parts and file.suffix != ".pyc"]
+    return [file for file in files if not file.name.endswith((".pyc", ".asl.json"))]
 
 
 def _files(folder: Path) -> Iterator[Path]:

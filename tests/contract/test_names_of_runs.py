@@ -9,11 +9,11 @@ import boto3
 import pytest
 
 from benchmarks.recorded import CONTEXT
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws.dynamodb.ledger import Ledger
-from lambdas.core.edges.common import AdmitInput, Admitted
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import parse
+from lambdas.steps.inputs import AdmitInput, Admitted
 from lambdas.workflows import release
 from lambdas.workflows.bake import admit as bake_admit
 from lambdas.workflows.bake import conclude as bake_conclude
@@ -65,7 +65,7 @@ class Place:
         cloud.ledger(self.name)
         self.objects = cloud.client("s3")
         self.objects.create_bucket(Bucket=self.name)
-        monkeypatch.setattr(settings, "read", self.settings)
+        monkeypatch.setattr(environment, "read", self.settings)
         self.table = boto3.resource("dynamodb").Table(self.name)
 
     def settings(self, wanted: Any) -> Any:

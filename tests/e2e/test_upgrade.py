@@ -28,7 +28,7 @@ def newer(folder: Path) -> Path:
     changes = {
         "trainyard/__init__.py": ('__version__ = "', f'__version__ = "{VERSION}"\n_BEFORE = "'),
         "lambdas/steps/observability.py": ('"""Now.', '"""This very moment.'),
-        "stacks/workflows/train/asl.json": ('"Comment": "', '"Comment": "Newer. '),
+        "lambdas/workflows/train.asl.json": ('"Comment": "', '"Comment": "Newer. '),
         "stacks/documents/stop.yaml": ("description: ", "description: Newer. "),
     }
     for name, (before, after) in changes.items():

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from lambdas import settings
 from stacks.constructs import packages
 from tests.infrastructure.assembly import Assembly, text
 
@@ -28,9 +27,9 @@ OF_POWERTOOLS = "POWERTOOLS_SERVICE_NAME"
 
 def wanted_by(handler: str) -> set[str]:
     """The environment variables of the settings that the handler's module reads."""
-    source = (ENTRY_POINTS / handler.replace(".", "/")).with_suffix(".py").read_text()
-    read = re.findall(r"settings\.read\((?:settings\.)?(\w+)\)", source)
-    return {field.upper() for name in read for field in getattr(settings, name).fields()} - BY_LAMBDA_ITSELF
+    module = importlib.import_module(f"lambdas.workflows.{handler}")
+    read = re.findall(r"environment\.read\((\w+)\)", Path(str(module.__file__)).read_text())
+    return {field.upper() for name in read for field in getattr(module, name).fields()} - BY_LAMBDA_ITSELF
 
 
 def test_every_handler_is_deployed_and_every_function_has_a_handler(yard: Assembly) -> None:

@@ -12,8 +12,8 @@ import boto3
 import pytest
 
 from benchmarks.recorded import CONTEXT
-from lambdas import settings
-from lambdas.settings import PatrolSettings
+from lambdas import environment
+from lambdas.steps.patrol.observe import PatrolSettings
 from lambdas.workflows import patrol
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, Credentials, answering, free_port, packed
 from tests.contract.ec2.conftest import Yard, tags
@@ -194,7 +194,7 @@ def hosts(place: Place) -> Iterator[dict[str, str]]:
 
 def passes(place: Place, who: Credentials, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """One pass under these credentials, once leases are over, in the hour in which the day before is summed up."""
-    monkeypatch.setattr(settings, "read", lambda _: place.settings)
+    monkeypatch.setattr(environment, "read", lambda _: place.settings)
     later = datetime.now(UTC) + LEASES_OVER
     monkeypatch.setattr(patrol, "clock", lambda: later)
     monkeypatch.setattr(patrol, "SUMMARY_HOUR", later.hour)

@@ -30,16 +30,16 @@ AFTERWARDS = """
 import gc, os, sys, time
 from pathlib import Path
 import boto3
-from lambdas import settings
+from lambdas import environment
 from simulation.trials import process
 from simulation.scenarios import SCENARIOS
 from simulation.story import tell
-before, read = dict(os.environ), settings.read
+before, read = dict(os.environ), environment.read
 with process.of_worlds(Path(sys.argv[1])) as yard:
     tell(yard, SCENARIOS["launch"])
     process.tidy()
 assert os.environ == before
-assert settings.read is read and settings.os is os
+assert environment.read is read and environment.os is os
 assert gc.isenabled()
 now = time.time()
 time.sleep(0.01)

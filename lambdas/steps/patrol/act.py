@@ -8,8 +8,8 @@ from lambdas.aws import states
 from lambdas.aws.dynamodb.ledger import Ledger, dev_imaging_row
 from lambdas.aws.ec2 import instances
 from lambdas.core.patrol.verdict import Archive, Cause, Facts, Stop, Terminate, Verdict
-from lambdas.settings import PatrolSettings
 from lambdas.steps.observability import logger
+from lambdas.steps.patrol.observe import PatrolSettings
 from trainyard.core.model import names
 from trainyard.values.lazy import dataclass
 

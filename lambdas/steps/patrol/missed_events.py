@@ -11,14 +11,13 @@ from lambdas.aws import messages, states
 from lambdas.aws.dynamodb.logbook import Logbook, Opened
 from lambdas.aws.ec2 import images
 from lambdas.core.edges import events
-from lambdas.core.edges.conclude import ConcludeInput, LastAnswer
 from lambdas.core.edges.events import Event, FromPatrol, ImageState, InstanceState
 from lambdas.core.patrol.verdict import GOING, Cause, Verdict, Warn
 from lambdas.core.run.records import RunRow
-from lambdas.settings import PatrolSettings
 from lambdas.steps import left_words
+from lambdas.steps.inputs import ConcludeInput, LastAnswer
 from lambdas.steps.observability import logger
-from lambdas.steps.patrol.observe import Observation
+from lambdas.steps.patrol.observe import Observation, PatrolSettings
 from trainyard.core.model import names
 from trainyard.protocol.tags import Tag
 from trainyard.values import wire

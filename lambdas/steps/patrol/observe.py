@@ -23,7 +23,7 @@ from lambdas.core.patrol.verdict import GOING, Ask, Cause, Earlier, Facts, Verdi
 from lambdas.core.run import host_claims
 from lambdas.core.run.host_claims import Settled
 from lambdas.core.run.places import YardLimits
-from lambdas.settings import PatrolSettings
+from lambdas.environment import AdmitSettings
 from lambdas.steps.observability import logger
 from trainyard.core.model import names
 from trainyard.core.model.errors import Misconfigured
@@ -34,6 +34,19 @@ from trainyard.protocol.tags import Tag
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 from trainyard.values.validation import InputFaults
+
+
+class PatrolSettings(AdmitSettings):
+    aws_region: str
+    topic_arn: str
+    snapshot_state_machine_arn: str
+    state_machine_arns: tuple[str, ...]
+    """All whose executions keep hosts, that of snapshots too."""
+    policy: str
+    """The yard's, as JSON."""
+    most_hosts: int = 0
+    most_hold_hours: float = 0.0
+    """The yard's limits, which hosts that are started again are held to; 0: none."""
 
 
 @dataclass(frozen=True, kw_only=True)

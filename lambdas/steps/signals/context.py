@@ -8,11 +8,22 @@ from typing import Any
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
-from lambdas.settings import SignalSettings
+from lambdas.environment import YardSettings
 from lambdas.steps import attempts, orders
 from lambdas.steps.observability import logger
 from trainyard.core.model.timeline import Entry, Source
 from trainyard.values.lazy import dataclass
+
+
+class SignalSettings(YardSettings):
+    stop_document: str
+    host_role_id: str
+    run_role: str
+    """The ARN of the role that credentials of a run are of."""
+    dev_role: str
+    """The same of a dev host."""
+    launch_state_machine_arn: str
+    snapshot_state_machine_arn: str
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from lambdas.aws.ec2 import instances
 from lambdas.core.edges.events import FromHost
 from lambdas.core.images.dev import policy_of_owner
 from lambdas.core.run.bucket_access import LONGEST, session_policy
-from lambdas.settings import SignalSettings
-from lambdas.steps.signals.context import SignalContext
+from lambdas.steps.signals.context import SignalContext, SignalSettings
 from trainyard.core.model import dev
 from trainyard.core.model.errors import Misconfigured
 from trainyard.core.model.job import Job

@@ -10,7 +10,7 @@ from lambdas.aws.ec2.instances import Instance
 from lambdas.core.edges.events import DevAsked
 from lambdas.core.images import dev as names
 from lambdas.core.images.dev import DevRow, NameFacts, Refuse, Take
-from lambdas.settings import SignalSettings
+from lambdas.steps.signals.context import SignalSettings
 from trainyard.core.model import dev
 from trainyard.core.model.errors import ServiceUnavailable
 from trainyard.values.lazy import dataclass

@@ -6,10 +6,9 @@ from typing import assert_never
 
 from lambdas.aws import messages
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, attempt_row, event_row, host_row
-from lambdas.core.edges.common import ReleaseInput, Scope
-from lambdas.core.edges.train import LaunchInput
 from lambdas.core.run import growth
 from lambdas.core.run.records import HostRow, HostUpdate, Records
+from lambdas.steps.inputs import LaunchInput, ReleaseInput, Scope
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.timeline import Source

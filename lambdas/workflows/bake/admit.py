@@ -8,22 +8,22 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import s3, ssm, states
 from lambdas.aws.dynamodb.ledger import Ledger, Lock
 from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.ec2 import images
 from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.edges.common import AdmitInput, Admitted, Waits
 from lambdas.core.images import bake
 from lambdas.core.images.bake import RollbackPlan, Unchanged
 from lambdas.core.run.places import Claim, ClaimKind, YardLimits
 from lambdas.core.run.records import RunUpdate
-from lambdas.settings import BakeAdmitSettings
+from lambdas.environment import AdmitSettings, ImageSettings
 from lambdas.steps import admission, places, uploads
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import AdmitInput, Admitted, Waits
 from lambdas.steps.observability import logger
 from trainyard.core.jobfile import recipe
 from trainyard.core.jobfile.recipe import BakeRequest, Builder, Recipe
@@ -34,6 +34,14 @@ from trainyard.protocol import keys
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 from trainyard.values.validation import Fault, InputFaults
+
+
+class BakeAdmitSettings(AdmitSettings, ImageSettings):
+    aws_region: str
+    base_image_parameter: str
+    recipe_key: str
+    software_hash: str
+
 
 LONGEST = timedelta(days=3)
 """The workflow's own time limit."""
@@ -57,7 +65,7 @@ class AdmittedRecipe:
 
 @entry_point
 def handler(given: AdmitInput) -> AdmitAnswer:
-    yard, run = settings.read(BakeAdmitSettings), given.run
+    yard, run = environment.read(BakeAdmitSettings), given.run
     ledger = Ledger(yard.table_name)
     admitting = Admission(ledger, given, RecipeRefused)
     if taken := admitting.taken():

@@ -3,14 +3,14 @@
 import hashlib
 import json
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import s3
 from lambdas.aws.dynamodb.ledger import Ledger
-from lambdas.core.edges.common import Nothing, WaitInput
 from lambdas.core.images import bake
-from lambdas.settings import YardSettings
+from lambdas.environment import YardSettings
 from lambdas.steps import attempts, waits
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import Nothing, WaitInput
 from lambdas.steps.observability import clock
 from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
@@ -18,7 +18,7 @@ from trainyard.protocol.tags import Tag
 
 @entry_point
 def handler(given: WaitInput) -> Nothing:
-    yard, run, attempt = settings.read(YardSettings), given.run, given.attempt
+    yard, run, attempt = environment.read(YardSettings), given.run, given.attempt
     entered = waits.enter(Ledger(yard.table_name), run, attempt, "capture", given.token, clock())
     attempts.refuse_denied(entered.records, attempt)
     (builder,) = entered.records.attempts[attempt].hosts

@@ -6,28 +6,36 @@ A rule calls it for executions that did not reach this, or failed in it.
 from dataclasses import replace
 from typing import Any
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import s3, ssm
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger, event_row
 from lambdas.aws.ec2 import images
-from lambdas.core.edges.bake import BakeConcluded
-from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
 from lambdas.core.images import bake, bake_summary
 from lambdas.core.run.outcome import ending_of
 from lambdas.core.run.records import AttemptUpdate
-from lambdas.settings import ImageSettings
+from lambdas.environment import ImageSettings
 from lambdas.steps import attempts, conclusion
-from lambdas.steps.conclusion import RunEnd
+from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import ConcludeInput
 from lambdas.steps.observability import note
 from trainyard.core.model.errors import TrainyardError
 from trainyard.protocol import keys
 from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class BakeConcluded(Concluded):
+    """`image` is the one that hosts start from now, `before` the one until then."""
+
+    image: str | None = None
+    before: str | None = None
 
 
 @entry_point
 def handler(given: ConcludeInput) -> BakeConcluded | Concluded | NotConcluded:
-    yard, run = settings.read(ImageSettings), given.run
+    yard, run = environment.read(ImageSettings), given.run
     end = conclusion.end_of(
         yard.table_name,
         yard.bucket_name,

@@ -1,21 +1,47 @@
 """A bake's documents on the builder, one state each: install, test, generalize. Also says why one of them failed."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import assert_never
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import s3, ssm
 from lambdas.aws.dynamodb.ledger import Ledger
-from lambdas.core.edges.bake import DocumentInput, Step
-from lambdas.core.edges.common import Caught, Nothing
 from lambdas.core.images import bake
 from lambdas.core.run.records import Records, RunRow
 from lambdas.core.run.recovery import Trouble
-from lambdas.settings import BakeDocumentSettings
+from lambdas.environment import YardSettings
 from lambdas.steps import waits
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import AttemptInput, Caught, Failure, Nothing
 from lambdas.steps.observability import clock
 from trainyard.protocol import keys
+from trainyard.values.lazy import dataclass
+
+
+class Step(StrEnum):
+    """The documents of a bake, in their order."""
+
+    INSTALL = "install"
+    TEST = "test"
+    GENERALIZE = "generalize"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentInput(AttemptInput):
+    """Wait for the step's document with this `token`, or `explain` why it failed."""
+
+    step: Step
+    token: str | None = None
+    explain: Failure | None = None
+
+
+class BakeDocumentSettings(YardSettings):
+    install_document: str
+    test_document: str
+    generalize_document: str
+    software_uri: str
+
 
 DOING = {Step.INSTALL: "installing", Step.TEST: "testing", Step.GENERALIZE: "generalizing"}
 
@@ -23,7 +49,7 @@ DOING = {Step.INSTALL: "installing", Step.TEST: "testing", Step.GENERALIZE: "gen
 @entry_point
 def handler(given: DocumentInput) -> Nothing | Caught:
     """Raises NotRegistered until Systems Manager knows the builder: the workflow asks again."""
-    yard, run, attempt, step = settings.read(BakeDocumentSettings), given.run, given.attempt, given.step
+    yard, run, attempt, step = environment.read(BakeDocumentSettings), given.run, given.attempt, given.step
     ledger, now = Ledger(yard.table_name), clock()
     if given.explain:
         return _explain(yard, ledger.known(run), attempt, step, given.explain.trouble)

@@ -6,25 +6,35 @@ a crash in between, does the same. Nothing moves once the bake is over.
 
 from datetime import datetime
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import ssm
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger, event_row, run_row
 from lambdas.aws.ec2 import images
-from lambdas.core.edges.bake import Baked, RolledBack
-from lambdas.core.edges.common import AttemptInput
 from lambdas.core.images import bake
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Moved, Records
-from lambdas.settings import ImageSettings
+from lambdas.environment import ImageSettings
 from lambdas.steps import attempts
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import Answer, AttemptInput
 from lambdas.steps.observability import clock, note
 from trainyard.core.model.errors import ImageFailed
+from trainyard.values.lazy import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baked(Answer):
+    kind = "baked"
+    image: str
+
+
+class RolledBack(Baked):
+    kind = "rolled_back"
 
 
 @entry_point
 def handler(given: AttemptInput) -> Baked | RolledBack:
-    yard, run, attempt = settings.read(ImageSettings), given.run, given.attempt
+    yard, run, attempt = environment.read(ImageSettings), given.run, given.attempt
     ledger, now = Ledger(yard.table_name), clock()
     records = ledger.known(run)
     attempts.refuse_denied(records, attempt)

@@ -2,23 +2,23 @@
 
 from collections.abc import Mapping
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import s3
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.ec2 import images, instances
 from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.edges.common import AdmitInput, Admitted, Waits
 from lambdas.core.images import dev, launch
 from lambdas.core.images.dev import DevRow
 from lambdas.core.images.launch import LaunchRequest
 from lambdas.core.run.places import Claim, ClaimKind, YardLimits
 from lambdas.core.run.records import RunUpdate
-from lambdas.settings import LaunchAdmitSettings
+from lambdas.environment import LimitSettings
 from lambdas.steps import admission, places
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import AdmitInput, Admitted, Waits
 from trainyard.core.model import submitter
 from trainyard.core.model.dev import family
 from trainyard.core.model.errors import LaunchRefused, Refused
@@ -29,9 +29,15 @@ from trainyard.protocol.tags import Tag
 from trainyard.values.validation import InputFaults
 
 
+class LaunchAdmitSettings(LimitSettings):
+    subnet_ids: tuple[str, ...]
+    most_hold_hours: float = 0.0
+    """How long a host that a user asks for may run or be held; 0: as long as a launch may ask for."""
+
+
 @entry_point
 def handler(given: AdmitInput) -> Admitted | Refused:
-    yard = settings.read(LaunchAdmitSettings)
+    yard = environment.read(LaunchAdmitSettings)
     ledger = Ledger(yard.table_name)
     admitting = Admission(ledger, given, LaunchRefused)
     if taken := admitting.taken():

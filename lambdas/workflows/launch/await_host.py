@@ -1,23 +1,28 @@
 """Await: the launched host is there once Systems Manager knows it, since then it can be reached."""
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import ssm
 from lambdas.aws.dynamodb.ledger import Ledger, attempt_row, event_row, host_row, run_row
 from lambdas.aws.ec2 import instances
-from lambdas.core.edges.common import AttemptInput
-from lambdas.core.edges.launch import HostReached
 from lambdas.core.images.launch import connect
-from lambdas.settings import YardSettings
+from lambdas.environment import YardSettings
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import Answer, AttemptInput
 from lambdas.steps.observability import clock, note
 from trainyard.core.model.errors import HostLost, NotRegistered
+
+
+class HostReached(Answer):
+    """Systems Manager knows the host, so a session on it can begin."""
+
+    kind = "launched"
 
 
 @entry_point
 def handler(given: AttemptInput) -> HostReached:
     """Raises NotRegistered until then: the workflow asks again. HostLost once EC2 says that the host is gone."""
     run, attempt = given.run, given.attempt
-    ledger, now = Ledger(settings.read(YardSettings).table_name), clock()
+    ledger, now = Ledger(environment.read(YardSettings).table_name), clock()
     records = ledger.known(run)
     (host,) = records.attempts[attempt].hosts
     found = instances.of_ids([host])

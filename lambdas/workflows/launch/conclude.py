@@ -1,23 +1,41 @@
 """Conclude of a launch: its outcome, and how to reach the host. A rule calls it for executions that were cut short."""
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws.dynamodb.ledger import no_held_row
 from lambdas.aws.ec2 import instances
-from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
-from lambdas.core.edges.launch import LaunchConcluded
 from lambdas.core.images import launch
-from lambdas.settings import YardSettings
+from lambdas.environment import YardSettings
 from lambdas.steps import conclusion
-from lambdas.steps.conclusion import RunEnd
+from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import ConcludeInput
 from trainyard.core.model.instance_types import Market
 from trainyard.protocol.tags import Tag
 from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchConcluded(Concluded):
+    """The host, how to reach it, what it costs and until when at most; nothing of that where there is none. `held`:
+    until when nobody ends it, used or not, where that was asked for; `dev`: the name of a dev host."""
+
+    image: str | None = None
+    instance: str | None = None
+    address: str | None = None
+    zone: str | None = None
+    type: str | None = None
+    market: str | None = None
+    price: float | None = None
+    until: str | None = None
+    held: str | None = None
+    connect: str | None = None
+    dev: str | None = None
 
 
 @entry_point
 def handler(given: ConcludeInput) -> LaunchConcluded | Concluded | NotConcluded:
-    yard = settings.read(YardSettings)
+    yard = environment.read(YardSettings)
     end = conclusion.end_of(yard.table_name, yard.bucket_name, given)
     if not isinstance(end, RunEnd):
         return end

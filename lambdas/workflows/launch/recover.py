@@ -1,10 +1,10 @@
 """Recover of a launch: another host, or stop."""
 
-from lambdas.core.edges.common import RecoverInput
 from lambdas.core.images import launch
 from lambdas.core.run.recovery import EndRun, Retry
 from lambdas.steps import recovery
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.recovery import RecoverInput
 
 
 @entry_point

@@ -1,31 +1,47 @@
 """Admit of a snapshot: which host is meant, and whether it can be imaged as it was requested."""
 
-from lambdas import settings
+from enum import StrEnum
+
+from lambdas import environment
 from lambdas.aws import s3, ssm
 from lambdas.aws.dynamodb.ledger import Ledger, attempt_row
 from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
-from lambdas.core.edges.common import AdmitInput
-from lambdas.core.edges.snapshot import Rest, SnapshotAdmitted
 from lambdas.core.images import snapshot
 from lambdas.core.images.snapshot import HostFacts, SnapshotRequest
 from lambdas.core.run.records import AttemptUpdate, Records
-from lambdas.settings import YardSettings
+from lambdas.environment import YardSettings
 from lambdas.steps import admission
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import AdmitInput, Admitted
 from trainyard.core.model import gang
 from trainyard.core.model.errors import Refused, SnapshotRefused
 from trainyard.core.model.images.imaging import Imaging
 from trainyard.core.model.yard.warm import warm_until
 from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
+from trainyard.values.lazy import dataclass
 from trainyard.values.validation import Fault, InputFaults
+
+
+class Rest(StrEnum):
+    """What comes before CreateImage."""
+
+    PAUSE = "pause"
+    STOP = "stop"
+    NONE = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnapshotAdmitted(Admitted):
+    rest: Rest
+    instance: str
 
 
 @entry_point
 def handler(given: AdmitInput) -> SnapshotAdmitted | Refused:
-    yard, run = settings.read(YardSettings), given.run
+    yard, run = environment.read(YardSettings), given.run
     ledger = Ledger(yard.table_name)
     admitting = Admission(ledger, given, SnapshotRefused)
     if taken := admitting.taken():

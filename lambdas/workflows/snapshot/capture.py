@@ -1,21 +1,25 @@
 """Capture: an image of a host that is at rest, of a snapshot or at the end of a run. A paused program then goes on."""
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import ssm
 from lambdas.aws.dynamodb.ledger import Ledger, event_row
-from lambdas.core.edges.common import Nothing, WaitInput
-from lambdas.settings import ResumeSettings
+from lambdas.environment import YardSettings
 from lambdas.steps import attempts, waits
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import Nothing, WaitInput
 from lambdas.steps.observability import clock, note
 from lambdas.steps.waits import Entered
 from trainyard.core.model.errors import HostLost, StartFailed
 from trainyard.core.model.images import imaging as core
 
 
+class CaptureSettings(YardSettings):
+    resume_document: str
+
+
 @entry_point
 def handler(given: WaitInput) -> Nothing:
-    yard, run, attempt = settings.read(ResumeSettings), given.run, given.attempt
+    yard, run, attempt = environment.read(CaptureSettings), given.run, given.attempt
     entered = waits.enter(Ledger(yard.table_name), run, attempt, "capture", given.token, clock())
     attempts.refuse_denied(entered.records, attempt)
     imaging, asks = entered.records.run.imaging, entered.row is None
@@ -39,7 +43,7 @@ def handler(given: WaitInput) -> Nothing:
     return Nothing()
 
 
-def _wake(yard: ResumeSettings, entered: Entered, host: str) -> None:
+def _wake(yard: CaptureSettings, entered: Entered, host: str) -> None:
     """EC2 has taken the order: the program goes on. Where it cannot be told to, it does so by itself."""
     try:
         ssm.send(yard.resume_document, [host], {}, comment=f"{entered.run} resume")

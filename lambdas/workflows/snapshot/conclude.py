@@ -1,21 +1,28 @@
 """Conclude of a snapshot: its outcome and its summary. A rule calls it for executions that never reached it."""
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws.ec2 import images
-from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
-from lambdas.core.edges.snapshot import SnapshotConcluded
 from lambdas.core.images import snapshot
 from lambdas.core.run.records import RunRow
-from lambdas.settings import YardSettings
+from lambdas.environment import YardSettings
 from lambdas.steps import conclusion
-from lambdas.steps.conclusion import RunEnd
+from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import ConcludeInput
 from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnapshotConcluded(Concluded):
+    image: str | None = None
+    family: str | None = None
+    instance: str | None = None
 
 
 @entry_point
 def handler(given: ConcludeInput) -> SnapshotConcluded | Concluded | NotConcluded:
-    yard = settings.read(YardSettings)
+    yard = environment.read(YardSettings)
     end = conclusion.end_of(yard.table_name, yard.bucket_name, given)
     if not isinstance(end, RunEnd):
         return end

@@ -1,22 +1,47 @@
 """Fate: a host is stopped before it is imaged, and kept, stopped or terminated once its image is available."""
 
-from typing import assert_never
+from enum import StrEnum
+from typing import ClassVar, assert_never
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws.dynamodb.ledger import Ledger, event_row, run_row
 from lambdas.aws.ec2 import images, instances
-from lambdas.core.edges.snapshot import Fate, FateInput, Imaged, Stopped
 from lambdas.core.run.records import Records
-from lambdas.settings import YardSettings
+from lambdas.environment import YardSettings
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import Answer, RunInput
 from lambdas.steps.observability import clock, note
 from trainyard.core.model.errors import HostLost, ImageFailed, StillStopping
 from trainyard.core.model.images.imaging import Imaging, Then
+from trainyard.values.lazy import dataclass
+
+
+class Fate(StrEnum):
+    """Stop the host before it is imaged, or do with it afterwards what was asked for."""
+
+    STOP = "stop"
+    FATE = "fate"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FateInput(RunInput):
+    step: Fate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stopped:
+    kind: ClassVar[str] = "stopped"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Imaged(Answer):
+    kind = "imaged"
+    image: str
 
 
 @entry_point
 def handler(given: FateInput) -> Stopped | Imaged:
-    ledger, run = Ledger(settings.read(YardSettings).table_name), given.run
+    ledger, run = Ledger(environment.read(YardSettings).table_name), given.run
     records = ledger.known(run)
     imaging = records.run.imaging
     assert imaging is not None, "a snapshot is admitted with its host"

@@ -1,23 +1,42 @@
 """Quiesce: a document brings a disk to rest before it is imaged: pause for a snapshot, generalize after a run."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import assert_never
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import s3
 from lambdas.aws.dynamodb.ledger import Ledger, run_row
 from lambdas.aws.ec2 import images
-from lambdas.core.edges.common import Nothing
-from lambdas.core.edges.snapshot import Quiesce, QuiesceInput
 from lambdas.core.run.records import HostRow, Records
-from lambdas.settings import QuiesceSettings
+from lambdas.environment import YardSettings
 from lambdas.steps import waits
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import Nothing, WaitInput
 from lambdas.steps.observability import clock
 from trainyard.core.model import gang
 from trainyard.core.model.errors import HostLost, ImageFailed
 from trainyard.core.model.images.imaging import Imaging, parent_tags
 from trainyard.protocol import keys
+from trainyard.values.lazy import dataclass
+
+
+class Quiesce(StrEnum):
+    """The document that brings a disk to rest: pause for a snapshot, generalize after a run."""
+
+    PAUSE = "pause"
+    GENERALIZE = "generalize"
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuiesceInput(WaitInput):
+    step: Quiesce
+
+
+class QuiesceSettings(YardSettings):
+    generalize_document: str
+    pause_document: str
+
 
 DOING = {Quiesce.PAUSE: "pausing", Quiesce.GENERALIZE: "generalizing"}
 
@@ -25,7 +44,7 @@ DOING = {Quiesce.PAUSE: "pausing", Quiesce.GENERALIZE: "generalizing"}
 @entry_point
 def handler(given: QuiesceInput) -> Nothing:
     """Raises NotRegistered until Systems Manager knows the host, HostLost once EC2 says that it is gone."""
-    yard, run, attempt, step = settings.read(QuiesceSettings), given.run, given.attempt, given.step
+    yard, run, attempt, step = environment.read(QuiesceSettings), given.run, given.attempt, given.step
     ledger, now = Ledger(yard.table_name), clock()
     entered = waits.enter(ledger, run, attempt, step, given.token, now)
     imaging = entered.records.run.imaging

@@ -3,23 +3,39 @@
 The workflows call it, and a rule for executions that did not end well.
 """
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import ssm
 from lambdas.aws.dynamodb.ledger import Ledger, event_row, run_row
 from lambdas.aws.ec2 import images, instances
-from lambdas.core.edges.snapshot import UndoInput, Undone
 from lambdas.core.run.records import Records
-from lambdas.settings import ResumeSettings
+from lambdas.environment import YardSettings
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import Answer, RunInput
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model.errors import StartFailed, StillStopping, TrainyardError
 from trainyard.core.model.images.imaging import Imaging
+from trainyard.values.lazy import dataclass
+
+
+class UndoSettings(YardSettings):
+    resume_document: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class UndoInput(RunInput):
+    """A rule names the execution, whose run alone is undone."""
+
+    execution: str | None = None
+
+
+class Undone(Answer):
+    kind = "undone"
 
 
 @entry_point
 def handler(given: UndoInput) -> Undone:
     """Raises StillStopping while the host cannot be started again yet: the workflow, or Lambda, calls again."""
-    yard = settings.read(ResumeSettings)
+    yard = environment.read(UndoSettings)
     ledger, run = Ledger(yard.table_name), given.run
     records = ledger.read(run)
     imaging = records.run.imaging if records else None
@@ -37,7 +53,7 @@ def handler(given: UndoInput) -> Undone:
     return Undone(reason="; ".join(done))
 
 
-def _discard(yard: ResumeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
+def _discard(yard: UndoSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
     """Every image of this execution that nobody can start from, also one so new that EC2 does not list it."""
     run, done, shown = records.run.run, [], images.of_yard(yard.yard)
     asked = [image.id for image in shown if image.execution == run and not image.available]
@@ -50,7 +66,7 @@ def _discard(yard: ResumeSettings, ledger: Ledger, records: Records, imaging: Im
     return done
 
 
-def _wake(yard: ResumeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
+def _wake(yard: UndoSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
     """A program that was paused goes on; where it cannot be told to, it does so by itself."""
     if not imaging.pauses or (records.run.attempt, "pause") not in records.waits:
         return []
@@ -62,7 +78,7 @@ def _wake(yard: ResumeSettings, ledger: Ledger, records: Records, imaging: Imagi
     return [f"the program on {imaging.instance} goes on"]
 
 
-def _restart(yard: ResumeSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
+def _restart(yard: UndoSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
     """A host that was stopped for the image alone."""
     found = instances.of_ids([imaging.instance]) if imaging.stops else ()
     state = found[0].state if found else None

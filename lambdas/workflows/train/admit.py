@@ -5,21 +5,20 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import s3, ssm
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.logbook import Known, Logbook
 from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.edges.common import AdmitInput, Admitted, Waits
-from lambdas.core.edges.train import NotPlanned, ToPlan
 from lambdas.core.run import places as run_places
 from lambdas.core.run.places import Claim, YardLimits
 from lambdas.core.run.records import RunUpdate
-from lambdas.settings import TrainAdmitSettings
+from lambdas.environment import LimitSettings
 from lambdas.steps import admission, places, resuming, uploads
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import AdmitInput, Admitted, Answer, Waits
 from lambdas.steps.observability import clock
 from trainyard.core.jobfile import check, data_files, references
 from trainyard.core.jobfile.check import JobSource
@@ -31,12 +30,41 @@ from trainyard.core.model.names import secret_parameter
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.protocol import keys
 from trainyard.values import wire
+from trainyard.values.lazy import dataclass
 from trainyard.values.validation import Fault, InputFaults
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToPlan(Answer):
+    """A job without faults, of which somebody wants the plan alone; `warnings`: what of it will probably fail."""
+
+    kind = "dry_run"
+    job: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotPlanned(Answer):
+    """The job of which somebody wants the plan would be refused: the error and every reason."""
+
+    kind = "not_planned"
+    error: str
+
+
+class TrainAdmitSettings(LimitSettings):
+    """The yard's limits of runs; 0: none, but for `most_pool_hosts`, of which there are none then. `when_full`: `wait`
+    or `refuse`."""
+
+    most_runs: int = 0
+    most_pool_hosts: int = 0
+    when_full: str = "wait"
+    data_buckets: tuple[str, ...] = ()
+    """Other buckets that runs may read, as the setting of the yard names them."""
 
 
 @entry_point
 def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refused:
-    yard, run = settings.read(TrainAdmitSettings), given.run
+    yard, run = environment.read(TrainAdmitSettings), given.run
     admitting = Admission(Ledger(yard.table_name), given, JobRefused)
     if taken := admitting.taken():
         return taken

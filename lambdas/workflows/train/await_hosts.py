@@ -3,26 +3,53 @@
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import assert_never
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws.dynamodb.ledger import Ledger, answered_row, event_row
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.instances import Instance
-from lambdas.core.edges.common import Caught, Nothing
-from lambdas.core.edges.train import Alive, AwaitHostsInput, Finished, Overdue
 from lambdas.core.run import deadlines, readiness, silent_hosts
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Records, ended_badly
 from lambdas.core.run.recovery import Trouble
-from lambdas.settings import SignalSettings, YardSettings
+from lambdas.environment import YardSettings
 from lambdas.steps import attempts, left_words
+from lambdas.steps.attempts import Finished
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import Answer, AttemptInput, Caught, Nothing
 from lambdas.steps.observability import clock, logger, note
 from lambdas.steps.signals import from_hosts
-from lambdas.steps.signals.context import SignalContext
+from lambdas.steps.signals.context import SignalContext, SignalSettings
 from trainyard.core.model.errors import Misconfigured
 from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+
+
+class Overdue(StrEnum):
+    """The state whose wait was too long."""
+
+    AWAIT_HOSTS = "AwaitHosts"
+    TRAIN = "Train"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AwaitHostsInput(AttemptInput):
+    """Wait with this `token`, or say why the wait of the state that is `overdue` was too long."""
+
+    token: str | None = None
+    overdue: Overdue | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alive(Answer):
+    """The answer of the look at an overdue Train if the attempt goes on: Train waits again, for these seconds."""
+
+    kind = "alive"
+    train_seconds: int
+    heartbeat_seconds: int
+
 
 FRESH = deadlines.HEARTBEAT - timedelta(seconds=30)
 """The oldest sign of life that counts. A host leaves one a minute; of a host that is lost, the last one is older than
@@ -31,7 +58,7 @@ HEARTBEAT by then, on a clock that may be half a minute ahead."""
 
 @entry_point
 def handler(given: AwaitHostsInput) -> Nothing | Caught | Finished | Alive:
-    yard, now = settings.read(YardSettings), clock()
+    yard, now = environment.read(YardSettings), clock()
     ledger = Ledger(yard.table_name)
     if given.overdue:
         return _overdue(yard, ledger, given.run, given.attempt, given.overdue, now)

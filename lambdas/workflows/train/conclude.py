@@ -8,18 +8,18 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import s3
-from lambdas.core.edges.conclude import Concluded, ConcludeInput, NotConcluded
 from lambdas.core.run import outcome, recovery
 from lambdas.core.run.conclusion import blame, summary
 from lambdas.core.run.conclusion.blame import Failure
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Records
-from lambdas.settings import ConcludeSettings
+from lambdas.environment import YardSettings
 from lambdas.steps import conclusion, left_words, notification
-from lambdas.steps.conclusion import RunEnd
+from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import ConcludeInput
 from lambdas.steps.observability import logger
 from trainyard.core.model import outputs
 from trainyard.core.model.ends import BUT
@@ -27,12 +27,17 @@ from trainyard.core.model.errors import ProgramFailed
 from trainyard.protocol import keys
 from trainyard.values import wire
 
+
+class ConcludeSettings(YardSettings):
+    topic_arn: str
+
+
 CHECKPOINTS = re.compile(keys.checkpoints("[^/]+"))
 
 
 @entry_point
 def handler(given: ConcludeInput) -> Concluded | NotConcluded:
-    yard = settings.read(ConcludeSettings)
+    yard = environment.read(ConcludeSettings)
     end = conclusion.end_of(yard.table_name, yard.bucket_name, given)
     if isinstance(end, NotConcluded):
         notification.send_late(yard.table_name, yard.bucket_name, given.run, yard.topic_arn)

@@ -15,7 +15,7 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Literal
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws.dynamodb.ledger import (
     AlreadyWrittenError,
     Ledger,
@@ -37,15 +37,14 @@ from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.kept_hosts import KeptHosts
 from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, TryLater
 from lambdas.core.capacity.plan import Offer, Part, Plan, RefusalKind, in_words, parts
-from lambdas.core.edges.train import Grown, LaunchAnswer, LaunchInput, PoolRefused
-from lambdas.core.edges.train import Launched as GangLaunched
 from lambdas.core.run import deadlines, growth, pool, readiness, stopping
 from lambdas.core.run import waiting as run_waiting
 from lambdas.core.run.pool import WarmHost
 from lambdas.core.run.records import HostRow, IntentRow, IntentUpdate, OfferRefusal, Owner, Records, RunUpdate
 from lambdas.core.run.waiting import Waiting
-from lambdas.settings import LaunchSettings
+from lambdas.environment import YardSettings
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import Answer, LaunchInput
 from lambdas.steps.observability import clock, logger, measure, note
 from trainyard.core.model import gang, submitter, tokens
 from trainyard.core.model.errors import ServiceUnavailable, Stopped
@@ -58,6 +57,37 @@ from trainyard.protocol.tags import Tag
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import counted
+
+
+class Grown(Answer):
+    """What came of asking for more hosts, for the log."""
+
+    kind = "grown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GangLaunched(Answer):
+    """The gang is there; `ready_seconds` is how long it may need to get ready."""
+
+    kind = "launched"
+    ready_seconds: int
+
+
+class PoolRefused(Answer):
+    """This pool has no room; the next one is asked at once."""
+
+    kind = "refused"
+
+
+LaunchAnswer = GangLaunched | Grown | PoolRefused | TryLater | RetireFirst | GiveUp
+
+
+class LaunchSettings(YardSettings):
+    launch_templates: tuple[str, ...]
+    """One for each rate that a disk may be fetched at, in MiB/s, 0 for none: `300=lt-0123:1`."""
+    kms_key: str = ""
+    """The ARN of the key that disks are encrypted with, as the templates have it; none: the account's own."""
+
 
 Launches = list[tuple[Part, Launched]]
 """The parts of an attempt that EC2 launched."""
@@ -185,7 +215,7 @@ class Asking:
 
 @entry_point
 def handler(given: LaunchInput) -> LaunchAnswer:
-    yard, run, attempt = settings.read(LaunchSettings), given.run, given.attempt
+    yard, run, attempt = environment.read(LaunchSettings), given.run, given.attempt
     ledger, now = Ledger(yard.table_name), clock()
     records = ledger.known(run)
     if given.more:

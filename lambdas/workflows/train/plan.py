@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any, ClassVar
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import s3, ssm
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger, event_row, plan_row, run_row
 from lambdas.aws.ec2 import images, instances, offerings
@@ -11,24 +12,66 @@ from lambdas.core.capacity import offers
 from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts
 from lambdas.core.capacity.plan import Plan
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.edges.train import Outlook, PlanInput, Planned
 from lambdas.core.run import pool
 from lambdas.core.run.records import RunRow
-from lambdas.settings import PlanSettings
+from lambdas.environment import YardSettings
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import Answer, RunInput
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.images import image
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import Market
-from trainyard.core.model.job import Job
+from trainyard.core.model.job import ImageWhen, Job
 from trainyard.protocol import keys
 from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanInput(RunInput):
+    """The run to plan; or, where nobody wants more of it than that, its `job`, which no ledger has."""
+
+    job: Mapping[str, Any] | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook(Answer):
+    """What a run of the job would try: `plan` as in plan.json, and how many vCPUs each quota that counts has.
+    `pool_dollars`: what those hosts may cost, in the first pool, that would wait for another run; None where none
+    do."""
+
+    kind = "outlook"
+    plan: Mapping[str, Any]
+    quotas: Mapping[str, float]
+    warnings: tuple[str, ...] = ()
+    pool_dollars: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """What later states route on and what Recover, which may read nothing, has to know."""
+
+    kind: ClassVar[str] = "planned"
+    hosts: int
+    restarts: int
+    deadline: datetime
+    snapshot: ImageWhen
+    elastic: bool
+
+
+class PlanSettings(YardSettings):
+    image_parameter: str
+    subnet_ids: tuple[str, ...]
+    aws_region: str
+    volume_initialization_rate: int
+    """MiB/s, the most that is asked for a disk."""
 
 
 @entry_point
 def handler(given: PlanInput) -> Planned | Outlook | Refused:
-    yard, run = settings.read(PlanSettings), given.run
+    yard, run = environment.read(PlanSettings), given.run
     ledger, now = Ledger(yard.table_name), clock()
     if given.job is not None:
         return _outlook(wire.from_json(Job, given.job), given.warnings, yard, ledger, now)

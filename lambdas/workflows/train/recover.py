@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from lambdas.core.edges.common import RecoverInput
 from lambdas.core.run.recovery import EndRun, Retry, decide
 from lambdas.steps import recovery
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.recovery import RecoverInput
 
 
 @entry_point

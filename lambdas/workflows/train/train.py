@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import s3
 from lambdas.aws.dynamodb.ledger import Ledger, attempt_row, event_row, run_row
-from lambdas.core.edges.common import Nothing, WaitInput
 from lambdas.core.run import deadlines
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
-from lambdas.settings import TrainSettings
+from lambdas.environment import YardSettings
 from lambdas.steps import attempts, orders
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import Nothing, WaitInput
 from lambdas.steps.observability import clock, note
 from trainyard.core.model import gang
 from trainyard.core.model.outputs import are_restored
@@ -21,9 +21,13 @@ from trainyard.protocol import keys
 from trainyard.values import wire
 
 
+class TrainSettings(YardSettings):
+    start_document: str
+
+
 @entry_point
 def handler(given: WaitInput) -> Nothing:
-    yard, run, attempt = settings.read(TrainSettings), given.run, given.attempt
+    yard, run, attempt = environment.read(TrainSettings), given.run, given.attempt
     ledger, now = Ledger(yard.table_name), clock()
     records = attempts.await_news(ledger, run, attempt, "train", given.token, now, state="Train")
     if attempts.settle(ledger, records, attempt, now) or records.attempts[attempt].started:

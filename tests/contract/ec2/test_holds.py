@@ -12,10 +12,10 @@ import boto3
 import pytest
 
 from benchmarks.recorded import CONTEXT
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import clients, cloudwatch
 from lambdas.aws.cloudwatch import GPUS
-from lambdas.settings import SignalSettings
+from lambdas.steps.signals.context import SignalSettings
 from lambdas.workflows import signal
 from simulation.assembly import synthesised
 from tests.contract.agent.host import become
@@ -60,7 +60,7 @@ class Signal:
             launch_state_machine_arn="arn:launch",
             snapshot_state_machine_arn="arn:snapshot",
         )
-        monkeypatch.setattr(settings, "read", lambda _: known)
+        monkeypatch.setattr(environment, "read", lambda _: known)
         monkeypatch.setenv("AWS_ENDPOINT_URL", yard.cloud.endpoint)
         monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
         self.may(*statements)

@@ -10,9 +10,9 @@ import boto3
 import pytest
 
 from benchmarks.recorded import CONTEXT
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws.dynamodb.ledger import Ledger
-from lambdas.settings import PatrolSettings
+from lambdas.steps.patrol.observe import PatrolSettings
 from lambdas.workflows import patrol
 from tests.contract.conftest import REGION, answering, eventually
 from tests.contract.ec2.conftest import Yard, tags, unique
@@ -32,7 +32,7 @@ class Place:
         self.machine, self.snapshots = cloud.machine(WAITING), cloud.machine(WAITING)
         self.topic = cloud.client("sns").create_topic(Name=self.name)["TopicArn"]
         monkeypatch.setattr(patrol, "clock", self.clock)
-        monkeypatch.setattr(settings, "read", lambda _: self.settings())
+        monkeypatch.setattr(environment, "read", lambda _: self.settings())
 
     def clock(self) -> datetime:
         return datetime.now(UTC) + timedelta(minutes=self.minutes)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from lambdas.core.capacity.plan import Excluded, Plan
-from lambdas.core.edges.common import Caught
-from lambdas.core.edges.train import NotPlanned as JobNotPlanned
-from lambdas.core.edges.train import Outlook
+from lambdas.steps.inputs import Caught
+from lambdas.workflows.train.admit import NotPlanned as JobNotPlanned
+from lambdas.workflows.train.plan import Outlook
 from tests.unit.core.facts import NOON, offer
 from trainyard.client.errors import NotPlanned
 from trainyard.client.runs import plan

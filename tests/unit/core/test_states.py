@@ -10,10 +10,10 @@ from trainyard.core.model import states
 from trainyard.values.quantities import counted
 
 NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
-WORKFLOWS = sorted((Path(__file__).parents[3] / "stacks" / "workflows").glob("*/asl.json"))
+WORKFLOWS = sorted((Path(__file__).parents[3] / "lambdas/workflows").glob("*.asl.json"))
 
 
-@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name.partition(".")[0])
 def test_every_state_in_which_time_passes_has_a_word(workflow: Path) -> None:
     names = json.loads(workflow.read_text())["States"]
     assert [name for name in names if states.is_shown(name) and states.word_for(name) == name] == []

@@ -25,7 +25,7 @@ MACHINE = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:yard-it"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/it"
 CALLBACK = "arn:aws:states:::lambda:invoke.waitForTaskToken"
 CAUGHT = {"ErrorEquals": ["States.ALL"], "Output": "{% $states.errorOutput %}", "Next": "Caught"}
-WORKFLOWS = Path(__file__).parents[3] / "stacks" / "workflows"
+WORKFLOWS = Path(__file__).parents[3] / "lambdas" / "workflows"
 
 
 def task(**settings: Any) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def code_of(refused: pytest.ExceptionInfo[ServiceError]) -> str:
 
 def completed(word: str) -> dict[str, Any]:
     """A workflow of the yard, each function an ARN of its own."""
-    text = (WORKFLOWS / word / "asl.json").read_text()
+    text = (WORKFLOWS / f"{word}.asl.json").read_text()
     text = re.sub(r"\$\{(\w+)FunctionArn\}", lambda found: f"{FUNCTION}-{found[1]}", text)
     document: dict[str, Any] = json.loads(
         text.replace("${LookSeconds}", "600").replace("${Partition}", "aws")
@@ -114,7 +114,7 @@ def completed(word: str) -> dict[str, Any]:
     return {**document, "TimeoutSeconds": 86_400}
 
 
-@pytest.mark.parametrize("word", sorted(file.parent.name for file in WORKFLOWS.glob("*/asl.json")))
+@pytest.mark.parametrize("word", sorted(file.name.partition(".")[0] for file in WORKFLOWS.glob("*.asl.json")))
 def test_every_workflow_of_the_yard_is_understood(yard: Yard, word: str) -> None:
     yard.states.create(Machine(MACHINE, "yard-it", completed(word), ROLE))
 

@@ -10,12 +10,13 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import clients
 from lambdas.aws.dynamodb.ledger import Ledger, Write, look_up_row
 from lambdas.core.run.records import Owner
-from lambdas.settings import SignalSettings, TrainSettings
 from lambdas.steps.observability import logger
+from lambdas.steps.signals.context import SignalSettings
+from lambdas.workflows.train.train import TrainSettings
 from tests.unit.core.facts import NOON
 from tests.unit.core.run.test_records import AT, JOB, host
 from trainyard.values import wire
@@ -106,7 +107,7 @@ def place(account: None, monkeypatch: pytest.MonkeyPatch) -> Place:
         SignalSettings: {"stop_document": "trainyard-stop"},
         TrainSettings: {"start_document": "trainyard-start"},
     }
-    monkeypatch.setattr(settings, "read", lambda kind: kind(**given, **more.get(kind, {})))
+    monkeypatch.setattr(environment, "read", lambda kind: kind(**given, **more.get(kind, {})))
     return Place()
 
 

@@ -7,10 +7,10 @@ import boto3
 import pytest
 
 from benchmarks.recorded import CONTEXT
-from lambdas import settings
-from lambdas.settings import TrainAdmitSettings
+from lambdas import environment
 from lambdas.steps import resuming
 from lambdas.workflows.train import admit
+from lambdas.workflows.train.admit import TrainAdmitSettings
 from tests.unit.core.run.test_records import AT
 from tests.unit.workflows.conftest import Place
 
@@ -26,7 +26,7 @@ def yard(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         monthly_dollars=0.0,
         aws_region="us-east-1",
     )
-    monkeypatch.setattr(settings, "read", lambda _: yard)
+    monkeypatch.setattr(environment, "read", lambda _: yard)
     monkeypatch.setattr(resuming, "clock", lambda: datetime(2026, 11, 20, 12, 0, 5, tzinfo=UTC))
 
 

@@ -6,10 +6,10 @@ import boto3
 import pytest
 
 from benchmarks.recorded import CONTEXT
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws.dynamodb.ledger import Ledger
-from lambdas.settings import TrainAdmitSettings
 from lambdas.workflows.train import admit
+from lambdas.workflows.train.admit import TrainAdmitSettings
 from tests.unit.workflows.conftest import Place
 from trainyard.core.model import tokens
 
@@ -27,7 +27,7 @@ def yard(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         monthly_dollars=0.0,
         aws_region="us-east-1",
     )
-    monkeypatch.setattr(settings, "read", lambda _: yard)
+    monkeypatch.setattr(environment, "read", lambda _: yard)
 
 
 def admitted(run: str, **given: Any) -> tuple[str, str | None]:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from benchmarks.recorded import CONTEXT, Recorded, answering
-from lambdas import settings
-from lambdas.settings import YardSettings
+from lambdas import environment
+from lambdas.environment import YardSettings
 from lambdas.workflows.bake import capture
 from tests.unit.workflows.conftest import HOST
 from trainyard.core.model.errors import ImageFailed
@@ -36,7 +36,7 @@ def captured_late(
 ) -> Recorded:
     """Lambda has held the function up: the run has ended meanwhile."""
     yard = YardSettings(yard="trainyard", table_name="ledger", bucket_name="b")
-    monkeypatch.setattr(settings, "read", lambda _: yard)
+    monkeypatch.setattr(environment, "read", lambda _: yard)
     table = {("run#r", sk): {"pk": "run#r", "sk": sk, **row} for sk, row in ROWS.items()}
     table["run#r", "run"]["outcome"] = outcome
     with answering(Recorded(hosts={}, images={"ami-1": "available"}, table=table)) as account, answer:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from benchmarks.recorded import CONTEXT, Recorded, answering
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import messages
-from lambdas.settings import ConcludeSettings
 from lambdas.steps import conclusion, notification
 from lambdas.steps.conclusion import RunEnd
 from lambdas.workflows.train import conclude
+from lambdas.workflows.train.conclude import ConcludeSettings
 from tests.unit.core.facts import admitted
 from tests.unit.workflows.conftest import Log
 from trainyard.core.model.errors import AccessDenied
@@ -79,7 +79,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     yard = ConcludeSettings(
         yard="trainyard", table_name="ledger", bucket_name="bucket", topic_arn="arn:aws:sns:us-east-1:1:n"
     )
-    monkeypatch.setattr(settings, "read", lambda _: yard)
+    monkeypatch.setattr(environment, "read", lambda _: yard)
     with answering(Recorded(hosts={})) as account:
         yield Run(account)
 

@@ -8,13 +8,15 @@ import boto3
 import pytest
 
 from benchmarks.recorded import CONTEXT
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import ssm
 from lambdas.aws.dynamodb.ledger import Ledger, dev_imaging_row
-from lambdas.settings import LaunchAdmitSettings, SignalSettings, YardSettings
+from lambdas.environment import YardSettings
 from lambdas.steps.observability import clock
+from lambdas.steps.signals.context import SignalSettings
 from lambdas.workflows import signal
 from lambdas.workflows.launch import admit as launch_admit
+from lambdas.workflows.launch.admit import LaunchAdmitSettings
 from lambdas.workflows.snapshot import admit as snapshot_admit
 from tests.unit.workflows.conftest import IMAGE
 
@@ -79,7 +81,7 @@ def yard(account: None, monkeypatch: pytest.MonkeyPatch) -> Yard:
         YardSettings: {},
     }
     monkeypatch.setattr(
-        settings,
+        environment,
         "read",
         lambda kind: kind(**given, **more[kind], **(LIMITS if kind is LaunchAdmitSettings else {})),
     )

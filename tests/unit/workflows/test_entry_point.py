@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from benchmarks.recorded import CONTEXT, LambdaContext
-from lambdas import settings
-from lambdas.core.edges.common import AttemptInput
+from lambdas import environment
 from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import AttemptInput
 from lambdas.steps.observability import logger
 from tests.unit.workflows.conftest import Log
 from trainyard.command_line import command_line
@@ -73,7 +73,7 @@ def called(module: str, event: Any, number: int) -> None:
 
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "_READ", {})
+    monkeypatch.setattr(environment, "_READ", {})
     for name in ("YARD", "TABLE_NAME", "BUCKET_NAME"):
         monkeypatch.delenv(name, raising=False)
 

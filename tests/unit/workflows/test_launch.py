@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 
 from benchmarks.recorded import CONTEXT
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws.ec2 import fleet
 from lambdas.core.capacity.plan import Plan
-from lambdas.settings import LaunchSettings
 from lambdas.workflows.train import launch
+from lambdas.workflows.train.launch import LaunchSettings
 from tests.unit.core.facts import NOON, offer
 from tests.unit.core.run.test_records import AT
 from tests.unit.workflows.conftest import Place
@@ -29,7 +29,7 @@ def test_a_kept_host_that_ec2_takes_back_ends_before_its_gang_is_made_whole(
     )
     place.row("run", {"state": "Launch", "deadline": wire.stamp(NOON + timedelta(hours=2))})
     place.row(f"host#{place.worker}", {"warned": AT})
-    monkeypatch.setattr(settings, "read", lambda _: YARD)
+    monkeypatch.setattr(environment, "read", lambda _: YARD)
     monkeypatch.setattr(launch, "clock", lambda: NOON)
     monkeypatch.setattr(fleet, "launch", lambda *given, **_: asked.append(given))
     said = launch.handler({"run": "digits-1", "attempt": 2}, CONTEXT)

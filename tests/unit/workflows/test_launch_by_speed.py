@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.recorded import CONTEXT
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws.dynamodb.ledger import Write
 from lambdas.aws.ec2 import fleet, instances
 from lambdas.aws.ec2.fleet import Launched
@@ -16,8 +16,8 @@ from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity.placement import FleetRefusal
 from lambdas.core.capacity.plan import Plan, RefusalKind
 from lambdas.core.run.records import Records
-from lambdas.settings import LaunchSettings
 from lambdas.workflows.train import launch
+from lambdas.workflows.train.launch import LaunchSettings
 from tests.unit.core.facts import NOON, offer
 from tests.unit.core.run.test_records import AT, JOB
 from tests.unit.workflows.conftest import Log, Place
@@ -59,7 +59,7 @@ def launched(place: Place, monkeypatch: pytest.MonkeyPatch, ec2: Ec2, **intent: 
     yard = LaunchSettings(
         yard="trainyard", table_name="ledger", bucket_name="bucket", launch_templates=("0=lt-0:1",)
     )
-    monkeypatch.setattr(settings, "read", lambda _: yard)
+    monkeypatch.setattr(environment, "read", lambda _: yard)
     monkeypatch.setattr(launch, "clock", lambda: NOON)
     monkeypatch.setattr(fleet, "launch", ec2.launch)
     monkeypatch.setattr(instances, "of_run", lambda *_, **__: ec2.there)

@@ -93,7 +93,7 @@ def test_a_late_state_does_not_excuse_another_condition(place: Place) -> None:
 
 def test_each_state_that_functions_write_comes_after_those_that_lead_to_it() -> None:
     """Of each workflow, by its document: an attempt never enters a state whose rank is lower."""
-    for path in sorted(Path("stacks/workflows").glob("*/asl.json")):
+    for path in sorted(Path("lambdas/workflows").glob("*.asl.json")):
         tasks = [
             name for name, state in json.loads(path.read_text())["States"].items() if state["Type"] == "Task"
         ]

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from benchmarks.recorded import CONTEXT
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws.ec2 import fleet
 from lambdas.aws.ec2.fleet import Launched
 from lambdas.core.capacity.placement import FleetRefusal
 from lambdas.core.capacity.plan import Plan, RefusalKind
 from lambdas.core.run.conclusion.steps import seconds_lost
 from lambdas.core.run.records import AttemptRow
-from lambdas.settings import LaunchSettings
 from lambdas.workflows.train import launch
+from lambdas.workflows.train.launch import LaunchSettings
 from tests.unit.core.facts import NOON, offer
 from tests.unit.core.run.test_records import AT
 from tests.unit.workflows.conftest import Log, Place
@@ -34,7 +34,7 @@ def launches(place: Place, monkeypatch: pytest.MonkeyPatch, answer: Any) -> dict
     yard = LaunchSettings(
         yard="trainyard", table_name="ledger", bucket_name="bucket", launch_templates=("0=lt-0:1",)
     )
-    monkeypatch.setattr(settings, "read", lambda _: yard)
+    monkeypatch.setattr(environment, "read", lambda _: yard)
     monkeypatch.setattr(launch, "clock", lambda: NOON)
     monkeypatch.setattr(fleet, "launch", lambda *given, **more: answer)
     said: dict[str, Any] = launch.handler({"run": "digits-1", "attempt": 2}, CONTEXT)

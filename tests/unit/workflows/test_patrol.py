@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from benchmarks.recorded import CONTEXT, Host, Recorded, answering
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.core.images import snapshot
-from lambdas.settings import PatrolSettings
-from lambdas.steps.patrol.observe import Observation
+from lambdas.steps.patrol.observe import Observation, PatrolSettings
 from lambdas.workflows import patrol
 from tests.unit.workflows.conftest import Log
 from trainyard.core.model import names
@@ -45,7 +44,7 @@ class Yard:
         self.now = NOON
         self.said: dict[str, Any] = {}
         monkeypatch.setattr(patrol, "clock", lambda: self.now)
-        monkeypatch.setattr(settings, "read", lambda _: self.settings())
+        monkeypatch.setattr(environment, "read", lambda _: self.settings())
         self.policy: dict[str, Any] = {}
         self.monthly_dollars, self.region = 0.0, "us-east-1"
 

@@ -12,10 +12,10 @@ from moto import mock_aws
 from moto.core import DEFAULT_ACCOUNT_ID
 
 from benchmarks.recorded import CONTEXT
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import clients, iam
-from lambdas.settings import PrepareSettings
 from lambdas.workflows import prepare
+from lambdas.workflows.prepare import PrepareSettings
 from trainyard.core.model.errors import AccessDenied
 
 STACK = f"arn:aws:cloudformation:us-east-1:{DEFAULT_ACCOUNT_ID}:stack/Trainyard-Training/1"
@@ -82,7 +82,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             bake_state_machine_arn=arn,
             recipe_key="images/gpu.yaml",
         )
-        monkeypatch.setattr(settings, "read", lambda _: yard)
+        monkeypatch.setattr(environment, "read", lambda _: yard)
         yield arn
     clients.client.cache_clear()
 

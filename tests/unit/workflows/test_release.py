@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from benchmarks.recorded import CONTEXT, Host, Recorded, answering
-from lambdas import settings
+from lambdas import environment
 from lambdas.core.capacity.plan import Plan
-from lambdas.settings import ReleaseSettings
 from lambdas.workflows import release
+from lambdas.workflows.release import ReleaseSettings
 from tests.unit.core import facts
 from tests.unit.workflows.conftest import HOST
 from trainyard.core.model.errors import ServiceUnavailable
@@ -27,7 +27,7 @@ def yard(monkeypatch: pytest.MonkeyPatch) -> None:
     values = ReleaseSettings(
         yard="trainyard", table_name="ledger", bucket_name="bucket", most_pool_hosts=MOST
     )
-    monkeypatch.setattr(settings, "read", lambda _: values)
+    monkeypatch.setattr(environment, "read", lambda _: values)
 
 
 def account(*names: str, **rows: dict[str, Any]) -> Recorded:

@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 
 from benchmarks.recorded import CONTEXT, Host, Recorded, answering
-from lambdas import settings
+from lambdas import environment
 from lambdas.aws import s3
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.instances import Instance
-from lambdas.settings import SignalSettings
 from lambdas.steps import orders
 from lambdas.steps.orders import Order
 from lambdas.steps.signals import from_hosts
-from lambdas.steps.signals.context import SignalContext
+from lambdas.steps.signals.context import SignalContext, SignalSettings
 from lambdas.workflows import signal
 from lambdas.workflows.train import await_hosts
 from tests.unit.workflows.conftest import HOST, Log
@@ -77,7 +76,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
         launch_state_machine_arn="arn:launch",
         snapshot_state_machine_arn="arn:snapshot",
     )
-    monkeypatch.setattr(settings, "read", lambda _: yard)
+    monkeypatch.setattr(environment, "read", lambda _: yard)
     monkeypatch.setattr(signal, "clock", lambda: NOON)
     with answering(Recorded(hosts={})) as account:
         yield Run(account)

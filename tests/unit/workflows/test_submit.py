@@ -3,9 +3,9 @@
 import pytest
 
 from benchmarks.recorded import CONTEXT, Recorded, answering
-from lambdas import settings
-from lambdas.settings import SubmitSettings
+from lambdas import environment
 from lambdas.workflows import submit
+from lambdas.workflows.submit import SubmitSettings
 from tests.unit.workflows.conftest import Log
 
 
@@ -29,7 +29,7 @@ def test_an_upload_starts_one_execution_and_the_log_names_its_run(
         train_state_machine_arn="train",
         bake_state_machine_arn="bake",
     )
-    monkeypatch.setattr(settings, "read", lambda _: yard)
+    monkeypatch.setattr(environment, "read", lambda _: yard)
     with answering(Recorded(hosts={}, objects={key: text})) as account:
         detail = {"object": {"key": key, "etag": "1"}, "requester": "123456789012"}
         answer = submit.handler({"detail": detail}, CONTEXT)
@@ -52,7 +52,7 @@ def test_what_is_no_job_file_starts_nothing(monkeypatch: pytest.MonkeyPatch, key
         train_state_machine_arn="train",
         bake_state_machine_arn="bake",
     )
-    monkeypatch.setattr(settings, "read", lambda _: yard)
+    monkeypatch.setattr(environment, "read", lambda _: yard)
     with answering(Recorded(hosts={}, objects={key: b""})) as account:
         answer = submit.handler({"detail": {"object": {"key": key, "etag": "1"}}}, CONTEXT)
     assert (answer, account.started) == ({"run": None, "started": False}, [])

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from benchmarks.recorded import CONTEXT, Recorded, answering
-from lambdas import settings
-from lambdas.settings import ResumeSettings
+from lambdas import environment
 from lambdas.workflows.snapshot import undo
+from lambdas.workflows.snapshot.undo import UndoSettings
 
 IMAGING = {"instance": "i-a", "type": "g6.xlarge", "family": "digits", "parent": "ami-0"}
 
@@ -20,8 +20,8 @@ IMAGING = {"instance": "i-a", "type": "g6.xlarge", "family": "digits", "parent":
 def test_an_image_that_is_not_listed_yet_is_retired_all_the_same(
     monkeypatch: pytest.MonkeyPatch, image: str, listed: dict[str, str], asked: int
 ) -> None:
-    yard = ResumeSettings(yard="trainyard", table_name="ledger", bucket_name="b", resume_document="resume")
-    monkeypatch.setattr(settings, "read", lambda _: yard)
+    yard = UndoSettings(yard="trainyard", table_name="ledger", bucket_name="b", resume_document="resume")
+    monkeypatch.setattr(environment, "read", lambda _: yard)
     monkeypatch.setattr("time.sleep", lambda _: None)
     run = {
         "pk": "run#r",

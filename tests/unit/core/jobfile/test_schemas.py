@@ -195,5 +195,5 @@ def test_a_default_is_what_counts_when_its_key_is_omitted(of: type) -> None:
 def test_the_page_has_the_inputs_of_every_state_machine() -> None:
     """`make format` writes it anew."""
     assert INPUTS_PAGE.read_text() == page(INPUTS_PAGE.read_text(), inputs())
-    documents = {path.parent.name for path in (ROOT / "stacks" / "workflows").glob("*/asl.json")}
+    documents = {path.name.partition(".")[0] for path in (ROOT / "lambdas/workflows").glob("*.asl.json")}
     assert set(re.findall(r"^## (\w+)$", inputs(), re.MULTILINE)) == documents

@@ -1,5 +1,9 @@
-"""What functions of several states and workflows are given and answer."""
+"""Inputs and answers that several functions share: what state machines, rules and functions pass on.
 
+A class with a `kind` is one answer of a union. tests/unit/workflows/test_state_machines.py walks every state machine
+with them."""
+
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Self
@@ -91,42 +95,8 @@ class Denied(Caught):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Done:
-    """A document has ended well: what answers the token of a state that waits for it."""
-
-    kind: ClassVar[str] = "done"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Available:
-    """EC2 has made the image: what answers the token of a state that waits for it."""
-
-    kind: ClassVar[str] = "available"
-    image: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Nothing:
     """Of a state that waits: its token is answered, by this call or by whoever learns of its end."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What Recover, which may read nothing, is given of the plan. `elastic`: attempts may have fewer workers."""
-
-    restarts: int
-    deadline: datetime
-    elastic: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecoverInput(AttemptInput):
-    """`resized`: how many attempts have ended so that the next one could have more hosts."""
-
-    failure: Failure
-    plan: Limits
-    now: datetime
-    resized: int = 0
 
 
 class Scope(StrEnum):
@@ -149,8 +119,34 @@ class ReleaseInput(RunInput):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Released:
-    """`hosts`: what became of the first twenty, each with its reason."""
+class LastAnswer:
+    """The workflow's `outcome`: what the last state of it answered, or the error that was caught."""
 
-    hosts: tuple[str, ...]
-    reason: str = ""
+    kind: str = "error"
+    error: str | None = None
+    cause: str | None = None
+    reason: str | None = None
+    image: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConcludeInput(RunInput):
+    """`unreleased`, `unretired` and `undone` say how Release, the retirement of images or Undo failed; `unimaged` how
+    the image failed that a job wants beside its training. A rule or patrol that concludes an execution which did not
+    (`cut_short`) does not know when that started."""
+
+    execution: str
+    outcome: LastAnswer
+    started: datetime | None = None
+    cut_short: bool = False
+    unreleased: Failure = field(default_factory=Failure)
+    unretired: Failure = field(default_factory=Failure)
+    unimaged: Failure = field(default_factory=Failure)
+    undone: Failure = field(default_factory=Failure)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchInput(AttemptInput):
+    """`more`: this attempt trains, and more hosts are wanted beside it; else it has yet to begin."""
+
+    more: bool = False

@@ -17,13 +17,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lambdas.core.edges import bake, common, conclude, snapshot, train
+from lambdas.steps.attempts import Available, Done, Finished, GangReady
+from lambdas.steps.conclusion import NotConcluded
+from lambdas.steps.inputs import Denied, Nothing
+from lambdas.workflows.bake.document import Step
+from lambdas.workflows.snapshot.quiesce import Quiesce
 from trainyard.values import wire
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTS = {
-    path.parent.name if path.name == "asl.json" else path.name.partition(".")[0]: path
-    for path in sorted((ROOT / "stacks/workflows").glob("**/*asl.json"))
+    path.name.partition(".")[0]: path for path in sorted((ROOT / "lambdas/workflows").glob("*.asl.json"))
 }
 MODULES = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -41,15 +44,15 @@ def name_of(module: str) -> str:
 HANDLERS = {name_of(module): importlib.import_module(module).handler for module in MODULES}
 HANDLERS |= {"BakePlan": HANDLERS["TrainPlan"], "BakeLaunch": HANDLERS["TrainLaunch"]}
 TOKENS: Mapping[str, tuple[type, ...]] = {
-    "TrainAwaitHosts": (train.GangReady, common.Denied),
-    "TrainTrain": (train.Finished, common.Denied),
-    "BakeDocument": (common.Done, common.Denied),
-    "BakeCapture": (common.Available, common.Denied),
-    "SnapshotQuiesce": (common.Done, common.Denied),
-    "SnapshotCapture": (common.Available, common.Denied),
+    "TrainAwaitHosts": (GangReady, Denied),
+    "TrainTrain": (Finished, Denied),
+    "BakeDocument": (Done, Denied),
+    "BakeCapture": (Available, Denied),
+    "SnapshotQuiesce": (Done, Denied),
+    "SnapshotCapture": (Available, Denied),
 }
 """What answers the token of a state that waits."""
-NOT_TO_A_STATE = {common.Nothing, conclude.NotConcluded}
+NOT_TO_A_STATE = {Nothing, NotConcluded}
 """Of a call that waits for a token, and of a call with `cut_short`."""
 CONTEXT = {"StartTime": datetime, "EnteredTime": datetime}
 """What of Step Functions' own facts is no text."""
@@ -344,5 +347,5 @@ def test_a_slip_in_a_state_machine_is_found(workflow: str, old: str, new: str, e
 
 
 def test_bake_and_snapshot_name_their_documents() -> None:
-    assert [step.value for step in bake.Step] == ["install", "test", "generalize"]
-    assert [step.value for step in snapshot.Quiesce] == ["pause", "generalize"]
+    assert [step.value for step in Step] == ["install", "test", "generalize"]
+    assert [step.value for step in Quiesce] == ["pause", "generalize"]
