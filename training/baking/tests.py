@@ -40,6 +40,7 @@ from training.baking.tensorflow_facts import TensorFlowFacts
 from training.host import account, fence
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.image.disk_identity import owner
+from training.host.program.tasks import most_tasks
 from training.host.reporting import gpus
 from trainyard.protocol import keys
 
@@ -282,7 +283,7 @@ def account_of_programs(bench: Bench) -> Finding:
     fence.put_up(programs)
     python = bench.builder.places.python
     done = bench.builder.shell.run(
-        programs.command([str(python), "-I", "-c", TRIES], python=python), seconds=60
+        programs.command([str(python), "-I", "-c", TRIES], python=python, most_tasks=most_tasks()), seconds=60
     )
     if done.is_good:
         return passed(f"{account.NAME} (user {programs.uid}): {done.last_lines(1)}")

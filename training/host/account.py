@@ -27,15 +27,20 @@ NOBODY_ELSE = (
     "this machine knows one account only (as in a user namespace): the program runs as the agent does"
 )
 LAUNCH = """\
-import os, sys
+import os, resource, sys
+most, (_, hard) = int(sys.argv[1]), resource.getrlimit(resource.RLIMIT_NPROC)
+most = most if hard < 0 else min(most, hard)
+resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
+os.setpriority(os.PRIO_PROCESS, 0, max(0, os.getpriority(os.PRIO_PROCESS, 0)))
 given = sys.stdin.buffer.read()
 null = os.open(os.devnull, os.O_RDONLY)
 os.dup2(null, 0)
 os.close(null)
-os.execvpe(sys.argv[1], sys.argv[1:], dict(each.split(b"=", 1) for each in given.split(b"\\0") if each))
+os.execvpe(sys.argv[2], sys.argv[2:], dict(each.split(b"=", 1) for each in given.split(b"\\0") if each))
 """
 """A program's first moments, as its account: its environment comes by standard input, so that no process of root's ever
-has what a job puts there (LD_PRELOAD, say), and no command line a secret."""
+has what a job puts there (LD_PRELOAD, say), and no command line a secret. Its processes and threads are limited, and it
+does not inherit the agent's priority."""
 NO_RIGHTS = (
     "--init-groups",
     "--no-new-privs",
@@ -79,9 +84,10 @@ class Account:
             os.chown(path, -1, self.gid, follow_symlinks=False)
             path.chmod(0o640)
 
-    def command(self, arguments: Sequence[str], *, python: Path) -> list[str]:
-        """What starts the program as this account. Its environment is to come by standard input, as in /proc."""
-        launch = [str(python), "-I", "-S", "-c", LAUNCH, *arguments]
+    def command(self, arguments: Sequence[str], *, python: Path, most_tasks: int) -> list[str]:
+        """Return the command that starts the program as this account, with at most `most_tasks` processes and threads.
+        The program's environment comes by standard input, in the format of /proc."""
+        launch = [str(python), "-I", "-S", "-c", LAUNCH, str(most_tasks), *arguments]
         if not self.is_another:
             return launch
         return ["/usr/bin/setpriv", f"--reuid={self.uid}", f"--regid={self.gid}", *NO_RIGHTS, *launch]

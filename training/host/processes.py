@@ -30,6 +30,7 @@ class Process:
     ticks: int
     state: str = "S"
     born: int = 0
+    threads: int = 1
 
     @property
     def seconds(self) -> float:
@@ -69,6 +70,7 @@ def parse(stat: str) -> Process:
         ticks=sum(map(int, fields[11:15])),
         state=fields[0],
         born=int(fields[19]),
+        threads=int(fields[17]),
     )
 
 

@@ -14,7 +14,9 @@ import pytest
 from training.host import account
 from training.host.account import Account
 from training.host.disk import is_readable, readable_files
+from training.host.program.advice import TOO_MANY_TASKS, advice_on
 from training.host.program.process import Program
+from training.host.program.tasks import most_tasks
 
 ANOTHER = Account(61234, 61234)
 SYSTEMS = Path("/usr/bin/python3")
@@ -117,6 +119,7 @@ def test_a_program_is_the_account_and_root_does_nothing_that_its_environment_say
         env={"GREETING": "a=b\nc", "BASH_ENV": f"{room}/evil.sh"},
         log=room / "log",
         exit_file=room / "attempt" / "exit",
+        most_tasks=most_tasks(),
     )
     while program.exit_code() is None:
         time.sleep(0.02)
@@ -124,6 +127,38 @@ def test_a_program_is_the_account_and_root_does_nothing_that_its_environment_say
     assert said == (f"{nobody.pw_uid} {nobody.pw_gid} a=b\nc False\n['0000000000000000', '1']\n")
     assert not (room / "evil").exists()
     assert (room / "attempt/exit").stat().st_uid == 0
+
+
+FORKS = """
+import os, time
+while True:
+    if not os.fork():
+        time.sleep(60)
+"""
+
+
+@needs_root
+@pytest.mark.skipif(not SYSTEMS.exists(), reason="no Python that every account reaches")
+def test_a_program_that_starts_processes_without_end_fails_by_itself(
+    room: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(SYSTEMS))
+    nobody = pwd.getpwnam("nobody")
+    programs = Account(nobody.pw_uid, nobody.pw_gid)
+    program = Program.start(
+        [str(SYSTEMS), "-I", "-c", FORKS],
+        account=programs,
+        folder=room,
+        env={},
+        log=room / "log",
+        exit_file=room / "attempt" / "exit",
+        most_tasks=20,
+    )
+    while program.exit_code() is None:
+        time.sleep(0.02)
+    assert 0 < program.count_tasks(programs, "MARK=x") <= 20
+    program.kill()
+    assert advice_on((room / "log").read_text()) == TOO_MANY_TASKS
 
 
 @needs_root
@@ -142,7 +177,7 @@ def test_whoever_runs_the_agent_is_no_other_account(tmp_path: Path) -> None:
         assert account.as_this_thread() == {}
     own.give(tmp_path)
     own.end_all()
-    assert own.command(["x"], python=Path("/py"))[0] == "/py"
+    assert own.command(["x"], python=Path("/py"), most_tasks=9)[0] == "/py"
 
 
 def test_an_account_that_cannot_be_acted_as_says_so() -> None:

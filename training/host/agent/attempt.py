@@ -56,6 +56,7 @@ from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.program.exits import Exit
 from training.host.program.process import Program, killed_for_memory
 from training.host.program.silence import Silence
+from training.host.program.tasks import TaskLimit, most_tasks
 from training.host.reporting import history, results, signals
 from training.host.reporting.events import EventFiles
 from training.host.reporting.metrics import Metrics
@@ -168,6 +169,7 @@ class Attempt:
         )
         self._progress = Progress(places.progress(cluster.attempt), started=time.monotonic())
         self._silence = Silence()
+        self._tasks = TaskLimit(most_tasks())
         self._life = Life(places, account, self._progress, has_gpus(identity.tags))
         self._warned_of_nan = False
         self._metrics = Metrics(bucket, keys.metrics(cluster.run))
@@ -213,6 +215,7 @@ class Attempt:
             ),
             log=self._log.path,
             exit_file=self._places.exit_code(self._cluster.attempt),
+            most_tasks=self._tasks.most,
         )
         program.remember(self._places.process(self._cluster.attempt))
         hint = {"instead": instead} if instead else {}
@@ -266,6 +269,10 @@ class Attempt:
             itself = itself or program.itself()
             self._listen()
             self._report()
+            if self._tasks.look(time.monotonic(), lambda: program.count_tasks(self._account, self._mark)):
+                program.kill()
+                program.kill_left(self._account, self._mark)
+                self._account.end_all()
             if parting is None and (leaving := self._reason_to_leave(uploads) or self._hang(program)):
                 parting = self._parting(program, leaving)
             if parting:
@@ -288,6 +295,7 @@ class Attempt:
                 starved=starved,
                 exited=self._exited(program, itself),
                 background=background,
+                at_task_limit=self._tasks.is_exceeded,
                 rights_taken=rights_taken,
             )
             return self._conclude(

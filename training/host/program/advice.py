@@ -55,6 +55,14 @@ NO_GPU = (
     "the program wants a GPU that this host does not have: name a type that has it in hardware.instance_types"
 )
 NO_CUDA = "this PyTorch is a build without CUDA: name one with it in the file of program.requirements"
+TOO_MANY_TASKS = (
+    "the program started more processes and threads than a host lets it run at once (4,096, or 512 for each vCPU): "
+    "start fewer, and wait for those that were started"
+)
+NO_TASK = (
+    r"can't start new thread|[Cc]annot fork|fork: (?:retry: )?Resource temporarily unavailable"
+    r"|BlockingIOError: \[Errno 11\] Resource temporarily unavailable"
+)
 PORT_IN_USE = "another server has the port: start one server only, at this host's own address in TF_CONFIG"
 
 ADVICE = (
@@ -77,6 +85,10 @@ ADVICE = (
     (r"No CUDA GPUs are available|Found no NVIDIA driver|Unknown backend: '(?:gpu|cuda)' requested", NO_GPU),
     (r"Could not satisfy device specification .*:GPU:", NO_GPU),
     (r"Torch not compiled with CUDA enabled", NO_CUDA),
+    (
+        NO_TASK,
+        TOO_MANY_TASKS,
+    ),
     (r"Address already in use|Could not start gRPC server|Failed to bind to address", PORT_IN_USE),
     (
         r"URL fetch failure|urlopen error|Temporary failure in name resolution|Max retries exceeded",

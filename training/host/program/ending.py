@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from training.host.disk import Room
 from training.host.program import tracebacks
-from training.host.program.advice import advice_on
+from training.host.program.advice import TOO_MANY_TASKS, advice_on
 from training.host.program.exits import Exit
 from training.host.program.tracebacks import AGENTS_OWN, Shown, last_line, last_shown
 
@@ -138,6 +138,8 @@ class End:
     """How the program's Python process says that it ended."""
     background: tuple[str, ...] = ()
     """Processes that still ran, by their command lines."""
+    at_task_limit: bool = False
+    """The agent killed it because it stayed at the most processes and threads that a host lets a program run."""
     rights_taken: tuple[str, ...] = ()
     """Folders that a host gave the program, without their owner's rights (folders.py)."""
     strict: bool = False
@@ -208,6 +210,8 @@ def waits_for_the_chief(ended: Failed, *, is_chief: bool) -> bool:
 
 
 def decide(end: End) -> Finished | Stopped | Failed:
+    if end.at_task_limit:
+        return Failed("program", TOO_MANY_TASKS, end.code, final=True, advised=True)
     if end.code == 0 and not end.missing and not end.left_early:
         return _finished(end)
     if end.asked and (end.serves or end.killed or end.code in LEFT or end.left_as_told):

@@ -61,12 +61,14 @@ class Program:
         env: Mapping[str, str],
         log: Path,
         exit_file: Path,
+        most_tasks: int,
     ) -> "Program":
-        """As this account, which may write into `log`. Raises OSError when there is no room."""
+        """Start it as this account, which may write into `log`, with at most `most_tasks` processes and threads. Raises
+        OSError if the disk has no room."""
         exit_file.parent.mkdir(parents=True, exist_ok=True)
         exit_file.unlink(missing_ok=True)
         log.parent.mkdir(parents=True, exist_ok=True)
-        launch = account.command(command, python=Path(sys.executable))
+        launch = account.command(command, python=Path(sys.executable), most_tasks=most_tasks)
         with log.open("ab") as output, _handed_over(env) as environment:
             account.give(log)
             keeper = subprocess.Popen(
@@ -151,6 +153,10 @@ class Program:
                 or (_owner(each.pid) == account.uid if account.is_another else _has_variable(each.pid, mark))
             )
         ]
+
+    def count_tasks(self, account: Account, mark: str) -> int:
+        """Return how many processes and threads the program runs, as RLIMIT_NPROC counts them."""
+        return sum(each.threads for each in self._left(account, mark))
 
     def runs(self) -> bool:
         return self.itself() is not None

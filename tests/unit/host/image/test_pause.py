@@ -13,6 +13,7 @@ from training.host.agent.state import State
 from training.host.image import pause
 from training.host.places import Places
 from training.host.program.process import Program
+from training.host.program.tasks import most_tasks
 
 COUNTS = """
 import itertools, pathlib, time
@@ -40,6 +41,7 @@ def program(places: Places) -> Iterator[Program]:
         env={},
         log=places.log / "program.log",
         exit_file=places.exit_code(2),
+        most_tasks=most_tasks(),
     )
     started.remember(places.process(2))
     until_it_counts(places)

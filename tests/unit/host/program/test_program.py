@@ -17,6 +17,7 @@ from training.host.program import process
 from training.host.program.environment import SHELL, WHEN_ASKED_TO_LEAVE
 from training.host.program.fetch import find_module, refuse_our_name
 from training.host.program.process import SHELLS_NAME, Program
+from training.host.program.tasks import most_tasks
 
 
 def start(tmp_path: Path, code: str) -> Program:
@@ -27,6 +28,7 @@ def start(tmp_path: Path, code: str) -> Program:
         env={},
         log=tmp_path / "log",
         exit_file=tmp_path / "attempt" / "exit",
+        most_tasks=most_tasks(),
     )
 
 
@@ -250,6 +252,7 @@ def start_shell(tmp_path: Path, *command: str) -> Program:
         env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "MARK": str(tmp_path)},
         log=tmp_path / "log",
         exit_file=tmp_path / "attempt" / "exit",
+        most_tasks=most_tasks(),
     )
 
 
