@@ -6,7 +6,8 @@ Knows nothing of EC2's states, spot rules or events: it boots, stops and copies 
 from __future__ import annotations
 
 from localcloud.machine.hypervisor.firewall import Rule, Rules
-from localcloud.machine.hypervisor.hosts import Execution, HostNotRunningError, Hypervisor, Result
+from localcloud.machine.hypervisor.host import Execution, HostNotRunningError, Result
+from localcloud.machine.hypervisor.hosts import Hypervisor
 from localcloud.machine.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, Machine, MetadataFacts
 
 __all__ = [

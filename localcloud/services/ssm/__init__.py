@@ -22,7 +22,8 @@ from localcloud.services.ssm.agent import Agents
 from localcloud.services.ssm.announcements import announcer
 from localcloud.services.ssm.cloudformation import resource_handler
 from localcloud.services.ssm.commands import Commands
-from localcloud.services.ssm.documents import Documents, SsmError
+from localcloud.services.ssm.document import SsmError
+from localcloud.services.ssm.documents import Documents
 from localcloud.services.ssm.service import Service
 from localcloud.services.ssm.sessions import PREFIX, Sessions
 

@@ -29,7 +29,7 @@ from localcloud.base.facts import Spread
 from localcloud.base.injected import Lasting
 from localcloud.machine.hypervisor import Execution, HostNotRunningError, Hypervisor, Machine, Result
 from localcloud.services.ssm.commands import Command, Commands, Invocation, StepRun
-from localcloud.services.ssm.documents import SHELL, Script
+from localcloud.services.ssm.document import SHELL, Script
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,8 @@ import time
 import uuid
 from typing import Any
 
-from localcloud.services.ssm.documents import Documents, SsmError
+from localcloud.services.ssm.document import SsmError
+from localcloud.services.ssm.documents import Documents
 
 Properties = dict[str, Any]
 Created = tuple[str, dict[str, Any]]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from localcloud.services.ssm.documents import Script, SsmError
+from localcloud.services.ssm.document import Script, SsmError
 
 log = logging.getLogger(__name__)
 

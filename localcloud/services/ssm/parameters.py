@@ -9,7 +9,7 @@ from typing import Any
 
 from ministack.services import ssm as stock
 
-from localcloud.services.ssm.documents import SsmError
+from localcloud.services.ssm.document import SsmError
 
 Request = dict[str, Any]
 

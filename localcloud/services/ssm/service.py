@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 from localcloud.services.ssm.agent import VERSION, Agents, Registration, output_key
 from localcloud.services.ssm.commands import Command, Commands, Invocation, StepRun, iso, new_command_id
-from localcloud.services.ssm.documents import Document, Documents, SsmError, StoredDocument, Version, joined
+from localcloud.services.ssm.document import Document, SsmError, joined
+from localcloud.services.ssm.documents import Documents, StoredDocument, Version
 from localcloud.services.ssm.sessions import PREFIX, Caller, Session, Sessions
 
 Json = dict[str, Any]

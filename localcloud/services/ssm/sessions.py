@@ -24,7 +24,8 @@ from localcloud.base.background import in_background
 from localcloud.base.upgrades import Refusal, Upgrade
 from localcloud.machine.hypervisor import Execution, HostNotRunningError, Hypervisor
 from localcloud.services.ssm.agent import VERSION, Agents
-from localcloud.services.ssm.documents import Document, Documents, SsmError, Values
+from localcloud.services.ssm.document import Document, SsmError, Values
+from localcloud.services.ssm.documents import Documents
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from localcloud.services.ssm.commands import (
     status_of,
     who_is_next,
 )
-from localcloud.services.ssm.documents import Script
+from localcloud.services.ssm.document import Script
 
 SCRIPT = Script("step", "aws:runShellScript", "true", {}, "/", 600.0, None, False, False, False)
 STATUS = {"Terminated": "Cancelled", "ExecutionTimedOut": "TimedOut", "DeliveryTimedOut": "TimedOut"}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.services.ssm.documents import SsmError, matches, parse, step_timeout
+from localcloud.services.ssm.document import SsmError, matches, parse, step_timeout
 
 
 def document(run: list[str], parameters: dict[str, Any] | None = None, **inputs: Any) -> str:
