@@ -1,0 +1,314 @@
+"""The API for Run Command: parse, ask, answer."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from localcloud.services.ssm.agent import Agents, output_key
+from localcloud.services.ssm.answers import Json, page, without_nothing
+from localcloud.services.ssm.commands import Command, Commands, Invocation, StepRun, iso, new_command_id
+from localcloud.services.ssm.document import Document, SsmError
+from localcloud.services.ssm.documents import Documents
+
+MOST_INSTANCES = 50
+SUMMARY_LIMIT = 2500
+COUNT = re.compile(r"^([1-9][0-9]*|0|[1-9][0-9]?%|0%|100%)$")
+
+
+@dataclass(frozen=True)
+class CommandActions:
+    account: str
+    region: str
+    documents: Documents
+    commands: Commands
+    agents: Agents
+
+    def actions(self) -> dict[str, Callable[[Json], Json]]:
+        """Return the actions by name."""
+        return {
+            "SendCommand": self.send_command,
+            "CancelCommand": self.cancel_command,
+            "GetCommandInvocation": self.get_command_invocation,
+            "ListCommands": self.list_commands,
+            "ListCommandInvocations": self.list_command_invocations,
+        }
+
+    def send_command(self, request: Json) -> Json:
+        check_send_command(request)
+        kept = self.documents.get(request["DocumentName"])
+        version = kept.version(request.get("DocumentVersion"))
+        wanted_hash = request.get("DocumentHash")
+        if wanted_hash and wanted_hash != version.hash:
+            raise SsmError(
+                "InvalidDocument", f"The hash of {kept.name} is {version.hash}, not {wanted_hash}."
+            )
+        if version.document.session is not None:
+            raise SsmError("InvalidDocument", f"{kept.name} is a document for sessions, not for commands.")
+        command = as_command(request, kept.name, version.document)
+        names = {name: self.agents.tags(name).get("Name", "") for name in self.addressed(request)}
+        answer = self.shown_command(self.commands.send(command, names))
+        return {"Command": {**answer, "Status": "Pending", "StatusDetails": "Pending"}}
+
+    def addressed(self, request: Json) -> list[str]:
+        """The instances a SendCommand goes to. Named ones must all be registered; others are passed over silently."""
+        registered = self.agents.registered()
+        named = list(request.get("InstanceIds") or [])
+        if named:
+            missing = [name for name in named if name not in registered]
+            if missing:
+                listed = ", ".join(missing)
+                raise SsmError(
+                    "InvalidInstanceId",
+                    f"Instances [[{listed}]] not in a valid state for account {self.account}",
+                )
+            return named
+        targets = request.get("Targets") or []
+        return [name for name in registered if all(self._is_target(name, target) for target in targets)]
+
+    def _is_target(self, instance_id: str, target: Json) -> bool:
+        key, values = target["Key"], target.get("Values", [])
+        if key.lower() == "instanceids":
+            return instance_id in values
+        if key.startswith("tag:"):
+            return self.agents.tags(instance_id).get(key[4:]) in values
+        raise SsmError("ValidationException", f"Target key {key!r} is neither InstanceIds nor tag:<key>.")
+
+    def cancel_command(self, request: Json) -> Json:
+        instance_ids = request.get("InstanceIds") or []
+        if len(set(instance_ids)) < len(instance_ids):
+            raise SsmError("DuplicateInstanceId", "An instance id is named twice.")
+        known = self.commands.get(request["CommandId"]).invocations
+        strangers = [name for name in instance_ids if name not in known]
+        if strangers:
+            raise SsmError("InvalidInstanceId", f"The command was not sent to {', '.join(strangers)}.")
+        self.commands.cancel(request["CommandId"], instance_ids)
+        return {}
+
+    def get_command_invocation(self, request: Json) -> Json:
+        command = self.commands.find(request["CommandId"])
+        invocation = command.invocations.get(request["InstanceId"]) if command else None
+        if command is None or invocation is None:
+            raise SsmError("InvocationDoesNotExist", "")
+        with self.commands.lock:
+            step = named_step(invocation, request.get("PluginName"))
+            status, details = invocation.status, invocation.details
+            if len(invocation.steps) > 1:
+                status, details = step.status, step.details
+            is_over = step.ended is not None or invocation.is_over
+            return {
+                "CommandId": command.id,
+                "InstanceId": invocation.instance_id,
+                "Comment": command.comment,
+                "DocumentName": command.document,
+                "DocumentVersion": command.document_version,
+                "PluginName": step.name,
+                "ResponseCode": step.code,
+                "ExecutionStartDateTime": iso(step.started),
+                "ExecutionElapsedTime": elapsed(step),
+                "ExecutionEndDateTime": iso(step.ended),
+                "Status": status,
+                "StatusDetails": details,
+                "StandardOutputContent": step.stdout if is_over else "",
+                "StandardOutputUrl": self._url(command, invocation, step, "stdout"),
+                "StandardErrorContent": step.stderr if is_over else "",
+                "StandardErrorUrl": self._url(command, invocation, step, "stderr"),
+                "CloudWatchOutputConfig": command.asked["CloudWatchOutputConfig"],
+            }
+
+    def list_commands(self, request: Json) -> Json:
+        wanted = command_filters(request, {"InvokedAfter", "InvokedBefore", "Status", "DocumentName"})
+        with self.commands.lock:
+            found = [
+                command
+                for command in self.commands.all()
+                if request.get("CommandId") in (None, command.id)
+                and (not request.get("InstanceId") or request["InstanceId"] in command.invocations)
+                and is_wanted(wanted, command, command.status)
+            ]
+            return page(found, request, "Commands", self.shown_command, 50)
+
+    def list_command_invocations(self, request: Json) -> Json:
+        wanted = command_filters(request, {"InvokedAfter", "InvokedBefore", "Status", "DocumentName"})
+        details = bool(request.get("Details"))
+        with self.commands.lock:
+            found = [
+                (command, invocation)
+                for command in self.commands.all()
+                if request.get("CommandId") in (None, command.id)
+                for invocation in command.invocations.values()
+                if request.get("InstanceId") in (None, invocation.instance_id)
+                and is_wanted(wanted, command, invocation.status)
+            ]
+            return page(
+                found, request, "CommandInvocations", lambda pair: self._shown_invocation(*pair, details), 50
+            )
+
+    def shown_command(self, command: Command) -> Json:
+        completed = [one for one in command.invocations.values() if one.is_over]
+        return {
+            "CommandId": command.id,
+            "DocumentName": command.document,
+            "DocumentVersion": command.document_version,
+            "Comment": command.comment,
+            "ExpiresAfter": command.expires,
+            "Parameters": command.parameters,
+            "InstanceIds": command.instance_ids,
+            "Targets": command.targets,
+            "RequestedDateTime": command.requested,
+            "Status": command.status,
+            "StatusDetails": command.details,
+            "OutputS3Region": self.region,
+            "OutputS3BucketName": command.bucket,
+            "OutputS3KeyPrefix": command.prefix,
+            "MaxConcurrency": command.max_concurrency,
+            "MaxErrors": command.max_errors,
+            "TargetCount": len(command.invocations),
+            "CompletedCount": len(completed),
+            "ErrorCount": command.count("Failed", "ExecutionTimedOut"),
+            "DeliveryTimedOutCount": command.count("DeliveryTimedOut"),
+            "TimeoutSeconds": command.timeout,
+            **command.asked,
+        }
+
+    def _shown_invocation(self, command: Command, invocation: Invocation, details: bool) -> Json:
+        steps = invocation.steps if details else []
+        first = invocation.steps[0] if invocation.steps else None
+        return {
+            "CommandId": command.id,
+            "InstanceId": invocation.instance_id,
+            "InstanceName": invocation.instance_name,
+            "Comment": command.comment,
+            "DocumentName": command.document,
+            "DocumentVersion": command.document_version,
+            "RequestedDateTime": command.requested,
+            "Status": invocation.status,
+            "StatusDetails": invocation.details,
+            "StandardOutputUrl": self._url(command, invocation, first, "stdout") if first else "",
+            "StandardErrorUrl": self._url(command, invocation, first, "stderr") if first else "",
+            "CommandPlugins": [self._shown_step(command, invocation, step) for step in steps],
+            **command.asked,
+        }
+
+    def _shown_step(self, command: Command, invocation: Invocation, step: StepRun) -> Json:
+        return without_nothing(
+            {
+                "Name": step.name,
+                "Status": step.status if step.status != "Cancelling" else "InProgress",
+                "StatusDetails": step.details,
+                "ResponseCode": step.code,
+                "ResponseStartDateTime": step.started,
+                "ResponseFinishDateTime": step.ended,
+                "Output": summary(step),
+                "StandardOutputUrl": self._url(command, invocation, step, "stdout"),
+                "StandardErrorUrl": self._url(command, invocation, step, "stderr"),
+                "OutputS3Region": self.region,
+                "OutputS3BucketName": command.bucket,
+                "OutputS3KeyPrefix": command.prefix,
+            }
+        )
+
+    def _url(self, command: Command, invocation: Invocation, step: StepRun, stream: str) -> str:
+        if not command.bucket:
+            return ""
+        key = output_key(command, invocation.instance_id, step.action, step.name, stream)
+        return f"https://s3.{self.region}.amazonaws.com/{command.bucket}/{key}"
+
+
+def check_send_command(request: Json) -> None:
+    instance_ids, targets = request.get("InstanceIds") or [], request.get("Targets") or []
+    if bool(instance_ids) == bool(targets):
+        raise SsmError("ValidationException", "Give either InstanceIds or Targets.")
+    if len(instance_ids) > MOST_INSTANCES:
+        raise SsmError(
+            "ValidationException",
+            "1 validation error detected: Value at 'instanceIds' failed to satisfy constraint: "
+            f"Member must have length less than or equal to {MOST_INSTANCES}",
+        )
+    if len(set(instance_ids)) < len(instance_ids):
+        raise SsmError("DuplicateInstanceId", "An instance id is named twice.")
+    if len(targets) > 5 or any(len(target.get("Values", [])) > 50 for target in targets):
+        raise SsmError("ValidationException", "At most 5 targets with at most 50 values each.")
+    if not 30 <= int(request.get("TimeoutSeconds") or 3600) <= 2592000:
+        raise SsmError("ValidationException", "TimeoutSeconds must be between 30 and 2592000.")
+    if len(request.get("Comment") or "") > 100:
+        raise SsmError("ValidationException", "Comment holds at most 100 characters.")
+    for key in ("MaxConcurrency", "MaxErrors"):
+        given = str(request.get(key) or "1")
+        if not COUNT.match(given) or (key == "MaxConcurrency" and given in ("0", "0%")):
+            raise SsmError("ValidationException", f"{key} is {given!r}; it must be a number or a percentage.")
+
+
+def as_command(request: Json, name: str, document: Document) -> Command:
+    """The command a request asks for; raises InvalidParameters when the document does not take its parameters."""
+    values = document.check(request.get("Parameters") or {})
+    return Command(
+        id=new_command_id(),
+        document=name,
+        document_version=request.get("DocumentVersion") or "$DEFAULT",
+        parameters={key: as_list(value) for key, value in (request.get("Parameters") or {}).items()},
+        scripts=document.scripts(values),
+        instance_ids=list(request.get("InstanceIds") or []),
+        targets=list(request.get("Targets") or []),
+        requested=time.time(),
+        timeout=int(request.get("TimeoutSeconds") or 3600),
+        max_concurrency=str(request.get("MaxConcurrency") or "50"),
+        max_errors=str(request.get("MaxErrors") or "0"),
+        comment=request.get("Comment", ""),
+        bucket=request.get("OutputS3BucketName", ""),
+        prefix=request.get("OutputS3KeyPrefix", ""),
+        asked={
+            "ServiceRole": request.get("ServiceRoleArn", ""),
+            "NotificationConfig": request.get("NotificationConfig")
+            or {"NotificationArn": "", "NotificationEvents": [], "NotificationType": ""},
+            "CloudWatchOutputConfig": request.get("CloudWatchOutputConfig")
+            or {"CloudWatchLogGroupName": "", "CloudWatchOutputEnabled": False},
+        },
+    )
+
+
+def command_filters(request: Json, known: Iterable[str]) -> dict[str, str]:
+    filters = {one["key"]: one["value"] for one in request.get("Filters") or []}
+    unknown = sorted(filters.keys() - set(known))
+    if unknown:
+        raise SsmError("InvalidFilterKey", f"No filter key {unknown[0]!r}.")
+    return filters
+
+
+def is_wanted(filters: dict[str, str], command: Command, status: str) -> bool:
+    requested = iso(command.requested)
+    return (
+        requested >= filters.get("InvokedAfter", "")
+        and ("InvokedBefore" not in filters or requested < filters["InvokedBefore"])
+        and filters.get("Status", status) == status
+        and filters.get("DocumentName", command.document) == command.document
+    )
+
+
+def named_step(invocation: Invocation, name: str | None) -> StepRun:
+    if name is None and len(invocation.steps) == 1:
+        return invocation.steps[0]
+    for step in invocation.steps:
+        if name in (step.name, step.action) and (name == step.name or len(invocation.steps) == 1):
+            return step
+    known = ", ".join(step.name for step in invocation.steps)
+    raise SsmError("InvalidPluginName", f"The command has the steps {known}; name one of them.")
+
+
+def as_list(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
+
+
+def elapsed(step: StepRun) -> str:
+    if step.started is None or step.ended is None:
+        return ""
+    return f"PT{step.ended - step.started:.3f}S"
+
+
+def summary(step: StepRun) -> str:
+    """Output as the listing shows it: both streams in one, 2500 characters."""
+    text = step.stdout + (f"\n----------ERROR-------\n{step.stderr}" if step.stderr else "")
+    return text if len(text) <= SUMMARY_LIMIT else text[: SUMMARY_LIMIT - 20] + "--output truncated--"
