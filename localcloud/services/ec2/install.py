@@ -13,14 +13,15 @@ from localcloud.base.background import Timers
 from localcloud.base.context import Context
 from localcloud.machine.hypervisor import Hypervisor
 from localcloud.patches import MINISTACK, MOTO
-from localcloud.services.ec2 import cloudformation, permissions
-from localcloud.services.ec2.actions import catalogue, images, launch
+from localcloud.services.ec2.actions import catalogue, images, profiles
 from localcloud.services.ec2.actions.base import Ec2
 from localcloud.services.ec2.api import Api
 from localcloud.services.ec2.capacity.pools import Capacity
+from localcloud.services.ec2.cloudformation import handlers
 from localcloud.services.ec2.faults import ImageFaults, Impairments
 from localcloud.services.ec2.instances import metadata, security
 from localcloud.services.ec2.instances.lifecycle import Lifecycle
+from localcloud.services.ec2.permissions import checks, systems_manager
 from localcloud.services.ec2.store import addresses, endpoints, records, views
 from localcloud.services.iam import enforcement, expansion
 
@@ -40,10 +41,10 @@ def install(context: Context, hypervisor: Hypervisor) -> Ec2:
 
     patch_moto()
     MINISTACK.extend("app:SERVICE_HANDLERS", {"ec2": api.handle})
-    cloudformation.install(api.client)
+    handlers.install(api.client)
     views.install()
-    expansion.EXPANDERS.update(permissions.OF_SYSTEMS_MANAGER)
-    expansion.SERVICE_EXPANDERS["ec2"] = partial(permissions.checks, facts.zones)
+    expansion.EXPANDERS.update(systems_manager.OF_SYSTEMS_MANAGER)
+    expansion.SERVICE_EXPANDERS["ec2"] = partial(checks.checks, facts.zones)
     enforcement.WAYS["s3"] = endpoints.facts_of
     hypervisor.metadata = metadata.facts_of
     hypervisor.rules = security.rules_of
@@ -62,7 +63,7 @@ def patch_moto() -> None:
     """Where moto's EC2 has a function that our facts, or our sense of speed, contradict."""
     catalogue.add_filters()
     for module in ("models.iam_instance_profile", "responses.instances"):
-        MOTO.replace(f"ec2.{module}:filter_iam_instance_profiles", launch.moto_profile)
+        MOTO.replace(f"ec2.{module}:filter_iam_instance_profiles", profiles.moto_profile)
     MOTO.replace("ec2.models.amis:Ami.block_device_mappings", property(images.devices))
     MOTO.extend(
         "ec2.responses._base_response:EC2BaseResponse.RESPONSE_KEY_PATH_TO_TRANSFORMER",

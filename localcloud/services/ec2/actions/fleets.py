@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from ministack.core.responses import new_uuid
 from moto.core.responses import ActionResult
@@ -12,14 +11,8 @@ from moto.ec2.exceptions import EC2ClientError
 
 from localcloud.base.facts import Facts
 from localcloud.services.ec2.actions.base import Actions, Ec2, matches, page
-from localcloud.services.ec2.actions.launch import (
-    Launch,
-    idempotent,
-    launched,
-    plain,
-    prepared,
-    template_version,
-)
+from localcloud.services.ec2.actions.launch import Launch, idempotent, launched, prepared
+from localcloud.services.ec2.actions.template import Parameters, plain, template_version
 from localcloud.services.ec2.capacity.allocation import Grant, Pool, Refusal, Rules, plan
 from localcloud.services.ec2.instances.lifecycle import BY_USER
 from localcloud.services.ec2.store.records import GONE, MARKETS, Fleet, backend, here, instances, now
@@ -34,7 +27,7 @@ class Override:
     """One way to launch a member: a template version with one entry of Overrides applied."""
 
     launch: Launch
-    shown: dict[str, Any]
+    shown: Parameters
     priority: float
     weight: int
 
@@ -64,7 +57,7 @@ def _price(facts: Facts, pool: Pool, market: str) -> float:
     return math.inf if price is None else price
 
 
-def rules_of(options: dict[str, Any]) -> Rules:
+def rules_of(options: Parameters) -> Rules:
     """SpotOptions or OnDemandOptions of a request."""
 
     def is_set(key: str) -> bool:
@@ -87,7 +80,7 @@ def rules_of(options: dict[str, Any]) -> Rules:
 # ------------------------------------------------------------------------------------------ the API
 
 
-def targets(capacity: dict[str, Any]) -> dict[str, int]:
+def targets(capacity: Parameters) -> dict[str, int]:
     """How much is wanted on each market: what is named, and the rest on the default one."""
     total, default = (
         int(capacity["TotalTargetCapacity"]),
@@ -109,9 +102,7 @@ def targets(capacity: dict[str, Any]) -> dict[str, int]:
     return wanted
 
 
-def launch_requests(
-    fleet: dict[str, Any], market: str
-) -> list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
+def launch_requests(fleet: Parameters, market: str) -> list[tuple[Parameters, Parameters, Parameters]]:
     """For every override: the RunInstances parameters it means, how the answer shows it, and the override itself."""
     requests = []
     for config in fleet["LaunchTemplateConfigs"]:
@@ -120,7 +111,7 @@ def launch_requests(
         version = template_version(specification)
         shown = {"LaunchTemplateId": version.template.id, "Version": str(version.number)}
         for override in config.get("Overrides") or [{}]:
-            request: dict[str, Any] = {"LaunchTemplate": specification}
+            request: Parameters = {"LaunchTemplate": specification}
             request |= {key: override[key] for key in OVERRIDES_OF_A_LAUNCH if override.get(key)}
             if user_data:
                 request["UserData"] = user_data
@@ -161,7 +152,7 @@ class FleetActions(Actions):
             template_version(config["LaunchTemplateSpecification"])
         self.error_on_dryrun()
 
-        def make() -> dict[str, Any]:
+        def make() -> Parameters:
             fleet = Fleet("fleet-" + new_uuid(), request, now(), [], [])
             for market, count in wanted.items():
                 if count:
@@ -266,7 +257,7 @@ def _one_subnet_in_each_zone(overrides: list[Override]) -> None:
         )
 
 
-def _priority(override: dict[str, Any]) -> float:
+def _priority(override: Parameters) -> float:
     """0 is the highest; an override without one comes last."""
     return math.inf if override.get("Priority") is None else float(override["Priority"])
 
@@ -282,7 +273,7 @@ def _too_cheap(facts: Facts, override: Override) -> Refusal | None:
     )
 
 
-def _error(shown: dict[str, Any], market: str, refusal: Refusal) -> dict[str, Any]:
+def _error(shown: Parameters, market: str, refusal: Refusal) -> Parameters:
     return {
         "LaunchTemplateAndOverrides": shown,
         "Lifecycle": market,

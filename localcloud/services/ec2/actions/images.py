@@ -20,7 +20,7 @@ from moto.ec2.utils import random_ami_id
 
 from localcloud.base.facts import BaseImage
 from localcloud.services.ec2.actions.base import Actions, Ec2, cut, matches, page
-from localcloud.services.ec2.actions.launch import plain, tags_for
+from localcloud.services.ec2.actions.template import plain, tags_for
 from localcloud.services.ec2.faults import ImageFaults
 from localcloud.services.ec2.instances.lifecycle import wrong_state
 from localcloud.services.ec2.store.records import LOCK, backend, facts_of_tags, now

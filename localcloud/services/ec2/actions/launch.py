@@ -1,4 +1,4 @@
-"""From a RunInstances request to instances: template, image, checks, capacity, moto's launch, and what moto drops.
+"""From a RunInstances request to instances: image, checks, capacity, moto's launch, and what moto drops.
 
 CreateFleet launches through the same steps, one pool at a time.
 """
@@ -11,13 +11,10 @@ import json
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
-from ministack.services import iam as ministack_iam
 from ministack.services import ssm as ministack_ssm
 from moto.core.responses import ActionResult
-from moto.core.types import Base64EncodedString
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.models.instances import MetadataOptions, StateReason
@@ -25,6 +22,8 @@ from moto.ec2.responses import EC2Response
 
 from localcloud.services.ec2.actions import encryption
 from localcloud.services.ec2.actions.base import Actions
+from localcloud.services.ec2.actions.profiles import profile_of
+from localcloud.services.ec2.actions.template import Parameters, plain, tags_for, with_template
 from localcloud.services.ec2.capacity import initialization
 from localcloud.services.ec2.capacity.allocation import Pool
 from localcloud.services.ec2.capacity.pools import offered_in
@@ -36,19 +35,18 @@ from localcloud.services.iam.checks import is_skipped
 DEFAULT_TYPE = "m1.small"
 METADATA_TAG_KEY = re.compile(r"[A-Za-z0-9+\-=.,_:@]+")
 USER_DATA_LIMIT = 16 * 1024
-MERGED_BY_MEMBER = ("MetadataOptions", "Placement", "Monitoring", "InstanceMarketOptions")
 
 
 @dataclass(frozen=True)
 class Launch:
     """One homogeneous launch, checked: RunInstances parameters with the template folded in, and the pool they need."""
 
-    parameters: dict[str, Any]
+    parameters: Parameters
     pool: Pool
     subnet_id: str
 
     @property
-    def spot_options(self) -> dict[str, Any]:
+    def spot_options(self) -> Parameters:
         """SpotOptions of a spot launch."""
         return (self.parameters.get("InstanceMarketOptions") or {}).get("SpotOptions") or {}
 
@@ -61,91 +59,6 @@ class Launch:
     def tags(self, resource_type: str) -> dict[str, str]:
         """The tags this launch gives to resources of this type."""
         return tags_for(self.parameters, resource_type)
-
-
-def plain(parsed: Any) -> Any:
-    """moto's parsed parameters as plain dictionaries, lists and strings."""
-    if hasattr(parsed, "original_dict"):
-        parsed = parsed.original_dict()
-    if isinstance(parsed, Base64EncodedString):
-        return str(parsed)
-    if isinstance(parsed, dict):
-        return {key: plain(value) for key, value in parsed.items()}
-    return [plain(value) for value in parsed] if isinstance(parsed, list) else parsed
-
-
-def tags_for(parameters: dict[str, Any], resource_type: str) -> dict[str, str]:
-    """What TagSpecifications say for this type of resource."""
-    return {
-        tag["Key"]: tag.get("Value", "")
-        for specification in parameters.get("TagSpecifications") or []
-        if specification["ResourceType"] == resource_type
-        for tag in specification.get("Tags") or []
-    }
-
-
-# ------------------------------------------------------------------------------------------ template and image
-
-
-def template_version(specification: dict[str, Any]) -> Any:
-    """The launch template version a request names; $Default when it names none."""
-    store = backend()
-    if specification.get("LaunchTemplateId"):
-        template = store.launch_templates.get(specification["LaunchTemplateId"])
-        if template is None:
-            raise EC2ClientError(
-                "InvalidLaunchTemplateId.NotFound",
-                f"The specified launch template, with template ID {specification['LaunchTemplateId']}, does not exist.",
-            )
-    else:
-        name = specification.get("LaunchTemplateName")
-        template = next((t for t in store.launch_templates.values() if t.name == name), None)
-        if template is None:
-            raise EC2ClientError(
-                "InvalidLaunchTemplateName.NotFoundException",
-                f"The specified launch template, with template name {name}, does not exist.",
-            )
-    return template.get_version(specification.get("Version") or "$Default")
-
-
-def with_template(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The parameters with their launch template folded in: the request wins, tags and metadata options are united."""
-    specification = parameters.get("LaunchTemplate")
-    if not specification:
-        return dict(parameters)
-    version = template_version(specification)
-    template = {key: value for key, value in plain(version.data).items() if value not in (None, "", [], {})}
-    merged = {**template, **parameters}
-    for key in MERGED_BY_MEMBER:
-        if key in template and key in parameters:
-            merged[key] = {**template[key], **parameters[key]}
-    merged["TagSpecifications"] = _united_tags(template, parameters)
-    merged["BlockDeviceMappings"] = _united_devices(template, parameters)
-    merged["LaunchTemplate"] = {"LaunchTemplateId": version.template.id, "Version": str(version.number)}
-    return merged
-
-
-def _united_tags(template: dict[str, Any], request: dict[str, Any]) -> list[dict[str, Any]]:
-    kinds = [
-        s["ResourceType"] for source in (template, request) for s in source.get("TagSpecifications") or []
-    ]
-    united = {kind: {**tags_for(template, kind), **tags_for(request, kind)} for kind in kinds}
-    return [
-        {"ResourceType": kind, "Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
-        for kind, tags in united.items()
-    ]
-
-
-def _united_devices(template: dict[str, Any], request: dict[str, Any]) -> list[dict[str, Any]]:
-    devices = {d["DeviceName"]: d for d in template.get("BlockDeviceMappings") or []}
-    for device in request.get("BlockDeviceMappings") or []:
-        below = devices.get(device["DeviceName"], {})
-        devices[device["DeviceName"]] = {
-            **below,
-            **device,
-            "Ebs": {**below.get("Ebs", {}), **device.get("Ebs", {})},
-        }
-    return list(devices.values())
 
 
 def resolved_image(image_id: str | None) -> str | None:
@@ -185,7 +98,7 @@ def usable_image(image_id: str | None) -> Any:
 # ------------------------------------------------------------------------------------------ a checked launch
 
 
-def prepared(request: dict[str, Any], zones: Collection[str]) -> Launch:
+def prepared(request: Parameters, zones: Collection[str]) -> Launch:
     """The launch a request asks for, in one of the `zones`; raises AWS's error for whatever is wrong with it."""
     parameters = with_template(request)
     instance_type = parameters.setdefault("InstanceType", DEFAULT_TYPE)
@@ -223,7 +136,7 @@ def _check_architecture(instance_type: str, image: Any) -> None:
         )
 
 
-def _devices(image: Any, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+def _devices(image: Any, parameters: Parameters) -> list[Parameters]:
     """The image's root device unless the request says otherwise, and what else the request asks for."""
     root = image.block_device_mappings[0]
     given = {d["DeviceName"]: d for d in parameters.get("BlockDeviceMappings") or []}
@@ -255,7 +168,7 @@ def _devices(image: Any, parameters: dict[str, Any]) -> list[dict[str, Any]]:
     return devices
 
 
-def _subnet(parameters: dict[str, Any], zones: Collection[str]) -> Any:
+def _subnet(parameters: Parameters, zones: Collection[str]) -> Any:
     """Where the launch goes: the named subnet, or the default one of the named zone (or of the first zone)."""
     cards = parameters.get("NetworkInterfaces") or []
     named = parameters.get("SubnetId") or next((c["SubnetId"] for c in cards if c.get("SubnetId")), None)
@@ -273,7 +186,7 @@ def _subnet(parameters: dict[str, Any], zones: Collection[str]) -> Any:
     raise EC2ClientError("MissingInput", "No subnets found for the default VPC. Please specify a subnet.")
 
 
-def _put_subnet(parameters: dict[str, Any], subnet_id: str) -> None:
+def _put_subnet(parameters: Parameters, subnet_id: str) -> None:
     """A subnet of the request (or of a fleet's override) goes into the template's network card, where there is one."""
     cards = [dict(card) for card in parameters.get("NetworkInterfaces") or []]
     if not cards:
@@ -284,7 +197,7 @@ def _put_subnet(parameters: dict[str, Any], subnet_id: str) -> None:
     parameters.pop("SubnetId", None)
 
 
-def _check_market(parameters: dict[str, Any], market: str) -> None:
+def _check_market(parameters: Parameters, market: str) -> None:
     if market not in ("spot", "on-demand"):
         raise EC2ClientError("UnsupportedOperation", f"The local cloud has no market '{market}'.")
     options = (parameters.get("InstanceMarketOptions") or {}).get("SpotOptions") or {}
@@ -312,7 +225,7 @@ def _check_user_data(user_data: str | None) -> None:
         raise EC2ClientError("InvalidParameterValue", "User data is limited to 16384 bytes")
 
 
-def _check_metadata_tags(parameters: dict[str, Any]) -> None:
+def _check_metadata_tags(parameters: Parameters) -> None:
     """Tags that hosts read from their metadata service are paths there."""
     if (parameters.get("MetadataOptions") or {}).get("InstanceMetadataTags") != "enabled":
         return
@@ -323,37 +236,6 @@ def _check_metadata_tags(parameters: dict[str, Any]) -> None:
                 f"'{key}' is not a valid tag key: with instance tags in the metadata service only letters, digits "
                 "and +-=.,_:@ are allowed.",
             )
-
-
-def profile_of(parameters: dict[str, Any]) -> dict[str, Any] | None:
-    """The instance profile of a launch, from IAM; raises when it names one that does not exist."""
-    named = parameters.get("IamInstanceProfile") or {}
-    if not named:
-        return None
-    return known_profile(named.get("Name"), named.get("Arn"))
-
-
-def known_profile(name: str | None, arn: str | None) -> dict[str, Any]:
-    """An instance profile of ministack's IAM."""
-    profile: dict[str, Any] | None = ministack_iam._lookup_instance_profile(name or "", arn or "")
-    if profile is None:
-        kind = "iamInstanceProfile.name" if name else "iamInstanceProfile.arn"
-        raise EC2ClientError(
-            "InvalidParameterValue",
-            f"Value ({name or arn}) for parameter {kind} is invalid. Invalid IAM Instance Profile",
-        )
-    return profile
-
-
-def moto_profile(account_id: str, partition: str, **named: str | None) -> SimpleNamespace:
-    """What moto's own look-up of an instance profile answers; profiles live in ministack's IAM."""
-    profile = known_profile(named.get("iam_instance_profile_name"), named.get("iam_instance_profile_arn"))
-    return SimpleNamespace(
-        arn=profile["Arn"],
-        id=profile["InstanceProfileId"],
-        name=profile["InstanceProfileName"],
-        instance_profile_id=profile["InstanceProfileId"],
-    )
 
 
 # ------------------------------------------------------------------------------------------ launching
@@ -427,7 +309,7 @@ def _complete(new: Any, launch: Launch) -> None:
     new.security_groups = list(new.nics[0].group_set)
     new.spot_instance_request_id = getattr(new, "spot_instance_request_id", None)
     for index, card in new.nics.items():
-        asked: dict[str, Any] = next(
+        asked: Parameters = next(
             (c for c in given.get("NetworkInterfaces") or [] if int(c.get("DeviceIndex", 0)) == index), {}
         )
         card.delete_on_termination = asked.get("DeleteOnTermination", True) in (True, "true")
@@ -442,11 +324,11 @@ def _complete(new: Any, launch: Launch) -> None:
             volume.volume_initialization_rate = int(device["Ebs"]["VolumeInitializationRate"])
 
 
-def _enabled(monitoring: dict[str, Any] | None) -> str:
+def _enabled(monitoring: Parameters | None) -> str:
     return "enabled" if (monitoring or {}).get("Enabled") in (True, "true") else "disabled"
 
 
-def idempotent(action: str, token: str | None, parameters: dict[str, Any], make: Callable[[], Any]) -> Any:
+def idempotent(action: str, token: str | None, parameters: Parameters, make: Callable[[], Any]) -> Any:
     """`make`'s answer, or the one this client token already got; the same token with other parameters is an error."""
     if not token:
         return make()

@@ -1,0 +1,41 @@
+"""Instance profiles, which live in ministack's IAM, for EC2's launches."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from ministack.services import iam as ministack_iam
+from moto.ec2.exceptions import EC2ClientError
+
+from localcloud.services.ec2.actions.template import Parameters
+
+
+def profile_of(parameters: Parameters) -> Parameters | None:
+    """The instance profile of a launch, from IAM; raises when it names one that does not exist."""
+    named = parameters.get("IamInstanceProfile") or {}
+    if not named:
+        return None
+    return known_profile(named.get("Name"), named.get("Arn"))
+
+
+def known_profile(name: str | None, arn: str | None) -> Parameters:
+    """An instance profile of ministack's IAM."""
+    profile: Parameters | None = ministack_iam._lookup_instance_profile(name or "", arn or "")
+    if profile is None:
+        kind = "iamInstanceProfile.name" if name else "iamInstanceProfile.arn"
+        raise EC2ClientError(
+            "InvalidParameterValue",
+            f"Value ({name or arn}) for parameter {kind} is invalid. Invalid IAM Instance Profile",
+        )
+    return profile
+
+
+def moto_profile(account_id: str, partition: str, **named: str | None) -> SimpleNamespace:
+    """What moto's own look-up of an instance profile answers; profiles live in ministack's IAM."""
+    profile = known_profile(named.get("iam_instance_profile_name"), named.get("iam_instance_profile_arn"))
+    return SimpleNamespace(
+        arn=profile["Arn"],
+        id=profile["InstanceProfileId"],
+        name=profile["InstanceProfileName"],
+        instance_profile_id=profile["InstanceProfileId"],
+    )
