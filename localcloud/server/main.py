@@ -123,10 +123,10 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
         alarms,
         embedded,
         gpu_metrics,
-        insights,
         instance_metrics,
         metrics,
     )
+    from localcloud.services.cloudwatch.insights import query as insights
     from localcloud.services.ec2 import install as ec2
     from localcloud.services.eventbridge import rules, service_events, targets
     from localcloud.services.lambdas import functions

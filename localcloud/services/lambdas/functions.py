@@ -9,22 +9,17 @@ from __future__ import annotations
 
 import contextvars
 import functools
-import hashlib
-import io
 import json
 import logging
 import os
 import queue
 import re
 import secrets
-import shutil
 import subprocess
 import sys
 import threading
 import time
-import weakref
-import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -38,6 +33,7 @@ from localcloud.services.lambdas.worker import END_OF_LOG
 
 if TYPE_CHECKING:
     from localcloud.base.context import Context
+from localcloud.services.lambdas.archives import Unpacked, archives_of_functions, layers_of
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +43,6 @@ INTERPRETER = (getattr(sys, "_base_executable", sys.executable), "-S", "-s", "-P
 SANDBOX = alone("localcloud.services.lambdas.sandbox")
 TMP_MIB = 512
 """Of /tmp, unless the function asks for more."""
-ARCHIVES = 128
-"""How many archives are known by their content: more than a yard has, so that none is hashed again and again."""
 IDLE_SECONDS = 900.0
 """How long a process waits for its next invocation; AWS does not say how long it keeps one."""
 STARTS = threading.BoundedSemaphore(2 * len(os.sched_getaffinity(0)))
@@ -109,17 +103,6 @@ def end_idle() -> None:
     lambda_runtime.kill_workers([worker for _, worker in idle])
 
 
-def archives_of_functions() -> Iterator[bytes]:
-    """The code of every function and of its versions, and their layers."""
-    from ministack.core.responses import request_scope
-    from ministack.services import lambda_svc
-
-    for (account, region, _), function in lambda_svc._functions.all_items():
-        with request_scope(account, region):
-            for each in (function, *list((function.get("versions") or {}).values())):
-                yield from filter(None, (each.get("code_zip"), *_layers(each["config"])))
-
-
 def process_class(context: Context, home: Path, unpacked: Unpacked) -> Any:
     """ministack's worker, started our way. A class made here: its base is there only once ministack is imported."""
     Worker: Any = MINISTACK.stock("core.lambda_runtime:Worker")
@@ -136,7 +119,7 @@ def process_class(context: Context, home: Path, unpacked: Unpacked) -> Any:
                     STARTS.release()
 
         def _start(self) -> None:
-            code, *layers = unpacked.folders(self, [self.code_zip, *_layers(self.config)])
+            code, *layers = unpacked.folders(self, [self.code_zip, *layers_of(self.config)])
             environment = environment_of(self.config, context)
             module, _, handler = str(self.config.get("Handler", "index.handler")).rpartition(".")
             sandbox = {
@@ -241,54 +224,6 @@ def printed(lines: queue.Queue[str], reader: threading.Thread) -> str:
             return "\n".join([*found, unfinished] if unfinished else found)
         found.append(line)
     return "\n".join(found)
-
-
-def _layers(config: Mapping[str, Any]) -> list[bytes]:
-    from ministack.services import lambda_svc
-
-    return [lambda_svc._resolve_layer_zip(layer) for layer in config.get("Layers") or []]
-
-
-class Unpacked:
-    """Uploaded archives, each unpacked once however many processes use it: a cold start is not an unzip."""
-
-    def __init__(self, home: Path) -> None:
-        self._home = home
-        self._lock = threading.Lock()
-        self._used: weakref.WeakKeyDictionary[Any, list[Path]] = weakref.WeakKeyDictionary()
-        self._digest = functools.lru_cache(ARCHIVES)(lambda archive: hashlib.sha256(archive).hexdigest()[:32])
-
-    def folders(self, user: object, archives: Iterable[bytes]) -> list[Path]:
-        """A folder with the files of each archive, with the permissions they were packed with.
-
-        They stay as long as there is the `user`, ministack's object behind a process: it lives as long as that does.
-        """
-        with self._lock:
-            self._used[user] = [self._unpacked(archive) for archive in archives]
-            return self._used[user]
-
-    def keep_only(self, archives: Iterable[bytes]) -> None:
-        """Remove all but the folders of these archives and those in use, so also what a killed server left."""
-        kept = {self._digest(archive) for archive in archives}
-        with self._lock:
-            kept.update(folder.name for folders in self._used.values() for folder in folders)
-            for folder in self._home.glob("*"):
-                if folder.name not in kept:
-                    shutil.rmtree(folder.rename(self._home / secrets.token_hex(8)))
-
-    def _unpacked(self, archive: bytes) -> Path:
-        folder = self._home / self._digest(archive)
-        if folder.exists():
-            return folder
-        new = folder.with_suffix(".new")
-        shutil.rmtree(new, ignore_errors=True)
-        new.mkdir(parents=True)
-        with zipfile.ZipFile(io.BytesIO(archive)) as packed:
-            packed.extractall(new)
-            for entry in packed.infolist():
-                if mode := entry.external_attr >> 16 & 0o777:
-                    (new / entry.filename).chmod(mode | 0o600)
-        return new.rename(folder)
 
 
 def _location(package: str) -> Path:

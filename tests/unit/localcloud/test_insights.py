@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from localcloud.services.cloudwatch.insights import MalformedError, parsed
+from localcloud.services.cloudwatch.insights.query import parsed
+from localcloud.services.cloudwatch.insights.tokens import MalformedError
 
 AT = 1_795_413_600_000  # 2026-11-23 06:00:00 UTC
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.services.lambdas import functions
+from localcloud.services.lambdas import archives, functions
 from localcloud.services.lambdas.worker import END_OF_LOG
 
 
@@ -71,7 +71,7 @@ def archive(text: str) -> bytes:
 
 
 def test_replaced_code_goes_once_no_process_uses_it(tmp_path: Path) -> None:
-    unpacked, process, old, new = functions.Unpacked(tmp_path), Process(), archive("1"), archive("2")
+    unpacked, process, old, new = archives.Unpacked(tmp_path), Process(), archive("1"), archive("2")
     (folder,) = unpacked.folders(process, [old])
     unpacked.keep_only([new])
     assert (folder / "index.py").read_text() == "1"
@@ -82,9 +82,9 @@ def test_replaced_code_goes_once_no_process_uses_it(tmp_path: Path) -> None:
 
 def test_code_that_a_function_has_stays_unpacked_without_a_process(tmp_path: Path) -> None:
     code, layer = archive("code"), archive("layer")
-    folders = functions.Unpacked(tmp_path).folders(Process(), [code, layer, code])
+    folders = archives.Unpacked(tmp_path).folders(Process(), [code, layer, code])
     (tmp_path / "left by a server that was killed.new").mkdir()
-    functions.Unpacked(tmp_path).keep_only([code, layer])
+    archives.Unpacked(tmp_path).keep_only([code, layer])
     assert sorted(tmp_path.iterdir()) == sorted(set(folders))
     assert folders[0] == folders[2]
 

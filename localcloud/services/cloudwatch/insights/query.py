@@ -1,0 +1,191 @@
+"""Logs Insights: fields, display, filter, stats, sort, limit and dedup of events and of the JSON in them.
+
+What is not known here is refused as malformed: ministack leaves it out and answers something else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ministack.core.responses import error_response_json
+from ministack.services import cloudwatch_logs as stock
+
+from localcloud.patches import MINISTACK
+from localcloud.services.cloudwatch.insights.expressions import (
+    Expression,
+    Row,
+    figure_of_group,
+    named,
+    operand,
+    order,
+    read_condition,
+)
+from localcloud.services.cloudwatch.insights.tokens import MalformedError, Tokens, Value
+
+Stage = Callable[[list[Row]], list[Row]]
+
+MOST = 10_000
+SHOWN = ("@timestamp", "@message")
+"""Of a query that names no fields."""
+
+
+def install() -> None:
+    """Answer StartQuery's queries in ministack's place."""
+    start = MINISTACK.stock("services.cloudwatch_logs:_start_query")
+
+    def start_query(data: dict[str, Any]) -> Any:
+        try:
+            query = parsed(str(data.get("queryString", "")))
+        except MalformedError as wrong:
+            return error_response_json("MalformedQueryException", str(wrong), 400)
+        answer = start(data)
+        if answer[0] == 200:
+            kept = stock._queries[json.loads(answer[2])["queryId"]]
+            names = stock._resolve_query_log_groups(data)
+            records = stock._collect_query_records(names, kept["startTime"], kept["endTime"])
+            kept["results"] = query.answer(records, int(data.get("limit") or MOST))
+        return answer
+
+    MINISTACK.replace("services.cloudwatch_logs:_start_query", start_query)
+
+
+@dataclass(frozen=True)
+class Query:
+    """Stages, and which fields are shown (None: whatever the rows have)."""
+
+    stages: Sequence[Stage]
+    shown: Sequence[str] | None
+
+    def answer(self, records: Iterable[Mapping[str, Any]], limit: int) -> list[list[dict[str, str]]]:
+        """The rows as GetQueryResults has them."""
+        rows = [_row(record) for record in records]
+        rows.sort(key=lambda row: float(row["@time"] or 0), reverse=True)
+        for stage in self.stages:
+            rows = stage(rows)
+        return [self._shown(row) for row in rows[:limit]]
+
+    def _shown(self, row: Row) -> list[dict[str, str]]:
+        names = [*self.shown, "@ptr"] if self.shown is not None else list(row)
+        return [{"field": n, "value": _text(row[n])} for n in names if row.get(n) is not None]
+
+
+def parsed(text: str) -> Query:
+    """A query, from what a user writes."""
+    tokens = Tokens(text)
+    stages: list[Stage] = []
+    shown: Sequence[str] | None = SHOWN
+    while tokens.left:
+        command = tokens.name().lower()
+        make = COMMANDS.get(command)
+        if make is None:
+            raise MalformedError(f"unknown command {command!r}; there is {', '.join(COMMANDS)}")
+        stage, fields = make(tokens)
+        stages.append(stage)
+        shown = None if command == "stats" else fields if fields is not None else shown
+        if tokens.left:
+            tokens.expect("|")
+    return Query(stages, shown)
+
+
+def _fields(tokens: Tokens) -> tuple[Stage, Sequence[str] | None]:
+    wanted = tokens.listed(named)
+
+    def stage(rows: list[Row]) -> list[Row]:
+        return [{**row, **{name: value(row) for name, value in wanted if name not in row}} for row in rows]
+
+    return stage, [name for name, _ in wanted]
+
+
+def _filter(tokens: Tokens) -> tuple[Stage, None]:
+    holds = read_condition(tokens)
+    return (lambda rows: [row for row in rows if holds(row)]), None
+
+
+def _limit(tokens: Tokens) -> tuple[Stage, None]:
+    most = int(tokens.number())
+    return (lambda rows: rows[:most]), None
+
+
+def _sort(tokens: Tokens) -> tuple[Stage, None]:
+    by: list[tuple[Expression, bool]] = tokens.listed(lambda t: (operand(t), t.word("asc", "desc") != "asc"))
+
+    def stage(rows: list[Row]) -> list[Row]:
+        for value, descending in reversed(by):
+            rows = sorted(rows, key=lambda row: order(value(row)), reverse=descending)
+        return rows
+
+    return stage, None
+
+
+def _dedup(tokens: Tokens) -> tuple[Stage, None]:
+    by = tokens.listed(operand)
+
+    def stage(rows: list[Row]) -> list[Row]:
+        first: dict[tuple[Value, ...], Row] = {}
+        for row in rows:
+            first.setdefault(tuple(value(row) for value in by), row)
+        return list(first.values())
+
+    return stage, None
+
+
+def _stats(tokens: Tokens) -> tuple[Stage, None]:
+    figures = tokens.listed(figure_of_group)
+    by = tokens.listed(named) if tokens.word("by") else []
+
+    def stage(rows: list[Row]) -> list[Row]:
+        groups: dict[tuple[Value, ...], list[Row]] = {} if by else {(): rows}
+        for row in rows if by else ():
+            groups.setdefault(tuple(value(row) for _, value in by), []).append(row)
+        return [
+            {
+                **dict(zip([name for name, _ in by], key, strict=True)),
+                **{name: figure(g) for name, figure in figures},
+            }
+            for key, g in groups.items()
+        ]
+
+    return stage, None
+
+
+COMMANDS: Mapping[str, Callable[[Tokens], tuple[Stage, Sequence[str] | None]]] = {
+    "fields": _fields,
+    "display": _fields,
+    "filter": _filter,
+    "stats": _stats,
+    "sort": _sort,
+    "limit": _limit,
+    "dedup": _dedup,
+}
+
+
+def _row(record: Mapping[str, Any]) -> Row:
+    """An event's own fields, and those of the JSON it holds, "details.error" for what is inside."""
+    row: Row = {name: str(value) for name, value in record.items() if name.startswith("@")}
+    row["@time"] = float(record["_timestamp_ms"])
+    message = str(record["@message"])
+    if message.startswith("{"):
+        try:
+            row |= dict(_flat("", json.loads(message)))
+        except ValueError:
+            return row
+    return row
+
+
+def _flat(prefix: str, found: Mapping[str, Any]) -> Iterable[tuple[str, Value]]:
+    for name, value in found.items():
+        if isinstance(value, Mapping):
+            yield from _flat(f"{prefix}{name}.", value)
+        elif isinstance(value, bool):
+            yield f"{prefix}{name}", str(int(value))
+        elif isinstance(value, int | float):
+            yield f"{prefix}{name}", float(value)
+        elif value is not None:
+            yield f"{prefix}{name}", value if isinstance(value, str) else json.dumps(value)
+
+
+def _text(value: Value) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -1,0 +1,80 @@
+"""The archives that functions were uploaded as: which there are, and the folders where they lie unpacked."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import secrets
+import shutil
+import threading
+import weakref
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    pass
+
+ARCHIVES = 128
+"""How many archives are known by their content: more than a yard has, so that none is hashed again and again."""
+
+
+def archives_of_functions() -> Iterator[bytes]:
+    """The code of every function and of its versions, and their layers."""
+    from ministack.core.responses import request_scope
+    from ministack.services import lambda_svc
+
+    for (account, region, _), function in lambda_svc._functions.all_items():
+        with request_scope(account, region):
+            for each in (function, *list((function.get("versions") or {}).values())):
+                yield from filter(None, (each.get("code_zip"), *layers_of(each["config"])))
+
+
+def layers_of(config: Mapping[str, Any]) -> list[bytes]:
+    from ministack.services import lambda_svc
+
+    return [lambda_svc._resolve_layer_zip(layer) for layer in config.get("Layers") or []]
+
+
+class Unpacked:
+    """Uploaded archives, each unpacked once however many processes use it: a cold start is not an unzip."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._lock = threading.Lock()
+        self._used: weakref.WeakKeyDictionary[Any, list[Path]] = weakref.WeakKeyDictionary()
+        self._digest = functools.lru_cache(ARCHIVES)(lambda archive: hashlib.sha256(archive).hexdigest()[:32])
+
+    def folders(self, user: object, archives: Iterable[bytes]) -> list[Path]:
+        """A folder with the files of each archive, with the permissions they were packed with.
+
+        They stay as long as there is the `user`, ministack's object behind a process: it lives as long as that does.
+        """
+        with self._lock:
+            self._used[user] = [self._unpacked(archive) for archive in archives]
+            return self._used[user]
+
+    def keep_only(self, archives: Iterable[bytes]) -> None:
+        """Remove all but the folders of these archives and those in use, so also what a killed server left."""
+        kept = {self._digest(archive) for archive in archives}
+        with self._lock:
+            kept.update(folder.name for folders in self._used.values() for folder in folders)
+            for folder in self._home.glob("*"):
+                if folder.name not in kept:
+                    shutil.rmtree(folder.rename(self._home / secrets.token_hex(8)))
+
+    def _unpacked(self, archive: bytes) -> Path:
+        folder = self._home / self._digest(archive)
+        if folder.exists():
+            return folder
+        new = folder.with_suffix(".new")
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        with zipfile.ZipFile(io.BytesIO(archive)) as packed:
+            packed.extractall(new)
+            for entry in packed.infolist():
+                if mode := entry.external_attr >> 16 & 0o777:
+                    (new / entry.filename).chmod(mode | 0o600)
+        return new.rename(folder)
