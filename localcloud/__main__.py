@@ -1,5 +1,5 @@
 """`python -m localcloud`."""
 
-from localcloud.cli import main
+from localcloud.cli.commands import main
 
 main()

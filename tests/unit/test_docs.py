@@ -19,7 +19,7 @@ import yaml
 from botocore import xform_name
 from typer.testing import CliRunner
 
-from localcloud.cli import app as localcloud
+from localcloud.cli.commands import app as localcloud
 from tests.blocks import ROOT, SHELL, STORY, Block, Command, blocks_of, commands_in, inline_of, pages
 from trainyard.cli.app import app
 from trainyard.client.jobs import source

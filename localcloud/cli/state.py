@@ -1,0 +1,67 @@
+"""The state folder that a command names, checked; and how a command fails."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from localcloud import supervisor
+
+LEAST_SPACE = 16 << 20
+PRIVATE = 0o700
+"""Of the state folder, which holds the keys, every object and the logs: no other user gets below it."""
+
+State = Annotated[Path, typer.Option("--state", help="Folder that holds everything and survives a restart.")]
+DEFAULT_STATE = Path(".localcloud")
+
+
+def existing_state(state: Path) -> Path:
+    """The state folder, which need not exist."""
+    state = state.resolve()
+    if state.exists() and not state.is_dir():
+        fail(f"{state} is a file. Name a folder with --state.")
+    if state.exists() and not os.access(state, os.R_OK | os.W_OK | os.X_OK):
+        fail(f"The state folder {state} belongs to another user. Name another with --state.")
+    return state
+
+
+def prepared_state(state: Path) -> Path:
+    """The state folder, in which a local cloud can live."""
+    state = existing_state(state)
+    try:
+        state.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
+    except OSError as error:
+        fail(f"The state folder {state} cannot be made: {error.strerror}. Name another with --state.")
+    if state.stat().st_uid != os.geteuid():
+        fail(
+            f"The state folder {state} belongs to another user. Nothing was started, because that user could read and "
+            "change all that the local cloud holds. Name a folder of your own with --state."
+        )
+    state.chmod(PRIVATE)  # it may be older, or of a copy
+    free = shutil.disk_usage(state).free
+    if free < LEAST_SPACE:
+        fail(
+            f"The disk of the state folder {state} has {free >> 20} MB left, too little to start with. "
+            "Free some, or name a folder on another disk with --state."
+        )
+    return state
+
+
+def port_of(state: Path) -> int:
+    found = supervisor.running(existing_state(state))
+    if found is None:
+        where = "" if state == DEFAULT_STATE else f" --state {shlex.quote(str(state))}"
+        fail(
+            f"No local cloud is up on {state.resolve()}. `python -m localcloud up --detach{where}` starts one."
+        )
+    return found.port
+
+
+def fail(message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(1)
