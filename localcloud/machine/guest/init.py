@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from localcloud.machine.guest.host_units import HostUnits
 from localcloud.machine.guest.loop import Reply, Timer
 from localcloud.machine.guest.processes import (
     invocation_of,
@@ -27,18 +28,13 @@ from localcloud.machine.guest.processes import (
     others_alive,
     send,
     signal_all,
-    signal_number,
     spawn,
 )
 from localcloud.machine.guest.service import Service
-from localcloud.machine.guest.timer import TimerUnit
 from localcloud.machine.guest.units import (
     INIT_PREFIX,
     UnitError,
-    UnitFile,
     enabled_units,
-    find_unit,
-    full_name,
     parse_unit,
 )
 
@@ -61,8 +57,7 @@ class Init:
         self._host = host
         self._control = control
         self._selector = selectors.DefaultSelector()
-        self._units: dict[str, Service | TimerUnit] = {}
-        self._queued: list[tuple[str, Reply]] = []
+        self.units = HostUnits(self)
         self._timers: list[Timer] = []
         self._timer_count = 0
         self._commands: dict[int, int] = {}
@@ -78,7 +73,7 @@ class Init:
         self.print(f"{socket.gethostname()} is up: {self._host['instance_id']}")
         self._send(event="running")
         self._start_user_data()
-        self.start_units(enabled_units(), lambda code, text: None)
+        self.units.start_all(enabled_units(), lambda code, text: None)
         while True:
             self._close_temporary()
             for key, _ in self._selector.select(self._pause()):
@@ -143,62 +138,6 @@ class Init:
         )
         return str(path)
 
-    def unit_changed(self) -> None:
-        """Units that waited for another one's start may go now."""
-        queued, self._queued = self._queued, []
-        names = {name for name, _ in queued}
-        for name, reply in queued:
-            after = set(self._units[name].unit.words("Unit", "After"))
-            is_blocked = any(
-                other in names - {name} or (other in self._units and self._units[other].state == "activating")
-                for other in after
-            )
-            if is_blocked:
-                self._queued.append((name, reply))
-            else:
-                names.discard(name)
-                self._units[name].start(reply)
-
-    def start_units(self, names: list[str], reply: Reply) -> None:
-        """Start them and what they require, in their order; answers when all are started or one has failed."""
-        wanted: list[str] = []
-        try:
-            for name in names:
-                self._collect(full_name(name), wanted)
-        except (UnitError, OSError) as error:
-            self.print(f"systemd: {error}")
-            reply(5, str(error))
-            return
-        if not wanted:
-            reply(0, "")
-            return
-        self._queued += zip(wanted, _gather(len(wanted), reply), strict=True)
-        self.unit_changed()
-
-    def _collect(self, name: str, wanted: list[str]) -> None:
-        if name in wanted or name.rpartition(".")[2] in ("target", "slice", "socket", "mount"):
-            return
-        unit = self._unit(name)
-        for other in unit.unit.words("Unit", "Requires"):
-            self._collect(other, wanted)
-        for other in unit.unit.words("Unit", "Wants"):
-            try:
-                self._collect(other, wanted)
-            except UnitError as error:
-                self.print(f"{name}: wants a unit that is not there: {error}")
-        wanted.append(name)
-
-    def _unit(self, name: str) -> Service | TimerUnit:
-        known = self._units.get(name)
-        if known is not None and (known.transient or known.state not in ("inactive", "failed")):
-            return known
-        unit = find_unit(name)
-        if known is not None:
-            known.unit = unit  # read again: as after daemon-reload
-            return known
-        self._units[name] = TimerUnit(self, unit) if name.endswith(".timer") else Service(self, unit)
-        return self._units[name]
-
     # --- what init receives ---
 
     def _listen(self) -> None:
@@ -234,7 +173,7 @@ class Init:
             code = os.waitstatus_to_exitcode(status)
             if pid in self._commands:
                 self._send(event="exited", id=self._commands.pop(pid), code=128 - code if code < 0 else code)
-            for unit in list(self._units.values()):
+            for unit in self.units.all():
                 unit.process_ended(pid, code)
         if self.going_down:
             self._halt_when_alone()
@@ -279,7 +218,7 @@ class Init:
         invocation = invocation_of(pid)
         self.print(f"kernel: Out of memory: Killed process {pid}")
         send(pid, signal.SIGKILL)
-        for unit in self._units.values():
+        for unit in self.units.all():
             if isinstance(unit, Service) and invocation and unit.invocation == invocation:
                 unit.ran_out_of_memory()
 
@@ -316,28 +255,7 @@ class Init:
         self._selector.register(client, selectors.EVENT_READ, read)
 
     def _on_request(self, request: dict[str, Any], reply: Reply) -> None:
-        names = [full_name(name) for name in request.get("units", [])]
         match request["verb"]:
-            case "start":
-                self.start_units(names, reply)
-            case "stop":
-                self._each([self._units[n] for n in names if n in self._units], Service.stop, reply)
-            case "restart":
-                self._restart_units(names, reply)
-            case "reload":
-                self._each([self._loaded(name) for name in names], Service.reload, reply)
-            case "kill":
-                for name in names:
-                    self._loaded(name).kill(signal_number(request["signal"]), request["whom"])
-                reply(0, "")
-            case "reset-failed":
-                for unit in [self._units[n] for n in names if n in self._units] or list(self._units.values()):
-                    unit.reset_failed()
-                reply(0, "")
-            case "states":
-                reply(0, json.dumps([self._facts(name) for name in names or sorted(self._units)]))
-            case "run":
-                self._run_transient(request, reply)
             case "poweroff":
                 self._schedule_poweroff(request["seconds"], request["reason"], request["reboot"])
                 reply(0, "")
@@ -349,63 +267,8 @@ class Init:
                 self._asked_count += 1
                 self._asked[self._asked_count] = reply
                 self._send(event="nft", id=self._asked_count, ruleset=request["ruleset"])
-            case verb:
-                reply(1, f"Unknown command verb {verb}.")
-
-    def _loaded(self, name: str) -> Service | TimerUnit:
-        if name not in self._units:
-            raise UnitError(f"Unit {name} not loaded.")
-        return self._units[name]
-
-    def _each(self, units: list[Any], act: Callable[[Any, Reply], None], reply: Reply) -> None:
-        if not units:
-            reply(0, "")
-        for unit, each in zip(units, _gather(len(units), lambda code, text: reply(0, text)), strict=True):
-            getattr(unit, act.__name__)(each)
-
-    def _restart_units(self, names: list[str], reply: Reply) -> None:
-        running = [self._units[name] for name in names if name in self._units]
-        self._each(running, Service.stop, lambda code, text: self.start_units(names, reply))
-
-    def _facts(self, name: str) -> dict[str, Any]:
-        unit = self._units.get(name)
-        try:
-            file: UnitFile | None = unit.unit if unit else find_unit(name)
-        except UnitError:
-            file = None
-        return {
-            "Id": name,
-            "Description": file.get("Unit", "Description", name) if file else name,
-            "LoadState": "loaded" if file else "not-found",
-            "ActiveState": unit.shown_state if unit else "inactive",
-            "SubState": _sub_state(unit),
-            "Result": unit.result if unit else "success",
-            "ExecMainStatus": str(abs(unit.exit_status)) if unit else "0",
-            "MainPID": str(unit.main_pid) if unit else "0",
-            "UnitFileState": "enabled" if name in enabled_units() else "disabled",
-            "InvocationID": unit.invocation if unit else "",
-        }
-
-    def _run_transient(self, request: dict[str, Any], reply: Reply) -> None:
-        name = full_name(request["unit"])
-        if name in self._units and self._units[name].state not in ("inactive", "failed"):
-            reply(
-                1,
-                f"Failed to start transient service unit: Unit {name} was already loaded or has a fragment file.",
-            )
-            return
-        unit = parse_unit(name, request["text"])
-        service = Service(self, unit)
-        service.transient = True
-        self._units[name] = service
-        if request["delay"] is not None:
-            self.after(request["delay"], lambda: service.start(lambda code, text: None))
-            reply(0, f"Running timer as unit: {name.removesuffix('.service')}.timer")
-        elif request["wait"]:
-            service.wait_for_end(reply)
-            service.start(lambda code, text: None)
-        else:
-            service.start(lambda code, text: reply(code, text or f"Running as unit: {name}"))
+            case _:
+                self.units.answer(request, reply)
 
     # --- the ends ---
 
@@ -427,10 +290,7 @@ class Init:
             f"[Service]\nType=oneshot\nTimeoutStartSec=infinity\nExecStart={script}\n"
             "StandardOutput=append+console:/var/log/cloud-init-output.log\n",
         )
-        service = Service(self, unit)
-        service.transient = True
-        self._units[unit.name] = service
-        service.start(lambda code, text: None)
+        self.units.add_transient(unit).start(lambda code, text: None)
 
     def _schedule_poweroff(self, pause: float, reason: str, reboot: bool) -> None:
         if self._scheduled is not None:
@@ -441,10 +301,10 @@ class Init:
         if self.going_down:
             return
         self.going_down = True
-        self._queued.clear()
+        self.units.forget_queue()
         self.print(f"systemd: {'rebooting' if reboot else 'powering off'}: {reason}")
         self._send(event="powering-off", reason=reason, reboot=reboot)
-        for unit in self._units.values():
+        for unit in self.units.all():
             unit.stop(lambda code, text: None)
         for pid in self._commands:
             send(pid, signal.SIGTERM)
@@ -452,7 +312,7 @@ class Init:
 
     def _halt_when_alone(self) -> None:
         """When every unit has ended, the rest gets a moment after SIGTERM; then there is nothing left to lose."""
-        if any(unit.state in ("deactivating", "activating") for unit in self._units.values()):
+        if any(unit.state in ("deactivating", "activating") for unit in self.units.all()):
             return
         if not others_alive():
             self._halt()
@@ -487,28 +347,6 @@ def _uid_of(client: socket.socket) -> int:
     """Who is at the other end."""
     credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", credentials)[1])
-
-
-def _gather(count: int, reply: Reply) -> list[Reply]:
-    """`count` replies that become one: the first failure, or success when all have succeeded."""
-    left, answered = count, False
-
-    def each(code: int, text: str) -> None:
-        nonlocal left, answered
-        left -= 1
-        if not answered and (code != 0 or left == 0):
-            answered = True
-            reply(code, text)
-
-    return [each] * count
-
-
-def _sub_state(unit: Service | TimerUnit | None) -> str:
-    if unit is None:
-        return "dead"
-    if unit.state == "active":
-        return "waiting" if isinstance(unit, TimerUnit) else "running" if unit.main_pid else "exited"
-    return {"inactive": "dead", "failed": "failed"}.get(unit.state, unit.state)
 
 
 def main() -> None:

@@ -21,12 +21,28 @@ class Timer:
     cancelled: bool = field(default=False, compare=False)
 
 
+class Units(Protocol):
+    """The units of the host."""
+
+    def start_queued(self) -> None:
+        """Start those that waited for another one's start or end."""
+
+    def start_all(self, names: list[str], reply: Reply) -> None:
+        """Start units by name, and what they require."""
+
+
 class Manager(Protocol):
     """The init that a unit belongs to."""
 
     environment: dict[str, str]
     booted: float
     going_down: bool
+
+    @property
+    def units(self) -> Units: ...
+
+    def print(self, text: str) -> None:
+        """One line on the console."""
 
     def log(self, name: str, text: str) -> None:
         """A line about a unit, in its log and on the console."""
@@ -42,9 +58,3 @@ class Manager(Protocol):
 
     def notify_socket(self, name: str, receive: Callable[[str], None]) -> str:
         """The path of a new socket; `receive` gets what is sent to it."""
-
-    def unit_changed(self) -> None:
-        """A unit's start or end may let others go on."""
-
-    def start_units(self, names: list[str], reply: Reply) -> None:
-        """Start units by name, and what they require."""

@@ -13,13 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from localcloud.machine.guest.loop import Manager, Reply, Timer
-from localcloud.machine.guest.processes import CANNOT_RUN, members, send, signal_number, spawn
+from localcloud.machine.guest.outcomes import OUT_OF_MEMORY, is_clean, kill_signal, wants_restart
+from localcloud.machine.guest.processes import CANNOT_RUN, members, send, spawn
 from localcloud.machine.guest.units import UnitError, UnitFile, expand, read_environment
 
 DEFAULT_STOP_SECONDS = 90.0
 DEFAULT_START_SECONDS = 90.0
-OUT_OF_MEMORY = "oom-kill"
-"""The result of a unit that systemd has ended because of its OOMPolicy=."""
 
 
 class Service:
@@ -223,7 +222,10 @@ class Service:
 
     def _main_ended(self, code: int) -> None:
         self.exit_status = code
-        if not self._is_clean(code) and self.result != OUT_OF_MEMORY:
+        if (
+            not is_clean(self.unit, code, stop_requested=self._is_stop_requested)
+            and self.result != OUT_OF_MEMORY
+        ):
             self.result = "signal" if code < 0 else "exit-code"
         if self.state in ("active", "activating"):
             if self.state == "activating":
@@ -231,15 +233,6 @@ class Service:
             if self.unit.flag("Service", "RemainAfterExit") and self.result == "success":
                 return
             self._wind_down()
-
-    def _is_clean(self, code: int) -> bool:
-        clean = {0, -signal.SIGHUP, -signal.SIGINT, -signal.SIGTERM, -signal.SIGPIPE}
-        for word in self.unit.words("Service", "SuccessExitStatus"):
-            clean.add(int(word) if word.isdigit() else -signal_number(word))
-        return code in clean or (self._is_stop_requested and code == -signal_number(self._kill_signal()))
-
-    def _kill_signal(self) -> str:
-        return self.unit.get("Service", "KillSignal", "SIGTERM")
 
     def _fail(self, code: int) -> None:
         self.exit_status = code
@@ -257,7 +250,7 @@ class Service:
             self._arm(limit, self._run_out)
         self.init.log(self.name, "started")
         self._answer_start(0, "")
-        self.init.unit_changed()
+        self.init.units.start_queued()
 
     def _answer_start(self, code: int, text: str) -> None:
         waiting, self._waiting = self._waiting, []
@@ -290,7 +283,7 @@ class Service:
         self._arm(self.unit.seconds("Service", "TimeoutStopSec", DEFAULT_STOP_SECONDS), self._stop_timed_out)
 
     def _ask_to_end(self) -> None:
-        number = signal_number(self._kill_signal())
+        number = kill_signal(self.unit)
         match self.unit.get("Service", "KillMode", "control-group"):
             case "none":
                 return
@@ -314,7 +307,7 @@ class Service:
         failed = self.result != "success"
         self.state = "failed" if failed else "inactive"
         self.init.log(self.name, f"ended: {self.result}, code {self.exit_status}")
-        restarts = not self._is_stop_requested and self._wants_restart()
+        restarts = not self._is_stop_requested and wants_restart(self.unit, self.result, self.exit_status)
         self._close_log()
         waiting, self._exit_waiting = self._exit_waiting, []
         for reply in waiting:
@@ -322,27 +315,11 @@ class Service:
         if restarts and not self.init.going_down:
             pause = self.unit.seconds("Service", "RestartSec", 0.1)
             self._pending_restart = self.init.after(0.0 if pause == float("inf") else pause, self._restart)
-        self.init.unit_changed()
+        self.init.units.start_queued()
 
     def _restart(self) -> None:
         self._pending_restart = None
         self.start(lambda code, text: None)
-
-    def _wants_restart(self) -> bool:
-        if str(self.exit_status) in self.unit.words("Service", "RestartPreventExitStatus"):
-            return False
-        match self.unit.get("Service", "Restart", "no"):
-            case "always":
-                return True
-            case "on-success":
-                return self.result == "success"
-            case "on-failure":
-                return self.result != "success"
-            case "on-abnormal":
-                return self.result in ("signal", "timeout", OUT_OF_MEMORY)
-            case "on-abort":
-                return self.result == "signal"
-        return False
 
     def _cancel_restart(self) -> None:
         if self._pending_restart is not None:

@@ -61,6 +61,6 @@ class TimerUnit:
 
     def _fire(self) -> None:
         service = self.unit.get("Timer", "Unit", self.name.removesuffix(".timer") + ".service")
-        self.init.start_units([service], lambda code, text: None)
+        self.init.units.start_all([service], lambda code, text: None)
         again = self.unit.seconds("Timer", "OnUnitActiveSec", -1)
         self._next = self.init.after(again, self._fire) if again > 0 else None
