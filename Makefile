@@ -31,7 +31,7 @@ setup: .venv/.ready ## everything the other targets need (they call it)
 	@$(MAKE) -j3 $(SETUP)
 
 demo: .venv/.command .tools/cdk/.ready ## a run from nothing to an evaluated model; JOB=path runs another job file, KEEP=1 leaves the cloud up
-	@$(VENV) -m demo
+	@$(VENV) -m scripts.demo
 
 preflight: .venv/.ready ## what the account lacks for a yard; ARGS=--request asks AWS for the quotas that are too small
 	@$(VENV) -m trainyard.cli doctor $(ARGS)

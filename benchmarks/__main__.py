@@ -21,7 +21,6 @@ from benchmarks import (
     harness,
     imports,
     patrol,
-    quick,
     runs,
     saving,
     scaling,
@@ -32,7 +31,8 @@ from benchmarks import (
 from benchmarks.budgets import Row
 from benchmarks.simulated import growth, scale, week
 from benchmarks.simulated.worlds import MANY
-from demo.local import ROOT, Cloud, port_for
+from scripts.local_yard import ROOT, Cloud, port_for
+from tests.support import quick
 from trainyard.cli.output.terminal import Phases, console, failed, say
 from trainyard.client import Yard, YardError
 

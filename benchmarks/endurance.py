@@ -22,9 +22,9 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from demo.local import ROOT, Cloud, port_for
 from localcloud.base import root_key
 from localcloud.base.root_key import RootKey
+from scripts.local_yard import ROOT, Cloud, port_for
 
 STATE = ROOT / "build" / "bench-endurance"
 FACTS = """\

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-from demo.local import ROOT
+from scripts.local_yard import ROOT
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import quick
+from tests.support import quick
 from trainyard.client import Yard
 
 ROUNDS = 4

@@ -18,8 +18,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest import mock
 
-from benchmarks.recorded import CONTEXT, Host, Recorded, answering
 from lambdas.workflows import patrol
+from tests.support.recorded import CONTEXT, Host, Recorded, answering
 
 SIZES = (100, 1_000, 10_000)
 PASSES_A_DAY = 1440

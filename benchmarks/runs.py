@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from benchmarks import quick
 from localcloud.base.root_key import RootKey
+from tests.support import quick
 from trainyard.client import Event, Run, Yard
 from trainyard.client.jobs.submission import begin
 

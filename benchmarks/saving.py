@@ -6,8 +6,8 @@ import json
 import subprocess
 from dataclasses import dataclass
 
-from demo.datasets import HOST_PYTHON
-from demo.local import ROOT
+from scripts.datasets import HOST_PYTHON
+from scripts.local_yard import ROOT
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-from benchmarks import quick
-from demo.datasets import DIGITS, MADE
+from scripts.datasets import DIGITS, MADE
+from tests.support import quick
 from trainyard.client import Yard
 
 MODULE = "training.programs.digits"

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
-from demo.local import ROOT, Cloud, port_for
+from scripts.local_yard import ROOT, Cloud, port_for
 from trainyard import __version__
 from trainyard.client import Session, Yard
 from trainyard.client.sessions import opening

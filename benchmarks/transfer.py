@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo.local import ROOT, client_environment, port_for
+from scripts.local_yard import ROOT, client_environment, port_for
 
 FOLDER = ROOT / "build" / "bench-transfer"
 BUCKET = "bench-bucket"

@@ -21,7 +21,7 @@ from urllib.request import urlopen
 import boto3
 
 from benchmarks.transfer import wait_for
-from demo.local import ROOT, port_for
+from scripts.local_yard import ROOT, port_for
 from trainyard.client import Session
 from trainyard.client.bucket import Bucket
 from trainyard.client.jobs import source, submission

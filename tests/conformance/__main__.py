@@ -18,7 +18,7 @@ from pathlib import Path
 
 import yaml
 
-from demo.local import ROOT, Cloud, port_for
+from scripts.local_yard import ROOT, Cloud, port_for
 from tests.conformance import histories, patterns, refusals, shapes
 from tests.conformance.clients import Clients
 from tests.conformance.recordings import Oracle

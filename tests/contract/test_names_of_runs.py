@@ -8,7 +8,6 @@ from typing import Any
 import boto3
 import pytest
 
-from benchmarks.recorded import CONTEXT
 from lambdas import environment
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.steps.admission import Admission
@@ -24,6 +23,7 @@ from lambdas.workflows.snapshot import conclude as snapshot_conclude
 from lambdas.workflows.snapshot import undo
 from lambdas.workflows.train import admit, conclude
 from tests.contract.conftest import REGION, Cloud, answering
+from tests.support.recorded import CONTEXT
 from trainyard.core.model.errors import JobRefused, Refused
 
 STATES = f"arn:aws:states:{REGION}:123456789012:execution:yard"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recorded import CONTEXT
 from lambdas.workflows.train import admit
 from tests.contract.conftest import REGION, Cloud, answering
 from tests.contract.test_names_of_runs import NAMES, STARTED, STATES, Place
+from tests.support.recorded import CONTEXT
 
 
 class Shelves(Place):

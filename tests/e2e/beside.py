@@ -2,7 +2,7 @@
 
 import subprocess
 
-from demo.local import ROOT, client_environment
+from scripts.local_yard import ROOT, client_environment
 from tests.e2e.patience import PATIENCE
 from tests.e2e.runs import Runs
 from tests.e2e.shelf import Shelf

@@ -19,7 +19,7 @@ from selenium.webdriver.remote.webdriver import WebDriver
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
-from demo.local import ROOT, client_environment
+from scripts.local_yard import ROOT, client_environment
 from tests.e2e.patience import PATIENCE
 
 MISSING = "no Chromium here: apt-get install --no-install-recommends chromium chromium-driver"

@@ -14,8 +14,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from demo.local import ROOT, Cloud, port_for
 from localcloud.base import root_key
+from scripts.local_yard import ROOT, Cloud, port_for
 from tests.e2e.runs import Runs
 from trainyard.client import Yard
 

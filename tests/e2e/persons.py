@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from demo.local import ROOT, client_environment
+from scripts.local_yard import ROOT, client_environment
 from tests.e2e.patience import PATIENCE
 from tests.e2e.runs import Runs
 

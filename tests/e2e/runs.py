@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from benchmarks import quick
-from demo.local import Cloud
 from lambdas.aws.dynamodb.ledger import PRICES
+from scripts.local_yard import Cloud
 from tests.e2e.patience import PATIENCE
+from tests.support import quick
 from trainyard.client import Run, Yard
 from trainyard.client.jobs import submission
 from trainyard.client.jobs.submission import Upload

@@ -16,7 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import quick
+from tests.support import quick
 from trainyard.client.jobs.source import packed
 
 if TYPE_CHECKING:

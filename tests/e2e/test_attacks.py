@@ -12,10 +12,10 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from benchmarks import quick
 from tests.e2e.persons import person
 from tests.e2e.runs import Runs
 from tests.e2e.test_scripts import script
+from tests.support import quick
 from trainyard.client import Yard
 from trainyard.client.errors import Denied
 from trainyard.client.session import Session

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from demo.local import ROOT, client_environment
+from scripts.local_yard import ROOT, client_environment
 from tests.e2e.patience import PATIENCE
 from tests.e2e.runs import Runs
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import quick
 from tests.e2e.runs import Runs
+from tests.support import quick
 from trainyard.client import Run
 
 SMALL: dict[str, Any] = {"cluster": {"workers": 1}, "program": {"args": {"steps": 20, "step-delay": 0.01}}}

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks import quick
-from demo.datasets import DIGITS, upload
-from demo.local import ROOT
+from scripts.datasets import DIGITS, upload
+from scripts.local_yard import ROOT
 from tests.e2e.runs import Runs
+from tests.support import quick
 from trainyard.client import Run
 
 EPOCHS, PER_EPOCH = 10, 22

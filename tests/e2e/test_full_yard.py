@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks import quick
 from tests.e2e.runs import Runs
+from tests.support import quick
 
 
 def test_a_run_waits_for_its_place_and_trains(runs: Runs) -> None:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from benchmarks import quick
 from tests.e2e.runs import Runs
+from tests.support import quick
 from trainyard.client import Run
 
 CPU_TYPES = ["c7i.large", "m7i.large"]

@@ -11,9 +11,9 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from benchmarks import quick
 from tests.e2e.runs import Runs
 from tests.e2e.test_scripts import SCRIPTS, script
+from tests.support import quick
 
 TRIED = re.compile(r"attack: (.*): (\w[\w ]*)$", re.MULTILINE)
 PORT = 7777

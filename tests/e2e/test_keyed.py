@@ -2,9 +2,9 @@
 
 import json
 
-from benchmarks import quick
 from tests.e2e import beside
 from tests.e2e.runs import Runs
+from tests.support import quick
 
 SERVICES = {
     "logs.us-east-1.amazonaws.com": [

@@ -2,9 +2,9 @@
 
 import pytest
 
-from benchmarks import quick
 from tests.e2e.conftest import OTHER_BUCKET
 from tests.e2e.runs import Runs
+from tests.support import quick
 from trainyard.client.jobs.source import packed
 
 PROGRAM, DATA = f"s3://{OTHER_BUCKET}/digits/steps.tar.gz", f"s3://{OTHER_BUCKET}/digits/few/"

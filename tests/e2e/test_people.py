@@ -7,8 +7,8 @@ from pathlib import Path
 import boto3
 import pytest
 
-from benchmarks import quick
 from tests.e2e.runs import Runs
+from tests.support import quick
 from trainyard.client import Yard
 from trainyard.client.errors import Denied, NotPlanned
 from trainyard.client.identity import event_source, jobs_folder

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.datasets import HOST_PYTHON, upload
-from demo.local import ROOT
+from scripts.datasets import HOST_PYTHON, upload
+from scripts.local_yard import ROOT
 from tests.e2e.runs import Runs
 from trainyard.client import Run
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from demo.local import ROOT
+from scripts.local_yard import ROOT
 from tests.e2e.patience import PATIENCE
 from tests.e2e.persons import done, person, words
 from tests.e2e.runs import Runs

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from demo.datasets import DIGITS
+from scripts.datasets import DIGITS
 from tests.e2e.runs import Runs
 
 

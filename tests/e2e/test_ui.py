@@ -7,10 +7,10 @@ from urllib.request import urlopen
 
 import pytest
 
-from benchmarks import quick
 from tests.e2e import browser
 from tests.e2e.browser import Browser
 from tests.e2e.runs import Runs
+from tests.support import quick
 
 
 @pytest.fixture(scope="module")

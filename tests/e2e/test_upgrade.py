@@ -5,8 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from demo.local import CHOICES, ROOT, client_environment
 from scripts.assembly import SOURCES
+from scripts.local_yard import CHOICES, ROOT, client_environment
 from tests.e2e.runs import Runs
 from trainyard import __version__
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.local import Cloud, port_for
+from scripts.local_yard import Cloud, port_for
 from tests.e2e.conftest import furnished
 from trainyard.client import Yard
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from demo.local import ROOT, Cloud
+from scripts.local_yard import ROOT, Cloud
 from trainyard.client import Run, Yard
 
 EXAMPLES = ROOT / "examples" / "frameworks"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from demo.local import Cloud
+from scripts.local_yard import Cloud
 from tests.frameworks.test_frameworks import SECONDS, until
 from trainyard.client import Yard
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from demo.local import ROOT, Cloud, port_for
+from scripts.local_yard import ROOT, Cloud, port_for
 from tests.interoperability import ansible, moto_suite
 from tests.interoperability.result import Result, State
 

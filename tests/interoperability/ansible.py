@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from demo.local import Cloud
+from scripts.local_yard import Cloud
 from tests.interoperability.environment import installed
 from tests.interoperability.result import Result, State
 

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from xml.etree import ElementTree
 
-from demo.local import Cloud
+from scripts.local_yard import Cloud
 from tests.interoperability.environment import installed
 from tests.interoperability.result import Result, State
 

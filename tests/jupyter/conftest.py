@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import urllib3
 
-from demo.local import ROOT
+from scripts.local_yard import ROOT
 
 WHEELS = ROOT / ".tools/wheels"
 MISSING = "no JupyterLab here: make jupyter"

@@ -11,7 +11,6 @@ from typing import Any
 import boto3
 import pytest
 
-from benchmarks.recorded import CONTEXT
 from lambdas import environment
 from lambdas.steps.patrol.observe import PatrolSettings
 from lambdas.workflows import patrol
@@ -20,6 +19,7 @@ from tests.contract.ec2.conftest import Yard, tags
 from tests.infrastructure.assembly import Assembly, plain
 from tests.permissions.grants import Grant, less
 from tests.permissions.paths import unseen
+from tests.support.recorded import CONTEXT
 from trainyard.core.model.errors import AccessDenied
 from trainyard.values import wire
 

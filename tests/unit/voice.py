@@ -30,7 +30,7 @@ RULES = {
 """Patterns and what to write instead."""
 MARKS = {re.compile(pattern): rule for pattern, rule in RULES.items()}
 FOLDERS = (
-    *("benchmarks", "demo", "docs", "examples", "lambdas", "localcloud", "scripts", "simulation"),
+    *("benchmarks", "docs", "examples", "lambdas", "localcloud", "scripts", "simulation"),
     *("stacks", "tests", "trainyard", "training"),
 )
 ENDS = re.compile(r"(?<=[.:;])\s+")

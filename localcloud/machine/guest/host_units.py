@@ -20,7 +20,7 @@ from localcloud.machine.guest.units import (
 )
 
 Request = dict[str, Any]
-"""What systemctl and its friends ask: a verb, and what belongs to it."""
+"""A request of systemctl and its friends: a verb, and what belongs to it."""
 
 
 class HostUnits:

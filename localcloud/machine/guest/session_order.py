@@ -1,4 +1,4 @@
-"""What the server tells a session of itself, and how a session ends."""
+"""A session as the server describes it to the host, and its end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Order:
-    """What the session is."""
+    """A session, as the server orders it."""
 
     session: str
     target: str
@@ -27,4 +27,4 @@ class Order:
 
 
 class SessionOver(Exception):  # noqa: N818 - as an end, not an error
-    """With what there is to say of it."""
+    """Carries the reason that the client is shown."""

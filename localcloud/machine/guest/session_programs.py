@@ -1,4 +1,4 @@
-"""What a session is for: a terminal, a command or a port, between the host and the channel to the client."""
+"""A terminal, a command or a port, between the host and the channel to the client."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SIGNALS = {0x03: signal.SIGINT, 0x1C: signal.SIGQUIT, 0x1A: signal.SIGTSTP}
 
 @dataclass(frozen=True)
 class Programs:
-    """What runs for a session on this host. `client_version` is "0" before the handshake."""
+    """The programs of a session on this host. `client_version` is "0" before the handshake."""
 
     order: Order
     channel: Channel

@@ -1,4 +1,4 @@
-"""The account's SSM documents with their versions, and those of Amazon."""
+"""The account's and Amazon's SSM documents, with their versions."""
 
 from __future__ import annotations
 

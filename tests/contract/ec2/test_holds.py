@@ -11,7 +11,6 @@ from typing import Any
 import boto3
 import pytest
 
-from benchmarks.recorded import CONTEXT
 from lambdas import environment
 from lambdas.aws import clients, cloudwatch
 from lambdas.aws.cloudwatch import GPUS
@@ -22,6 +21,7 @@ from tests.contract.agent.host import become
 from tests.contract.conftest import ACCOUNT, REGION
 from tests.contract.ec2.conftest import Yard, tags, unique
 from tests.infrastructure.assembly import Assembly, plain
+from tests.support.recorded import CONTEXT
 from tests.unit.host.reporting.test_gpus import EIGHT, nvidia_smi
 from training.host.agent.deadlines import hold
 from training.host.metadata import Identity

@@ -9,13 +9,13 @@ from typing import Any
 import boto3
 import pytest
 
-from benchmarks.recorded import CONTEXT
 from lambdas import environment
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.steps.patrol.observe import PatrolSettings
 from lambdas.workflows import patrol
 from tests.contract.conftest import REGION, answering, eventually
 from tests.contract.ec2.conftest import Yard, tags, unique
+from tests.support.recorded import CONTEXT
 from trainyard.values import wire
 
 WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": True}}}

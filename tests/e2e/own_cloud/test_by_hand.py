@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.local import ROOT, Cloud, client_environment, port_for
+from scripts.local_yard import ROOT, Cloud, client_environment, port_for
 from tests.e2e.runs import Runs
 from trainyard.client import Yard
 from trainyard.core.model.instance_types import catalogue

@@ -15,7 +15,7 @@ import nbclient
 import nbformat
 import pytest
 
-from demo.local import ROOT, Cloud, client_environment
+from scripts.local_yard import ROOT, Cloud, client_environment
 from tests.blocks import SHELL, STORY, blocks_of
 from tests.e2e.conftest import copy_of, made_once
 from tests.e2e.own_cloud.workflow import Step

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recorded import Host, Recorded, answering
 from lambdas.aws.ec2 import fleet, images, instances
 from lambdas.core.capacity.plan import Offer, Part, Priced
+from tests.support.recorded import Host, Recorded, answering
 from tests.unit.core.facts import offer
 from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
 from trainyard.core.model.gang import Gang

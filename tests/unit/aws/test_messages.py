@@ -1,7 +1,7 @@
 """Notices: a subject that SNS would refuse keeps no run from its end."""
 
-from benchmarks.recorded import Recorded, answering
 from lambdas.aws import messages
+from tests.support.recorded import Recorded, answering
 
 
 def test_of_a_subject_goes_what_sns_takes() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recorded import Recorded, answering
 from lambdas.aws import pricing
 from lambdas.aws.clients import client
 from lambdas.core.capacity.prices import PriceList
+from tests.support.recorded import Recorded, answering
 from trainyard.core.model.instance_types import all_types, catalogue
 from trainyard.core.model.yard.storage import Storage
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.datasets import DIGITS, MNIST, SENTIMENT, read_by
-from demo.local import ROOT
+from scripts.datasets import DIGITS, MNIST, SENTIMENT, read_by
+from scripts.local_yard import ROOT
 from trainyard.client.jobs import source
 from trainyard.core.jobfile import check
 from trainyard.core.model.job import Job

@@ -6,11 +6,11 @@ from typing import Any
 import boto3
 import pytest
 
-from benchmarks.recorded import CONTEXT
 from lambdas import environment
 from lambdas.steps import resuming
 from lambdas.workflows.train import admit
 from lambdas.workflows.train.admit import TrainAdmitSettings
+from tests.support.recorded import CONTEXT
 from tests.unit.core.run.test_records import AT
 from tests.unit.workflows.conftest import Place
 

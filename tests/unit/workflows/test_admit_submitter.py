@@ -5,11 +5,11 @@ from typing import Any
 import boto3
 import pytest
 
-from benchmarks.recorded import CONTEXT
 from lambdas import environment
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.workflows.train import admit
 from lambdas.workflows.train.admit import TrainAdmitSettings
+from tests.support.recorded import CONTEXT
 from tests.unit.workflows.conftest import Place
 from trainyard.core.model import tokens
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recorded import CONTEXT, Recorded, answering
 from lambdas import environment
 from lambdas.environment import YardSettings
 from lambdas.workflows.bake import capture
+from tests.support.recorded import CONTEXT, Recorded, answering
 from tests.unit.workflows.conftest import HOST
 from trainyard.core.model.errors import ImageFailed
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recorded import CONTEXT, Recorded, answering
 from lambdas import environment
 from lambdas.aws import messages
 from lambdas.steps import conclusion, notification
 from lambdas.steps.conclusion import RunEnd
 from lambdas.workflows.train import conclude
 from lambdas.workflows.train.conclude import ConcludeSettings
+from tests.support.recorded import CONTEXT, Recorded, answering
 from tests.unit.core.facts import admitted
 from tests.unit.workflows.conftest import Log
 from trainyard.core.model.errors import AccessDenied

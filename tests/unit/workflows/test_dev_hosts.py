@@ -7,7 +7,6 @@ from typing import Any
 import boto3
 import pytest
 
-from benchmarks.recorded import CONTEXT
 from lambdas import environment
 from lambdas.aws import ssm
 from lambdas.aws.dynamodb.ledger import Ledger, dev_imaging_row
@@ -18,6 +17,7 @@ from lambdas.workflows import signal
 from lambdas.workflows.launch import admit as launch_admit
 from lambdas.workflows.launch.admit import LaunchAdmitSettings
 from lambdas.workflows.snapshot import admit as snapshot_admit
+from tests.support.recorded import CONTEXT
 from tests.unit.workflows.conftest import IMAGE
 
 LIMITS = {"monthly_dollars": 1000.0, "most_dollars_per_run": 500.0, "most_hosts": 2, "most_hold_hours": 24.0}

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recorded import CONTEXT, LambdaContext
 from lambdas import environment
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import AttemptInput
 from lambdas.steps.observability import logger
+from tests.support.recorded import CONTEXT, LambdaContext
 from tests.unit.workflows.conftest import Log
 from trainyard.command_line import command_line
 from trainyard.core.model.errors import (

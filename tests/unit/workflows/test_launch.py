@@ -4,12 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from benchmarks.recorded import CONTEXT
 from lambdas import environment
 from lambdas.aws.ec2 import fleet
 from lambdas.core.capacity.plan import Plan
 from lambdas.workflows.train import launch
 from lambdas.workflows.train.launch import LaunchSettings
+from tests.support.recorded import CONTEXT
 from tests.unit.core.facts import NOON, offer
 from tests.unit.core.run.test_records import AT
 from tests.unit.workflows.conftest import Place

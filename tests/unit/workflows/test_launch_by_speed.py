@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recorded import CONTEXT
 from lambdas import environment
 from lambdas.aws.dynamodb.ledger import Write
 from lambdas.aws.ec2 import fleet, instances
@@ -18,6 +17,7 @@ from lambdas.core.capacity.plan import Plan, RefusalKind
 from lambdas.core.run.records import Records
 from lambdas.workflows.train import launch
 from lambdas.workflows.train.launch import LaunchSettings
+from tests.support.recorded import CONTEXT
 from tests.unit.core.facts import NOON, offer
 from tests.unit.core.run.test_records import AT, JOB
 from tests.unit.workflows.conftest import Log, Place

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recorded import CONTEXT
 from lambdas.aws import ssm, states
 from lambdas.workflows import signal
+from tests.support.recorded import CONTEXT
 from tests.unit.core.facts import after
 from tests.unit.core.run.test_records import AT
 from tests.unit.workflows.conftest import Place

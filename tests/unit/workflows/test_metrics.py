@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recorded import CONTEXT
 from lambdas import environment
 from lambdas.aws.ec2 import fleet
 from lambdas.aws.ec2.fleet import Launched
@@ -15,6 +14,7 @@ from lambdas.core.run.conclusion.steps import seconds_lost
 from lambdas.core.run.records import AttemptRow
 from lambdas.workflows.train import launch
 from lambdas.workflows.train.launch import LaunchSettings
+from tests.support.recorded import CONTEXT
 from tests.unit.core.facts import NOON, offer
 from tests.unit.core.run.test_records import AT
 from tests.unit.workflows.conftest import Log, Place

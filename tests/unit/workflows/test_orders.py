@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recorded import CONTEXT
 from lambdas.aws import s3, ssm, states
 from lambdas.core.run.recovery import Trouble
 from lambdas.steps import orders
 from lambdas.steps.orders import Order
 from lambdas.workflows.train import train
+from tests.support.recorded import CONTEXT
 from tests.unit.core.run.test_records import AT
 from tests.unit.workflows.conftest import Place
 from trainyard.core.model.errors import ServiceUnavailable, StartFailed

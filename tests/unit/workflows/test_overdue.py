@@ -6,9 +6,9 @@ from typing import Any
 import boto3
 import pytest
 
-from benchmarks.recorded import CONTEXT
 from lambdas.core.run.recovery import Trouble
 from lambdas.workflows.train import await_hosts
+from tests.support.recorded import CONTEXT
 from tests.unit.core.facts import NOON, after
 from tests.unit.core.run.test_records import AT
 from tests.unit.workflows.conftest import Place

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recorded import CONTEXT, Host, Recorded, answering
 from lambdas import environment
 from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.core.images import snapshot
 from lambdas.steps.patrol.observe import Observation, PatrolSettings
 from lambdas.workflows import patrol
+from tests.support.recorded import CONTEXT, Host, Recorded, answering
 from tests.unit.workflows.conftest import Log
 from trainyard.core.model import names
 from trainyard.core.model.errors import AccessDenied

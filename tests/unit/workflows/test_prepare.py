@@ -11,11 +11,11 @@ import pytest
 from moto import mock_aws
 from moto.core import DEFAULT_ACCOUNT_ID
 
-from benchmarks.recorded import CONTEXT
 from lambdas import environment
 from lambdas.aws import clients, iam
 from lambdas.workflows import prepare
 from lambdas.workflows.prepare import PrepareSettings
+from tests.support.recorded import CONTEXT
 from trainyard.core.model.errors import AccessDenied
 
 STACK = f"arn:aws:cloudformation:us-east-1:{DEFAULT_ACCOUNT_ID}:stack/Trainyard-Training/1"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recorded import CONTEXT, Host, Recorded, answering
 from lambdas import environment
 from lambdas.core.capacity.plan import Plan
 from lambdas.workflows import release
 from lambdas.workflows.release import ReleaseSettings
+from tests.support.recorded import CONTEXT, Host, Recorded, answering
 from tests.unit.core import facts
 from tests.unit.workflows.conftest import HOST
 from trainyard.core.model.errors import ServiceUnavailable

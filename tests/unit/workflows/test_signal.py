@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.recorded import CONTEXT, Host, Recorded, answering
 from lambdas import environment
 from lambdas.aws import s3
 from lambdas.aws.ec2 import instances
@@ -20,6 +19,7 @@ from lambdas.steps.signals import from_hosts
 from lambdas.steps.signals.context import SignalContext, SignalSettings
 from lambdas.workflows import signal
 from lambdas.workflows.train import await_hosts
+from tests.support.recorded import CONTEXT, Host, Recorded, answering
 from tests.unit.workflows.conftest import HOST, Log
 from trainyard.core.model.errors import AccessDenied
 from trainyard.core.model.instance_types import Market

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from benchmarks.recorded import CONTEXT
 from lambdas.workflows import signal
+from tests.support.recorded import CONTEXT
 from tests.unit.workflows.test_signal import Run, run
 
 __all__ = ["run"]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from benchmarks.recorded import CONTEXT
 from lambdas.aws import states
 from lambdas.core.run.recovery import Trouble
 from lambdas.workflows import signal
+from tests.support.recorded import CONTEXT
 from tests.unit.core.facts import after
 from tests.unit.workflows.conftest import Place
 from tests.unit.workflows.test_leaving import Aws

@@ -2,10 +2,10 @@
 
 import pytest
 
-from benchmarks.recorded import CONTEXT, Recorded, answering
 from lambdas import environment
 from lambdas.workflows import submit
 from lambdas.workflows.submit import SubmitSettings
+from tests.support.recorded import CONTEXT, Recorded, answering
 from tests.unit.workflows.conftest import Log
 
 

@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from benchmarks.recorded import CONTEXT, Recorded, answering
 from lambdas import environment
 from lambdas.workflows.snapshot import undo
 from lambdas.workflows.snapshot.undo import UndoSettings
+from tests.support.recorded import CONTEXT, Recorded, answering
 
 IMAGING = {"instance": "i-a", "type": "g6.xlarge", "family": "digits", "parent": "ami-0"}
 

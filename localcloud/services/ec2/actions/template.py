@@ -1,4 +1,4 @@
-"""Launch templates: the parameters of a launch with those of its template folded in."""
+"""Launch templates: a template's parameters are folded into those of a launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an EC2 request needs: every action on every resource, with the condition keys that AWS gives."""
+"""Permissions that an EC2 request needs: every action on every resource, with the condition keys that AWS gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a launch needs: on all that it uses and on all that it makes, with the condition keys that AWS gives.
+"""Permissions that a launch needs on all that it uses and makes, with the condition keys that AWS gives.
 
 A resource that a request creates carries the request's tags for its own type and no others: a policy that asks for
 aws:RequestTag denies a launch that leaves one created type untagged, as on AWS.

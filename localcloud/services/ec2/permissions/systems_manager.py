@@ -1,4 +1,4 @@
-"""What Systems Manager's requests need on EC2's instances."""
+"""Permissions that Systems Manager's requests need on EC2's instances."""
 
 from __future__ import annotations
 

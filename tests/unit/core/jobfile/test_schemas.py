@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator, ValidationError, validators
 
-from benchmarks import quick
 from tests.e2e import test_bad_input
+from tests.support import quick
 from tests.unit.core.facts import BUCKET
 from tests.unit.core.images.test_recipe import WHOLE, WRONG
 from tests.unit.core.jobfile.reference import INPUTS_PAGE, PAGE, ROOT, inputs, page, schemas, table

@@ -392,7 +392,7 @@ def _session() -> boto3.Session:
     return boto3.Session(
         region_name="us-east-1",
         aws_access_key_id="recorded",
-        aws_secret_access_key="recorded",  # noqa: S106 - nobody is asked
+        aws_secret_access_key="recorded",
     )
 
 

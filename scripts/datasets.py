@@ -5,7 +5,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo.local import ROOT
+from scripts.local_yard import ROOT
 from trainyard.cli.output.terminal import quote
 from trainyard.client.bucket import Bucket
 from trainyard.client.errors import NotHere

@@ -1,4 +1,4 @@
-"""Judge a SavedModel on held-out digits: `python -m demo.evaluate MODEL SHARDS` prints {"accuracy", "scans"}.
+"""Judge a SavedModel on held-out digits: `python -m scripts.demo.evaluate MODEL SHARDS` prints {"accuracy", "scans"}.
 
 Runs where TensorFlow is (.venv-host). It knows the model only by its folder and its signature.
 """

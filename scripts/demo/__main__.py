@@ -18,9 +18,9 @@ from typing import Any
 
 import yaml
 
-from demo import datasets
-from demo.datasets import HOST_PYTHON
-from demo.local import ROOT, Cloud, port_for
+from scripts import datasets
+from scripts.datasets import HOST_PYTHON
+from scripts.local_yard import ROOT, Cloud, port_for
 from trainyard.cli.output import report, screen
 from trainyard.cli.output.terminal import Phases, console, failed, quote, say
 from trainyard.client import Run, Yard, YardError
@@ -158,7 +158,7 @@ def evaluate(run: Run) -> float:
     folder = BUILD / "model"
     shutil.rmtree(folder, ignore_errors=True)
     held_out = datasets.DIGITS.made_in(datasets.MADE) / "test"
-    command = [str(HOST_PYTHON), "-m", "demo.evaluate", str(run.model(folder)), str(held_out)]
+    command = [str(HOST_PYTHON), "-m", "scripts.demo.evaluate", str(run.model(folder)), str(held_out)]
     with console.status("loading TensorFlow ..."):
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:

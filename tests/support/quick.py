@@ -1,4 +1,4 @@
-"""Jobs of the quick program (benchmarks/programs/steps.py): a run of one shows what Trainyard does and costs."""
+"""Jobs of the quick program (tests/support/programs/steps.py): a run of one shows what Trainyard does and costs."""
 
 from pathlib import Path
 from typing import Any
