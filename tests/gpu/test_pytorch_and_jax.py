@@ -33,6 +33,7 @@ from training.baking.tests import Bench
 from training.host import account
 from training.host.program.advice import GPU_MEMORY, NO_GPU
 from training.host.program.ending import Stopped
+from training.host.program.tasks import most_tasks
 from training.host.reporting import gpus
 
 pytestmark = ON_A_GPU
@@ -134,7 +135,9 @@ def test_programs_compute_on_every_gpu_as_an_account_without_rights(programs: ac
     program = ROUND + "import os\ncompute(0.5)\nprint(os.getuid(), torch.cuda.device_count())"
     told = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     done = subprocess.run(
-        programs.command([sys.executable, "-c", program], python=Path(sys.executable)),
+        programs.command(
+            [sys.executable, "-c", program], python=Path(sys.executable), most_tasks=most_tasks()
+        ),
         input="\0".join(f"{name}={value}" for name, value in told.items()),
         capture_output=True,
         text=True,
