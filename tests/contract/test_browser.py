@@ -49,6 +49,57 @@ field.name = '{"instance_type": "*", "zone": "*", "market": "*", "x": "'; field.
 form.append(field); document.body.append(form); form.submit();
 """
 
+OTHER_WAYS = {
+    "an iframe": """
+        const frame = document.createElement("iframe"); frame.src = url;
+        frame.onload = () => { try { report(frame.contentDocument.body.textContent) } catch { report("refused") } };
+        document.body.append(frame);""",
+    "an object": """
+        const made = document.createElement("object"); made.data = url;
+        made.onload = () => { try { report(made.contentDocument.body.textContent) } catch { report("refused") } };
+        made.onerror = () => report("refused"); document.body.append(made);""",
+    "an event source": """
+        const source = new EventSource(url, {withCredentials: true});
+        source.onopen = () => report("open"); source.onerror = () => report("refused");""",
+    "a script": """
+        const made = document.createElement("script"); made.src = url;
+        made.onload = () => report("loaded"); made.onerror = () => report("refused"); document.body.append(made);""",
+    "a module": "import(url).then(() => report('loaded'), () => report('refused'));",
+    "a style sheet": """
+        const made = document.createElement("link"); made.rel = "stylesheet"; made.href = url;
+        made.onload = () => report(document.styleSheets.length ? "loaded" : "refused");
+        made.onerror = () => report("refused"); document.head.append(made);""",
+    "a font": "new FontFace('f', `url(${url})`).load().then(() => report('loaded'), () => report('refused'));",
+    "a video": """
+        const made = document.createElement("video"); made.src = url;
+        made.onloadedmetadata = () => report("loaded"); made.onerror = () => report("refused");
+        document.body.append(made);""",
+    "a window": """
+        const opened = window.open(url);
+        setTimeout(() => { try { report(opened.document.body.textContent) } catch { report("refused") } }, 1000);""",
+    "a worker": """
+        try { const made = new Worker(url); made.onmessage = () => report("loaded");
+              made.onerror = () => report("refused") } catch { report("refused") }""",
+    "a beacon": "navigator.sendBeacon(url, new Blob(['{}'], {type: 'text/plain'})); report('refused');",
+    "a ping": """
+        const made = document.createElement("a"); made.href = "#"; made.ping = url; document.body.append(made);
+        made.click(); report("refused");""",
+    "a request that names no referrer": """
+        fetch(url, {method: "POST", mode: "no-cors", referrerPolicy: "no-referrer", credentials: "include", body: "{}"})
+            .then((answer) => answer.text()).then((text) => report(text || "refused"), () => report("refused"));""",
+    "a frame without an origin": """
+        const frame = document.createElement("iframe"); frame.sandbox = "allow-scripts allow-forms";
+        frame.srcdoc = `<script>fetch(${JSON.stringify(url)}, {method: "POST", body: "{}", mode: "no-cors"})
+            .then((a) => a.text()).then((t) => parent.postMessage(t || "refused", "*"),
+                                        () => parent.postMessage("refused", "*"))<` + "/script>";
+        window.addEventListener("message", (event) => report(event.data)); document.body.append(frame);""",
+}
+"""How a page may try to read an address, or to have it asked, besides fetch. Each calls `report` with what it read."""
+TRY = """
+const done = arguments[arguments.length - 1], url = arguments[0]; let said = false;
+const report = (what) => { if (!said) { said = true; done(what) } }; setTimeout(() => report("refused"), 3000);
+"""
+
 
 class Heard(http.server.BaseHTTPRequestHandler):
     """The attacker's server: an empty page, and whatever browsers send with a request for it."""
@@ -159,6 +210,23 @@ def test_a_page_of_another_origin_does_nothing(cloud: Cloud, elsewhere: webdrive
     assert "mallorys-bucket" not in [each["Name"] for each in cloud.client("s3").list_buckets()["Buckets"]]
 
 
+@pytest.mark.parametrize("way", OTHER_WAYS)
+def test_no_other_way_of_a_page_reads_or_does_anything(
+    cloud: Cloud, elsewhere: webdriver.Chrome, way: str
+) -> None:
+    before = faults(cloud)
+    for path in ("/_localcloud/status", "/_localcloud/faults/clear", "/"):
+        assert elsewhere.execute_async_script(TRY + OTHER_WAYS[way], cloud.endpoint + path) == "refused"
+    assert faults(cloud) == before
+
+
+@pytest.mark.parametrize("way", ["an iframe", "a window", "a script"])
+def test_a_way_reads_its_own_origin(elsewhere: webdriver.Chrome, way: str) -> None:
+    """Otherwise `refused` would prove nothing."""
+    own = elsewhere.current_url
+    assert elsewhere.execute_async_script(TRY + OTHER_WAYS[way], own) != "refused"
+
+
 def test_a_name_that_leads_here_reads_and_does_nothing(cloud: Cloud, browser: webdriver.Chrome) -> None:
     """By DNS rebinding the attacker's page has the endpoint's own origin: no preflight, and every answer is read."""
     there, before = f"http://{REBOUND}:{cloud.port}", faults(cloud)
@@ -238,6 +306,20 @@ def test_the_page_is_its_browsers_alone(page: tuple[str, canned.Cloud], browser:
     assert made.stopped == []
     browser.get(f"{root}/hosts")
     assert "Hosts" in browser.title, "its own page still works"
+
+
+@pytest.mark.parametrize("way", OTHER_WAYS)
+def test_no_other_way_of_a_page_reads_or_stops_a_run(
+    page: tuple[str, canned.Cloud], browser: webdriver.Chrome, way: str
+) -> None:
+    address, made = page
+    root = address.partition("/#")[0]
+    browser.get(address)
+    with attacking() as (evil, _):
+        browser.get(evil)
+        for path in ("/", "/live", f"/runs/{canned.TRAINING}/stop"):
+            assert browser.execute_async_script(TRY + OTHER_WAYS[way], root + path) == "refused"
+    assert made.stopped == []
 
 
 def test_the_file_that_the_command_opens_leads_to_the_page(
