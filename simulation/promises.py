@@ -286,7 +286,7 @@ class Oracle:
     def _stops(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         """A run that somebody has stopped ends soon and says so, unless its program was faster."""
         row = self.yard.run_row(execution.name) or {}
-        if summary["outcome"] == "stopped" and execution.name not in self.yard.asked_to_stop:
+        if summary["outcome"] == "stopped" and execution.name not in self.yard.people.asked_to_stop:
             self.breaks(Promise.ONE_END, f"{execution.name} says that it was stopped, and nobody has asked")
         if "stopping" not in row or any(fault.what not in ASKS for fault in self.faults):
             return

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from simulation.yard.deployment import add_baked_image
 from trainyard.protocol.tags import Tag
 
 if TYPE_CHECKING:
@@ -71,19 +72,19 @@ def job(name: str, cluster: Mapping[str, Any], **more: Any) -> bytes:
 
 
 def _train(yard: Yard) -> None:
-    yard.upload("jobs/two.json", job("two", {"strategy": "multi_worker", "workers": 2}))
+    yard.people.upload("jobs/two.json", job("two", {"strategy": "multi_worker", "workers": 2}))
 
 
 def _parameter_servers(yard: Yard) -> None:
     cluster = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
     hardware = HARDWARE | {"disk_gib": 150, "zones": ["us-east-1a", "us-east-1b"], "order": "speed"}
-    yard.upload("jobs/servers.json", job("servers", cluster, hardware=hardware))
+    yard.people.upload("jobs/servers.json", job("servers", cluster, hardware=hardware))
 
 
 def _evaluator(yard: Yard) -> None:
     cluster = {"strategy": "multi_worker", "workers": 2, "evaluator": True}
     hardware = HARDWARE | {"cpu_roles": ["evaluator"]}
-    yard.upload("jobs/evaluated.json", job("evaluated", cluster, hardware=hardware))
+    yard.people.upload("jobs/evaluated.json", job("evaluated", cluster, hardware=hardware))
 
 
 def _elastic(yard: Yard) -> None:
@@ -92,17 +93,17 @@ def _elastic(yard: Yard) -> None:
     program = {"module": "training.programs.digits", "args": {"steps": STEPS, "step-seconds": 60.0}}
     yard.ec2.pools.hold(3)
     yard.after(300, lambda: yard.ec2.pools.hold(None), "there is room for more")
-    yard.upload("jobs/elastic.json", job("elastic", cluster, program=program))
+    yard.people.upload("jobs/elastic.json", job("elastic", cluster, program=program))
 
 
 def _pool(yard: Yard) -> None:
     """One after the other, on the same hosts if these are warm."""
     cluster = {"strategy": "multi_worker", "workers": 2}
-    yard.upload("jobs/first.json", job("first", cluster, pool={"keep": 2, "minutes": POOL_MINUTES}))
+    yard.people.upload("jobs/first.json", job("first", cluster, pool={"keep": 2, "minutes": POOL_MINUTES}))
 
     def once_it_is_over() -> None:
         if yard.runs() and yard.all_over():
-            yard.upload("jobs/second.json", job("second", cluster, program=SHORT))
+            yard.people.upload("jobs/second.json", job("second", cluster, program=SHORT))
         else:
             yard.after(20, once_it_is_over, "somebody looks whether it is over")
 
@@ -122,13 +123,13 @@ def _rivals(yard: Yard) -> None:
     """Two runs at once, each of which would have the two hosts that a run before has kept."""
     cluster = {"strategy": "multi_worker", "workers": 2}
     first = job("first", cluster, program=SHORT, pool={"keep": 2, "minutes": POOL_MINUTES})
-    yard.upload("jobs/first.json", first)
+    yard.people.upload("jobs/first.json", first)
 
     def once_both_are_wiped() -> None:
         wiped = [row for row in yard.rows("pool") if "ready" in row]
         if len(wiped) == len(yard.rows("pool")) == 2 or (yard.runs() and yard.since_over() > PATIENCE):
             for name in ("second", "third"):
-                yard.upload(f"jobs/{name}.json", job(name, cluster))
+                yard.people.upload(f"jobs/{name}.json", job(name, cluster))
         else:
             yard.after(5, once_both_are_wiped, "somebody looks whether hosts are warm")
 
@@ -138,16 +139,16 @@ def _rivals(yard: Yard) -> None:
 def _resumes(yard: Yard) -> None:
     """Two start-execution by hand resume a run that trains, and two more half a second after it is stopped."""
     cluster = {"strategy": "multi_worker", "workers": 2}
-    yard.upload("jobs/first.json", job("first", cluster))
+    yard.people.upload("jobs/first.json", job("first", cluster))
 
     def resume(run: str, *names: str) -> None:
         again = json.loads(job("again", cluster, program=SHORT))
         again["checkpoints"]["resume"] = run
         for name in names:
-            yard.start("train", name, {"job": again})
+            yard.people.start("train", name, {"job": again})
 
     def stop(first: str) -> None:
-        yard.ask_to_stop(first)
+        yard.people.ask_to_stop(first)
         yard.after(0.5, lambda: resume(first, "late-a", "late-b"), "somebody resumes it twice")
 
     def once_it_has_saved() -> None:
@@ -163,16 +164,16 @@ def _resumes(yard: Yard) -> None:
 
 def _bakes(yard: Yard) -> None:
     """Two of one family at once: one is refused, and moves nothing."""
-    yard.upload("images/gpu.yaml", yard.recipe)
-    yard.upload("images/gpu.yaml", yard.recipe + b"\n# again\n")
+    yard.people.upload("images/gpu.yaml", yard.recipe)
+    yard.people.upload("images/gpu.yaml", yard.recipe + b"\n# again\n")
 
 
 def _bake(yard: Yard) -> None:
-    yard.upload("images/gpu.yaml", yard.recipe)
+    yard.people.upload("images/gpu.yaml", yard.recipe)
 
 
 def _launch(yard: Yard) -> None:
-    yard.start("launch", "sit", {"latest": "gpu", "instance_types": ["g6.xlarge"], "hours": 2})
+    yard.people.start("launch", "sit", {"latest": "gpu", "instance_types": ["g6.xlarge"], "hours": 2})
 
 
 def _snapshot(yard: Yard) -> None:
@@ -182,19 +183,19 @@ def _snapshot(yard: Yard) -> None:
     def ask() -> None:
         launched = yard.ec2.tagged(Tag.RUN, "sit")
         host = launched[0].id if launched else "i-00000000000000099"
-        yard.start("snapshot", "keep", {"instance": host})
+        yard.people.start("snapshot", "keep", {"instance": host})
 
     yard.after(240, ask, "somebody asks for a snapshot")
 
 
 def _retire(yard: Yard) -> None:
     for number in range(6):
-        yard.old_image(f"ami-00000000000000f{number:02}", "gpu", days=20 + number)
-    yard.start("retire", "old", {})
+        add_baked_image(yard, f"ami-00000000000000f{number:02}", "gpu", days=20 + number)
+    yard.people.start("retire", "old", {})
 
 
 def _patrol(yard: Yard) -> None:
-    yard.launch_by_hand()
+    yard.people.launch_by_hand()
 
 
 def _nothing_runs(yard: Yard) -> bool:

@@ -104,7 +104,7 @@ class Strikes:
         if self._numbered(invocation.about) is None:
             return
         functions = self.yard.functions
-        passed = self.yard.passed(invocation)
+        passed = self.yard.network.passed(invocation)
         for what in self._place(Kind.INVOCATION, invocation.name, invocation.name, passed):
             match what:
                 case InvocationFault.OUT_OF_MEMORY:
@@ -215,23 +215,23 @@ class Strikes:
         yard, run = self.yard, execution.name
         match what:
             case PersonFault.STOPS_IT:
-                self.world.after(0, lambda: yard.stop(execution))
+                self.world.after(0, lambda: yard.people.stop(execution))
             case PersonFault.ASKS_TO_STOP:
-                self.world.after(0, lambda: yard.ask_to_stop(run))
+                self.world.after(0, lambda: yard.people.ask_to_stop(run))
             case PersonFault.ASKS_TWICE:
                 for seconds in (0, 5):
-                    self.world.after(seconds, lambda: yard.ask_to_stop(run))
+                    self.world.after(seconds, lambda: yard.people.ask_to_stop(run))
             case PersonFault.UPLOADS_AGAIN:
-                yard.upload_again()
+                yard.people.upload_again()
             case PersonFault.DELETES_JOB:
                 self._delete(keys.JOBS)
             case PersonFault.DELETES_CHECKPOINTS:
                 self._delete(keys.checkpoints(run))
             case PersonFault.DELETES_ROWS:
-                yard.delete_rows(run)
+                yard.people.delete_rows(run)
             case PersonFault.DELETES_IMAGE:
                 if yard.image in yard.ec2.images:  # somebody may have done so before
-                    yard.ask("ec2", "deregister_image", ImageId=yard.image)
+                    yard.people.ask("ec2", "deregister_image", ImageId=yard.image)
             case PersonFault.TERMINATES_HOST:
                 self.world.after(10, lambda: self._terminate_one(run), what="somebody terminates a host")
 
@@ -240,13 +240,13 @@ class Strikes:
         live = [each for each in self.yard.ec2.tagged(Tag.RUN, run) if each.live]
         shown = [each.id for each in live if each.known_at <= self.world.now]
         if shown:
-            self.yard.ask("ec2", "terminate_instances", InstanceIds=shown[:1])
+            self.yard.people.ask("ec2", "terminate_instances", InstanceIds=shown[:1])
         elif live:
             self.world.after(1, lambda: self._terminate_one(run), what="somebody terminates a host")
 
     def _delete(self, prefix: str) -> None:
         for key in list(self.yard.s3.keys(self.yard.bucket, prefix)):
-            self.yard.ask("s3", "delete_object", Bucket=self.yard.bucket, Key=key)
+            self.yard.people.ask("s3", "delete_object", Bucket=self.yard.bucket, Key=key)
 
 
 def _named(execution: Execution, state: str) -> str:

@@ -156,7 +156,7 @@ def held(template: YardTemplate, hosts: int) -> Held:
         watch.patrol_looks = False
         watch.clear()
         began = time.process_time()
-        yard.upload("jobs/one.json", job("one", CLUSTER, program=PROGRAM))
+        yard.people.upload("jobs/one.json", job("one", CLUSTER, program=PROGRAM))
         world.run(world.now + timedelta(hours=1), stop=lambda: _is_over(yard))
         run_cpu = time.process_time() - began
     run = _run(yard)
@@ -191,7 +191,7 @@ def _fill(yard: Yard, hosts: int) -> None:
             _launch(yard, wide, f"over-{number}")
             continue
         run = f"run-{number}"
-        arn = yard.start("bake", run, {})
+        arn = yard.people.start("bake", run, {})
         _write(yard, {**ROW, "pk": f"run#{run}", "sk": "run", "execution_arn": arn})
         _write(yard, {"pk": OPEN, "sk": run, "kind": "train", "execution_arn": arn})
         _launch(yard, wide, run)
@@ -219,7 +219,7 @@ def _launch(yard: Yard, subnet: str, run: str) -> None:
     shown = [{"Key": key, "Value": value} for key, value in tags.items()]
     override = {"InstanceType": "g6.xlarge", "SubnetId": subnet, "ImageId": yard.image}
     which = {"LaunchTemplateId": template.id, "Version": "1"}
-    yard.ask(
+    yard.people.ask(
         "ec2",
         "create_fleet",
         Type="instant",
@@ -230,7 +230,7 @@ def _launch(yard: Yard, subnet: str, run: str) -> None:
 
 
 def _write(yard: Yard, row: Mapping[str, Any]) -> None:
-    yard.ask("dynamodb", "put_item", TableName=yard.template.table.name, Item=packed(row))
+    yard.people.ask("dynamodb", "put_item", TableName=yard.template.table.name, Item=packed(row))
 
 
 def _run(yard: Yard) -> Execution:

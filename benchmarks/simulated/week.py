@@ -181,7 +181,7 @@ def week(template: YardTemplate, *, days: float = DAYS, runs_a_day: int = RUNS_A
     uploads = [RUSH.total_seconds()] * rush + later(days, runs_a_day, world.chance("uploads"))
     for number, at in enumerate(uploads):
         body = job(f"run{number}", CLUSTER, program=PROGRAM)
-        yard.after(at, functools.partial(yard.upload, f"jobs/{number}.json", body), "an upload")
+        yard.after(at, functools.partial(yard.people.upload, f"jobs/{number}.json", body), "an upload")
     length = timedelta(days=days) + AFTERWARDS
     with contextlib.redirect_stdout(io.StringIO()):
         world.run(world.now + length)

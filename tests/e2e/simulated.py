@@ -89,7 +89,7 @@ def train(name: str, template: Any) -> list[dict[str, Any]]:
     before = yard.gateway.asked.copy()
     if name == "refused":
         yard.ec2.pools.leave(0, *FIRST)
-    yard.upload(f"jobs/{name}.json", json.dumps(as_simulated(quick.job(name, **JOBS[name]))).encode())
+    yard.people.upload(f"jobs/{name}.json", json.dumps(as_simulated(quick.job(name, **JOBS[name]))).encode())
     if name in ("interrupted", "killed"):
         once_saved(yard, lambda host: strike(yard, name, host))
     run_until_over(yard)
@@ -104,7 +104,7 @@ def images(template: Any) -> list[dict[str, Any]]:
         before = yard.gateway.asked.copy()
         if workflow == "snapshot":
             given = {"instance": next(iter(yard.ec2.ever)), **given}
-        yard.start(workflow, f"00000000-0000-4000-8000-00000000000{len(told)}", given)
+        yard.people.start(workflow, f"00000000-0000-4000-8000-00000000000{len(told)}", given)
         run_until_over(yard)
         told.append(seen(yard, yard.runs()[-1], before))
     return told

@@ -23,7 +23,9 @@ def lasting(*, steps: int, step_seconds: float) -> Scenario:
         limits = {"hours": 100, "dollars": 400, "restarts": 5, "wait_minutes": 60}
         document = json.loads(job("long", {"strategy": "multi_worker", "workers": HOSTS}, limits=limits))
         document["program"]["args"] = {"steps": steps, "step-seconds": step_seconds}
-        yard.after(1, lambda: yard.upload("jobs/long.json", json.dumps(document).encode()), "an upload")
+        yard.after(
+            1, lambda: yard.people.upload("jobs/long.json", json.dumps(document).encode()), "an upload"
+        )
 
     return Scenario("long", "", begin, gang=HOSTS, longest=timedelta(hours=110))
 

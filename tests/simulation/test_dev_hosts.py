@@ -28,7 +28,7 @@ def forgotten(
             "DetailType": "dev",
             "Detail": json.dumps({"run": RUN, "name": "mine", "want": "up", "asked": asked}),
         }
-        yard.ask("events", "put_events", Entries=[entry])
+        yard.people.ask("events", "put_events", Entries=[entry])
 
     tell(template, Scenario("dev host", "", begin, timedelta(hours=3), over=over), at_end=at_end)
 

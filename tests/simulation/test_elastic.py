@@ -95,7 +95,7 @@ def test_hosts_that_come_when_the_run_is_over_never_stay(yard: YardTemplate) -> 
 
     def begin(world: Yard) -> None:
         ELASTIC.begin(world)
-        world.after(630.2, lambda: world.stop(world.runs()[0]), "somebody stops the execution")
+        world.after(630.2, lambda: world.people.stop(world.runs()[0]), "somebody stops the execution")
 
     story = tell(yard, Scenario("stopped", "one that is stopped as it grows", begin, gang=4, least=2))
     assert {each.promise for each in story.broken} == {Promise.SURVIVES}, story.broken
@@ -106,7 +106,7 @@ def test_room_for_fewer_than_the_least_launches_nothing(yard: YardTemplate) -> N
     def begin(world: Yard) -> None:
         world.ec2.pools.hold(1)
         cluster = {"strategy": "multi_worker", "workers": {"min": 2, "max": 4}}
-        world.upload("jobs/few.json", job("few", cluster))
+        world.people.upload("jobs/few.json", job("few", cluster))
 
     scenario = Scenario("few", "one host where there must be two", begin, timedelta(hours=3), gang=4, least=2)
     launched: list[str] = []

@@ -17,7 +17,7 @@ def begin(yard: Yard) -> None:
     yard.ec2.pools.hold(2)
     yard.after(300, lambda: yard.ec2.pools.hold(None), "there is room for more")
     hardware = HARDWARE | {"cpu_roles": ["evaluator"]}
-    yard.upload("jobs/elastic.json", job("elastic", cluster, program=program, hardware=hardware))
+    yard.people.upload("jobs/elastic.json", job("elastic", cluster, program=program, hardware=hardware))
 
 
 WHAT = "one to three workers, and an evaluator on a host without a GPU"

@@ -23,7 +23,7 @@ def launched(template: YardTemplate, **gangs: int) -> dict[str, Any]:
         yard.ec2.pools.quotas = dict.fromkeys(yard.ec2.pools.quotas, 1e6)
         for name, workers in gangs.items():
             cluster = {"strategy": "multi_worker", "workers": workers}
-            yard.upload(f"jobs/{name}.json", job(name, cluster, hardware=HARDWARE, limits=LIMITS))
+            yard.people.upload(f"jobs/{name}.json", job(name, cluster, hardware=HARDWARE, limits=LIMITS))
 
     def look(yard: Yard) -> None:
         for run in yard.runs():

@@ -33,7 +33,7 @@ class Crowd:
         limits = {"hours": 2, "dollars": 20, "restarts": 3, "wait_minutes": self.wait_minutes}
         for number in range(self.runs):
             body = job(f"r{number}", TWO, limits=limits, program=PROGRAM)
-            upload = functools.partial(yard.upload, f"jobs/r{number}.json", body)
+            upload = functools.partial(yard.people.upload, f"jobs/r{number}.json", body)
             yard.after(1 + number * self.apart, upload, "an upload")
         yard.ec2.on_change.append(lambda _: self.count(yard))
 
@@ -98,10 +98,10 @@ def test_a_run_leaves_a_bake_the_dollars_that_it_may_cost(yard: YardTemplate) ->
     """A run that may cost $4.11 and a bake that may cost $3.08: $6 are enough for either of them, and not for both."""
 
     def begin(world: Yard) -> None:
-        world.upload("images/gpu.yaml", world.recipe)
+        world.people.upload("images/gpu.yaml", world.recipe)
         limits = {"hours": 2, "dollars": 20, "restarts": 3}
         body = job("late", TWO, limits=limits, program=PROGRAM)
-        world.after(3, functools.partial(world.upload, "jobs/late.json", body), "an upload")
+        world.after(3, functools.partial(world.people.upload, "jobs/late.json", body), "an upload")
 
     scenario = Scenario(
         "limits",

@@ -46,7 +46,7 @@ def told(
         nature(yard)
         by_speed = HARDWARE | {"order": "speed"} | hardware
         sections = {"program": program} if program else {}
-        yard.upload("jobs/speed.json", job("speed", cluster, hardware=by_speed, **sections))
+        yard.people.upload("jobs/speed.json", job("speed", cluster, hardware=by_speed, **sections))
 
     def at_end(yard: Yard) -> None:
         (run,) = yard.runs()

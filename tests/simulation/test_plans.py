@@ -19,8 +19,8 @@ def planned(template: YardTemplate, body: bytes, *before: tuple[str, bytes]) -> 
 
     def begin(yard: Yard) -> None:
         for key, other in before:
-            yard.upload(key, other)
-        yard.after(60, lambda: yard.upload("jobs/by/alice/wanted.plan.json", body), "an upload")
+            yard.people.upload(key, other)
+        yard.after(60, lambda: yard.people.upload("jobs/by/alice/wanted.plan.json", body), "an upload")
 
     def over(yard: Yard) -> bool:
         return len(yard.runs()) > len(before) and yard.all_over()

@@ -29,7 +29,7 @@ def trained(
         yard.asks_prices_of(region)
         yard.gateway.throttle = throttle or yard.gateway.throttle
         document = job("one", {"workers": 1}, hardware=HARDWARE, **more)
-        yard.after(wait, lambda: yard.upload("jobs/one.json", document), "somebody starts a job")
+        yard.after(wait, lambda: yard.people.upload("jobs/one.json", document), "somebody starts a job")
 
     def look(yard: Yard) -> None:
         (run,) = yard.runs()

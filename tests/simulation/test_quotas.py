@@ -22,7 +22,7 @@ def told(template: YardTemplate, runs: int, *, spot: float, on_demand: float, fa
             quotas[code] = spot if yard.ec2.catalogue.facts.quotas[code].market == "spot" else on_demand
         for number in range(runs):
             cluster = {"strategy": "multi_worker", "workers": 2}
-            yard.upload(f"jobs/r{number}.json", job(f"r{number}", cluster, hardware=HARDWARE))
+            yard.people.upload(f"jobs/r{number}.json", job(f"r{number}", cluster, hardware=HARDWARE))
 
     return tell(template, Scenario("quotas", "runs that share a quota", begin, gang=2), faults=faults)
 

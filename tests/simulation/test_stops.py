@@ -59,7 +59,7 @@ def test_it_stops_in_mid_training_with_a_checkpoint(yard: YardTemplate) -> None:
         """Checkpoint, that is."""
         if after and "checkpointed" in after and "checkpointed" not in (before or {}):
             run = key[0].removeprefix("run#")
-            world.after(1, lambda: world.ask_to_stop(run), "somebody stops it")
+            world.after(1, lambda: world.people.ask_to_stop(run), "somebody stops it")
 
     def at_end(world: Yard) -> None:
         ends.append(world.summary(world.runs()[0].name) or {})
@@ -85,10 +85,12 @@ def test_a_run_that_waits_ends_at_once(yard: YardTemplate, limits: dict[str, int
                 world.ec2.pools.quotas[code] = 8.0 if spot else 0.0
         for number in range(2):
             upload = functools.partial(
-                world.upload, f"jobs/r{number}.json", job(f"r{number}", TWO, hardware={"market": "spot"})
+                world.people.upload,
+                f"jobs/r{number}.json",
+                job(f"r{number}", TWO, hardware={"market": "spot"}),
             )
             world.after(1 + 20 * number, upload, "an upload")
-        world.after(100, lambda: world.ask_to_stop(world.runs()[-1].name), "somebody stops it")
+        world.after(100, lambda: world.people.ask_to_stop(world.runs()[-1].name), "somebody stops it")
 
     def over(world: Yard) -> bool:
         return len(world.runs()) >= 2 and world.all_over()

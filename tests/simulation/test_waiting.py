@@ -49,7 +49,7 @@ def told(template: YardTemplate, *, spot: float) -> tuple[Story, Rows]:
                 spot if yard.ec2.catalogue.facts.quotas[code].market == "spot" else 0.0
             )
         for number in range(2):
-            yard.upload(f"jobs/r{number}.json", job(f"r{number}", TWO, hardware={"market": "spot"}))
+            yard.people.upload(f"jobs/r{number}.json", job(f"r{number}", TWO, hardware={"market": "spot"}))
 
     return tell(template, Scenario("waiting", "two runs, one of which waits", begin, gang=2)), rows
 

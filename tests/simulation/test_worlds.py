@@ -16,7 +16,7 @@ from simulation.template import YardTemplate
 from simulation.trials import selection, traces
 from simulation.trials.campaign import Cores
 from simulation.trials.trial import Trial, parse
-from simulation.yard import Yard
+from simulation.yard.network import Network
 
 ROOT = Path(__file__).parents[2]
 SLICE = 120
@@ -66,7 +66,7 @@ def test_the_short_way_to_aws_makes_the_same_world_as_http(
     yard: YardTemplate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = {name: traces.digest(tell(yard, each, seed=3).trace) for name, each in SCENARIOS.items()}
-    monkeypatch.setattr(Yard, "takes_short_way", False)
+    monkeypatch.setattr(Network, "takes_short_way", False)
     assert {name: traces.digest(tell(yard, each, seed=3).trace) for name, each in SCENARIOS.items()} == short
 
 

@@ -1,6 +1,6 @@
 """Every request to the simulated AWS passes here: whoever asks, its permission, its fate, its answer.
 
-What may become of a request is its fate: yard.py deals with it, before the gateway is asked or after.
+What may become of a request is its fate: yard/network.py deals with it, before the gateway is asked or after.
 """
 
 from __future__ import annotations

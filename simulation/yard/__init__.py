@@ -1,0 +1,237 @@
+"""A yard deployed into a simulated account: everything of its templates, in one world."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from simulation import assembly
+from simulation.aws.cloudwatch import CloudWatch
+from simulation.aws.door.api import ACCOUNT, PARTITION, Caller
+from simulation.aws.door.botocore_door import DOOR
+from simulation.aws.door.gateway import Gateway, Service
+from simulation.aws.dynamodb import DynamoDb
+from simulation.aws.ec2 import Ec2, Instance, ServiceQuotas
+from simulation.aws.eventbridge import Delivery, EventBridge
+from simulation.aws.functions import ENVIRONMENTS, Functions
+from simulation.aws.notices import Notices
+from simulation.aws.pricing import Pricing
+from simulation.aws.s3 import S3
+from simulation.aws.s3.buckets import Version
+from simulation.aws.ssm import Ssm
+from simulation.aws.stepfunctions import Execution, Status, StepFunctions
+from simulation.aws.sts import Sts
+from simulation.faults import Plan
+from simulation.hosts.machines import Machines
+from simulation.hosts.surroundings import Host
+from simulation.template import YardTemplate
+from simulation.world.clock import CLOCK
+from simulation.world.world import World
+from simulation.yard.deployment import deploy, iam_of
+from simulation.yard.network import Network
+from simulation.yard.people import People
+from simulation.yard.wiring import Bridge, SimulatedHost
+from trainyard.core.model.yard.warm import warm_until
+from trainyard.protocol import keys
+from trainyard.protocol.tags import Tag
+
+MINUTE = timedelta(minutes=1)
+GPU_METRIC = ("Trainyard", "nvidia_smi_utilization_gpu")
+CPU_METRIC = ("AWS/EC2", "CPUUtilization")
+USE_METRIC = ("Trainyard", "InUse")
+AGENTS_PERCENT = 0.1
+"""What agents alone use of a host's processors: no world computes on these."""
+
+
+class Yard:
+    """`plan` says what goes wrong."""
+
+    def __init__(self, world: World, template: YardTemplate, plan: Plan | None = None) -> None:
+        self.world, self.template, self.plan = world, template, plan or Plan()
+        self.iam = iam_of(template)
+        self.functions = Functions(world, template.functions)
+        self.events = EventBridge(
+            world, template.rules, self._deliver, self._start_by_rule, buses=[template.bus.name]
+        )
+        self.stepfunctions = StepFunctions(world, self._invoke, self.events.emit, iam=self.iam)
+        self.machines = Machines(world, self._host, puts_metrics=False, has_agent=self._has_agent)
+        self.ec2 = Ec2(world, self.events.emit, Bridge(self))
+        self.ssm = Ssm(world, self.ec2, self.events.emit)
+        self.s3 = S3(world, self._object_created, self.iam.may)
+        self.dynamodb = DynamoDb(world)
+        self.cloudwatch = CloudWatch(world)
+        self.notices = Notices(world)
+        self.sts = Sts(world, self.iam)
+        services: dict[str, Service] = {
+            "ec2": self.ec2,
+            "ssm": self.ssm,
+            "s3": self.s3,
+            "dynamodb": self.dynamodb,
+            "cloudwatch": self.cloudwatch,
+            "sns": self.notices,
+            "sts": self.sts,
+            "service-quotas": ServiceQuotas(self.ec2.pools),
+            "pricing": Pricing(self.ec2.catalogue.facts),
+            "stepfunctions": self.stepfunctions,
+            "events": self.events,
+            "lambda": self.functions,
+        }
+        self.gateway = Gateway(world, services, self.iam)
+        self.on_object: list[Callable[[str], None]] = []
+        """Called with the key of every object that is written."""
+        self.in_use: Callable[[datetime], float | None] = lambda at: 0.0
+        """What agents of dev hosts tell of that minute: 0 nobody, 1 kernels, 2 terminals."""
+        self.people = People(self)
+        self.network = Network(world, self.plan, self.functions, self.gateway, self.people.delete_all_rows)
+        self.image = deploy(self)
+        self._listen()
+
+    def _listen(self) -> None:
+        """From now on botocore asks here, and what happens anywhere passes the plan."""
+        DOOR.serve(self.network.send, self.network.answer_at_once, self.world.sleep, seed=self.world.seed)
+        ENVIRONMENTS.current = self.network.environment
+        CLOCK.follow(self.world)
+        self.ec2.on_change.append(self._watch_load)
+        self.machines.on_silence = lambda host, silent: (self.ssm.cut_off if silent else self.ssm.back)(host)
+        self.gateway.after["ec2.create_tags"] = self._tags_changed
+
+    # ---------------------------------------------------------------------------------------- who calls whom
+
+    def _invoke(self, function: str, payload: Any, on_done: Callable[[Any], None]) -> object:
+        return self.functions.call(function, payload, on_done)
+
+    def _deliver(self, delivery: Delivery) -> object:
+        self.functions.event(delivery.target.arn, delivery.payload)
+        return None
+
+    def _start_by_rule(self, caller: Caller, request: dict[str, Any]) -> object:
+        return self.gateway.answer(caller, "stepfunctions", "start_execution", request)
+
+    def _object_created(
+        self, detail_type: str, bucket: str, key: str, version: str, size: int, etag: str
+    ) -> None:
+        described = {"key": key, "size": size, "etag": etag, "version-id": version}
+        detail = {"version": "0", "bucket": {"name": bucket}, "object": described, "reason": "PutObject"}
+        detail["requester"] = ACCOUNT
+        self.events.emit("aws.s3", detail_type, detail, [f"arn:{PARTITION}:s3:::{bucket}"])
+        for look in self.on_object:
+            look(key)
+        folder, _, run = key.removesuffix("/order.json").partition("/")
+        if folder == "runs" and key.endswith("/order.json"):
+            self.machines.ordered(run)
+
+    def _tags_changed(self, request: Mapping[str, Any]) -> None:
+        for each in request["Resources"]:
+            self.machines.look(each)
+
+    def _has_agent(self, host: Host) -> bool:
+        """It comes with every image of the yard's, whoever launches it."""
+        image = self.ec2.images.get(host.metadata.image)
+        return image is None or image.owner == ACCOUNT
+
+    def _host(self, instance_id: str) -> Host:
+        return SimulatedHost(self, self.ec2.instance(instance_id))
+
+    def _watch_load(self, instance: Instance) -> None:
+        """CloudWatch reads a host's load when it is asked, as if the host had put it each minute."""
+
+        def load(at: datetime) -> float | None:
+            return self.machines.gpu_minutes(instance.id, at, at + MINUTE).get(at)
+
+        def use(at: datetime) -> float | None:
+            return self.in_use(at) if Tag.DEV in instance.tags and load(at) is not None else None
+
+        if instance.state == "running":
+            self.cloudwatch.follow(*USE_METRIC, instance.id, use)
+            self.cloudwatch.follow(*CPU_METRIC, instance.id, lambda _: AGENTS_PERCENT)
+            if instance.type[0] in "gp":
+                self.cloudwatch.follow(*GPU_METRIC, instance.id, load)
+
+    def asks_prices_of(self, region: str) -> None:
+        """As if the yard were there: AWS asks for everything what it costs there. Zones and ARNs keep their names."""
+        self.ec2.catalogue.facts = replace(self.ec2.catalogue.facts, region=region)
+        self.network.move_to(region)
+
+    def after(self, seconds: float, do: Callable[[], object], what: str) -> None:
+        self.world.after(seconds, do, what=what)
+
+    # ---------------------------------------------------------------------------------------------- what one can see
+
+    @property
+    def name(self) -> str:
+        return next(iter(self.template.functions.values())).environment["YARD"]
+
+    @property
+    def bucket(self) -> str:
+        return self.template.bucket.name
+
+    @functools.cached_property
+    def recipe(self) -> bytes:
+        return (assembly.ROOT / "images" / "gpu.yaml").read_bytes()
+
+    def runs(self) -> list[Execution]:
+        return list(self.stepfunctions.executions.values())
+
+    def all_over(self) -> bool:
+        return not any(each.status is Status.RUNNING for each in self.stepfunctions.executions.values())
+
+    def is_awaited(self) -> bool:
+        """Return True while events or invocations are under way, however late, or a notification is to be sent."""
+        under_way = bool(self.functions.running) or self.events.under_way > 0 or self.functions.waiting > 0
+        return under_way or any("ended" in (self.run_row(row["sk"]) or {}) for row in self.rows("open"))
+
+    def run_row(self, run: str) -> dict[str, Any] | None:
+        return self.dynamodb.row(self.template.table.name, f"run#{run}", "run")
+
+    def rows(self, pk: str) -> list[dict[str, Any]]:
+        """The rows of that partition of the ledger."""
+        return list(self.dynamodb.rows(self.template.table.name, pk))
+
+    def since_over(self) -> timedelta:
+        """How long ago the last execution ended; nothing while one goes on."""
+        return min(self.world.now - (each.stopped or self.world.now) for each in self.runs())
+
+    def host_rows(self) -> list[dict[str, Any]]:
+        """What the ledger says of all hosts of all runs, of each run's its own."""
+        rows = self.dynamodb.rows(self.template.table.name)
+        return [row for row in rows if row["sk"].startswith("host#")]
+
+    def document(self, key: str) -> Any:
+        body = self.s3.body(self.bucket, key)
+        return None if body is None else json.loads(body)
+
+    def summary(self, run: str) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = self.document(keys.summary(run))
+        return found
+
+    def versions(self, key: str) -> list[Version]:
+        """All that were ever written, the oldest first."""
+        return [each for each in self.s3.versions(self.bucket, key) if each.body is not None]
+
+    def clusters(self, run: str) -> dict[int, dict[str, Any]]:
+        """cluster.json by attempt."""
+        found = self.s3.keys(self.bucket, keys.attempts(run))
+        return {int(key.split("/")[3]): self.document(key) for key in found if key.endswith("/cluster.json")}
+
+    def confirmed(self, run: str) -> set[int]:
+        """Every step whose checkpoint latest.json has ever named."""
+        versions = self.versions(keys.latest_checkpoint(run))
+        return {int(json.loads(each.body or b"")["step"]) for each in versions}
+
+    def hours(self, run: str) -> tuple[float, int]:
+        """Seconds of all hosts of the run as EC2 has them, and how many hosts there were."""
+        instances = self.ec2.tagged(Tag.RUN, run)
+        return self.ec2.bill(Tag.RUN, run).hours * 3600, len(instances)
+
+    def over_since(self, instance: Instance) -> datetime:
+        """When the run of a host ended, or its time in the pool; now, while it goes on; its launch without one."""
+        run = instance.tags.get(Tag.RUN)
+        of_it = [each for each in self.runs() if each.name == run]
+        if not of_it:
+            return instance.created
+        over, warm = of_it[-1].stopped or self.world.now, warm_until(instance.tags)
+        return max(over, warm) if warm else over

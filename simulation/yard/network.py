@@ -1,0 +1,175 @@
+"""Between functions and AWS: every request that a function makes, and the faults that strike it on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from greenlet import GreenletExit
+
+from lambdas.aws.clients import THROTTLED
+from simulation.aws.door.api import REGION, Answer, Caller, ServiceError
+from simulation.aws.door.gateway import Broken, Fate, Gateway, Unreachable
+from simulation.aws.dynamodb.writes import CONFLICT, cancelled
+from simulation.aws.functions import Functions, Invocation
+from simulation.faults import ONE_AFTER_ANOTHER, READS, Fault, Kind, Passed, Plan
+from simulation.world.world import World
+
+REQUEST_SECONDS = (0.008, 0.06)
+"""What a request takes in AWS's own network."""
+SLOW_SECONDS = 45.0
+
+
+class Network:
+    """`delete_all_rows` deletes what the ledger has of all runs, which is one of the faults."""
+
+    takes_short_way = True
+    """Requests that nothing happens to never become HTTP."""
+
+    def __init__(
+        self,
+        world: World,
+        plan: Plan,
+        functions: Functions,
+        gateway: Gateway,
+        delete_all_rows: Callable[[], None],
+    ) -> None:
+        self.world, self.plan, self.functions, self.gateway = world, plan, functions, gateway
+        self.delete_all_rows = delete_all_rows
+        self._chance = world.chance("network")
+        self._environments = {
+            name: {**facts.environment, "AWS_REGION": REGION, "AWS_LAMBDA_FUNCTION_NAME": name}
+            for name, facts in functions.facts.items()
+        }
+        """Lambda adds its own to what the template says."""
+        self._alike: dict[tuple[str, str], dict[int, int]] = {}
+        """Invocations that have asked the same, each with the number of those before it."""
+        self._refused: ServiceError | None = None
+        """What AWS has said to the request that goes the long way next: it is not asked twice."""
+
+    def environment(self) -> Mapping[str, str]:
+        """Return the environment of the function that runs now."""
+        return self._environments[self._current().function.name]
+
+    def move_to(self, region: str) -> None:
+        """Tell functions that they run in this region."""
+        for environment in self._environments.values():
+            environment["AWS_REGION"] = region
+
+    def send(self, service: str, operation: str, request: Mapping[str, Any], tries: int) -> Answer:
+        """Answer one HTTP request of the function that runs now."""
+        invocation = self._current()
+        if tries == 0:
+            invocation.requests += 1
+            invocation.asks.append(f"{service}.{operation}")
+        place = _place(invocation, invocation.requests, service, operation)
+        found = self._struck_at(place, invocation) if self._is_new(invocation, place) else ()
+        fates = [Fate(fault.what) for fault in found]
+        caller = Caller(invocation.name, invocation.function.role)
+        if self._refused:
+            refused, self._refused = self._refused, None
+            raise refused
+        for fate in fates:
+            self._strike_before(fate, invocation, tries, operation)
+        self.world.sleep(self._chance.uniform(*REQUEST_SECONDS))
+        try:
+            answer = self.gateway.answer(caller, service, operation, request)
+        except ServiceError:
+            self._strike_after(fates, invocation, tries)  # a refusal may not arrive either
+            raise
+        self._strike_after(fates, invocation, tries)
+        return answer
+
+    def answer_at_once(self, service: str, operation: str, request: Mapping[str, Any]) -> Answer | None:
+        """Answer a request without HTTP; return None if HTTP or botocore's retries would show what is in its way."""
+        invocation = self._current()
+        place = _place(invocation, invocation.requests + 1, service, operation)
+        if not self.takes_short_way or (
+            self._is_new(invocation, place) and self._struck_at(place, invocation)
+        ):
+            return None
+        invocation.requests += 1
+        invocation.asks.append(f"{service}.{operation}")
+        self.world.sleep(self._chance.uniform(*REQUEST_SECONDS))
+        caller = Caller(invocation.name, invocation.function.role)
+        try:
+            return self.gateway.answer(caller, service, operation, request)
+        except ServiceError as refused:
+            if refused.status < 500 and refused.code not in THROTTLED:
+                raise
+            self._refused = refused
+        invocation.requests -= 1
+        invocation.asks.pop()
+        return None
+
+    def _struck_at(self, place: str, invocation: Invocation) -> Sequence[Fault]:
+        return self.plan.at(Kind.REQUEST, place, self.passed(invocation, place.partition("/")[2]))
+
+    def passed(self, invocation: Invocation, request: str = "") -> Passed:
+        """What a place in it is."""
+        about = f"{invocation.function.name} {invocation.heard or invocation.about} {request}"
+        return Passed(invocation.during, about, invocation.asks)
+
+    def _is_new(self, invocation: Invocation, place: str) -> bool:
+        """Whether other invocations about the same have not asked the same often enough.
+
+        A request that only looks is the same wherever it stands among theirs; one that does something, at its place.
+        """
+        request = place.partition("/")[2]
+        operation = request.partition(".")[2]
+        made_by = self._alike.setdefault(
+            (invocation.about, operation if operation.startswith(READS) else request), {}
+        )
+        return made_by.setdefault(invocation.number, len(made_by)) < ONE_AFTER_ANOTHER
+
+    def _current(self) -> Invocation:
+        invocation = self.functions.current()
+        if invocation is None:
+            raise GreenletExit  # its process is gone: whatever runs on of it reaches nobody
+        return invocation
+
+    def _strike_before(self, fate: Fate, invocation: Invocation, tries: int, operation: str) -> None:
+        if tries == 0:
+            self.world.note(invocation.name, f"meets a fault: {fate}", operation=operation)
+        match fate:
+            case Fate.THROTTLED if tries == 0:
+                raise ServiceError("ThrottlingException", "Rate exceeded")
+            case Fate.THROTTLED_FOR_LONG:
+                raise ServiceError("ThrottlingException", "Rate exceeded")
+            case Fate.SERVER_ERROR if tries == 0:
+                raise ServiceError("InternalError", "An internal error has occurred", status=500)
+            case Fate.SERVER_ERRORS:
+                raise ServiceError("InternalError", "An internal error has occurred", status=500)
+            case Fate.LOST_BEFORE if tries == 0:
+                raise Broken
+            case Fate.UNREACHABLE:
+                raise Unreachable
+            case Fate.DENIED:
+                raise ServiceError(
+                    "AccessDeniedException",
+                    f"User: {invocation.function.role} is not authorized to perform: {operation}",
+                    status=403,
+                )
+            case Fate.CONFLICT if tries == 0:
+                raise cancelled([CONFLICT])
+            case Fate.CONFLICTS if tries < 20:
+                raise cancelled([CONFLICT])
+            case Fate.ROWS_DELETED if tries == 0:
+                self.delete_all_rows()
+            case Fate.SLOW if tries == 0:
+                self.world.sleep(SLOW_SECONDS)
+            case Fate.KILLED_BEFORE:
+                self.functions.kill(invocation)
+                raise GreenletExit
+
+    def _strike_after(self, fates: Sequence[Fate], invocation: Invocation, tries: int) -> None:
+        if Fate.LOST_AFTER in fates and tries == 0:
+            raise Broken
+        if Fate.KILLED_AFTER in fates:
+            self.functions.kill(invocation)
+            raise GreenletExit
+
+
+def _place(invocation: Invocation, request: int, service: str, operation: str) -> str:
+    """Which function, its how-manieth invocation, the how-manieth request in it."""
+    return f"{invocation.name}/{request} {service}.{operation}"

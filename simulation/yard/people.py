@@ -1,0 +1,103 @@
+"""What people do to a yard: they upload, start, stop and delete, each as the person whose account it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from lambdas.core.edges.events import OF_PEOPLE
+from simulation.aws.door.api import Answer, Caller
+from simulation.aws.stepfunctions import Execution, Status
+from simulation.faults import PERSON
+
+if TYPE_CHECKING:
+    from simulation.yard import Yard
+
+ROOT = Caller("somebody", "root")
+
+
+class People:
+    """See the module."""
+
+    def __init__(self, yard: Yard) -> None:
+        self.yard = yard
+        self.asked_to_stop: set[str] = set()
+        """Runs that somebody has asked to stop, in vain or not."""
+        self._uploaded: tuple[str, bytes] | None = None
+
+    def upload(self, key: str, body: bytes) -> None:
+        self._uploaded = (key, body)
+        self.ask("s3", "put_object", Bucket=self.yard.bucket, Key=key, Body=body)
+
+    def upload_again(self) -> None:
+        """What was uploaded last, if anything."""
+        if self._uploaded:
+            self.upload(*self._uploaded)
+
+    def start(self, workflow: str, name: str, given: Mapping[str, Any]) -> str:
+        machine = self.yard.template.machine(workflow)
+        started = self.ask(
+            "stepfunctions",
+            "start_execution",
+            stateMachineArn=machine.arn,
+            name=name,
+            input=json.dumps(given),
+        )
+        return str(started["executionArn"])
+
+    def delete_rows(self, run: str) -> None:
+        table = self.yard.template.table.name
+        for pk in (f"run#{run}", f"timeline#{run}"):
+            for row in list(self.yard.dynamodb.rows(table, pk)):
+                self.yard.dynamodb.lose(table, pk, row["sk"])
+
+    def delete_all_rows(self) -> None:
+        for execution in self.yard.runs():
+            self.delete_rows(execution.name)
+
+    def stop(self, execution: Execution) -> None:
+        """One that is over by itself nobody stops: AWS would refuse."""
+        if execution.status in (Status.RUNNING, Status.ABORTED):
+            self.ask("stepfunctions", "stop_execution", executionArn=execution.arn)
+
+    def ask_to_stop(self, run: str) -> None:
+        """So that it saves."""
+        self.asked_to_stop.add(run)
+        bus, source = self.yard.template.bus.name, f"{OF_PEOPLE}{PERSON}"
+        entry = {
+            "EventBusName": bus,
+            "Source": source,
+            "DetailType": "stop",
+            "Detail": json.dumps({"run": run}),
+        }
+        self.ask("events", "put_events", Entries=[entry])
+
+    def ask(self, service: str, operation: str, **request: Any) -> Answer:
+        """As the person whose account it is."""
+        return self.yard.gateway.answer(ROOT, service, operation, request)
+
+    def launch_by_hand(self) -> None:
+        """Somebody launches a host from the yard's template, of which no run knows."""
+        template = next(
+            each for each in self.yard.template.launch_templates.values() if "UserData" not in each.data
+        )
+        subnet = next(iter(self.yard.template.subnets))
+        overrides = [{"InstanceType": "g6.xlarge", "SubnetId": subnet, "ImageId": self.yard.image}]
+        self.ask(
+            "ec2",
+            "create_fleet",
+            Type="instant",
+            LaunchTemplateConfigs=[
+                {
+                    "LaunchTemplateSpecification": {"LaunchTemplateId": template.id, "Version": "1"},
+                    "Overrides": overrides,
+                }
+            ],
+            TargetCapacitySpecification={"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "on-demand"},
+            OnDemandOptions={
+                "SingleInstanceType": True,
+                "SingleAvailabilityZone": True,
+                "MinTargetCapacity": 1,
+            },
+        )
