@@ -1,14 +1,12 @@
-"""The programs of one attempt, which train together. Nothing of it is worked out step by step: where the training
-stands follows from when it began, and only steps at which something happens are planned.
+"""The programs of one attempt, which train together. Where the training stands is pace.py's.
 
 What the real ones do: trainyard/runtime (loops/elastic.py, loops/asynchronous.py, processes/).
 """
 
 from collections.abc import Callable
-from datetime import timedelta
-from enum import Enum
 from typing import Protocol
 
+from simulation.hosts.pace import Pace, Phase
 from simulation.hosts.work import Work
 from simulation.world.world import Planned, World
 from training.host.cluster import Assignment, Cluster
@@ -23,15 +21,6 @@ CHIEF_SEES = (2.0, 4.0)
 EVALUATION_SECONDS = 8.0
 FORMS_SECONDS = 1.0
 TAIL_LINES = 60
-
-
-class Phase(Enum):
-    FORMING = "forming"
-    TRAINING = "training"
-    STALLED = "stalled"
-    HUNG = "hung"
-    ENDING = "ending"
-    OVER = "over"
 
 
 class Seat(Protocol):
@@ -132,8 +121,7 @@ class Gang:
         self.restored = step
         self._peer_gone = peer_gone
         self._programs: dict[str, Program] = {}
-        self._base, self._base_at = step, world.now
-        self._saved, self._saved_at = step, world.now
+        self._pace = Pace(self.work, step, world.now)
         self._somebody_leaves = False
         self._next: Planned | None = None
         self._pause: Planned | None = None
@@ -154,16 +142,14 @@ class Gang:
     def step(self) -> int:
         """The last step that is done."""
         if self.phase is not Phase.TRAINING or self._pause:
-            return self._base
-        return min(self._base + self._done_since_base(), max(self.work.steps, self._base))
+            return self._pace.base
+        return self._pace.step(self.world.now)
 
     def until_next_step(self) -> float | None:
         """Seconds; None while nobody trains."""
         if self.phase is not Phase.TRAINING or self._pause:
             return None
-        done = self._done_since_base() + 1
-        at = self._base_at + timedelta(seconds=done * self.work.step_seconds)
-        return max(0.0, (at - self.world.now).total_seconds())
+        return self._pace.until_next_step(self.world.now)
 
     # ---- what the programs do
 
@@ -217,7 +203,7 @@ class Gang:
         if self.phase is Phase.FORMING:
             self._form()
         elif self.is_alone and self.phase is Phase.STALLED and program.lives:
-            self._go_on_from(self._base)
+            self._go_on_from(self._pace.base)
         elif program.exit_code is None and not self.is_alone:
             self._misses_a_peer(program)
 
@@ -228,7 +214,7 @@ class Gang:
     def pause(self, seconds: float) -> None:
         """SIGSTOP of one program: the others wait for it."""
         if self.phase is Phase.TRAINING and not self._pause:
-            self._base = self.step
+            self._pace.base = self.step
             self._cancel()
             self._pause = self.world.after(seconds, self.resume, what="a paused program goes on")
 
@@ -237,7 +223,7 @@ class Gang:
             self._pause.cancel()
             self._pause = None
             if self.phase is Phase.TRAINING:
-                self._go_on_from(self._base)
+                self._go_on_from(self._pace.base)
 
     # ---- training
 
@@ -255,45 +241,26 @@ class Gang:
 
     def _begin(self) -> None:
         if self.phase is Phase.FORMING and self._is_complete():
-            began = f"resumed from step {self._base}" if self._base else "starting at step 0"
+            began = f"resumed from step {self._pace.base}" if self._pace.base else "starting at step 0"
             for program in self._programs.values():
                 program.print(began)
-            self._saved_at = self.world.now
-            self._go_on_from(self._base)
+            self._pace.saved_at = self.world.now
+            self._go_on_from(self._pace.base)
 
     def _go_on_from(self, step: int) -> None:
         self.phase = Phase.TRAINING
-        self._base, self._base_at = step, self.world.now
+        self._pace.go_on_from(step, self.world.now)
         self._plan()
         if self.chief:
             self.chief.heard()
 
-    def _done_since_base(self) -> int:
-        past = (self.world.now - self._base_at).total_seconds()
-        if not self.work.step_seconds:
-            return self.work.steps
-        return int(past / self.work.step_seconds + 1e-6)
-
     def _plan(self) -> None:
         """The next step at which something happens."""
         self._cancel()
-        step = min(self._next_steps(self.step))
-        at = self._base_at + timedelta(seconds=(step - self._base) * self.work.step_seconds)
-        self._next = self.world.at(at, lambda: self._reached(step), what=f"{self.cluster.run} step {step}")
-
-    def _next_steps(self, step: int) -> list[int]:
-        work = self.work
-        steps = [max(work.steps, step)]
-        steps += [at for at in (work.error_at, work.hang_at) if at > step]
-        if self._somebody_leaves:
-            steps.append(step + 1)
-        if not work.hoards:
-            if work.save_steps:
-                steps.append((step // work.save_steps + 1) * work.save_steps)
-            due = self._saved_at + timedelta(seconds=work.save_seconds) - self._base_at
-            if work.step_seconds:
-                steps.append(max(step + 1, self._base - int(-due.total_seconds() // work.step_seconds)))
-        return steps
+        step = min(self._pace.next_steps(self.step, leaves=self._somebody_leaves))
+        self._next = self.world.at(
+            self._pace.when(step), lambda: self._reached(step), what=f"{self.cluster.run} step {step}"
+        )
 
     def _reached(self, step: int) -> None:
         self._next = None
@@ -303,9 +270,7 @@ class Gang:
             return
         if step == work.error_at and self._err(step):
             return
-        by_clock = (self.world.now - self._saved_at).total_seconds() >= work.save_seconds
-        by_steps = bool(work.save_steps) and step % work.save_steps == 0
-        if is_last or self._somebody_leaves or by_clock or by_steps:
+        if is_last or self._somebody_leaves or self._pace.is_to_save(step, self.world.now):
             self._save(step)
         if is_last:
             self._export()
@@ -315,11 +280,8 @@ class Gang:
             self._plan()
 
     def _save(self, step: int) -> None:
-        if step > self._saved and not self.work.hoards:
-            self._saved = step
-            if self.chief and self.chief.lives:
-                self.chief.saved(step)
-        self._saved_at = self.world.now
+        if self._pace.save(step, self.world.now) and self.chief and self.chief.lives:
+            self.chief.saved(step)
 
     def _err(self, step: int) -> bool:
         """Whether anybody ends at this step."""
@@ -425,7 +387,7 @@ class Gang:
         return [other for other in self._programs.values() if other is not program and other.lives]
 
     def _stand_still(self, phase: Phase) -> None:
-        self._base = self.step
+        self._pace.base = self.step
         if self._pause:
             self._pause.cancel()
             self._pause = None

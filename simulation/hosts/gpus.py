@@ -6,8 +6,10 @@ time what would have been put.
 
 from bisect import bisect_right
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
+from simulation.aws.door.api import Answer, ServiceError
+from simulation.world.world import Planned, World
 from training.host.reporting.gpus import INTERVAL_SECONDS, MEMORY, NAMESPACE, UTILIZATION, datum
 
 BUSY, IDLE = 93.0, 0.0
@@ -42,6 +44,69 @@ class Load:
                 found[minute] = percent
             minute += timedelta(minutes=1)
         return found
+
+
+class Publisher(Protocol):
+    """The machine whose CloudWatch agent it is."""
+
+    world: World
+    instance: str
+    is_cut_off: bool
+
+    @property
+    def runs(self) -> bool: ...
+
+    def now(self) -> datetime: ...
+
+    def ask(self, service: str, operation: str, **request: Any) -> Answer: ...
+
+    def note(self, what: str, **details: Any) -> None: ...
+
+
+class Metrics:
+    """What the CloudWatch agent of one machine measures, and puts where a world wants that."""
+
+    def __init__(self, machine: Publisher) -> None:
+        self.load = Load()
+        self._machine = machine
+        self._next: Planned | None = None
+
+    def change(self, *, busy: bool) -> None:
+        now = self._machine.world.now
+        if self.load.at(now) is not None:
+            self.load.change(now, BUSY if busy else IDLE)
+
+    def start(self, *, put: bool) -> None:
+        now = self._machine.world.now
+        if self.load.at(now) is None:
+            self.load.change(now, IDLE)
+            if put:
+                self._plan()
+
+    def stop(self) -> None:
+        self.load.change(self._machine.world.now, None)
+        if self._next:
+            self._next.cancel()
+
+    def _plan(self) -> None:
+        """Once a minute for as long as the machine is on: a schedule, that nothing is waited for."""
+        machine, seconds = self._machine, INTERVAL_SECONDS
+        self._next = machine.world.after(
+            seconds, self._put, what=f"{machine.instance} metrics", standing=True
+        )
+
+    def _put(self) -> None:
+        machine = self._machine
+        percent = self.load.at(machine.world.now)
+        if percent is None:
+            return
+        if machine.runs and not machine.is_cut_off:
+            try:
+                request = put_request(machine.instance, percent, machine.now())
+                machine.ask("cloudwatch", "put_metric_data", **request)
+            except ServiceError as error:
+                machine.note("cannot put metrics", reason=error.code)
+        self._plan()
 
 
 def has_gpus(instance_type: str) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from simulation.aws.door.api import ServiceError
 from simulation.hosts import gpus
 from simulation.hosts.bucket import Unreachable, patient
 from simulation.hosts.delays import Delays, Range
+from simulation.hosts.disk import Disk
 from simulation.hosts.faults import (
     ClockOff,
     Dies,
@@ -30,12 +30,11 @@ from simulation.hosts.faults import (
 )
 from simulation.hosts.flow import Flow, Gone, Nap, Steps
 from simulation.hosts.gang import Gang, Program
+from simulation.hosts.life import Life
 from simulation.hosts.surroundings import CommandEnd, Done, Host
 from simulation.world.world import Planned, World
-from training.host.agent.state import State
 from training.host.cluster import Cluster
 from training.host.metadata import Identity
-from training.host.reporting.gpus import INTERVAL_SECONDS
 
 FORCED_SECONDS = 120.0
 """After which EC2 takes the power from a machine that does not shut down."""
@@ -43,39 +42,6 @@ AGENT_STOPS_SECONDS = 90.0
 LOOK_SECONDS = 5.0
 HEALED = (0.0, 35.0)
 """Until a client of a host that was cut off tries again."""
-
-
-class Life(Protocol):
-    """What runs on a machine: an agent, or less."""
-
-    def live(self) -> Steps: ...
-
-    def look(self) -> None:
-        """The metadata service may say something new."""
-        ...
-
-    def go_down(self) -> None:
-        """SIGTERM, when the machine goes down."""
-        ...
-
-    @property
-    def is_down(self) -> bool:
-        """Whether nothing need be waited for any more."""
-        ...
-
-    def order(self, word: str, run: str, attempt: int) -> bool:
-        """Whether an agent took it."""
-        ...
-
-    def ordered(self, run: str) -> None:
-        """An order for the hosts of that run stands in the bucket."""
-        ...
-
-    def trouble(self, fault: ProgramEnds | DiskFull) -> None: ...
-
-    def hurry(self) -> None:
-        """The host was cut off, and is not any more."""
-        ...
 
 
 class Site(Protocol):
@@ -100,26 +66,6 @@ class Site(Protocol):
     ) -> Generator[float | Nap, None, CommandEnd]: ...
 
 
-@dataclass
-class Disk:
-    """What outlives a reboot, and a stop."""
-
-    state: State | None = None
-    job: dict[str, Any] = field(default_factory=dict)
-    clusters: dict[int, Cluster] = field(default_factory=dict)
-    checkpoints: set[int] = field(default_factory=set)
-    restores: set[int] = field(default_factory=set)
-    done: dict[tuple[str, str], CommandEnd] = field(default_factory=dict)
-    """What a bake's documents came to, by word and run."""
-    generalized: bool = False
-    is_full: bool = False
-
-    def wipe(self) -> None:
-        """Of all that is a run's."""
-        self.state, self.job = None, {}
-        self.clusters, self.checkpoints, self.restores = {}, set(), set()
-
-
 class Machine:
     """`number`: the how-manieth of all. Everything it does is drawn from its own chance."""
 
@@ -129,7 +75,7 @@ class Machine:
         self.instance = host.metadata.instance
         self.number = number
         self.disk = Disk()
-        self.load = gpus.Load()
+        self.metrics = gpus.Metrics(self)
         self.is_on = False
         self.is_frozen = False
         self.is_cut_off = False
@@ -150,7 +96,6 @@ class Machine:
         self._never_registers = False
         self._late_to_register = 0.0
         self._looks = False
-        self._metrics: Planned | None = None
         self._forced: Planned | None = None
 
     # ---- for what runs on it
@@ -232,16 +177,12 @@ class Machine:
         self._own_flow(self._going_down(self.host.power_off), f"{self.instance} powers off")
 
     def is_busy(self, busy: bool) -> None:
-        if self.load.at(self.world.now) is not None:
-            self.load.change(self.world.now, gpus.BUSY if busy else gpus.IDLE)
+        self.metrics.change(busy=busy)
 
     def publish(self) -> None:
-        """The CloudWatch agent runs from now on, and after every boot."""
-        if not gpus.has_gpus(self.host.metadata.instance_type) or self.load.at(self.world.now) is not None:
-            return
-        self.load.change(self.world.now, gpus.IDLE)
-        if self.site.puts_metrics:
-            self._put_metrics()
+        """Start the CloudWatch agent, which also runs after every boot."""
+        if gpus.has_gpus(self.host.metadata.instance_type):
+            self.metrics.start(put=self.site.puts_metrics)
 
     # ---- from outside
 
@@ -404,10 +345,9 @@ class Machine:
             flow.end()
         self._flows = []
         self._kept.clear()
-        self.load.change(self.world.now, None)
-        for planned in (self._metrics, self._forced):
-            if planned:
-                planned.cancel()
+        self.metrics.stop()
+        if self._forced:
+            self._forced.cancel()
         down()
 
     def _look(self) -> None:
@@ -451,27 +391,3 @@ class Machine:
         if self.is_on and not self.is_cut_off:
             for flow in self._flows:
                 flow.wake()
-
-    def _put_metrics(self) -> None:
-        """Once a minute for as long as the machine is on: a schedule, that nothing is waited for."""
-
-        def put() -> None:
-            percent = self.load.at(self.world.now)
-            if percent is None:
-                return
-            if self.runs and not self.is_cut_off:
-                try:
-                    self.ask(
-                        "cloudwatch",
-                        "put_metric_data",
-                        **gpus.put_request(self.instance, percent, self.now()),
-                    )
-                except ServiceError as error:
-                    self.note("cannot put metrics", reason=error.code)
-            self._plan_metrics(put)
-
-        self._plan_metrics(put)
-
-    def _plan_metrics(self, put: Callable[[], None]) -> None:
-        seconds, what = INTERVAL_SECONDS, f"{self.instance} metrics"
-        self._metrics = self.world.after(seconds, put, what=what, standing=True)

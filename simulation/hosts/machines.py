@@ -16,7 +16,8 @@ from simulation.hosts.delays import Delays
 from simulation.hosts.faults import Fault, OnWord, Strike, Struck, When
 from simulation.hosts.flow import Nap, Steps
 from simulation.hosts.gang import Gang
-from simulation.hosts.machine import Life, Machine
+from simulation.hosts.life import Life
+from simulation.hosts.machine import Machine
 from simulation.hosts.quiet import Bare, Builder, Quiet
 from simulation.hosts.surroundings import CommandEnd, Done, Host
 from simulation.world.world import World
@@ -157,7 +158,7 @@ class Machines:
         machine = self._machines.get(instance_id)
         if machine is None:
             return {}
-        return machine.load.minutes(begin, min(end, self.world.now - timedelta(minutes=1)))
+        return machine.metrics.load.minutes(begin, min(end, self.world.now - timedelta(minutes=1)))
 
     # ---- people
 

@@ -13,15 +13,14 @@ from typing import Any
 
 from localcloud.base import states_language as language
 from simulation.aws.door.api import Caller, Check, ServiceError
-from simulation.aws.stepfunctions.document import Document
+from simulation.aws.door.gateway import Permissions
+from simulation.aws.stepfunctions.attempt import Attempt
+from simulation.aws.stepfunctions.document import Document, Machine
 from simulation.aws.stepfunctions.execution import (
     MOST_BYTES,
     MOST_CAUSE,
     MOST_ERROR,
-    Attempt,
     Execution,
-    Machine,
-    Permissions,
     Status,
     size_of,
 )

@@ -42,6 +42,16 @@ RETRIER_FIELDS = frozenset(
 AWS_HAS_TOO = frozenset({"Parallel", "Map"})
 
 
+@dataclass(frozen=True)
+class Machine:
+    """A state machine as its template has it."""
+
+    arn: str
+    name: str
+    definition: Mapping[str, Any]
+    role: str
+
+
 class Type(StrEnum):
     TASK = "Task"
     CHOICE = "Choice"

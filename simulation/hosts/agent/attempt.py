@@ -14,8 +14,9 @@ from typing import Any, Protocol
 from simulation.hosts.agent import checkpoints
 from simulation.hosts.agent.watchdog import Watchdog
 from simulation.hosts.flow import Flow, Nap, Steps
-from simulation.hosts.gang import KILLED, Phase, Program
+from simulation.hosts.gang import KILLED, Program
 from simulation.hosts.machine import Machine
+from simulation.hosts.pace import Phase
 from simulation.world.world import BEGINNING
 from training.host.agent.attempt import EVALUATION_SECONDS, WORKERS_LOOK_SECONDS, Outcome
 from training.host.agent.deadlines.notice import (

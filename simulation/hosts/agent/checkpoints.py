@@ -5,7 +5,7 @@ import hashlib
 import json
 from datetime import datetime
 
-from simulation.hosts.machine import Disk
+from simulation.hosts.disk import Disk
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
 from training.host.checkpoints.in_bucket import FACTS, STEP, Manifest, Stored, Version

@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from simulation.hosts.agent import checkpoints as simulated
-from simulation.hosts.machine import Disk
+from simulation.hosts.disk import Disk
 from training.host.bucket import Bucket
 from training.host.checkpoints.restore import restore
 from training.host.cluster import Checkpoint

@@ -1,0 +1,116 @@
+"""One try of a Task. Whatever ends it first counts: its call, its token's answer, the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Protocol
+
+from localcloud.base.states_language import HEARTBEAT_TIMEOUT, TIMEOUT
+from simulation.aws.functions import LambdaFailure
+from simulation.aws.stepfunctions.document import Machine
+from simulation.world.world import Planned, World
+
+
+class StateError(Exception):
+    """A state failed, with AWS's name for it. A token's holder may give neither name nor cause."""
+
+    def __init__(self, error: str | None, cause: str | None) -> None:
+        super().__init__(f"{error}: {cause}")
+        self.error, self.cause = error, cause
+
+
+class Waits(Protocol):
+    """Where tokens are kept until they are answered."""
+
+    world: World
+
+    def close_wait(self, token: str) -> None: ...
+
+
+class Owner(Protocol):
+    """The execution that tries."""
+
+    label: str
+    at: str
+    machine: Machine
+
+    @property
+    def service(self) -> Waits: ...
+
+    def then(self, do: Callable[[], None], what: str) -> None: ...
+
+    def task_done(self, result: Any) -> None: ...
+
+    def task_failed(self, error: StateError) -> None: ...
+
+
+class Attempt:
+    """See the module."""
+
+    def __init__(self, execution: Owner, timeout: float | None, heartbeat: float | None) -> None:
+        self.execution, self.world = execution, execution.service.world
+        self.token: str | None = None
+        self.is_called = True
+        """Until the function has answered."""
+        self.is_over = False
+        self.timeout = self._after(timeout, self._time_out)
+        self.heartbeat, self._last_beat = heartbeat, self.world.now
+        self.silence = self._after(heartbeat, self._listen)
+
+    def answered(self, answer: Any, *, ends: bool) -> None:
+        """What the function said; it ends the attempt unless a token is waited for and all went well."""
+        self.is_called = False
+        if isinstance(answer, LambdaFailure):
+            self.fail(answer.error, answer.cause)
+        elif ends:
+            self.succeed(answer)
+
+    def succeed(self, result: Any) -> None:
+        if self._end():
+            self.execution.then(lambda: self.execution.task_done(result), "succeeded")
+
+    def fail(self, error: str | None, cause: str | None) -> None:
+        if self._end():
+            self.execution.then(
+                lambda: self.execution.task_failed(StateError(error, cause)), f"failed: {error}"
+            )
+
+    def beat(self) -> None:
+        self._last_beat = self.world.now
+
+    def abandon(self) -> None:
+        """The execution has ended: nobody wants the answer any more."""
+        self._end()
+
+    def _time_out(self) -> None:
+        self.fail(TIMEOUT, "")
+
+    def _listen(self) -> None:
+        assert self.heartbeat is not None
+        due = self._last_beat + timedelta(seconds=self.heartbeat)
+        if due <= self.world.now:
+            self.fail(HEARTBEAT_TIMEOUT, "")
+        else:
+            self.silence = self.world.at(
+                due, self._listen, what=f"{self.execution.label} must hear of its task"
+            )
+
+    def _after(self, seconds: float | None, do: Callable[[], None]) -> Planned | None:
+        if seconds is None:
+            return None
+        return self.world.after(
+            seconds, do, what=f"{self.execution.label}: time is up for {self.execution.at}"
+        )
+
+    def _end(self) -> bool:
+        """Whether this was the first end."""
+        if self.is_over:
+            return False
+        self.is_over = True
+        for planned in (self.timeout, self.silence):
+            if planned:
+                planned.cancel()
+        if self.token:
+            self.execution.service.close_wait(self.token)
+        return True

@@ -1,0 +1,30 @@
+"""What a host's disk keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from simulation.hosts.surroundings import CommandEnd
+from training.host.agent.state import State
+from training.host.cluster import Cluster
+
+
+@dataclass
+class Disk:
+    """What outlives a reboot, and a stop."""
+
+    state: State | None = None
+    job: dict[str, Any] = field(default_factory=dict)
+    clusters: dict[int, Cluster] = field(default_factory=dict)
+    checkpoints: set[int] = field(default_factory=set)
+    restores: set[int] = field(default_factory=set)
+    done: dict[tuple[str, str], CommandEnd] = field(default_factory=dict)
+    """What a bake's documents came to, by word and run."""
+    generalized: bool = False
+    is_full: bool = False
+
+    def wipe(self) -> None:
+        """Of all that is a run's."""
+        self.state, self.job = None, {}
+        self.clusters, self.checkpoints, self.restores = {}, set(), set()
