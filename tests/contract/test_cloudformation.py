@@ -3,58 +3,16 @@
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, WaiterError
 
-from tests.contract.conftest import ACCOUNT, REGION, Cloud, allow, eventually
-from tests.contract.test_keys import LOGS, OWN, denied, new_key
+from tests.contract.conftest import ACCOUNT, REGION, Cloud, allow
+from tests.contract.deploying import Deploy, deploy, ended, reasons, word
+from tests.contract.keys import LOGS, OWN, denied, new_key
 
-Deploy = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture
-def word() -> str:
-    """In the names of one test's stacks and exports."""
-    return f"s{uuid.uuid4().hex[:8]}"
-
-
-@pytest.fixture
-def deploy(cloud: Cloud) -> Iterator[Deploy]:
-    """Creates or updates a stack and waits for its end; whatever is left is deleted, importers first."""
-    cloudformation, made = cloud.client("cloudformation"), list[str]()
-
-    def run(name: str, template: Mapping[str, Any]) -> dict[str, Any]:
-        call = cloudformation.update_stack if name in made else cloudformation.create_stack
-        call(StackName=name, TemplateBody=json.dumps(template), Capabilities=["CAPABILITY_NAMED_IAM"])
-        made.append(name)
-        return ended(cloud, name)
-
-    yield run
-    for name in reversed(dict.fromkeys(made)):
-        cloudformation.delete_stack(StackName=name)
-        ended(cloud, name)
-
-
-def ended(cloud: Cloud, name: str) -> dict[str, Any]:
-    """The stack, once nothing happens to it; {} when it is gone."""
-
-    def look() -> dict[str, Any] | None:
-        try:
-            (stack,) = cloud.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
-        except ClientError:
-            return {"StackStatus": "DELETE_COMPLETE"}
-        return None if stack["StackStatus"].endswith("IN_PROGRESS") else stack
-
-    return dict(eventually(look))
-
-
-def reasons(cloud: Cloud, name: str) -> list[str]:
-    events = cloud.client("cloudformation").describe_stack_events(StackName=name)["StackEvents"]
-    return [event["ResourceStatusReason"] for event in events if event.get("ResourceStatusReason")]
+__all__ = ["deploy", "word"]
 
 
 def exporting(name: str, value: Any, kept: str = "kept") -> dict[str, Any]:

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.services.cloudformation.creations import NAMED
 from tests.contract.conftest import ACCOUNT, Cloud
-from tests.contract.test_cloudformation import Deploy, deploy, ended, reasons, word
+from tests.contract.deploying import Deploy, deploy, ended, reasons, word
 
 __all__ = ["deploy", "word"]
 

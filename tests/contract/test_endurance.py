@@ -17,7 +17,7 @@ from benchmarks import endurance
 from benchmarks.endurance import Held, User
 from localcloud.base import root_key
 from tests.contract.conftest import ROOT, Cloud, eventually, free_port
-from tests.contract.test_platform import server_of
+from tests.contract.processes import server_of
 
 A_FEW = 3
 """Connections or threads that just then come or go: a leak has one for each of hundreds of calls, or for each host."""

@@ -1,34 +1,13 @@
 """A customer's KMS key is asked for with what it encrypts: objects and rows here, notices and logs where stacks are."""
 
-import json
 import uuid
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, allow
-
-OWN = {
-    "Effect": "Allow",
-    "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"},
-    "Action": "kms:*",
-    "Resource": "*",
-}
-LOGS = {
-    "Effect": "Allow",
-    "Principal": {"Service": f"logs.{REGION}.amazonaws.com"},
-    "Action": ["kms:Encrypt", "kms:Decrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*"],
-    "Resource": "*",
-}
-
-
-def new_key(cloud: Cloud, *statements: dict[str, Any]) -> str:
-    """A key whose policy has these statements; without any, AWS's own: the account's IAM decides."""
-    policy = {"Version": "2012-10-17", "Statement": list(statements or (OWN,))}
-    made = cloud.client("kms").create_key(Policy=json.dumps(policy))
-    return str(made["KeyMetadata"]["Arn"])
+from tests.contract.keys import OWN, denied, new_key
 
 
 @pytest.fixture
@@ -45,17 +24,6 @@ def bucket(cloud: Cloud, key: str) -> Iterator[str]:
     s3.put_object(Bucket=name, Key="a", Body=b"whole")
     yield name
     s3.delete_object(Bucket=name, Key="a")
-
-
-def denied(call: Any, **given: Any) -> str:
-    with pytest.raises(ClientError) as raised:
-        call(**given)
-    assert raised.value.response["Error"]["Code"] in (
-        "AccessDenied",
-        "AccessDeniedException",
-        "AuthorizationError",
-    )
-    return str(raised.value.response["Error"]["Message"])
 
 
 THROUGH_S3 = {"StringEquals": {"kms:ViaService": f"s3.{REGION}.amazonaws.com"}}

@@ -8,7 +8,7 @@ import pytest
 
 from lambdas.workflows.train import admit
 from tests.contract.conftest import REGION, Cloud, answering
-from tests.contract.test_names_of_runs import NAMES, STARTED, STATES, Place
+from tests.contract.workflow_role import NAMES, STARTED, STATES, Place
 from tests.support.recorded import CONTEXT
 
 

@@ -14,26 +14,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, Credentials, allow, eventually, free_port
-
-
-def processes_of(state: Path) -> list[int]:
-    """Every process that mentions the state folder in its command line."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            command = (entry / "cmdline").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if str(state).encode() in command:
-            found.append(int(entry.name))
-    return found
-
-
-def server_of(state: Path) -> int:
-    named = {pid: (Path("/proc") / str(pid) / "cmdline").read_bytes() for pid in processes_of(state)}
-    return next(pid for pid, command in named.items() if b"localcloud.server.main" in command)
+from tests.contract.processes import processes_of, server_of
 
 
 def furnish(cloud: Cloud) -> dict[str, Any]:

@@ -13,8 +13,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.e2e.persons import person
+from tests.e2e.published import script
 from tests.e2e.runs import Runs
-from tests.e2e.test_scripts import script
 from tests.support import quick
 from trainyard.client import Yard
 from trainyard.client.errors import Denied

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from tests.e2e.kept_images import KEPT
 from tests.e2e.runs import Runs
-from tests.e2e.test_images import KEPT
 from tests.e2e.watch import ec2, launch, shell, until_it_is
 from trainyard.values import wire
 

@@ -11,8 +11,8 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.e2e.published import SCRIPTS, script
 from tests.e2e.runs import Runs
-from tests.e2e.test_scripts import SCRIPTS, script
 from tests.support import quick
 
 TRIED = re.compile(r"attack: (.*): (\w[\w ]*)$", re.MULTILINE)

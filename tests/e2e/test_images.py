@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.kept_images import ALONE, KEPT
 from tests.e2e.patience import PATIENCE
 from tests.e2e.runs import Runs
 from tests.e2e.watch import LONG_AGO, ec2, launch, pinged, set_tags, shell, state, until_it_is
 from tests.support import quick
 from trainyard.client import Run
 
-ALONE: dict[str, Any] = {"cluster": {"strategy": "single", "workers": 1}}
-KEPT: dict[str, Any] = {**ALONE, "hardware": {"market": "on_demand"}, "after": {"hosts": "stop"}}
 NOTES = "/home/ubuntu/notes.txt"
 
 

@@ -26,7 +26,7 @@ from tests.e2e.browser import Browser, driven
 from tests.e2e.patience import PATIENCE
 from tests.e2e.persons import done, person, words
 from tests.e2e.runs import Runs
-from tests.e2e.test_sessions import SITS, active
+from tests.e2e.terminals import SITS, active
 from tests.e2e.watch import ec2, set_tags, shell, until_it_is
 from trainyard.client.dev import hosts
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from tests.contract.agent.test_notebooks import notebook, said
 from tests.e2e.runs import Runs
+from tests.support.notebooks import notebook, said
 from trainyard.client import Run
 
 TRAINS = """

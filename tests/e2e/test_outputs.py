@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.published import script
 from tests.e2e.runs import Runs
-from tests.e2e.test_scripts import script
 from trainyard.client import Run
 
 CONTINUES = re.compile(r"continuing at (\d+), by (\S+),")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.published import script
 from tests.e2e.runs import Runs
-from tests.e2e.test_scripts import script
 from trainyard.client import Run
 from trainyard.client.inventory import hosts as inventory
 

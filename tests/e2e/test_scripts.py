@@ -3,23 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.published import script
 from tests.e2e.runs import Runs
 from trainyard.client.jobs.source import packed
 
-SCRIPTS = Path(__file__).parent / "scripts"
-KEY = "programs/scripts.tar.gz"
 LEGACY = {"TF_USE_LEGACY_KERAS": "1"}
 SLOW_AT_FIRST: dict[str, Any] = {"pause": 5.0, "attempt": "${attempt}"}
 """The first attempt takes minutes, however late its interruption comes on a busy machine; the second none of them."""
-
-
-def script(runs: Runs, module: str, *, args: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
-    """A job that runs one of the scripts, on one host unless `changes` say otherwise."""
-    runs.yard.bucket.put(KEY, packed(SCRIPTS))
-    alone = {"data": None, "cluster": {"strategy": "single", "workers": 1}}
-    job = runs.job(module.replace("_", "-"), **alone | changes)
-    job["program"] |= {"source": f"s3://BUCKET/{KEY}", "module": module, "args": args}
-    return job
 
 
 def test_a_tutorial_on_several_workers_trains_unmodified(runs: Runs) -> None:

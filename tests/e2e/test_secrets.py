@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.published import script
 from tests.e2e.runs import Runs
-from tests.e2e.test_scripts import script
 
 VALUE = "correct-horse-battery-staple"
 NAMED = {"WANDB_API_KEY": "wandb"}

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import pty
-import select
 import signal
 import socket
-import struct
 import subprocess
-import sys
-import termios
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import contextmanager
 
 import pytest
 
@@ -24,6 +16,7 @@ from scripts.local_yard import ROOT
 from tests.e2e.patience import PATIENCE
 from tests.e2e.persons import done, person, words
 from tests.e2e.runs import Runs
+from tests.e2e.terminals import PROMPT, SITS, Terminal, active
 from tests.e2e.watch import (
     SOON,
     act_on,
@@ -36,49 +29,7 @@ from tests.e2e.watch import (
     until_it_is,
 )
 
-SITS, PROMPT = ("ssm-user", "$ ") if os.geteuid() == 0 else ("root", "# ")
-"""Who sits at a host, and what is asked there: one of an ordinary user's local cloud has root alone."""
 SERVER = "systemd-run --unit pages -- python3 -m http.server 8123 --bind 127.0.0.1 --directory /etc"
-
-
-class Terminal:
-    """A person's, with the command in it."""
-
-    def __init__(self, environment: Mapping[str, str], *given: str) -> None:
-        self.pid, self.keys = pty.fork()
-        if self.pid == 0:
-            os.execve(sys.executable, words(*given), dict(environment))
-        self.seen = ""
-
-    def until(self, text: str) -> None:
-        ends = time.monotonic() + PATIENCE
-        while text not in self.seen:
-            assert time.monotonic() < ends, self.seen
-            if select.select([self.keys], [], [], 0.1)[0]:
-                self.seen += os.read(self.keys, 65536).decode(errors="replace")
-
-    def type(self, line: str) -> None:
-        os.write(self.keys, line.encode())
-
-    def resize(self, rows: int, columns: int) -> None:
-        fcntl.ioctl(self.keys, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    @property
-    def is_raw(self) -> bool:
-        return not termios.tcgetattr(self.keys)[3] & termios.ICANON
-
-    def ended(self) -> int:
-        """Its exit code; what it still says is read."""
-        ends = time.monotonic() + PATIENCE
-        while time.monotonic() < ends:
-            with suppress(OSError):
-                if select.select([self.keys], [], [], 0.1)[0]:
-                    self.seen += os.read(self.keys, 65536).decode(errors="replace")
-            pid, code = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                os.close(self.keys)
-                return os.waitstatus_to_exitcode(code)
-        raise AssertionError(f"it goes on: {self.seen}")
 
 
 @pytest.fixture
@@ -94,12 +45,6 @@ def notebook(runs: Runs) -> Iterator[str]:
     yield host
     ec2(runs).terminate_instances(InstanceIds=[host])
     until_it_is(runs, host, "terminated")
-
-
-def active(runs: Runs, host: str) -> list[Any]:
-    filters = [{"key": "Target", "value": host}]
-    found = runs.yard.session.client("ssm").describe_sessions(State="Active", Filters=filters)
-    return list(found["Sessions"])
 
 
 def people_on_a_host(runs: Runs, notebook: str) -> None:

@@ -1,18 +1,16 @@
 """The examples of other frameworks, as their pages in docs/recipes say: untouched scripts, on two hosts each."""
 
 import re
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from scripts.local_yard import ROOT, Cloud
+from tests.frameworks.waiting import SECONDS, until
 from trainyard.client import Run, Yard
 
 EXAMPLES = ROOT / "examples" / "frameworks"
 NAMES = ["pytorch", "jax"]
-SECONDS = 800
 PRINTED_EVERY = 10
 """Steps from one line of a script to the next."""
 
@@ -58,11 +56,3 @@ def test_interrupted_on_one_host_it_goes_on_from_the_step_at_which_all_have_left
         "resumed_at"
     ]  # the last step that was printed before the files were there
     assert int(left[1]) - PRINTED_EVERY < resumed_at <= int(left[1])
-
-
-def until(run: Run, true: Callable[[], object]) -> None:
-    ends = time.monotonic() + SECONDS
-    while not true():
-        assert not run.json("summary.json"), run.why()
-        assert time.monotonic() < ends, run.timeline
-        time.sleep(0.5)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from scripts.local_yard import Cloud
-from tests.frameworks.test_frameworks import SECONDS, until
+from tests.frameworks.waiting import SECONDS, until
 from trainyard.client import Yard
 
 SCRIPTS = Path(__file__).parent / "scripts"

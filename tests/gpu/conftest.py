@@ -9,7 +9,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from tests.unit.baking.test_shell_and_log import Objects
+from tests.support.objects import Objects
 from training.baking.builder import Builder
 from training.baking.log import BuilderLog
 from training.baking.recipe import Recipe

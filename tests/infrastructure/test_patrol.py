@@ -7,7 +7,7 @@ import pytest
 
 from stacks.settings import YardSettings
 from tests.infrastructure.assembly import Assembly, Permission, text
-from tests.infrastructure.test_permissions import YARD, of, tagged
+from tests.infrastructure.conditions import YARD, of, tagged
 from trainyard.core.model.yard import policy
 from trainyard.core.model.yard.policy import Policy
 

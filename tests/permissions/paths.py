@@ -19,12 +19,12 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tests.contract.agent.test_notebooks import notebook
 from tests.e2e.conftest import OTHER_BUCKET, READS
 from tests.e2e.runs import Runs
 from tests.e2e.shelf import retire, shelf_of, waiting_run
 from tests.e2e.watch import table_of
 from tests.permissions.grants import MANAGED, Grant
+from tests.support.notebooks import notebook
 from trainyard.client import Run
 from trainyard.client.dev import requests
 from trainyard.client.errors import StillRunning

@@ -7,7 +7,7 @@ import pytest
 from simulation.scenarios import HARDWARE, STEPS, Scenario, job
 from simulation.template import YardTemplate
 from simulation.yard import Yard
-from tests.simulation.test_elastic import check_the_steps, hosts, told
+from tests.simulation.steps import check_the_steps, hosts, told
 
 
 def begin(yard: Yard) -> None:

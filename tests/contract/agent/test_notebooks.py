@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.contract.agent.host import Yard, packed
 from tests.contract.conftest import ROOT, eventually
+from tests.support.notebooks import notebook, said
 from training.host.program.process import Program
 
 LIBRARIES = tuple(path for path in sys.path if "site-packages" in path)
@@ -25,28 +26,6 @@ signal.signal(signal.SIGTERM, leave)
 LEAVES = b"zmq.error.ZMQError: Socket operation on non-socket\n"
 
 
-def notebook(*cells: str, parameters: str = "") -> str:
-    """The text of a notebook with these cells of code, before them one of parameters."""
-    tagged = [("parameters", parameters)] if parameters else []
-    return json.dumps(
-        {
-            "nbformat": 4,
-            "nbformat_minor": 4,
-            "metadata": {"kernelspec": {"name": "python3", "language": "python", "display_name": "mine"}},
-            "cells": [
-                {
-                    "cell_type": "code",
-                    "source": source,
-                    "metadata": {"tags": [tag]} if tag else {},
-                    "outputs": [],
-                    "execution_count": None,
-                }
-                for tag, source in [*tagged, *(("", cell) for cell in cells)]
-            ],
-        }
-    )
-
-
 def prepare(yard: Yard, text: str, *, libraries: Sequence[str] = LIBRARIES, **args: Any) -> None:
     """The job of a notebook, by an interpreter that has neither `trainyard` nor these libraries installed."""
     start = (
@@ -62,10 +41,6 @@ def executed(yard: Yard) -> list[dict[str, Any]]:
     """The cells of the notebook in the bucket."""
     cells: list[dict[str, Any]] = json.loads(yard.read(f"runs/{yard.run}/notebook/t.ipynb"))["cells"]
     return cells
-
-
-def said(cell: dict[str, Any]) -> str:
-    return "".join("".join(output.get("text") or ()) for output in cell["outputs"])
 
 
 def test_it_is_executed_with_its_parameters_and_lies_in_the_bucket_with_what_its_cells_said(

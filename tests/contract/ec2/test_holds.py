@@ -21,8 +21,8 @@ from tests.contract.agent.host import become
 from tests.contract.conftest import ACCOUNT, REGION
 from tests.contract.ec2.conftest import Yard, tags, unique
 from tests.infrastructure.assembly import Assembly, plain
+from tests.support.nvidia import EIGHT, nvidia_smi
 from tests.support.recorded import CONTEXT
-from tests.unit.host.reporting.test_gpus import EIGHT, nvidia_smi
 from training.host.agent.deadlines import hold
 from training.host.metadata import Identity
 from training.host.reporting import gpus

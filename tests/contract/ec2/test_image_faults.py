@@ -7,7 +7,7 @@ import pytest
 
 from tests.contract.conftest import allow, eventually
 from tests.contract.ec2.conftest import Yard, error_code, tags
-from tests.contract.ec2.test_images import available, image_of, made_image, snapshot_of
+from tests.contract.ec2.images import available, image_of, made_image, snapshot_of
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from tests.contract.conftest import ACCOUNT, eventually
 from tests.contract.ec2.conftest import BASE_PARAMETER, Yard, error_code, members, tags, unique
+from tests.contract.ec2.images import available, image_of, made_image, snapshot_of
 
 LEAVE_A_MARK = "#!/bin/sh\nmkdir -p /opt/mark && echo once-baked > /opt/mark/file\necho left\n"
 LOOK_FOR_IT = "#!/bin/sh\ncat /opt/mark/file\n"
@@ -18,14 +19,6 @@ def printed(yard: Yard, host: str, text: str) -> None:
     """The host is running, and its user data printed this: it may have before EC2 says that the host runs."""
     yard.becomes(host, "running")
     eventually(lambda: text in yard.printed(host))
-
-
-def made_image(yard: Yard, host: str, **more: object) -> str:
-    return str(yard.ec2.create_image(InstanceId=host, Name=unique("image"), **more)["ImageId"])
-
-
-def available(yard: Yard, image: str) -> None:
-    eventually(lambda: image_of(yard, image)["State"] == "available")
 
 
 def test_a_host_from_an_image_has_the_disk_that_was_copied(yard: Yard) -> None:
@@ -106,15 +99,6 @@ def test_deregistering_takes_the_snapshots_along_when_asked(yard: Yard) -> None:
     assert error_code(yard.ec2.describe_snapshots, SnapshotIds=[snapshot]) == "InvalidSnapshot.NotFound"
     assert eventually(lambda: [e["detail"]["State"] for e in yard.events(image, "EC2 AMI State Change")])[-1]
     eventually(lambda: yard.events(image, "EC2 AMI State Change")[-1]["detail"]["State"] == "deregistered")
-
-
-def image_of(yard: Yard, image: str) -> dict[str, Any]:
-    return dict(yard.ec2.describe_images(ImageIds=[image])["Images"][0])
-
-
-def snapshot_of(yard: Yard, image: str) -> dict[str, Any]:
-    snapshot = image_of(yard, image)["BlockDeviceMappings"][0]["Ebs"]["SnapshotId"]
-    return dict(yard.ec2.describe_snapshots(SnapshotIds=[snapshot])["Snapshots"][0])
 
 
 def test_an_image_restarts_its_host_unless_told_not_to(yard: Yard) -> None:

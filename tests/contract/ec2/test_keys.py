@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, Credentials, allow
 from tests.contract.ec2.conftest import Yard, members
-from tests.contract.test_keys import new_key
+from tests.contract.keys import new_key
 
 ROLES = {
     "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",

@@ -1,7 +1,6 @@
 """IAM on EC2: every resource a request touches or makes must be allowed, each with its own tags."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,8 +8,8 @@ from botocore.exceptions import ClientError
 
 from tests.contract.conftest import Credentials, allow, eventually
 from tests.contract.ec2.conftest import BASE_PARAMETER, Yard, members, tags, unique
+from tests.contract.ec2.roles import Statement, acting, denied
 
-Statement = dict[str, Any]
 ACCOUNT = "123456789012"
 INPUTS = ["image/*", "snapshot/*", "security-group/*", "subnet/*", "launch-template/*"]
 MADE = ("instance", "volume", "network-interface", "spot-instances-request", "fleet")
@@ -42,10 +41,6 @@ def launcher(yard: Yard, **changes: Statement | None) -> list[Statement]:
     return [statement for statement in statements.values() if statement is not None]
 
 
-def acting(yard: Yard, *statements: Statement, service: str = "ec2") -> Any:
-    return yard.cloud.client(service, yard.cloud.acting_as(*statements))
-
-
 def launched(yard: Yard, client: Any, template: str, tagged: tuple[str, ...] = MADE) -> list[str]:
     """The members of a spot fleet of one that this client asks for."""
     override = {"InstanceType": "g6.xlarge", "SubnetId": yard.subnets["us-east-1a"]}
@@ -62,14 +57,6 @@ def launched(yard: Yard, client: Any, template: str, tagged: tuple[str, ...] = M
     )
     yard.started += members(answer)
     return members(answer)
-
-
-def denied(call: Callable[..., Any], **parameters: Any) -> str:
-    """The message of the UnauthorizedOperation that this call must answer."""
-    with pytest.raises(ClientError) as raised:
-        call(**parameters)
-    assert raised.value.response["Error"]["Code"] == "UnauthorizedOperation", raised.value
-    return str(raised.value.response["Error"]["Message"])
 
 
 def test_a_launcher_with_the_usual_policy_launches(yard: Yard) -> None:

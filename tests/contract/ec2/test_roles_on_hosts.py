@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from simulation.assembly import synthesised
 from tests.contract.conftest import ACCOUNT, REGION, allow
 from tests.contract.ec2.conftest import BASE_PARAMETER, Yard, tags, unique
-from tests.contract.ec2.test_permissions import acting, denied
+from tests.contract.ec2.roles import acting, denied
 from tests.infrastructure.assembly import Assembly, plain
 
 MINE = [{"Key": "trainyard:yard", "Value": "trainyard"}]

@@ -5,15 +5,10 @@ from typing import Any
 
 from tests.contract.conftest import eventually
 from tests.contract.hosts.conftest import Hosts
-from tests.contract.hosts.test_hypervisor_hosts import processes_of
+from tests.contract.hosts.knocking import CALL, TOKEN, knock, seen, watching
+from tests.contract.hosts.processes import processes_of
 
 COUNT = "while :; do date +%s.%N >> /opt/count; sleep 0.05; done"
-# Unsigned, so that S3 refuses it: an answer all the same.
-CALL = 'curl -s -o /dev/null -m 2 -w "%{http_code}" "$AWS_ENDPOINT_URL/" || true'
-TOKEN = (
-    "curl -s -m 2 -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' -o /dev/null -w '%{http_code}' "
-    "http://169.254.169.254/latest/api/token || true"
-)
 
 
 def fault(hosts: Hosts, *words: str) -> dict[str, Any]:
@@ -31,34 +26,11 @@ def counted(hosts: Hosts, instance_id: str) -> int:
     return (hosts.cloud.state / "instances" / instance_id / "upper" / "opt" / "count").stat().st_size
 
 
-def watching(hosts: Hosts, instance_id: str, command: str) -> None:
-    """Let the host write what the command prints to /opt/count, again and again."""
-    hosts.send([instance_id], f"while :; do {command} >> /opt/count; echo >> /opt/count; sleep 0.2; done")
-
-
-def seen(hosts: Hosts, instance_id: str) -> str:
-    """The last line of it."""
-    path = hosts.cloud.state / "instances" / instance_id / "upper" / "opt" / "count"
-    return next(reversed(path.read_text().split()), "") if path.exists() else ""
-
-
 def stands_still(hosts: Hosts, instance_id: str) -> bool:
     """Whether the count is the same in two looks that are far apart for a process that counts every 50 ms."""
     before = counted(hosts, instance_id)
     hosts.cloud.command("fault", "list")  # takes a second or so
     return counted(hosts, instance_id) == before
-
-
-def knock(hosts: Hosts, instance_id: str) -> str:
-    """A command that says whether a host is there: then it refuses a connection to a port that nobody listens at."""
-    address = (hosts.instance(instance_id)["PrivateIpAddress"], 9)
-    lines = (
-        "import socket",
-        "s = socket.socket()",
-        "s.settimeout(1)",
-        f"print('there' if s.connect_ex({address}) == 111 else 'lost')",
-    )
-    return f'python3 -c "{"; ".join(lines)}"'
 
 
 def rebooted(hosts: Hosts, instance_id: str) -> None:

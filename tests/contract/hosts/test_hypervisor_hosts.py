@@ -1,25 +1,12 @@
 """A host is a machine of its own: address, disk, processes; and it ends without a trace."""
 
 import pwd
-from pathlib import Path
 
 from tests.contract.conftest import DECOY, Cloud, eventually
 from tests.contract.hosts.conftest import Hosts
+from tests.contract.hosts.processes import processes_of
 
 PROCESSES = "cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' '"
-
-
-def processes_of(cloud: Cloud, instance_id: str) -> list[int]:
-    """Processes of this machine that belong to the host: those that see its disk as their root."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        try:
-            mounts = (folder / "mountinfo").read_text() if folder.name.isdigit() else ""
-        except OSError:
-            continue
-        if f"{instance_id}/upper" in mounts.partition("\n")[0]:
-            found.append(int(folder.name))
-    return found
 
 
 def test_a_host_has_the_address_that_ec2_says(shared: Hosts, pair: list[str]) -> None:

@@ -6,8 +6,8 @@ import json
 import shlex
 
 from tests.contract.hosts.conftest import Hosts
-from tests.contract.hosts.test_host_faults import knock
-from tests.contract.hosts.test_security_groups import LOST, REFUSED, becomes, group, port_9
+from tests.contract.hosts.groups import LOST, REFUSED, becomes, group, port_9
+from tests.contract.hosts.knocking import knock
 
 PLACE = {"family": "inet", "table": "mine"}
 METADATA = "curl -s -o /dev/null -m 5 -w '%{http_code}' -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' \

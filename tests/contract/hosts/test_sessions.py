@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import re
 import socket
 import time
@@ -21,6 +20,7 @@ from websockets.frames import Frame, Opcode
 
 from lambdas.aws import ssm
 from tests.contract.conftest import Cloud, Credentials, allow, answering, eventually, free_port
+from tests.contract.hosts.channels import CHANNELS, SERVER, WHO
 from tests.contract.hosts.conftest import REGISTER, Hosts, error_code, unique
 from trainyard.client import Session
 from trainyard.client.errors import Denied, SessionOver
@@ -31,19 +31,9 @@ from trainyard.datachannel.channel import Channel, running
 from trainyard.datachannel.forwarding import Streams
 from trainyard.datachannel.message import INPUT, Flag, Kind, Size
 
-CHANNELS = allow(
-    [
-        "ssmmessages:CreateControlChannel",
-        "ssmmessages:CreateDataChannel",
-        "ssmmessages:OpenControlChannel",
-        "ssmmessages:OpenDataChannel",
-    ]
-)
 FORWARD = "AWS-StartPortForwardingSession"
 COMMAND = "AWS-StartNonInteractiveCommand"
 ACCOUNT = "arn:aws:ssm:us-east-1:123456789012"
-WHO = (b"ssm-user", b"/home/ssm-user") if os.geteuid() == 0 else (b"root", b"/root")
-"""Account and home of who sits at a host: one of an ordinary user's local cloud has root alone."""
 
 
 @pytest.fixture(scope="module")
@@ -291,18 +281,6 @@ def test_a_control_character_is_a_signal_to_a_command(hosts: Hosts, host: str) -
 
 
 # --- ports ---
-
-SERVER = """
-import asyncio, sys
-async def serve(reader, writer):
-    while data := await reader.read(65536):
-        writer.write(data); await writer.drain()
-    writer.write(b'end'); writer.close()
-async def main():
-    async with await asyncio.start_server(serve, '127.0.0.1', int(sys.argv[1])) as server:
-        open(sys.argv[2], 'w').write('up'); await server.serve_forever()
-asyncio.run(main())
-"""
 
 
 @pytest.fixture(scope="module")

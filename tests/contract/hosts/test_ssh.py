@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from tests.contract.conftest import REGION, ROOT, Cloud, eventually
+from tests.contract.hosts.channels import CHANNELS, SERVER, WHO
 from tests.contract.hosts.conftest import REGISTER, Hosts, wrote
-from tests.contract.hosts.test_sessions import CHANNELS, SERVER, WHO
 from trainyard import __version__
 from trainyard.client import installing
 

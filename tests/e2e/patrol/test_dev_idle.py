@@ -21,7 +21,7 @@ from tests.e2e.browser import Browser, driven
 from tests.e2e.patience import PATIENCE
 from tests.e2e.persons import person, words
 from tests.e2e.runs import Runs
-from tests.e2e.test_sessions import PROMPT, Terminal
+from tests.e2e.terminals import PROMPT, Terminal
 from tests.e2e.watch import (
     LONG_AGO,
     SOON,

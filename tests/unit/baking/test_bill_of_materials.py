@@ -8,7 +8,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
-from tests.unit.baking.test_builder_tests import Host, host
+from tests.unit.baking.builder import Host, host
 from training.baking.bill_of_materials import bill_of_materials
 
 __all__ = ["host"]

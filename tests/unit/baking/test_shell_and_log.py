@@ -7,32 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.objects import Objects
 from training.baking.__main__ import once
 from training.baking.log import BuilderLog
 from training.baking.shell import Shell
-from training.host.bucket import Bucket, Object
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.places import Places
 
 KEY = "runs/bake-1/logs/builder/00000001.log"
-
-
-class Objects(Bucket):
-    """A bucket in memory."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, bytes] = {}
-
-    def read(self, key: str) -> bytes:
-        return self.objects[key]
-
-    def list(self, prefix: str) -> Iterator[Object]:
-        return (
-            Object(key, len(body), "", "") for key, body in self.objects.items() if key.startswith(prefix)
-        )
-
-    def write(self, key: str, body: bytes) -> None:
-        self.objects[key] = body
 
 
 @pytest.fixture

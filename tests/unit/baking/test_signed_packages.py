@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.baking.test_builder_tests import Host
-from tests.unit.baking.test_shell_and_log import Objects
+from tests.support.objects import Objects
+from tests.unit.baking.builder import Host
 from training.baking import cloudwatch
 from training.baking.log import BuilderLog
 from training.host.errors import HostTrouble

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 
-from tests.unit.cli.test_screen import STATUS, printed
+from tests.unit.cli.screens import STATUS, printed
 from trainyard.cli import following
 from trainyard.cli.options import Options, Output
 from trainyard.client import RunStatus

@@ -12,25 +12,14 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from tests.unit.cli.screens import EXECUTION, STATUS, printed
 from tests.unit.client.facts import HOST, NOON
 from trainyard.cli.output import report, screen, terminal
 from trainyard.cli.output.curve import drawn, overlaid, passed_once
 from trainyard.cli.output.report import own_words, spans
 from trainyard.cli.output.screen import news
-from trainyard.client import Event, Execution, LogLine, Progress, RunStatus, State
+from trainyard.client import Event, LogLine, Progress, RunStatus, State
 from trainyard.client.runs.records import OF_NO_USER
-
-EXECUTION = Execution("arn:aws:states:us-east-1:1:execution:train:digits-1", "RUNNING", NOON, None, "", "")
-STATUS = RunStatus(
-    at=NOON + timedelta(seconds=100),
-    execution=EXECUTION,
-    attempt=1,
-    states=(State(NOON, "Admit"), State(NOON + timedelta(seconds=2), "Plan")),
-    hosts=(HOST,),
-    timeline=(Event(NOON + timedelta(seconds=5), "host", "ready", "i-1", ""),),
-    progress=None,
-    losses=(),
-)
 
 
 def test_the_first_look_tells_everything_in_the_order_of_time() -> None:
@@ -119,8 +108,6 @@ def test_the_program_speaks_without_stamps_and_without_tensorflow() -> None:
 
 
 # --- a run that is watched
-def printed(second: int, text: str) -> LogLine:
-    return LogLine(NOON + timedelta(seconds=second), "chief-0", "i-1", 1, text)
 
 
 AT_STEP_5 = Progress(step=5, steps=10, epoch=1, loss=0.5, accuracy=None, steps_per_second=2)

@@ -17,8 +17,8 @@ from lambdas.core.run.records import Owner
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalSettings
 from lambdas.workflows.train.train import TrainSettings
+from tests.support.records import AT, JOB, host
 from tests.unit.core.facts import NOON
-from tests.unit.core.run.test_records import AT, JOB, host
 from trainyard.values import wire
 
 IMAGE = "ami-12c6146b"

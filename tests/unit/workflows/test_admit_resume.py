@@ -11,7 +11,7 @@ from lambdas.steps import resuming
 from lambdas.workflows.train import admit
 from lambdas.workflows.train.admit import TrainAdmitSettings
 from tests.support.recorded import CONTEXT
-from tests.unit.core.run.test_records import AT
+from tests.support.records import AT
 from tests.unit.workflows.conftest import Place
 
 CHECKPOINT = {"key": "runs/earlier-1/checkpoints/00000040/", "step": 40}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.workflows.test_signal import Run, run
+from tests.unit.workflows.signalled_run import Run, run
 
 __all__ = ["run"]
 

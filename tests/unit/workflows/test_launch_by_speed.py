@@ -18,8 +18,8 @@ from lambdas.core.run.records import Records
 from lambdas.workflows.train import launch
 from lambdas.workflows.train.launch import LaunchSettings
 from tests.support.recorded import CONTEXT
+from tests.support.records import AT, JOB
 from tests.unit.core.facts import NOON, offer
-from tests.unit.core.run.test_records import AT, JOB
 from tests.unit.workflows.conftest import Log, Place
 from trainyard.core.model.instance_types import Market
 from trainyard.values import wire

@@ -10,7 +10,7 @@ from lambdas.steps import orders
 from lambdas.steps.orders import Order
 from lambdas.workflows.train import train
 from tests.support.recorded import CONTEXT
-from tests.unit.core.run.test_records import AT
+from tests.support.records import AT
 from tests.unit.workflows.conftest import Place
 from trainyard.core.model.errors import ServiceUnavailable, StartFailed
 

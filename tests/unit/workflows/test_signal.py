@@ -2,85 +2,28 @@
 
 import copy
 import json
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from lambdas import environment
 from lambdas.aws import s3
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.steps import orders
 from lambdas.steps.orders import Order
 from lambdas.steps.signals import from_hosts
-from lambdas.steps.signals.context import SignalContext, SignalSettings
+from lambdas.steps.signals.context import SignalContext
 from lambdas.workflows import signal
 from lambdas.workflows.train import await_hosts
-from tests.support.recorded import CONTEXT, Host, Recorded, answering
-from tests.unit.workflows.conftest import HOST, Log
+from tests.support.recorded import CONTEXT, Host
+from tests.unit.workflows.conftest import Log
+from tests.unit.workflows.signalled_run import AT, DEV_ROLE, JOB, NOON, RUN_ROLE, Run, exact, run
 from trainyard.core.model.errors import AccessDenied
 from trainyard.core.model.instance_types import Market
 
-AT = "2026-11-20T12:00:00.000Z"
-RUN_ROLE = "arn:aws:iam::123456789012:role/runs"
-DEV_ROLE = "arn:aws:iam::123456789012:role/dev"
-NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
-JOB: dict[str, Any] = {"name": "digits", "program": {"module": "m"}, "cluster": {"workers": 2}}
-
-
-class Run:
-    """A run of two hosts that trains in its second attempt."""
-
-    def __init__(self, account: Recorded) -> None:
-        self.account = account
-        self.put(
-            "run", kind="train", state="Train", attempt=2, created=AT, execution_arn="arn", job=_exact(JOB)
-        )
-        for number in (1, 2):
-            self.put(f"attempt#{number:04d}", offer={"pool": "p"}, hosts=["i-a", "i-b"], launched=AT)
-        self.put("attempt#0001", ending="lost")
-        for host in ("i-a", "i-b"):
-            self.put(f"host#{host}", **HOST)
-            self.account.table[f"instance#{host}", "run"] = {"run": "r", "attempt": 1}
-        self.put("token#0002#train", token="waits", stored=AT)
-
-    def put(self, sk: str, **values: Any) -> None:
-        self.account.table.setdefault(("run#r", sk), {"pk": "run#r", "sk": sk}).update(values)
-
-    def row(self, sk: str) -> dict[str, Any]:
-        return self.account.table["run#r", sk]
-
-    def says(self, host: str, word: str, **facts: Any) -> str:
-        detail = {"run": "r", "attempt": 2, "instance": host, "at": AT, "signal": word, **facts}
-        event = {"source": f"trainyard.host/AROA:{host}", "detail-type": word, "detail": detail}
-        return str(signal.handler(event, CONTEXT)["result"])
-
-
-def _exact(value: Any) -> Any:
-    return json.loads(json.dumps(value), parse_float=Decimal)
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
-    yard = SignalSettings(
-        yard="trainyard",
-        table_name="ledger",
-        bucket_name="bucket",
-        stop_document="stop",
-        host_role_id="AROAHOST",
-        run_role=RUN_ROLE,
-        dev_role=DEV_ROLE,
-        launch_state_machine_arn="arn:launch",
-        snapshot_state_machine_arn="arn:snapshot",
-    )
-    monkeypatch.setattr(environment, "read", lambda _: yard)
-    monkeypatch.setattr(signal, "clock", lambda: NOON)
-    with answering(Recorded(hosts={})) as account:
-        yield Run(account)
-
+__all__ = ["run"]
 
 GIVEN = "credentials/AROAHOST:i-a.json"
 
@@ -132,7 +75,7 @@ def test_a_host_that_cannot_reach_a_service_is_well_and_the_service_is_named(run
 
 def test_a_policy_that_finds_no_room_in_the_token_is_made_shorter(run: Run) -> None:
     data = {f"d{number}": {"source": f"s3://bucket/data/{'folder' * 9}/{number}/"} for number in range(8)}
-    run.put("run", job=_exact(JOB | {"data": data}))
+    run.put("run", job=exact(JOB | {"data": data}))
     run.account.policy_room = 600
     run.says("i-a", "credentials")
     lengths = [len(asked["Policy"]) for asked in run.account.assumed]

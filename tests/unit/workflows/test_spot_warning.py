@@ -5,7 +5,7 @@ from typing import Any
 
 from lambdas.workflows import signal
 from tests.support.recorded import CONTEXT
-from tests.unit.workflows.test_signal import Run, run
+from tests.unit.workflows.signalled_run import Run, run
 
 __all__ = ["run"]
 

@@ -8,7 +8,7 @@ from lambdas.workflows import signal
 from tests.support.recorded import CONTEXT
 from tests.unit.core.facts import after
 from tests.unit.workflows.conftest import Place
-from tests.unit.workflows.test_leaving import Aws
+from tests.unit.workflows.leaving import Aws
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from lambdas.core.capacity import initialization
 from lambdas.core.capacity.offers import ImageSource
 from lambdas.core.capacity.plan import Plan
-from tests.unit.core.capacity.test_offers import planned
+from tests.unit.core.capacity.planning import planned
 from tests.unit.core.facts import AMI, an_image, image_facts
 from tests.unit.core.facts import job as made
 from trainyard.core.model.images.image import Snapshot

@@ -11,6 +11,7 @@ from lambdas.core.capacity import offers
 from lambdas.core.capacity.offers import ImageSource, NoPlan
 from lambdas.core.capacity.plan import Excluded, Offer, Plan
 from lambdas.core.capacity.prices import Prices
+from tests.unit.core.capacity.planning import planned
 from tests.unit.core.facts import (
     AMI,
     CPU_ON_DEMAND,
@@ -32,12 +33,6 @@ from trainyard.core.model.images.image import Image, Snapshot
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Job, one_host_job
 from trainyard.values import wire
-
-
-def planned(made: Job, **facts: Any) -> Plan:
-    plan = offers.make_plan(made, plan_facts(**facts), now=NOON)
-    assert isinstance(plan, Plan), plan.reason
-    return plan
 
 
 def refused(made: Job, **facts: Any) -> NoPlan:

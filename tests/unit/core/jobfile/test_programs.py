@@ -2,13 +2,13 @@
 # ruff: noqa: E501 - one row, one sentence, one line
 
 import gzip
-import io
 import sys
 import tarfile
 from typing import Any
 
 import pytest
 
+from tests.support.archives_of_programs import packed
 from tests.unit.core.facts import job as admitted
 from trainyard.core.jobfile import check, program_archive, references, tensorflow_names
 from trainyard.core.jobfile.program_command import Started, started
@@ -21,20 +21,6 @@ SOURCE = "s3://yard/programs/x.tar.gz"
 TWO = {"workers": 2}
 SERVERS = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
 LEGACY = {"TF_USE_LEGACY_KERAS": "1"}
-
-
-def packed(files: dict[str, str], links: dict[str, str] | None = None) -> bytes:
-    held = io.BytesIO()
-    with tarfile.open(fileobj=held, mode="w:gz") as archive:
-        for name, text in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(text.encode())
-            archive.addfile(entry, io.BytesIO(text.encode()))
-        for name, target in (links or {}).items():
-            link = tarfile.TarInfo(name)
-            link.type, link.linkname = tarfile.SYMTYPE, target
-            archive.addfile(link)
-    return held.getvalue()
 
 
 def a_job(*, cluster: dict[str, Any] | None = None, **program: Any) -> Job:

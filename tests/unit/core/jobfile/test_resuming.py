@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.jobfile.test_programs import packed
+from tests.support.archives_of_programs import packed
 from trainyard.core.jobfile import check, references
 from trainyard.core.model.job import Job
 

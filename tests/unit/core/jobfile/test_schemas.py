@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator, ValidationError, validators
 
-from tests.e2e import test_bad_input
-from tests.support import quick
+from tests.support import bad_input, quick
+from tests.support.job_files import BAD, EVALUATED, SERVERS, SHIPPED, SMALLEST
+from tests.support.recipes import WHOLE, WRONG
 from tests.unit.core.facts import BUCKET
-from tests.unit.core.images.test_recipe import WHOLE, WRONG
 from tests.unit.core.jobfile.reference import INPUTS_PAGE, PAGE, ROOT, inputs, page, schemas, table
-from tests.unit.core.jobfile.test_jobfile import BAD, EVALUATED, SERVERS, SHIPPED, SMALLEST
 from trainyard.core.jobfile import check, document, recipe
 from trainyard.core.jobfile.recipe import Recipe
 from trainyard.core.model.job import Job
@@ -105,11 +104,11 @@ def test_a_bad_job_is_refused_as_far_as_a_schema_can(given: Any) -> None:
     assert accepts(JOB, json.loads(json.dumps(given))) is all(unseen(fault) for fault in faults(given))
 
 
-END_TO_END = [bad for bad in test_bad_input.BAD if bad.changes is not None and bad.files is None]
+END_TO_END = [bad for bad in bad_input.BAD if bad.changes is not None and bad.files is None]
 
 
 @pytest.mark.parametrize("bad", END_TO_END, ids=lambda bad: bad.name)
-def test_a_bad_file_of_the_whole_runs_too(bad: test_bad_input.Bad) -> None:
+def test_a_bad_file_of_the_whole_runs_too(bad: bad_input.Bad) -> None:
     assert accepts(JOB, quick.job(bad.name, **(bad.changes or {}))) is unseen(bad.name, *bad.says)
 
 

@@ -11,8 +11,8 @@ from lambdas.core.run import growth
 from lambdas.core.run.conclusion.summary import sizes
 from lambdas.core.run.growth import Ask, GiveUp, Join, Wait
 from lambdas.core.run.records import Records, interruption
+from tests.support.records import AT, JOB, host, ledger
 from tests.unit.core.facts import NOON, after, job, offer
-from tests.unit.core.run.test_records import AT, JOB, host, ledger
 from trainyard.core.model.gang import Gang
 from trainyard.core.model.instance_types import Market
 from trainyard.values import wire

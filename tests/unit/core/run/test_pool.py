@@ -10,8 +10,8 @@ from lambdas.core.run import pool
 from lambdas.core.run.pool import WarmHost
 from lambdas.core.run.records import Records
 from lambdas.core.run.release import Act, Disposal, dispose, missed
+from tests.support.records import AT, JOB, host, ledger
 from tests.unit.core.facts import NOON, after, job, offer, served_job
-from tests.unit.core.run.test_records import AT, JOB, host, ledger
 from training.host.pool import tag
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Hosts, Job

@@ -7,8 +7,8 @@ import pytest
 
 from lambdas.core.run import deadlines, silent_hosts
 from lambdas.core.run.silent_hosts import AskToLeave, LetThemLeave, PresumeLost, Wait
+from tests.support.records import AT, JOB, host, ledger
 from tests.unit.core.facts import after
-from tests.unit.core.run.test_records import AT, JOB, host, ledger
 from trainyard.values import wire
 
 LEFT = {"stopped": 1, "why": "peer", "stopped_at": AT, "ready": 2}

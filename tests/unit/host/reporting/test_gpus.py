@@ -2,7 +2,6 @@
 
 import logging
 import os
-import shlex
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,13 +10,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
+from tests.support.nvidia import EIGHT, nvidia_smi
 from training.host.errors import HostTrouble
 from training.host.reporting import gpus
 from training.host.reporting.gpus import MEMORY, UNITS, UTILIZATION, GpuMetrics
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ONE = "0, 4\n"
-EIGHT = "0, 523\n0, 523\n97, 70123\n0, 523\n0, 523\n0, 523\n0, 523\n12, 3001\n"
 SPLIT = "[N/A], 8192\n[N/A], 0\n"
 """As in MIG mode: nobody tells how busy such a GPU is."""
 NO_DRIVER = (
@@ -31,15 +30,6 @@ def bin_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """First on the PATH."""
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     return tmp_path
-
-
-def nvidia_smi(folder: Path, prints: str, code: int = 0) -> Path:
-    """The driver's command; how often it was asked is in `asked`."""
-    path = folder / "nvidia-smi"
-    asked = shlex.quote(str(folder / "asked"))
-    path.write_text(f"#!/bin/sh\necho \"$*\" >> {asked}\nprintf '%s' {shlex.quote(prints)}\nexit {code}\n")
-    path.chmod(0o755)
-    return folder / "asked"
 
 
 class CloudWatch:

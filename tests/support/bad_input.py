@@ -1,0 +1,146 @@
+"""Job files with faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.e2e.runs import Runs
+
+
+@dataclass(frozen=True)
+class Bad:
+    """One bad input. `says` are words that the reason must hold; `files` the program's, by path."""
+
+    name: str
+    says: tuple[str, ...]
+    changes: dict[str, Any] | None = None
+    files: dict[str, str] | None = None
+    body: bytes | None = None
+    given: Callable[[Runs], dict[str, Any]] | None = None
+
+
+def changed(name: str, *says: str, **changes: Any) -> Bad:
+    """A good job file with something wrong in it."""
+    return Bad(name, says, changes=changes)
+
+
+def file(name: str, body: bytes, *says: str) -> Bad:
+    """An uploaded file that is no job file."""
+    return Bad(name, says, body=body)
+
+
+def given(name: str, payload: Callable[[Runs], dict[str, Any]], *says: str) -> Bad:
+    """An execution started by hand with a bad input."""
+    return Bad(name, says, given=payload)
+
+
+def program(name: str, *says: str, files: dict[str, str], **changes: Any) -> Bad:
+    """A good job file whose program cannot run, or will probably fail."""
+    return Bad(name, says, changes=changes, files=files)
+
+
+SERVERS = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
+BAD = [
+    file("not-yaml", b"name: [unclosed\n", "YAML"),
+    file("two-megabytes", b"# " + b"x" * 2_000_000, "bytes"),
+    file("empty", b"", "empty"),
+    file("a-list", b"[1, 2]", "mapping"),
+    file("binary", bytes(range(256)), "text"),
+    changed("unknown-key", "colour", colour="red"),
+    changed("unknown-inner-key", "hardware.vcpus", hardware={"vcpus": 4}),
+    changed("wrong-type", "cluster.workers", cluster={"workers": "two"}),
+    changed("negative-workers", "cluster.workers", cluster={"workers": -1}),
+    changed("no-program", "program", program=None),
+    changed("impossible-type", "g5.xlarg", "did you mean", hardware={"instance_types": ["g5.xlarg"]}),
+    changed("no-gpu-type", "t3.micro", hardware={"instance_types": ["t3.micro"]}),
+    changed("no-types", "hardware.instance_types", hardware={"instance_types": []}),
+    changed("unknown-market", "hardware.market", hardware={"market": "cheap"}),
+    changed("zero-hours", "limits.hours", limits={"hours": 0}),
+    changed("zero-dollars", "limits.dollars", limits={"dollars": 0}),
+    changed("negative-restarts", "limits.restarts", limits={"restarts": -1}),
+    changed("endless-hours", "limits.hours", limits={"hours": float("inf")}),
+    changed("shell-in-module", "program.module", program={"module": "steps; rm -rf /"}),
+    changed("source-elsewhere", "program.source", program={"source": "s3://somebody-else/programs/x.tar.gz"}),
+    changed("source-outside", "program.source", program={"source": "s3://BUCKET/runs/x.tar.gz"}),
+    changed("source-upwards", "program.source", program={"source": "s3://BUCKET/programs/../jobs/x.json"}),
+    changed(
+        "source-missing", "programs/nowhere.tar.gz", program={"source": "s3://BUCKET/programs/nowhere.tar.gz"}
+    ),
+    changed(
+        "source-no-tar", "programs/not-a.tar.gz", program={"source": "s3://BUCKET/programs/not-a.tar.gz"}
+    ),
+    changed("data-empty", "data/nothing/", data={"few": "s3://BUCKET/data/nothing/"}),
+    changed("data-outside", "data.few", data={"few": "s3://BUCKET/jobs/"}),
+    changed("unaffordable", "max_dollars_per_hour", hardware={"max_dollars_per_hour": 0.01}),
+    changed("unknown-strategy", "cluster.strategy", cluster={"strategy": "horovod"}),
+    changed("stop-spot", "after.hosts", after={"hosts": "stop"}),
+    changed("no-workers", "cluster.workers", "only workers train", cluster=SERVERS | {"workers": 0}),
+    changed(
+        "no-servers", "cluster.parameter_servers", "1 or more", cluster=SERVERS | {"parameter_servers": 0}
+    ),
+    changed(
+        "more-servers", "more parameter servers than workers", cluster=SERVERS | {"parameter_servers": 3}
+    ),
+    changed("servers-alone", "cluster.parameter_servers", cluster={"parameter_servers": 1}),
+    changed("too-many", "51 hosts", cluster=SERVERS | {"workers": 48, "parameter_servers": 2}),
+    changed(
+        "gpu-for-servers",
+        "cpu_instance_types[0]",
+        "instance_types",
+        cluster=SERVERS,
+        hardware={"cpu_instance_types": ["g6.xlarge"]},
+    ),
+    changed(
+        "both-sorts-of-types",
+        "hardware.instance_types",
+        "m7i.xlarge has none",
+        hardware={"instance_types": ["g6.xlarge", "m7i.xlarge"]},
+    ),
+    changed("our-variable", "program.environment.TF_CONFIG", program={"environment": {"TF_CONFIG": "{}"}}),
+    changed("number-as-variable", "program.environment.N", "quotes", program={"environment": {"N": 1}}),
+    changed(
+        "unknown-word",
+        "${data.trian}",
+        "did you mean",
+        program={"args": {"in": "${data.trian}"}},
+        data={"train": "s3://BUCKET/data/few/"},
+    ),
+    changed("expect-much", "program.expect[0]", program={"expect": ["modle"]}),
+    changed("keep-none", "checkpoints.keep", checkpoints={"keep": 0}),
+    changed(
+        "too-few-files",
+        "data.few.sharding",
+        "1 file",
+        "2 workers",
+        data={"few": {"source": "s3://BUCKET/data/few/", "sharding": "file"}},
+    ),
+    changed(
+        "unknown-program",
+        "did you mean",
+        program={"source": None, "module": "training.programs.mnits", "args": None},
+    ),
+    program(
+        "no-module", "program.module: steps cannot be found in s3://", files={"other.py": "print('here')\n"}
+    ),
+    program("folder-packed-too", "-C mine", files={"mine/steps.py": ""}),
+    program(
+        "no-requirements",
+        "program.requirements",
+        "did you mean",
+        files={"steps.py": "", "requirement.txt": ""},
+        program={"requirements": "requirements.txt"},
+    ),
+    program(
+        "python-2",
+        "helper.py line 2",
+        "Python 2",
+        files={"steps.py": "import helper\n", "helper.py": "x = 1\nprint x\n"},
+    ),
+    given("neither-input", lambda runs: {}, "job_key", "job"),
+    given("both-inputs", lambda runs: {"job_key": "jobs/x.json", "job": runs.job("both")}, "both"),
+    given("job-is-a-text", lambda runs: {"job": "digits"}, "job"),
+    given("key-elsewhere", lambda runs: {"job_key": "data/few/numbers.txt"}, "job_key"),
+    given("object-deleted", lambda runs: {"job_key": "jobs/never-there.json"}, "jobs/never-there.json"),
+]

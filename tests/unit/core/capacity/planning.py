@@ -1,0 +1,17 @@
+"""Plans made of offers."""
+
+from typing import Any
+
+from lambdas.core.capacity import offers
+from lambdas.core.capacity.plan import Plan
+from tests.unit.core.facts import (
+    NOON,
+    plan_facts,
+)
+from trainyard.core.model.job import Job
+
+
+def planned(made: Job, **facts: Any) -> Plan:
+    plan = offers.make_plan(made, plan_facts(**facts), now=NOON)
+    assert isinstance(plan, Plan), plan.reason
+    return plan
