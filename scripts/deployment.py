@@ -27,7 +27,8 @@ from trainyard.cli.options import NAME, Options, SettingsError
 from trainyard.cli.yard_settings import needs
 from trainyard.client import Session, Yard, YardError
 from trainyard.client.admin import preflight, retained, teardown
-from trainyard.client.admin.preflight import Preflight, Verdict
+from trainyard.client.admin.preflight import Preflight
+from trainyard.client.admin.requirements import Verdict
 from trainyard.client.admin.retained import Retained
 from trainyard.client.deployment import settings_of
 from trainyard.command_line import command_line, given

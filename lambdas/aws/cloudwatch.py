@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lambdas.aws.calls import listed
-from lambdas.core.patrol.verdict import Window
+from lambdas.core.patrol.usage import Window
 from trainyard.protocol import host_metrics
 from trainyard.values.lazy import dataclass
 

@@ -18,8 +18,9 @@ from lambdas.core.capacity.prices import PriceList, Prices
 from lambdas.core.patrol import budget, guard, report
 from lambdas.core.patrol.budget import Billed, Money
 from lambdas.core.patrol.guard import Passed
+from lambdas.core.patrol.judgement import TWO_LOOKS
 from lambdas.core.patrol.report import VerdictRow
-from lambdas.core.patrol.verdict import TWO_LOOKS, Cause
+from lambdas.core.patrol.verdict import Cause
 from lambdas.core.run.records import RunRow
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger, measure

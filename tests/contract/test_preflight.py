@@ -9,7 +9,8 @@ import yaml
 
 from tests.contract.conftest import FACTS, REGION, Cloud, Credentials, free_port
 from trainyard.client import Session
-from trainyard.client.admin.preflight import Need, Needs, Network, Row, Verdict, look, request_increases
+from trainyard.client.admin.preflight import look, request_increases
+from trainyard.client.admin.requirements import Need, Needs, Network, Row, Verdict
 from trainyard.core.model.yard.data_buckets import DataBucket
 
 SPOT, ON_DEMAND = "L-3819A6DF", "L-DB2E81BA"

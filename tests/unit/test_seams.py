@@ -18,7 +18,7 @@ from lambdas.aws.dynamodb import ledger
 from lambdas.aws.ec2 import fleet
 from lambdas.core.capacity import placement
 from lambdas.core.capacity.plan import RefusalKind
-from lambdas.core.patrol import verdict
+from lambdas.core.patrol import judgement
 from lambdas.core.run import deadlines, silent_hosts
 from lambdas.steps import orders
 from lambdas.steps.patrol import missed_events
@@ -236,8 +236,8 @@ def test_hosts_know_every_result_that_a_job_may_expect() -> None:
 
 
 def test_a_lease_is_as_long_as_the_control_plane_tags_it() -> None:
-    assert lease.MARGIN == deadlines.MARGIN == verdict.LEASE_MARGIN
-    assert lease.RESTARTED == verdict.RESTARTED
+    assert lease.MARGIN == deadlines.MARGIN == judgement.LEASE_MARGIN
+    assert lease.RESTARTED == judgement.RESTARTED
 
 
 def test_hosts_give_a_program_as_long_as_the_reason_of_its_end_says() -> None:

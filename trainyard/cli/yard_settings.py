@@ -8,7 +8,7 @@ from typing import Any
 
 from trainyard.cli import clone
 from trainyard.cli.options import SettingsError
-from trainyard.client.admin.preflight import Need, Needs, Network
+from trainyard.client.admin.requirements import Need, Needs, Network
 from trainyard.client.errors import NotHere
 from trainyard.core.model.hardware import BUILDER_TYPES, Hardware
 from trainyard.core.model.instance_types import Market, cpu_types, instance_type, quota

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import filecmp
 import hashlib
-import json
 import os
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
@@ -22,13 +21,18 @@ from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
 from trainyard.client.errors import FileUnreadable
+from trainyard.client.fetch_record import (
+    HALF,
+    RECORD,
+    Known,
+    Record,
+    changed_by_user,
+    remove_others,
+    remove_replaced,
+)
 
 Tell = Callable[[str, int, int], None]
 """Called with a key, how many of its bytes have been moved, and how many there are."""
-RECORD = ".trainyard/fetched.json"
-"""Remembers in the folder what was fetched into it."""
-HALF = ".trainyard-"
-"""Begins the name of a file that is on its way."""
 MOST_NAME_BYTES = 255
 LARGE = 64 * 2**20
 """Bytes from which on several connections fetch one object."""
@@ -96,53 +100,6 @@ class Fetched:
     replaced: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Known:
-    """A file as it was written here, and the ETag that its object had."""
-
-    etag: str
-    size: int
-    mtime_ns: int
-
-
-@dataclass
-class Record:
-    """What was fetched into a folder, and from which run. `files` and `links` are by name."""
-
-    owner: str = ""
-    files: dict[str, Known] = field(default_factory=dict)
-    links: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Return an empty record if the folder has none that can be read."""
-        try:
-            said = json.loads((folder / RECORD).read_text())
-            files = {name: Known(**known) for name, known in said["files"].items()}
-            return cls(str(said["owner"]), files, dict(said["links"]))
-        except (FileNotFoundError, NotADirectoryError, ValueError, TypeError, KeyError, AttributeError):
-            return cls()
-
-    def write(self, folder: Path) -> None:
-        """Write it whole."""
-        target = folder / RECORD
-        target.parent.mkdir(parents=True, exist_ok=True)
-        half = target.with_name(f"{HALF}{uuid4().hex}")
-        try:
-            half.write_text(json.dumps(asdict(self), indent=1))
-            half.replace(target)
-        finally:
-            half.unlink(missing_ok=True)
-
-    def is_untouched(self, name: str, target: Path) -> bool:
-        """Return True if the file is as it was written by an earlier fetch."""
-        known = self.files.get(name)
-        if known is None or target.is_symlink() or not target.is_file():
-            return False
-        seen = target.stat()
-        return (known.size, known.mtime_ns) == (seen.st_size, seen.st_mtime_ns)
-
-
 def fetch(
     client: Any,
     bucket: str,
@@ -173,15 +130,15 @@ def fetch(
     is_mine = before.owner == owner
     record = Record(owner, {**before.files} if is_mine else {}, {**before.links} if is_mine else {})
     folder.mkdir(parents=True, exist_ok=True)
-    removed = () if is_mine else _remove_others(folder, before, {each.name for each in files})
+    removed = () if is_mine else remove_others(folder, before, {each.name for each in files})
     if is_mine:
-        _remove_replaced(folder, record, _folders_of(each.name for each in files))
+        remove_replaced(folder, record, _folders_of(each.name for each in files))
     reasons |= dict(_blocked(folder, [each.name for each in files]))
     files = [each for each in files if each.name not in reasons]
     there = {each.name: each for each in files if _is_there(folder / each.name, each, before)}
     missing = [each for each in files if each.name not in there]
-    replaced = _of_the_user(folder, before, [each.name for each in missing])
-    record.files |= {name: _known(folder / name, there[name]) for name in there}
+    replaced = changed_by_user(folder, before, [each.name for each in missing])
+    record.files |= {name: Known.of(folder / name, each.etag) for name, each in there.items()}
     try:
         vanished = _bring(client, bucket, folder, missing, record, tell, tree.times)
         no_links = dict(_make_links(folder, tree, record))
@@ -206,19 +163,17 @@ def place(files: Path, folder: Path, *, owner: str) -> Fetched:
     before = Record.read(folder)
     record = before if before.owner == owner else Record(owner)
     is_mine = before.owner == owner
-    removed = () if is_mine else _remove_others(folder, before, wanted)
+    removed = () if is_mine else remove_others(folder, before, wanted)
     if is_mine:
-        _remove_replaced(folder, record, _folders_of(wanted))
+        remove_replaced(folder, record, _folders_of(wanted))
     reasons |= dict(_blocked(folder, wanted))
     wanted = {name: each for name, each in wanted.items() if name not in reasons}
     missing = [name for name, each in wanted.items() if not _is_same(each, folder / name)]
-    replaced = _of_the_user(folder, before, missing)
+    replaced = changed_by_user(folder, before, missing)
     for name in missing:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         wanted[name].replace(folder / name)
-    for name in wanted:
-        seen = (folder / name).stat()
-        record.files[name] = Known("", seen.st_size, seen.st_mtime_ns)
+    record.files |= {name: Known.of(folder / name) for name in wanted}
     no_links = dict(_make_links(folder, Tree(links=links), record))
     record.write(folder)
     left_out = tuple(f"{_shown(name)}: {reason}" for name, reason in (reasons | no_links).items())
@@ -227,13 +182,6 @@ def place(files: Path, folder: Path, *, owner: str) -> Fetched:
 
 def _is_same(new: Path, there: Path) -> bool:
     return not there.is_symlink() and there.is_file() and filecmp.cmp(new, there, shallow=False)
-
-
-def _of_the_user(folder: Path, before: Record, missing: Iterable[str]) -> tuple[str, ...]:
-    """Return those that are replaced although no fetch has written them as they are."""
-    return tuple(
-        name for name in missing if (folder / name).is_file() and not before.is_untouched(name, folder / name)
-    )
 
 
 def check_folder(folder: Path) -> None:
@@ -283,27 +231,6 @@ def _blocked(folder: Path, names: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield name, "a folder of that name is in the folder already"
 
 
-def _remove_replaced(folder: Path, record: Record, folders: Collection[str]) -> None:
-    """Remove files of an earlier fetch from the same run that are folders in the bucket now."""
-    for name in [name for name in record.files if name in folders]:
-        if record.is_untouched(name, folder / name):
-            (folder / name).unlink()
-            del record.files[name]
-
-
-def _remove_others(folder: Path, before: Record, stay: Collection[str]) -> tuple[str, ...]:
-    """Remove what an earlier fetch from somewhere else has left and nothing replaces."""
-    others = [name for name in before.files if name not in stay]
-    removed = [name for name in others if before.is_untouched(name, folder / name)]
-    removed += [name for name, to in before.links.items() if _leads_to(folder / name, to)]
-    for name in removed:
-        (folder / name).unlink()
-        for above in PurePosixPath(name).parents:
-            if above.name and not any((folder / above).iterdir()):
-                (folder / above).rmdir()
-    return tuple(removed)
-
-
 def _make_links(folder: Path, tree: Tree, record: Record) -> Iterator[tuple[str, str]]:
     """Make the links and the empty folders. Yield each link that is not made, and why."""
     reasons = dict(_unusable(folder, [*tree.links, *tree.folders]))
@@ -327,10 +254,6 @@ def _make_links(folder: Path, tree: Tree, record: Record) -> Iterator[tuple[str,
             record.links[name] = to
 
 
-def _leads_to(link: Path, to: str) -> bool:
-    return link.is_symlink() and link.readlink() == Path(to)
-
-
 def _is_there(target: Path, stored: Stored, before: Record) -> bool:
     """Return True if the file has the content of the object."""
     if target.is_symlink() or not target.is_file() or target.stat().st_size != stored.size:
@@ -344,11 +267,6 @@ def _is_there(target: Path, stored: Stored, before: Record) -> bool:
             hashlib.file_digest(content, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
             == stored.etag
         )
-
-
-def _known(target: Path, stored: Stored) -> Known:
-    seen = target.stat()
-    return Known(stored.etag, seen.st_size, seen.st_mtime_ns)
 
 
 def _bring(
@@ -367,7 +285,7 @@ def _bring(
     def one(stored: Stored) -> None:
         at = times.get(stored.name, int(stored.modified.timestamp()) * 10**9)
         if _download(client, bucket, folder / stored.name, stored, at, _counted(stored, stop, tell)):
-            record.files[stored.name] = _known(folder / stored.name, stored)
+            record.files[stored.name] = Known.of(folder / stored.name, stored.etag)
         else:
             vanished.append(stored.name)
 

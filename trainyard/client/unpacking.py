@@ -9,7 +9,8 @@ from typing import Any
 
 from trainyard import archives
 from trainyard.client.errors import ArchiveBroken
-from trainyard.client.fetching import HALF, Fetched, check_folder, place
+from trainyard.client.fetch_record import HALF
+from trainyard.client.fetching import Fetched, check_folder, place
 
 FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
 """Checks members beside trainyard.archives, if this Python has one."""

@@ -4,27 +4,27 @@ The gang of roles without a GPU, where a job has one, is launched beside it: sam
 `make_plan` is the only place that knows what makes a pool unusable.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from enum import StrEnum
 from typing import assert_never
 
 from lambdas.core.capacity import compatibility, cost, initialization
+from lambdas.core.capacity.image_choice import ImageFacts, choose_image, disk_gib
 from lambdas.core.capacity.plan import TAKES, Excluded, Offer, Plan, Priced, in_words, requests
 from lambdas.core.capacity.prices import Prices
-from trainyard.command_line import command_line
-from trainyard.core.model import dev
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.gang import Gang, size
 from trainyard.core.model.hardware import Hardware, PoolOrder
-from trainyard.core.model.images import tensorflow_releases
-from trainyard.core.model.images.image import AMI, Image
-from trainyard.core.model.instance_types import InstanceType, Market, instance_type, quota
+from trainyard.core.model.instance_types import (
+    InstanceType,
+    Market,
+    instance_type,
+    quota,
+    raise_quota_command,
+)
 from trainyard.core.model.job import Job
 from trainyard.core.model.yard.storage import Storage
-from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import counted
 
@@ -34,32 +34,6 @@ WITH_GPUS_FIRST: Reason = ("no_gpu", "It has no GPU, and a type that has one can
 BY_SIZE = ("no_quota", "too_expensive")
 """What may not speak against fewer workers."""
 NOT_OFFERED: Reason = ("not_offered", "EC2 does not offer the type in that zone.")
-
-
-class ImageSource(StrEnum):
-    """Who names the image that the hosts start from."""
-
-    RUN = "run"
-    """Its admission, which has checked whose it is."""
-    JOB = "job"
-    """The job's `hardware.image`."""
-    PARAMETER = "parameter"
-    """The yard's image parameter: the current image."""
-
-
-@dataclass(frozen=True)
-class ImageFacts:
-    """The image that hosts would start from: `named` as its source says it (None: the parameter does not exist, `none`:
-    nothing is baked yet), `image` as EC2 knows it (None: it knows none of that name). `baked`: which versions of
-    TensorFlow images of the yard have, where the job names one; `submitter`: whose run it is."""
-
-    source: ImageSource
-    named: str | Mapping[str, str] | None
-    image: Image | None
-    yard: str
-    parameter: str
-    baked: frozenset[str] = frozenset()
-    submitter: str | None = None
 
 
 @dataclass(frozen=True)
@@ -95,7 +69,7 @@ def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | NoPlan:
     if elsewhere:
         return NoPlan("JobRefused", elsewhere, ())
     offers, excluded = _sort_out(job, facts)
-    image = _usable(facts.image, job.hardware)
+    image = choose_image(facts.image, job.hardware)
     if isinstance(image, Refused):
         reason = " ".join([image.reason, *_no_pool(job, offers, excluded)])
         return NoPlan(image.error, reason, excluded)
@@ -115,7 +89,7 @@ def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | NoPlan:
         reason=_why(job, facts, offers, excluded, image_gib),
         cpu_gang=job.cpu_gang,
         image_gib=image_gib,
-        disk_gib=_disk_gib(job.hardware, image),
+        disk_gib=disk_gib(job.hardware, image),
         gib_month=facts.prices.gib_month(Storage.DISK),
         prices=_whose(job, facts),
     )
@@ -318,15 +292,7 @@ def _no_quota(facts: PlanFacts, market: Market, hosts: Sequence[tuple[int, Insta
     who = " and ".join(f"{count} x {kind.name}" for count, kind in sharing)
     return "no_quota", (
         f'{who} need {need} vCPUs; the account\'s quota "{counted.name}" ({counted.code}) is '
-        f"{limit:g}. Raise it: {raise_command(counted.code, need, facts.region)}"
-    )
-
-
-def raise_command(code: str, value: int, region: str) -> str:
-    """The command that asks AWS for a larger quota."""
-    return (
-        f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {code} "
-        f"--desired-value {value} --region {region}"
+        f"{limit:g}. Raise it: {raise_quota_command(counted.code, need, facts.region)}"
     )
 
 
@@ -349,89 +315,6 @@ def _elsewhere(hardware: Hardware, facts: PlanFacts) -> str | None:
                 f"subnets in {', '.join(sorted(facts.subnets))}; name some of these, or leave it out for all of them"
             )
     return None
-
-
-def _disk_gib(hardware: Hardware, image: Image) -> int:
-    """Of all disks of a host together: the root disk is an image's first."""
-    given = [snapshot.gib for snapshot in image.snapshots]
-    return sum([hardware.disk_gib or given[0], *given[1:]]) if given else hardware.disk_gib or 0
-
-
-def _usable(facts: ImageFacts, hardware: Hardware) -> Image | Refused:
-    """The image, if hosts can start from it, on such disks."""
-    error = "JobRefused" if facts.source is ImageSource.JOB else "Misconfigured"
-    if facts.image is None:
-        return Refused(error, _unknown(facts))
-    if facts.source is not ImageSource.RUN and not facts.image.is_of(facts.yard):
-        return Refused(error, _foreign(facts, facts.image))
-    if whose := dev.somebodys(facts.image.tags, facts.submitter):
-        says = f"The image {facts.image.id} is of {whose}, and has its files"
-        return Refused(error, f"{says}: only its owner starts hosts from it. Take another.")
-    if not facts.image.available:
-        why = f" ({facts.image.reason})" if facts.image.reason else ""
-        also = "Wait until it is, or take" if facts.image.state == "pending" else "Take"
-        return Refused(error, f"The image {facts.image.id} is {facts.image.state}{why}. {also} another.")
-    least = facts.image.snapshots[0].gib if facts.image.snapshots else 0
-    if hardware.disk_gib is not None and hardware.disk_gib < least:
-        problem = (
-            f"hardware.disk_gib: found {hardware.disk_gib}; the root disk of the image {facts.image.id} has {least} "
-            f"GiB, and EC2 makes none that is smaller: say {least} or more, leave it out, or bake an image with a "
-            "smaller root_gib"
-        )
-        return Refused("JobRefused", problem)
-    return facts.image
-
-
-def _unknown(facts: ImageFacts) -> str:
-    named, parameter = facts.named, facts.parameter
-    if isinstance(named, Mapping):
-        return _not_baked(named["tensorflow"], facts)
-    match facts.source:
-        case ImageSource.RUN:
-            return f"The image {named}, which the run was admitted with, does not exist here any more."
-        case ImageSource.JOB:
-            return (
-                f"hardware.image: the yard has no image, no image of a run and no family of images called {named!r}; "
-                "it was never made, or it was retired. `aws ec2 describe-images --owners self --filters "
-                f"Name=tag:{Tag.YARD},Values={facts.yard}` lists what there is."
-            )
-        case ImageSource.PARAMETER:
-            return _unknown_parameter(named, parameter)
-    assert_never(facts.source)
-
-
-def _not_baked(version: str, facts: ImageFacts) -> str:
-    """With the commands that bake one."""
-    has = f"they have {', '.join(sorted(facts.baked))}" if facts.baked else "it has none"
-    says = f"hardware.image: no baked image of the yard has TensorFlow {version} ({has})."
-    if not tensorflow_releases.is_known(version):
-        return f"{says} Recipes know {tensorflow_releases.RANGE}: take one of these."
-    name = f"tensorflow-{version.replace('.', '-')}"
-    asked = f"~={version}.0" if version.count(".") == 1 else f"=={version}"
-    return (
-        f"{says} Bake one beside the current image, then start the job again:\n"
-        f"  printf 'name: {name}\\ntensorflow: \"{asked}\"\\ncurrent: false\\n' > {name}.yaml\n"
-        f"  {command_line('image', 'bake', f'{name}.yaml')}"
-    )
-
-
-def _unknown_parameter(named: str | None, parameter: str) -> str:
-    bake = "Run the bake state machine, then start the job again."
-    if named is None:
-        return f"The image parameter {parameter} does not exist, so no host can start. Deploy again."
-    if named == "none":
-        return f"The yard has no image yet: {parameter} says none. {bake}"
-    if not re.fullmatch(AMI, named):
-        return f"The image parameter {parameter} says {named!r}, not the id of an image. {bake}"
-    return f"The image parameter {parameter} names {named}, which does not exist here. {bake}"
-
-
-def _foreign(facts: ImageFacts, image: Image) -> str:
-    says = "hardware.image" if facts.source is ImageSource.JOB else f"The image parameter {facts.parameter}"
-    return (
-        f"{says} names {image.id}, which this yard has not made: it lacks the tag {Tag.YARD}={facts.yard}, and "
-        "hosts may start from no other image."
-    )
 
 
 def _no_pool(job: Job, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...]) -> list[str]:

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import field
 from datetime import datetime
 
-from lambdas.core.patrol.verdict import ACTS, TWO_LOOKS, Cause, Earlier, Facts, Verdict
+from lambdas.core.patrol.judgement import TWO_LOOKS, Facts
+from lambdas.core.patrol.verdict import ACTS, Cause, Earlier, Verdict
 from trainyard.core.model.yard import policy
 from trainyard.core.model.yard.policy import Policy
 from trainyard.values.lazy import dataclass

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from lambdas.core.patrol.verdict import Archive, Facts, Stop
+from lambdas.core.patrol.judgement import Facts
+from lambdas.core.patrol.verdict import Archive, Stop
 from trainyard.command_line import command_line
 from trainyard.core.model import names
 from trainyard.values import wire

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from lambdas.core.capacity import cost
 from lambdas.core.patrol import budget, hold
 from lambdas.core.patrol.budget import Money
-from lambdas.core.patrol.verdict import Facts, end_of_lease
+from lambdas.core.patrol.judgement import Facts, end_of_lease
 from lambdas.core.run import places
 from lambdas.core.run.places import Claim, ClaimKind, YardLimits
 from trainyard.core.model import submitter

@@ -7,7 +7,8 @@ from datetime import datetime
 from lambdas.aws import states
 from lambdas.aws.dynamodb.ledger import Ledger, dev_imaging_row
 from lambdas.aws.ec2 import instances
-from lambdas.core.patrol.verdict import Archive, Cause, Facts, Stop, Terminate, Verdict
+from lambdas.core.patrol.judgement import Facts
+from lambdas.core.patrol.verdict import Archive, Cause, Stop, Terminate, Verdict
 from lambdas.steps.observability import logger
 from lambdas.steps.patrol.observe import PatrolSettings
 from trainyard.core.model import names

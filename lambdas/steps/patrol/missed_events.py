@@ -12,7 +12,8 @@ from lambdas.aws.dynamodb.logbook import Logbook, Opened
 from lambdas.aws.ec2 import images
 from lambdas.core.edges import events
 from lambdas.core.edges.events import Event, FromPatrol, ImageState, InstanceState
-from lambdas.core.patrol.verdict import GOING, Cause, Verdict, Warn
+from lambdas.core.patrol.judgement import GOING
+from lambdas.core.patrol.verdict import Cause, Verdict, Warn
 from lambdas.core.run.records import RunRow
 from lambdas.steps import left_words
 from lambdas.steps.inputs import ConcludeInput, LastAnswer

@@ -17,9 +17,11 @@ from lambdas.aws.dynamodb.logbook import Logbook, Opened
 from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.patrol import guard, report, verdict
+from lambdas.core.patrol import guard, judgement, report
 from lambdas.core.patrol.budget import Money
-from lambdas.core.patrol.verdict import GOING, Ask, Cause, Earlier, Facts, Verdict, Window
+from lambdas.core.patrol.judgement import GOING, Facts
+from lambdas.core.patrol.usage import Window
+from lambdas.core.patrol.verdict import Ask, Cause, Earlier, Verdict
 from lambdas.core.run import host_claims
 from lambdas.core.run.host_claims import Settled
 from lambdas.core.run.places import YardLimits
@@ -103,14 +105,14 @@ def observe(
         )
     settled = _settled(yard, hosts, opened, money, now)
     hosts = {name: settled.of(host) for name, host in hosts.items()}
-    first = {name: verdict.judge(host, now) for name, host in hosts.items() if host.state not in GOING}
+    first = {name: judgement.judge(host, now) for name, host in hosts.items() if host.state not in GOING}
     by_use = {name: hosts[name] for name, answer in first.items() if isinstance(answer, Ask)}
     used, trouble = _used(by_use, now)
     windows = {name: host.window for name, host in used.items() if host.window is not None}
     told = {name: host.told for name, host in used.items() if host.told}
     before = [host.earlier.cause for host in used.values() if not host.told and host.earlier]
     waiting = [cause for cause in before if cause and cause.is_by_metrics]
-    second = {name: verdict.judge(host, now) for name, host in used.items()}
+    second = {name: judgement.judge(host, now) for name, host in used.items()}
     return Observation(
         hosts=hosts,
         settled=settled if opened else Settled(),
@@ -251,7 +253,7 @@ def _used(hosts: Mapping[str, Facts], now: datetime) -> tuple[dict[str, Facts], 
 
 
 def _asks(host: Facts, now: datetime) -> bool:
-    return isinstance(verdict.judge(host, now), Ask)
+    return isinstance(judgement.judge(host, now), Ask)
 
 
 def _with_people(hosts: Mapping[str, Facts]) -> dict[str, Facts]:

@@ -9,7 +9,8 @@ from lambdas.aws import s3, ssm
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger, event_row, plan_row, run_row
 from lambdas.aws.ec2 import images, instances, offerings
 from lambdas.core.capacity import offers
-from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts
+from lambdas.core.capacity.image_choice import ImageFacts, ImageSource
+from lambdas.core.capacity.offers import PlanFacts
 from lambdas.core.capacity.plan import Plan
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.run import pool

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from trainyard.client.admin.checkup import judge_alarms, judge_budget, judge_image, judge_no_image
-from trainyard.client.admin.preflight import Verdict
+from trainyard.client.admin.requirements import Verdict
 from trainyard.client.inventory import overview
 from trainyard.client.inventory.images import Image
 from trainyard.client.inventory.overview import Budget, Overview

@@ -17,7 +17,8 @@ from moto import mock_aws
 from trainyard.client import Session, fetching
 from trainyard.client.bucket import Bucket
 from trainyard.client.errors import ArchiveBroken, FileUnreadable, NoModel
-from trainyard.client.fetching import RECORD, Fetched, Tree
+from trainyard.client.fetch_record import HALF, RECORD
+from trainyard.client.fetching import Fetched, Tree
 from trainyard.client.run import Run
 
 NAME = "trainyard-bucket"
@@ -190,7 +191,7 @@ def test_an_end_in_the_middle_leaves_whole_files_alone(bucket: Bucket, tmp_path:
     assert getattr(ended.value, "filename", None) in (None, str(tmp_path / "07"))
     assert "07" not in files(tmp_path)
     assert set(files(tmp_path).values()) <= {bytes(1000)}
-    assert not [each for each in tmp_path.rglob("*") if each.name.startswith(fetching.HALF)]
+    assert not [each for each in tmp_path.rglob("*") if each.name.startswith(HALF)]
     assert get(bucket, tmp_path).files == 20
     assert len(files(tmp_path)) == 20
 

@@ -9,7 +9,8 @@ from botocore.stub import Stubber
 
 from trainyard.client import Session
 from trainyard.client.admin import keys
-from trainyard.client.admin.preflight import Preflight, Row, Verdict, encryption
+from trainyard.client.admin.preflight import Preflight, encryption
+from trainyard.client.admin.requirements import Row, Verdict
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/9a746902-de65-49d8-9234-021e1480b584"
 

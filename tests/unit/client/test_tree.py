@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trainyard.client.jobs import cautions, tree
-from trainyard.client.jobs.tree import Tree
+from trainyard.client.jobs.contents import Tree
 
 
 @pytest.fixture

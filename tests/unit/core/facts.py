@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lambdas.core.capacity.offers import ImageFacts, ImageSource, PlanFacts
+from lambdas.core.capacity.image_choice import ImageFacts, ImageSource
+from lambdas.core.capacity.offers import PlanFacts
 from lambdas.core.capacity.plan import Offer, Priced
 from lambdas.core.capacity.prices import PriceList, Prices
 from lambdas.core.run.conclusion.summary import RunFacts

@@ -11,7 +11,7 @@ from trainyard.cli.command import command
 from trainyard.cli.options import NAME, Options
 
 if TYPE_CHECKING:
-    from trainyard.client.admin.preflight import Row
+    from trainyard.client.admin.requirements import Row
 
 SHORT, CANNOT = 1, 3
 COLOURS = {"ready": "green", "asked": "cyan", "short": "yellow", "unknown": "yellow", "missing": "red"}

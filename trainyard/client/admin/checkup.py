@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
-from trainyard.client.admin.preflight import BUDGET, Row, Verdict
+from trainyard.client.admin.preflight import BUDGET
+from trainyard.client.admin.requirements import Row, Verdict
 from trainyard.client.errors import Denied
 from trainyard.client.inventory import images, overview
 from trainyard.client.inventory.images import Image

@@ -4,93 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import Any
 
 from trainyard.client.admin import keys
+from trainyard.client.admin.network_checks import check_way_out, check_way_to_s3
+from trainyard.client.admin.requirements import Need, Needs, Row, Verdict
 from trainyard.client.errors import Denied, NoRegion
 from trainyard.client.session import Session
+from trainyard.core.model.instance_types import raise_quota_command
 from trainyard.core.model.yard.data_buckets import DataBucket
 
 AWS_KEY = "alias/aws/ebs"
-AWS_IMAGES = "/aws/service/"
-"""Parameters of images that AWS publishes: their pip, uv and apt-get ask the public indexes."""
 BOOTSTRAP = "CDKToolkit"
 BUDGET = "budget"
 """The subject of the row about the month's money."""
-ANYWHERE = frozenset({"0.0.0.0/0", "::/0"})
 SERVICES = ("spot.amazonaws.com", "ec2fleet.amazonaws.com")
 """EC2 acts through roles of these, which AWS makes at the first use by somebody who may."""
 VPCS_BY_DEFAULT = 5
 """docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html: VPCs per Region."""
-
-
-class Verdict(StrEnum):
-    """What a look has come to."""
-
-    READY = "ready"
-    ASKED = "asked"
-    """AWS has been asked and has not answered yet."""
-    SHORT = "short"
-    """A yard can be deployed, and will refuse what needs this."""
-    MISSING = "missing"
-    """No yard can be deployed."""
-    UNKNOWN = "unknown"
-    """The credentials may not look."""
-
-
-@dataclass(frozen=True)
-class Need:
-    """vCPUs of one quota of the service `ec2` that a yard needs, and for what."""
-
-    quota: str
-    name: str
-    vcpus: int
-    purpose: str
-
-
-@dataclass(frozen=True)
-class Network:
-    """Where hosts are to live: in subnets of the customer's (`vpc` is theirs), else in a VPC of the yard's own, without
-    a way out where it is `private`. `base_image_parameter` names what a bake starts from, `s3_endpoint` says
-    that those subnets reach S3 by a gateway endpoint."""
-
-    vpc: str = ""
-    subnets: Sequence[str] = ()
-    private: bool = False
-    s3_endpoint: bool = False
-    base_image_parameter: str = AWS_IMAGES
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What a yard asks of an account. `types` are those its builder and its jobs start from, `key` is the ARN of the
-    customer's KMS key that it is deployed with, `notify` where its notices are mailed to, `data_buckets` are other
-    buckets that runs read."""
-
-    types: Sequence[str]
-    quotas: Sequence[Need]
-    monthly_dollars: float = 0.0
-    notify: str = ""
-    network: Network = field(default_factory=Network)
-    key: str = ""
-    data_buckets: Sequence[DataBucket] = ()
-
-
-@dataclass(frozen=True)
-class Row:
-    """One thing looked at: what was found, what a yard needs, and what to type where these differ."""
-
-    subject: str
-    found: str
-    needed: str
-    verdict: Verdict
-    next_step: str = ""
-    quota: str = ""
-    """The quota's code, where it is one."""
-    desired: int = 0
-    """The value to ask for, where it is too small."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +53,8 @@ def look(session: Session, needs: Needs) -> Preflight:
         ("KMS key", lambda: list(_key(session, needs.key))),
         ("EBS encryption", lambda: [encryption(session, needs.key)]),
         ("VPCs", lambda: [_vpcs(session, 0 if needs.network.vpc else 1)]),
-        ("way out of the hosts", lambda: [_way_out(session, needs.network)]),
-        ("way to S3", lambda: [_way_to_s3(session, needs.network)]),
+        ("way out of the hosts", lambda: [check_way_out(session, needs.network)]),
+        ("way to S3", lambda: [check_way_to_s3(session, needs.network)]),
         ("data buckets", lambda: [_data_bucket(session, each) for each in needs.data_buckets]),
         (BUDGET, lambda: [_budget(needs.monthly_dollars)]),
         ("notices", lambda: [_notices(needs.notify)]),
@@ -208,11 +140,7 @@ def _quotas(session: Session, needs: Sequence[Need]) -> Iterator[Row]:
             yield Row(subject, found, needed, Verdict.READY, quota=need.quota)
             continue
         verdict = Verdict.ASKED if requested else Verdict.SHORT
-        command = (
-            f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {need.quota} "
-            f"--desired-value {need.vcpus} --region {session.region}"
-        )
-        step = "" if requested else command
+        step = "" if requested else raise_quota_command(need.quota, need.vcpus, session.region)
         yield Row(subject, found, needed, verdict, step, quota=need.quota, desired=need.vcpus)
 
 
@@ -317,73 +245,6 @@ def _vpcs(session: Session, more: int) -> Row:
     return Row(
         "VPCs", found, needed, Verdict.SHORT, f"{step} (none is needed where the yard is there already)"
     )
-
-
-def _way_out(session: Session, network: Network) -> Row:
-    """Whether a bake reaches the package indexes. A route to anywhere may still end at a firewall, which nobody sees
-    from here."""
-    subject, needed = "way out of the hosts", "package indexes, for a bake"
-    if not network.base_image_parameter.startswith(AWS_IMAGES):
-        return Row(subject, "the yard's own base image", needed, Verdict.READY)
-    if not network.vpc:
-        closed, found = network.private, "none (private)" if network.private else "an internet gateway"
-    else:
-        shut = [subnet for subnet in network.subnets if not _leads_out(session, network.vpc, subnet)]
-        closed, found = bool(shut), f"none from {', '.join(shut)}" if shut else f"a route of {network.vpc}"
-    step = "deploy with -c base_image_parameter=..., an image of yours whose pip, uv and apt-get ask a mirror in there"
-    return Row(subject, found, needed, Verdict.SHORT if closed else Verdict.READY, step if closed else "")
-
-
-def _way_to_s3(session: Session, network: Network) -> Row:
-    """Whether credentials of hosts can be held to the network: a request through no endpoint says no VPC."""
-    subject, needed = (
-        "way to S3",
-        "a gateway endpoint, so that credentials of hosts are good from there alone",
-    )
-    if not network.vpc:
-        return Row(subject, "the yard's own endpoint", needed, Verdict.READY)
-    by_endpoint = _tables_with_endpoint(session, network.vpc)
-    past = [
-        subnet
-        for subnet in network.subnets
-        if not by_endpoint & {table["RouteTableId"] for table in _route_tables(session, network.vpc, subnet)}
-    ]
-    found = f"no endpoint in the routes of {', '.join(past)}" if past else f"an endpoint of {network.vpc}"
-    if past and network.s3_endpoint:
-        step = (
-            "add com.amazonaws.REGION.s3, a gateway, to their route tables, or deploy without -c s3_endpoint"
-        )
-        return Row(subject, found, needed, Verdict.SHORT, f"{step}: else hosts reach nothing in the bucket")
-    step = "" if past or network.s3_endpoint else "deploy with -c s3_endpoint=true"
-    return Row(subject, found, needed, Verdict.READY, step)
-
-
-def _tables_with_endpoint(session: Session, vpc: str) -> set[str]:
-    """The route tables that lead to S3 by a gateway endpoint."""
-    wanted = [
-        {"Name": "vpc-id", "Values": [vpc]},
-        {"Name": "service-name", "Values": [f"com.amazonaws.{session.region}.s3"]},
-        {"Name": "vpc-endpoint-type", "Values": ["Gateway"]},
-    ]
-    endpoints = session.client("ec2").describe_vpc_endpoints(Filters=wanted)["VpcEndpoints"]
-    return {table for endpoint in endpoints for table in endpoint["RouteTableIds"]}
-
-
-def _leads_out(session: Session, vpc: str, subnet: str) -> bool:
-    return any(
-        ANYWHERE & {route.get("DestinationCidrBlock"), route.get("DestinationIpv6CidrBlock")}
-        and route.get("State") == "active"
-        for table in _route_tables(session, vpc, subnet)
-        for route in table["Routes"]
-    )
-
-
-def _route_tables(session: Session, vpc: str, subnet: str) -> list[dict[str, Any]]:
-    """The subnet's own, else its VPC's main one."""
-    ask = session.client("ec2").describe_route_tables
-    own = ask(Filters=[{"Name": "association.subnet-id", "Values": [subnet]}])["RouteTables"]
-    main = [{"Name": "vpc-id", "Values": [vpc]}, {"Name": "association.main", "Values": ["true"]}]
-    return list(own or ask(Filters=main)["RouteTables"])
 
 
 def _data_bucket(session: Session, bucket: DataBucket) -> Row:

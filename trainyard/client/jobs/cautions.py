@@ -6,9 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from trainyard.client.jobs.contents import LeftOut, Tree
 from trainyard.client.jobs.ignores import GIT_IGNORE, OWN_IGNORE
 from trainyard.client.jobs.package import Package
-from trainyard.client.jobs.tree import LeftOut, Tree, ignore_file, shell_word, shown_path
+from trainyard.client.jobs.path_names import ignore_file, shell_word, shown_path
 from trainyard.core.jobfile.package_lists import OTHER_LISTS
 from trainyard.core.jobfile.program_command import SHELLS, started
 from trainyard.core.model.job import Job

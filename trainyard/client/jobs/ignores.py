@@ -131,3 +131,25 @@ def _is_pattern(line: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+SECRETS = (".env",)
+"""Files that hold passwords and keys by custom, with any further ending (`.env.local`)."""
+SECRETS_SHOWN = (".example", ".sample", ".template", ".dist")
+"""Endings of a `.env` that is there to be read."""
+
+
+def made_by_tools(entry: os.DirEntry[str], path: str, names: set[str]) -> str:
+    """Return what it is if no program ever needs it; empty otherwise."""
+    if entry.name in MADE_BY_TOOLS:
+        return "made by tools"
+    if entry.name.endswith(".pyc") and f"{entry.name[:-4]}.py" in names:
+        return "made by tools"
+    is_secret = entry.name in SECRETS or entry.name.startswith(tuple(f"{each}." for each in SECRETS))
+    if is_secret and not path.endswith("/") and not entry.name.endswith(SECRETS_SHOWN):
+        return "secrets"
+    if path.endswith("/"):
+        for mark, what in ENVIRONMENTS.items():
+            if is_there(Path(entry.path, mark)):
+                return what
+    return ""

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO
 
 from trainyard.client.errors import FileChanged
-from trainyard.client.jobs import tree
-from trainyard.client.jobs.tree import File, Tree
+from trainyard.client.jobs.contents import File, Tree
+from trainyard.client.jobs.path_names import ignore_file, shown_path
 from trainyard.core.jobfile import program_archive
 from trainyard.core.jobfile.package_lists import OTHER_LISTS
 from trainyard.core.jobfile.program_archive import Archive
@@ -155,7 +155,7 @@ def of(found: Tree, kind: str, name: str, holder: object = None) -> tuple[Packag
         except FileChanged as error:
             faults.append(f"{error.what}; {error.next_step}")
         except OSError as error:
-            shown = tree.shown_path(f"{found.shown}/{file.path}")
+            shown = shown_path(f"{found.shown}/{file.path}")
             faults.append(
                 f"{shown} cannot be read ({error.strerror}); look at the disk, or run the command again"
             )
@@ -192,7 +192,7 @@ def too_large(found: Tree, packed: int) -> str:
     return (
         f"{found.shown} is too large: it has {whole}{sized(packed)} packed, and up to {sized(MOST_SOURCE_BYTES)} are "
         f"allowed; the largest: {_named(found.largest[:LARGEST_SHOWN])}. Put data under `data` of the job file, or "
-        f"name what stays behind in {tree.ignore_file(found.shown)}"
+        f"name what stays behind in {ignore_file(found.shown)}"
     )
 
 
@@ -215,7 +215,7 @@ def _check(file: File, found: os.stat_result) -> None:
 
 def _changed(file: File, how: str) -> FileChanged:
     return FileChanged(
-        f"{tree.shown_path(str(file.source))} {how} while it was read",
+        f"{shown_path(str(file.source))} {how} while it was read",
         "so it cannot be said what would run, and no run was started",
         "run the command again once no other program writes there",
     )
@@ -272,7 +272,7 @@ def _through_links(found: Tree) -> Iterator[tuple[str, str]]:
 
 
 def _named(files: tuple[File, ...]) -> str:
-    return ", ".join(f"{tree.shown_path(file.path)} ({sized(file.size)})" for file in files)
+    return ", ".join(f"{shown_path(file.path)} ({sized(file.size)})" for file in files)
 
 
 def content_of(package: Package) -> bytes:

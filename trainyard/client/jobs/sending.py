@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from trainyard.client.jobs.contents import File
 from trainyard.client.jobs.package import Package, unchanged
-from trainyard.client.jobs.tree import File
 from trainyard.protocol import keys
 
 if TYPE_CHECKING:

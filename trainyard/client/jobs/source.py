@@ -15,9 +15,10 @@ from typing import Any
 
 from trainyard.client.errors import FileBroken, FileUnreadable, JobRefused, KnownToFail
 from trainyard.client.jobs import cautions, git, notebooks, package, tree
+from trainyard.client.jobs.contents import Tree
 from trainyard.client.jobs.git import Cloned, NotCloned, Origin
 from trainyard.client.jobs.package import ENDS, Package
-from trainyard.client.jobs.tree import Tree, shell_word
+from trainyard.client.jobs.path_names import shell_word
 from trainyard.core.jobfile import check, document
 from trainyard.core.jobfile.program_warnings import KnownFailure
 from trainyard.core.jobfile.references import (

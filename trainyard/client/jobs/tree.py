@@ -11,83 +11,28 @@ import os
 import shlex
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from trainyard.archives import DEEPEST, LONGEST_NAME, LONGEST_PART, MOST_BYTES, MOST_MEMBERS
+from trainyard.archives import MOST_BYTES, MOST_MEMBERS
 from trainyard.client.jobs import ignores
-from trainyard.client.jobs.ignores import ENVIRONMENTS, GIT_IGNORE, MADE_BY_TOOLS, OWN_IGNORE, Ignore
+from trainyard.client.jobs.contents import File, LeftOut, Link, Tree
+from trainyard.client.jobs.ignores import GIT_IGNORE, OWN_IGNORE, Ignore, made_by_tools
+from trainyard.client.jobs.path_names import (
+    ignore_file,
+    is_plain,
+    name_problem,
+    plain_name,
+    shell_word,
+    shown_path,
+)
 from trainyard.values.quantities import sized
-from trainyard.values.text import has_controls
 
-SECRETS = (".env",)
-"""Files that hold passwords and keys by custom, with any further ending (`.env.local`)."""
-SECRETS_SHOWN = (".example", ".sample", ".template", ".dist")
-"""Endings of a `.env` that is there to be read."""
 VIRTUAL = ("/proc", "/sys", "/dev/fd")
 """Folders that the kernel makes up."""
 MOST_COUNTED = 1000
 """Files of a folder that stays behind whose sizes are added up."""
-
-
-@dataclass(frozen=True)
-class File:
-    """One file: its path in the package, and what a look at it shows."""
-
-    path: str
-    source: Path
-    size: int
-    nanoseconds: int
-    """When it was last modified."""
-    is_executable: bool = False
-
-
-@dataclass(frozen=True)
-class Link:
-    """A link to another path of the same package."""
-
-    path: str
-    target: str
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """A file or folder that stays behind. `by`: the ignore file that says so; empty for what never goes along."""
-
-    path: str
-    why: str
-    by: str = ""
-    size: int = 0
-    is_more: bool = False
-    """Its size is larger: not all of its files were counted."""
-
-
-@dataclass(frozen=True)
-class Tree:
-    """What goes along of a folder, or of one file. `shown` is the folder's path as a user types it."""
-
-    root: Path
-    shown: str
-    files: tuple[File, ...]
-    links: tuple[Link, ...] = ()
-    empty_folders: tuple[str, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
-    faults: tuple[str, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(file.size for file in self.files)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.files
-
-    @property
-    def largest(self) -> tuple[File, ...]:
-        """The files by size, the largest first."""
-        return tuple(sorted(self.files, key=lambda file: (-file.size, file.path)))
 
 
 def of_file(source: Path, shown: str, *, name: str | None = None) -> Tree:
@@ -112,40 +57,23 @@ def of_folder(root: Path, shown: str, *, is_program: bool) -> Tree:
     return walk.tree()
 
 
-def shell_word(path: str) -> str:
-    """Return the path as a word that a shell reads, whatever bytes are in it."""
-    if _is_plain(path):
-        return shlex.quote(path)
-    escaped = "".join(
-        chr(byte) if 32 <= byte < 127 and chr(byte) not in "\\'" else f"\\{byte:03o}"
-        for byte in os.fsencode(path)
-    )
-    return f"$'{escaped}'"
-
-
-def ignore_file(shown: str) -> str:
-    """Return the path of a folder's own ignore file, as a word for a shell."""
-    return shell_word(f"{shown}/{OWN_IGNORE}")
-
-
-def shown_path(path: str) -> str:
-    """Return the path as people can read it: bytes that are no text, and control characters, as escapes."""
-    return "".join(each if _is_plain(each) else ascii(each)[1:-1].replace("\\udc", "\\x") for each in path)
-
-
-def plain_name(name: str) -> str:
-    """Return a name close to this one that every bucket and host can store."""
-    text = os.fsencode(name)
-    decoded = text.decode(errors="replace") if b"\0" in text else _decoded(text)
-    return "".join(each if _is_plain(each) else "_" for each in decoded)
-
-
 @dataclass(frozen=True)
 class _Mount:
     """A real folder, and the path in the package, with a slash at its end, under which its content goes along."""
 
     real: str
     path: str
+
+
+@dataclass(frozen=True)
+class _Above:
+    """What holds for the entries of a folder: the rules of the ignore files above them, the folders that the walk is
+    in, and, if the folder itself stays behind, why."""
+
+    git: tuple[Ignore, ...]
+    own: tuple[Ignore, ...]
+    mounts: tuple[_Mount, ...]
+    ignored: LeftOut | None = None
 
 
 class _TooMuchError(Exception):
@@ -171,7 +99,7 @@ class _Walk:
         rules = ignores.of_parents(self.root) if self.is_program else ()
         if self.is_program and ignores.work_tree(self.root):
             self.tracked = tuple(ignores.tracked(self.root))
-        self._folder(self.root, "", rules, (), (_Mount(os.path.realpath(self.root), ""),))
+        self._folder(self.root, "", _Above(rules, (), (_Mount(os.path.realpath(self.root), ""),)))
         self._settle_links()
 
     def tree(self) -> Tree:
@@ -185,17 +113,8 @@ class _Walk:
             tuple(self.faults),
         )
 
-    def _folder(
-        self,
-        folder: Path,
-        path: str,
-        git: tuple[Ignore, ...],
-        own: tuple[Ignore, ...],
-        above: tuple[_Mount, ...],
-        *,
-        ignored: LeftOut | None = None,
-    ) -> None:
-        """Take a folder in; `path` ends in a slash. Of one that is `ignored` only what a rule takes back goes along."""
+    def _folder(self, folder: Path, path: str, above: _Above) -> None:
+        """Take a folder in; `path` ends in a slash. Of an ignored folder, only what a rule takes back goes along."""
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except PermissionError:
@@ -206,27 +125,19 @@ class _Walk:
             return
         names = {entry.name for entry in entries}
         if self.is_program and GIT_IGNORE in names:
-            git = (*git, *filter(None, [ignores.read(folder / GIT_IGNORE, path)]))
+            more = filter(None, [ignores.read(folder / GIT_IGNORE, path)])
+            above = replace(above, git=(*above.git, *more))
         if OWN_IGNORE in names:
-            own = (*own, *filter(None, [ignores.read(folder / OWN_IGNORE, path)]))
+            more = filter(None, [ignores.read(folder / OWN_IGNORE, path)])
+            above = replace(above, own=(*above.own, *more))
         before = len(self.files), len(self.inner), len(self.empty), len(self.faults)
         for entry in entries:
-            self._entry(entry, path, names, git, own, above, ignored=ignored)
+            self._entry(entry, path, names, above)
         after = len(self.files), len(self.inner), len(self.empty), len(self.faults)
-        if before == after and path and not ignored and self.is_program:
+        if before == after and path and not above.ignored and self.is_program:
             self.empty.append(path.rstrip("/"))
 
-    def _entry(
-        self,
-        entry: os.DirEntry[str],
-        inside: str,
-        names: set[str],
-        git: tuple[Ignore, ...],
-        own: tuple[Ignore, ...],
-        above: tuple[_Mount, ...],
-        *,
-        ignored: LeftOut | None,
-    ) -> None:
+    def _entry(self, entry: os.DirEntry[str], inside: str, names: set[str], above: _Above) -> None:
         path = f"{inside}{entry.name}"
         try:
             mode = entry.stat().st_mode
@@ -239,54 +150,39 @@ class _Walk:
                 return
         is_folder = stat.S_ISDIR(mode)
         asked = f"{path}/" if is_folder else path
-        reason = self._left_out(entry, asked, names, git, own, ignored)
-        if reason and is_folder and self._may_take_back(asked, reason, own):
-            self._deeper(entry, path, git, own, above, ignored=reason)
+        reason = self._left_out(entry, asked, names, above)
+        if reason and is_folder and self._may_take_back(asked, reason, above.own):
+            self._deeper(entry, path, replace(above, ignored=reason))
         elif reason:
-            if not ignored:
+            if not above.ignored:
                 self.left_out.append(self._sized(reason, entry))
         elif entry.is_symlink():
-            self._link(entry, path, mode, git, own, above)
-        elif name_problem := _name_problem(path):
-            self._odd(path, name_problem)
+            self._link(entry, path, mode, replace(above, ignored=None))
+        elif problem := name_problem(path):
+            self._odd(path, problem)
         elif is_folder:
-            self._deeper(entry, path, git, own, above, ignored=None)
+            self._deeper(entry, path, replace(above, ignored=None))
         else:
             self._take(entry, path, mode)
 
-    def _deeper(
-        self,
-        entry: os.DirEntry[str],
-        path: str,
-        git: tuple[Ignore, ...],
-        own: tuple[Ignore, ...],
-        above: tuple[_Mount, ...],
-        *,
-        ignored: LeftOut | None,
-    ) -> None:
-        self._folder(Path(entry.path), f"{path}/", git, own, above, ignored=ignored)
-        if ignored:
-            self.left_out.append(self._sized(ignored, entry))
+    def _deeper(self, entry: os.DirEntry[str], path: str, above: _Above) -> None:
+        self._folder(Path(entry.path), f"{path}/", above)
+        if above.ignored:
+            self.left_out.append(self._sized(above.ignored, entry))
 
     # --- what stays behind
-    def _left_out(
-        self,
-        entry: os.DirEntry[str],
-        path: str,
-        names: set[str],
-        git: tuple[Ignore, ...],
-        own: tuple[Ignore, ...],
-        ignored: LeftOut | None,
-    ) -> LeftOut | None:
+    def _left_out(self, entry: os.DirEntry[str], path: str, names: set[str], above: _Above) -> LeftOut | None:
         """Return why this stays behind, None for what goes along."""
-        chosen = ignores.decision(own, path)
+        chosen = ignores.decision(above.own, path)
         if chosen is not None:
             return LeftOut(path, f"named in {OWN_IGNORE}", OWN_IGNORE) if chosen else None
-        if why := _made_by_tools(entry, path, names):
+        if why := made_by_tools(entry, path, names):
             return LeftOut(path, why)
-        if git and path not in self.tracked and ignores.decision(git, path):
+        if path in self.tracked:
+            return None
+        if ignores.decision(above.git, path):
             return LeftOut(path, f"named in {GIT_IGNORE}", GIT_IGNORE)
-        return ignored and (None if path in self.tracked else ignored)
+        return above.ignored
 
     def _may_take_back(self, folder: str, reason: LeftOut, own: tuple[Ignore, ...]) -> bool:
         """Return True if something below a folder that stays behind may go along all the same."""
@@ -332,17 +228,9 @@ class _Walk:
         if self.is_program and (len(self.files) + len(self.inner) > MOST_MEMBERS or self.bytes > MOST_BYTES):
             raise _TooMuchError
 
-    def _link(
-        self,
-        entry: os.DirEntry[str],
-        path: str,
-        mode: int,
-        git: tuple[Ignore, ...],
-        own: tuple[Ignore, ...],
-        above: tuple[_Mount, ...],
-    ) -> None:
+    def _link(self, entry: os.DirEntry[str], path: str, mode: int, above: _Above) -> None:
         target, here = os.path.realpath(entry.path), os.path.realpath(Path(entry.path).parent)
-        if problem := _name_problem(path):
+        if problem := name_problem(path):
             self._odd(path, problem)
         elif not mode:
             why = (
@@ -351,34 +239,27 @@ class _Walk:
                 else "a link that leads nowhere"
             )
             self.left_out.append(LeftOut(path, why))
-        elif self.is_program and (inside := _inside(target, above)) is not None:
+        elif self.is_program and (inside := _inside(target, above.mounts)) is not None:
             self.inner.append((path, inside, Path(entry.path)))
         elif not stat.S_ISDIR(mode):
             self._take(entry, path, mode)
         elif any(_holds(each, target) for each in VIRTUAL) or (
-            target != above[0].real and _holds(target, above[0].real)
+            target != above.mounts[0].real and _holds(target, above.mounts[0].real)
         ):
             what = f"is a link to {shown_path(target)}, the whole of which cannot go along"
             self._fault(path, what, f"remove the link, or {self._leave_out(path)}")
-        elif _holds(target, here) or target in [each.real for each in above]:
+        elif _holds(target, here) or target in [each.real for each in above.mounts]:
             self.left_out.append(LeftOut(path, "a link that leads back to a folder that it lies in"))
         else:
-            self._follow(entry, path, target, git, own, above)
+            self._follow(entry, path, target, above)
 
-    def _follow(
-        self,
-        entry: os.DirEntry[str],
-        path: str,
-        target: str,
-        git: tuple[Ignore, ...],
-        own: tuple[Ignore, ...],
-        above: tuple[_Mount, ...],
-    ) -> None:
+    def _follow(self, entry: os.DirEntry[str], path: str, target: str, above: _Above) -> None:
         """Take in the folder that a link leads to; a fault names the link if that is more than hosts unpack."""
         lists: tuple[list[Any], ...] = (self.files, self.inner, self.empty, self.left_out, self.faults)
         counts, size = [len(each) for each in lists], self.bytes
         try:
-            self._folder(Path(entry.path), f"{path}/", git, own, (*above, _Mount(target, f"{path}/")))
+            mounts = (*above.mounts, _Mount(target, f"{path}/"))
+            self._folder(Path(entry.path), f"{path}/", replace(above, mounts=mounts))
         except _TooMuchError:
             held = f"{len(self.files) - counts[0]:,} files and {sized(self.bytes - size)} were counted"
             for each, count in zip(lists, counts, strict=True):
@@ -415,7 +296,7 @@ class _Walk:
         self._fault(path, problem, f"{step}, or {self._leave_out(path)}")
 
     def _leave_out(self, path: str) -> str:
-        pattern = "".join(each if _is_plain(each) else "?" for each in path)
+        pattern = "".join(each if is_plain(each) else "?" for each in path)
         line = shlex.quote("/" + "".join(f"\\{each}" if each in "*[\\" else each for each in pattern))
         return f"leave it out: echo {line} >> {ignore_file(self.shown)}"
 
@@ -423,9 +304,9 @@ class _Walk:
         return f"{self.shown}/{path}".rstrip("/")
 
 
-def _inside(target: str, above: tuple[_Mount, ...]) -> str | None:
+def _inside(target: str, mounts: tuple[_Mount, ...]) -> str | None:
     """Return the path in the package of what a link leads to, None if that is in no folder that goes along."""
-    for mount in reversed(above):
+    for mount in reversed(mounts):
         if _holds(mount.real, target):
             return os.path.normpath(mount.path + os.path.relpath(target, mount.real))
     return None
@@ -440,22 +321,6 @@ def _with_parents(path: str) -> Iterator[str]:
     while path:
         yield path
         path = path.rpartition("/")[0]
-
-
-def _made_by_tools(entry: os.DirEntry[str], path: str, names: set[str]) -> str:
-    """Return what it is if no program ever needs it; empty otherwise."""
-    if entry.name in MADE_BY_TOOLS:
-        return "made by tools"
-    if entry.name.endswith(".pyc") and f"{entry.name[:-4]}.py" in names:
-        return "made by tools"
-    is_secret = entry.name in SECRETS or entry.name.startswith(tuple(f"{each}." for each in SECRETS))
-    if is_secret and not path.endswith("/") and not entry.name.endswith(SECRETS_SHOWN):
-        return "secrets"
-    if path.endswith("/"):
-        for mark, what in ENVIRONMENTS.items():
-            if ignores.is_there(Path(entry.path, mark)):
-                return what
-    return ""
 
 
 def _files_below(entry: os.DirEntry[str]) -> Iterator[int]:
@@ -497,18 +362,6 @@ def _problem_with_mode(mode: int) -> str | None:
     return f"is {kind}, which has no content to send" if kind else None
 
 
-def _name_problem(path: str) -> str | None:
-    """Return why no bucket or host can have a file of this name."""
-    name = path.rpartition("/")[2]
-    if not _is_text(name):
-        return "has a name that is not UTF-8 text, and that neither a bucket nor a host's log can hold"
-    if not _is_plain(name):
-        return "has a control character in its name"
-    if len(os.fsencode(name)) > LONGEST_PART or len(os.fsencode(path)) > LONGEST_NAME:
-        return f"has a name that is too long (up to {LONGEST_PART} bytes, {LONGEST_NAME} with its folders)"
-    return f"is more than {DEEPEST} folders deep" if path.count("/") >= DEEPEST else None
-
-
 def _is_circular(path: str) -> bool:
     """Return True if following the link leads to the link itself again."""
     try:
@@ -516,22 +369,6 @@ def _is_circular(path: str) -> bool:
     except OSError as error:
         return error.errno == errno.ELOOP
     return False
-
-
-def _is_text(name: str) -> bool:
-    return not any(0xD800 <= ord(each) <= 0xDFFF for each in name)
-
-
-def _is_plain(text: str) -> bool:
-    return not has_controls(text)
-
-
-def _decoded(name: bytes) -> str:
-    """Return the name as UTF-8, or as what it was most probably written in."""
-    try:
-        return name.decode()
-    except UnicodeDecodeError:
-        return name.decode("latin-1")
 
 
 def _limit() -> str:

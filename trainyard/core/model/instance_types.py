@@ -140,3 +140,11 @@ def quota(kind: InstanceType, market: Market) -> Quota | None:
         case _:
             assert_never(market)
     return catalogue().quotas.get(f"{family} {market}")
+
+
+def raise_quota_command(code: str, vcpus: int, region: str) -> str:
+    """Return the command that requests a larger vCPU quota from AWS."""
+    return (
+        f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code {code} "
+        f"--desired-value {vcpus} --region {region}"
+    )

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lambdas.core.capacity import initialization
-from lambdas.core.capacity.offers import ImageSource
+from lambdas.core.capacity.image_choice import ImageSource
 from lambdas.core.capacity.plan import Plan
 from tests.unit.core.capacity.planning import planned
 from tests.unit.core.facts import AMI, an_image, image_facts

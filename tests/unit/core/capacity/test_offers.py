@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lambdas.core.capacity import offers
-from lambdas.core.capacity.offers import ImageSource, NoPlan
+from lambdas.core.capacity.image_choice import ImageSource
+from lambdas.core.capacity.offers import NoPlan
 from lambdas.core.capacity.plan import Excluded, Offer, Plan
 from lambdas.core.capacity.prices import Prices
 from tests.unit.core.capacity.planning import planned

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lambdas.core.patrol.verdict import ACTS, GOING, Ask, Earlier, Facts, Verdict, Window, judge, prices
+from lambdas.core.patrol.judgement import GOING, Facts, judge, prices
+from lambdas.core.patrol.usage import Window
+from lambdas.core.patrol.verdict import ACTS, Ask, Earlier, Verdict
 from tests.unit.core.facts import NOON
 from tests.unit.core.patrol.patrol_page import table
 from tests.unit.core.patrol.verdict_cases import CASES, PRICE, Case, ago

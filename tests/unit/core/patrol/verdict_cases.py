@@ -5,7 +5,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from lambdas.core.patrol.verdict import Earlier, Facts, Window
+from lambdas.core.patrol.judgement import Facts
+from lambdas.core.patrol.usage import Window
+from lambdas.core.patrol.verdict import Earlier
 from tests.unit.core.facts import NOON, prices
 from trainyard.core.model.instance_types import Market
 from trainyard.core.model.yard.policy import IdleSpot, Policy

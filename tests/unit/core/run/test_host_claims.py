@@ -8,7 +8,7 @@ import pytest
 
 from lambdas.core.patrol import hold
 from lambdas.core.patrol.budget import Money
-from lambdas.core.patrol.verdict import Facts
+from lambdas.core.patrol.judgement import Facts
 from lambdas.core.run import host_claims
 from lambdas.core.run.host_claims import Settled
 from lambdas.core.run.places import Claim, YardLimits

@@ -1,7 +1,7 @@
 """Is anybody at this dev host, and when will patrol take it for idle? Pure.
 
 What is not known is never idle: a Jupyter that runs and does not answer makes the minute unknown, and nothing is
-published of it. Patrol reads what is (lambdas/core/patrol/verdict.py).
+published of it. Patrol reads what is (lambdas/core/patrol/judgement.py).
 """
 
 from collections.abc import Collection
