@@ -18,6 +18,7 @@ from training.host.errors import HostTrouble, ProgramFault
 from training.host.image.pause import ALONE_SECONDS, IN_GANG_SECONDS
 from training.host.reporting.chunks import chunk_key
 from trainyard.protocol import keys
+from trainyard.protocol.orders import OrderKind
 from trainyard.values.wire import stamp
 
 Parameters = Mapping[str, Sequence[str]]
@@ -34,7 +35,7 @@ def run(machine: Machine, word: str, parameters: Parameters) -> Ending:
     """`word` is the document's name without the yard's."""
     match word:
         case "start" | "stop":
-            return _order(machine, word, parameters)
+            return _order(machine, OrderKind(word), parameters)
         case "pause" | "resume":
             return _stand_still(machine, word)
         case "generalize":
@@ -50,7 +51,7 @@ def _refuse() -> Ending:
     return NO_SUCH
 
 
-def _order(machine: Machine, word: str, parameters: Parameters) -> Ending:
+def _order(machine: Machine, word: OrderKind, parameters: Parameters) -> Ending:
     run_id, attempt = parameters["Run"][0], int(parameters["Attempt"][0])
     if machine.life and machine.life.order(word, run_id, attempt):
         yield 0.0

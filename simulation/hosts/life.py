@@ -6,6 +6,7 @@ from typing import Protocol
 
 from simulation.hosts.faults import DiskFull, ProgramEnds
 from simulation.hosts.flow import Steps
+from trainyard.protocol.orders import OrderKind
 
 
 class Life(Protocol):
@@ -26,7 +27,7 @@ class Life(Protocol):
         """Whether nothing need be waited for any more."""
         ...
 
-    def order(self, word: str, run: str, attempt: int) -> bool:
+    def order(self, word: OrderKind, run: str, attempt: int) -> bool:
         """Whether an agent took it."""
         ...
 

@@ -11,6 +11,7 @@ from simulation.hosts.flow import Nap, Steps
 from simulation.hosts.machine import Machine
 from training.host.agent.agent import lease_of
 from training.host.metadata import Identity
+from trainyard.protocol.orders import OrderKind
 from trainyard.protocol.tags import Tag
 
 
@@ -39,7 +40,7 @@ class Quiet:
     def hurry(self) -> None:
         pass
 
-    def order(self, word: str, run: str, attempt: int) -> bool:
+    def order(self, word: OrderKind, run: str, attempt: int) -> bool:
         """It has no presence: nobody takes an order."""
         return False
 

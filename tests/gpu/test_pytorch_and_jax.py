@@ -35,6 +35,7 @@ from training.host.program.advice import GPU_MEMORY, NO_GPU
 from training.host.program.ending import Stopped
 from training.host.program.tasks import most_tasks
 from training.host.reporting import gpus
+from trainyard.protocol.signals import StopReason
 
 pytestmark = ON_A_GPU
 
@@ -199,7 +200,7 @@ def test_an_error_of_the_gpu_says_what_to_do(program: str, environment: dict[str
 def test_a_peer_that_is_gone_ends_the_attempt_alone(program: str, tmp_path: Path) -> None:
     with pair(program, tmp_path) as (first, (second, _)):
         end(second)
-        assert meaning(*first) == Stopped("peer")
+        assert meaning(*first) == Stopped(StopReason.PEER)
 
 
 def test_a_gang_that_waits_for_a_peer_that_hangs_looks_busy_until_nccl_gives_up(tmp_path: Path) -> None:
@@ -210,4 +211,4 @@ def test_a_gang_that_waits_for_a_peer_that_hangs_looks_busy_until_nccl_gives_up(
         busy, _ = shown(10.0)
         print(f"waits for a peer in NCCL: {min(busy):g} to {max(busy):g} %")
         assert statistics.median(busy) >= WORK_PERCENT
-        assert meaning(*first) == Stopped("peer")
+        assert meaning(*first) == Stopped(StopReason.PEER)

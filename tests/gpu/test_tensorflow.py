@@ -19,6 +19,7 @@ from training.baking.shell import end
 from training.baking.tests import Bench
 from training.host.program.advice import GPU_MEMORY, NO_GPU
 from training.host.program.ending import Stopped
+from trainyard.protocol.signals import StopReason
 
 pytestmark = ON_A_GPU
 
@@ -157,7 +158,7 @@ def test_an_error_of_the_gpu_says_what_to_do(program: str, environment: dict[str
 def test_a_peer_that_is_gone_ends_the_attempt_alone(tmp_path: Path) -> None:
     with pair(RANK, tmp_path) as (first, (second, _)):
         end(second)
-        assert meaning(*first) == Stopped("peer")
+        assert meaning(*first) == Stopped(StopReason.PEER)
 
 
 def test_a_gang_that_waits_in_nccl_for_a_peer_that_hangs_looks_busy(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import ast
 import dataclasses
 import itertools
-import json
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from lambdas.aws import s3, ssm
 from lambdas.aws.clients import THROTTLED
 from lambdas.aws.dynamodb import ledger
 from lambdas.aws.ec2 import fleet
@@ -20,27 +18,20 @@ from lambdas.core.capacity import placement
 from lambdas.core.capacity.plan import RefusalKind
 from lambdas.core.patrol import judgement
 from lambdas.core.run import deadlines, silent_hosts
-from lambdas.steps import orders
 from lambdas.steps.patrol import missed_events
-from lambdas.steps.signals import from_hosts
 from localcloud.base.facts import Facts
 from tests.unit.core.facts import NOON
-from training.host import errors
 from training.host.agent import standing_order
 from training.host.agent.deadlines import lease
 from training.host.cluster import Cluster as HostsCluster
-from training.host.dev import owner
-from training.host.orders import Order
 from training.host.program import ending, silence
-from training.host.reporting import progress, signals
+from training.host.reporting import progress
 from trainyard.client.admin import teardown
-from trainyard.core.model import dev, gang
-from trainyard.core.model.gang import StopReason
+from trainyard.core.model import gang
 from trainyard.core.model.hardware import Cluster
 from trainyard.core.model.job import Checkpoints, Job, Limits, Outputs, Pool
 from trainyard.core.model.program import Data, Program, Result
 from trainyard.core.model.yard.storage import GIB_MONTH
-from trainyard.protocol import keys
 from trainyard.protocol.cluster import Role, Strategy
 from trainyard.values import fields
 
@@ -89,10 +80,6 @@ def test_the_local_cloud_asks_of_a_gib_what_the_functions_take_it_to_cost() -> N
 def test_the_pages_name_every_strategy(page: str) -> None:
     text = (ROOT / page).read_text()
     assert [kind.value for kind in Strategy if f"`{kind.value}`" not in text] == []
-
-
-def test_a_dev_host_and_the_yard_call_its_signal_the_same() -> None:
-    assert owner.SIGNAL == dev.CREDENTIALS
 
 
 def test_users_are_told_how_long_a_search_for_room_pauses() -> None:
@@ -207,22 +194,6 @@ def test_a_program_by_hand_saves_as_a_job_that_says_nothing_of_it() -> None:
     assert float(defaults["CHECKPOINT_KEEP"]) == said.keep
 
 
-def test_hosts_send_the_signals_that_are_listened_to() -> None:
-    sent = words_in_calls("Signal", "_say", "_signal")
-    assert sent == set(from_hosts.BY_WORD)
-    assert sent >= signals.ENDINGS
-
-
-def test_hosts_stop_for_the_reasons_that_the_control_plane_knows() -> None:
-    assert words_in_calls("Stopped", "Leaving") | words_in_calls("_say", keyword="why") == set(StopReason)
-
-
-def test_a_failure_is_the_programs_or_the_hosts() -> None:
-    assert words_in_calls("Failed") == {"program", "host"}
-    assert {errors.HostTrouble.kind, errors.ProgramFault.kind} == {"program", "host"}
-    assert errors.GivenUp.kind == from_hosts.GIVEN_UP
-
-
 def test_the_runtime_leaves_with_the_code_that_the_agent_takes_for_a_restart() -> None:
     assert runtime_constant("processes/leaving", "RESTART") == ending.RESTART
 
@@ -247,28 +218,6 @@ def test_hosts_give_a_program_as_long_as_the_reason_of_its_end_says() -> None:
 def test_hosts_speak_twice_before_a_run_is_taken_for_dead() -> None:
     beat, silent = timedelta(seconds=progress.ALIVE_SECONDS), missed_events.SILENT_FOR
     assert beat < silent < 2 * beat < deadlines.HEARTBEAT
-
-
-@pytest.mark.parametrize("word", orders.WORDS)
-def test_hosts_read_the_orders_that_stand_in_the_bucket(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
-    """Under the key and in the form that functions write; and these find where a host has left word that it has one."""
-    written: dict[str, bytes] = {}
-
-    def put(_bucket: str, key: str, document: dict[str, Any], *, over: str | None) -> bool:
-        written[key] = json.dumps(document).encode()
-        return True
-
-    monkeypatch.setattr(s3, "get_tagged", lambda *_: None)
-    monkeypatch.setattr(s3, "put_json_once", put)
-    monkeypatch.setattr(ssm, "send", lambda *_, **__: ("c-1",))
-    orders.give(orders.Order(word, "run-1", 2, ("i-1", "i-2")), bucket="bucket", document="start")
-    text = written[keys.order("run-1")]
-    taken = standing_order.read(text, instance="i-2")
-    assert taken == Order(word, "run-1", 2)
-    assert standing_order.read(text, instance="i-3") is None
-    left = standing_order.taken_key(taken, signals.Sender("bus", "AROAHOST:i-2"))
-    monkeypatch.setattr(s3, "keys", lambda _, prefix: [left] if left.startswith(prefix) else [])
-    assert orders.taken("bucket", "run-1", 2) == {"i-2"}
 
 
 def test_a_host_has_its_order_before_it_is_taken_for_lost() -> None:

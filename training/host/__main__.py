@@ -16,6 +16,7 @@ from training.host.image import pause
 from training.host.image.generalize import DEPTHS, generalize
 from training.host.metadata import NO_FILES, Metadata
 from training.host.places import Places
+from trainyard.protocol.orders import Order, OrderKind
 from trainyard.values.quantities import counted
 
 NO_AGENT = 69  # EX_UNAVAILABLE
@@ -70,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if asked.word == "generalize":
         return _generalize(places, asked.depth)
-    orders.give(orders.Order(asked.word, asked.run, asked.attempt), places)
+    orders.give(Order(OrderKind(asked.word), asked.run, asked.attempt), places)
     if not orders.agent_is_there(places, patience=PATIENCE_SECONDS):
         print("no agent runs on this host: look at `journalctl -u trainyard-host`", file=sys.stderr)
         return NO_AGENT

@@ -10,12 +10,14 @@ HostTrouble            something on this host keeps the attempt from going on
 └── ProgramFault       what the user handed in cannot be run (reported as the program's, final)
 """
 
+from trainyard.protocol.signals import FailureKind
+
 
 class HostTrouble(Exception):  # noqa: N818 - the word fits the tree, its children are no Error either
     """What happened, what it means, what to do: one sentence for people. `final`: a retry cannot help; `passes`: one on
     this host may help soon."""
 
-    kind = "host"
+    kind = FailureKind.HOST
 
     def __init__(self, reason: str, *, final: bool = False, passes: bool = True) -> None:
         super().__init__(reason)
@@ -27,7 +29,7 @@ class HostTrouble(Exception):  # noqa: N818 - the word fits the tree, its childr
 class Unreachable(HostTrouble):
     """A service does not answer, or refuses for now: the same call may succeed minutes later. The host is well."""
 
-    kind = "service"
+    kind = FailureKind.SERVICE
 
 
 class AccessDenied(HostTrouble):
@@ -57,11 +59,11 @@ class Replaced(HostTrouble):
 class GivenUp(HostTrouble):
     """The checkpoint is damaged, and latest.json names the one before it."""
 
-    kind = "checkpoint"
+    kind = FailureKind.CHECKPOINT
 
 
 class ProgramFault(HostTrouble):
-    kind = "program"
+    kind = FailureKind.PROGRAM
 
     def __init__(self, reason: str, *, final: bool = True) -> None:
         super().__init__(reason, final=final)

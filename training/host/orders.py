@@ -10,36 +10,28 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from training.host.places import Places
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """`word` is start or stop."""
-
-    word: str
-    run: str
-    attempt: int
+from trainyard.protocol import orders
+from trainyard.protocol.orders import Order, OrderKind
 
 
 def give(order: Order, places: Places) -> None:
-    """Unless it is one of an earlier attempt, which came late."""
+    """Write the order for the agent, unless the order of a later attempt is there."""
     places.orders.mkdir(parents=True, exist_ok=True)
     with (places.orders / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         there = latest(order.word, places)
         if there is None or there.run != order.run or there.attempt < order.attempt:
-            write_whole(places.orders / f"{order.word}.json", json.dumps(asdict(order)))
+            write_whole(places.orders / f"{order.word}.json", json.dumps(orders.encode(order)))
 
 
-def latest(word: str, places: Places) -> Order | None:
-    """The latest order of this word; None when there is none."""
+def latest(word: OrderKind, places: Places) -> Order | None:
+    """Return the latest order of that kind."""
     path = places.orders / f"{word}.json"
     try:
-        return Order(**json.loads(path.read_text()))
+        return orders.decode(path.read_text())
     except FileNotFoundError:
         return None
 

@@ -15,8 +15,9 @@ from training.host.bucket import Bucket
 from training.host.denials import Denials
 from training.host.errors import AccessDenied, HostTrouble
 from training.host.places import Places
-from training.host.reporting.signals import Sender, Signal
+from training.host.reporting.outbox import Sender
 from trainyard.protocol import keys
+from trainyard.protocol.signals import Signal
 
 RENEW_BEFORE = timedelta(minutes=30)
 LOOK_SECONDS = 0.5

@@ -28,10 +28,11 @@ from training.host.agent.state import State
 from training.host.cluster import Assignment, Cluster
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.metadata import Identity
-from training.host.orders import Order
 from training.host.program.ending import Failed, Finished, Stopped
-from training.host.reporting.signals import Signal, failed
-from trainyard.protocol import keys
+from training.host.reporting.outbox import failed
+from trainyard.protocol import keys, signals
+from trainyard.protocol.orders import Order, OrderKind
+from trainyard.protocol.signals import FailureKind, Signal, StopReason
 from trainyard.protocol.tags import Tag
 
 NOT_WIPED = "still has what another run has left"
@@ -54,7 +55,7 @@ class Agent:
         self.machine = machine
         self.bucket = bucket_of(machine.ask_as_run, tags.bucket)
         self.mailbox, self.sender = bucket_of(machine.ask, tags.bucket), tags.sender
-        self.orders: dict[str, Order] = {}
+        self.orders: dict[OrderKind, Order] = {}
         self.going_down = False
         self._identity, self._tags = identity, tags
         self._began = machine.world.now
@@ -64,9 +65,7 @@ class Agent:
         self._seen = ""
         self._is_down = False
         self._outbox = Outbox(machine, tags.sender, self.mailbox, run=tags.run)
-        self._renewal = Renewal(
-            machine, self.mailbox, tags.sender, say=self.say, run=tags.run, attempt=tags.attempt
-        )
+        self._renewal = Renewal(machine, self.mailbox, tags.sender, say=self._say, run=tags.run)
         self.watchdog = Watchdog(machine, tags.lease, changed=self.wake, leave=self._leave)
         self._state = self._recalled()
         machine.attempt = self._state.attempt
@@ -104,7 +103,7 @@ class Agent:
         self.going_down = True
         self.wake()
 
-    def order(self, word: str, run: str, attempt: int) -> bool:
+    def order(self, word: OrderKind, run: str, attempt: int) -> bool:
         there = self.orders.get(word)
         if there is None or there.attempt < attempt:
             self.orders[word] = Order(word, run, attempt)
@@ -126,7 +125,7 @@ class Agent:
                 order = standing_order.read(found.body, instance=self.machine.instance) if found else None
                 if order:
                     self.order(order.word, order.run, order.attempt)
-                    if order.word == "stop":
+                    if order.word is OrderKind.STOP:
                         self.mailbox.write(standing_order.taken_key(order, self._tags.sender), b"{}")
                 self._seen = found.etag if found else self._seen
                 return
@@ -143,8 +142,11 @@ class Agent:
 
     # ---- for the attempt
 
-    def say(self, signal: Signal) -> None:
-        self._outbox.put(signal)
+    def say(self, attempt: int, signal: Signal) -> None:
+        self._outbox.put(attempt, signal)
+
+    def _say(self, signal: Signal) -> None:
+        self.say(self._state.attempt, signal)
 
     def note_checkpoint(self, step: int) -> None:
         self._change(checkpoint_step=step)
@@ -185,8 +187,8 @@ class Agent:
                 self.machine.begin_anew()
                 return
             yield Nap()
-        over = Failed("host", self.watchdog.lease.reason, None)
-        self.say(failed(self._state.attempt, over, tail=""))
+        over = Failed(FailureKind.HOST, self.watchdog.lease.reason, None)
+        self._say(failed(over, tail=""))
 
     def _one_attempt(self) -> Steps:
         job = yield from self._fetch()
@@ -239,12 +241,12 @@ class Agent:
         run, ready_at, said = self._tags.run, self.machine.world.now, False
         while True:
             if self.watchdog.notice:
-                self._say("stopped", step=None, why="interrupted")
+                self._say(signals.Stopped(why=StopReason.INTERRUPTED))
                 return None
             if self.watchdog.lease_over or self.going_down or self.watchdog.pooled:
                 return None
             self._raise_trouble()
-            stop, start = self.orders.get("stop"), self.orders.get("start")
+            stop, start = self.orders.get(OrderKind.STOP), self.orders.get(OrderKind.START)
             if stop and stop.run == run and stop.attempt >= self._state.attempt:
                 self._leave_unstarted(stop.attempt)
                 ready_at = self.machine.world.now
@@ -256,14 +258,14 @@ class Agent:
                 if said:
                     checkpoints.fetch_ahead(self.bucket, run, self.machine.disk)
                 said = True
-                self._say("ready", address=self._identity.address, boot_seconds=boot_seconds)
+                self._say(signals.Ready(address=self._identity.address, boot_seconds=boot_seconds))
                 left = READY_EVERY_SECONDS
                 ready_at = self.machine.world.now + READY_EVERY
             yield Nap(left)
 
     def _leave_unstarted(self, attempt: int) -> None:
         self._change(attempt=attempt)
-        self._say("stopped", step=None, why="asked")
+        self._say(signals.Stopped(why=StopReason.ASKED))
         self._change(attempt=attempt + 1)
 
     def _join(self, order: Order) -> tuple[Cluster, Assignment]:
@@ -297,12 +299,12 @@ class Agent:
 
     def _after(self, outcome: Outcome, cluster: Cluster, job: dict[str, Any]) -> None:
         if outcome.signal:
-            self.say(outcome.signal)
+            self.say(cluster.attempt, outcome.signal)
         now = self.machine.now()
         match outcome.ending:
             case Stopped(why):
-                goes_on = why != "interrupted"
-            case Failed(kind="host", final=final):
+                goes_on = why is not StopReason.INTERRUPTED
+            case Failed(kind=FailureKind.HOST, final=final):
                 goes_on = not final
             case _:
                 goes_on = isinstance(outcome.ending, Finished)
@@ -323,7 +325,7 @@ class Agent:
         if self.machine.is_cut_off:
             yield UNREACHABLE_SECONDS
         ended = Failed(trouble.kind, trouble.reason, None, trouble.final)
-        self.say(failed(self._state.attempt, ended, tail=""))
+        self._say(failed(ended, tail=""))
         yield from self._outbox.flush(FLUSH_SECONDS)
         if trouble.final or self.watchdog.notice or self.watchdog.lease_over:
             self._change(phase="done")
@@ -357,6 +359,3 @@ class Agent:
         self.machine.attempt = self._state.attempt
         if changes.get("phase") == "waiting":  # it looks more often from now on
             self.ordered(self._tags.run)
-
-    def _say(self, word: str, **facts: object) -> None:
-        self.say(Signal(word, self._state.attempt, facts))

@@ -33,18 +33,18 @@ from training.host.checkpoints.in_bucket import Manifest
 from training.host.cluster import Assignment, Cluster
 from training.host.disk import FULL_BELOW, Room
 from training.host.errors import HostTrouble
-from training.host.orders import Order
 from training.host.program import ending, silence
 from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.program.silence import Effort, Silence
 from training.host.program.tracebacks import AGENTS_OWN
-from training.host.reporting import signals
 from training.host.reporting.chunks import chunk_key
 from training.host.reporting.metrics import Metrics
+from training.host.reporting.outbox import Sender, failed
 from training.host.reporting.progress import ALIVE_SECONDS, EVERY_SECONDS, Progress, facts_in, resumed_in
-from training.host.reporting.signals import Sender, Signal
-from trainyard.protocol import keys
+from trainyard.protocol import keys, signals
 from trainyard.protocol.cluster import Role
+from trainyard.protocol.orders import Order, OrderKind
+from trainyard.protocol.signals import Signal
 from trainyard.values.wire import stamp
 
 LOOK_SECONDS = 0.2
@@ -104,13 +104,13 @@ class Within(Protocol):
     bucket: Bucket
     mailbox: Bucket
     sender: Sender
-    orders: dict[str, Order]
+    orders: dict[OrderKind, Order]
     watchdog: Watchdog
     going_down: bool
 
     def enter(self, attempt: Attempt, *, step: int) -> Program: ...
 
-    def say(self, signal: Signal) -> None: ...
+    def say(self, attempt: int, signal: Signal) -> None: ...
 
     def note_checkpoint(self, step: int) -> None: ...
 
@@ -150,9 +150,8 @@ class Attempt:
         if self._machine.disk.is_full:
             raise HostTrouble(f"the program could not be started: {self._room().advice}", final=True)
         self.program = self._agent.enter(self, step=max(0, self._upload.step))
-        hint = {"instead": instead} if instead else {}
         role, index = self.assignment.role, self.assignment.index
-        self._agent.say(self._signal("started", role=role, index=index, **hint))
+        self._say(signals.Started(role=role, index=index, instead=instead or None))
 
     def recall(self, program: Program | None) -> None:
         """After a reboot: the program did not outlive it."""
@@ -258,7 +257,7 @@ class Attempt:
         return min(seconds, silence.LOOK_SECONDS) if self.assignment.is_chief else seconds
 
     def _reason_to_leave(self) -> Leaving | None:
-        stop, now = self._agent.orders.get("stop"), self._machine.now()
+        stop, now = self._agent.orders.get(OrderKind.STOP), self._machine.now()
         leaving = order_to_leave(
             notice=self._agent.watchdog.notice,
             going_down=self._agent.going_down,
@@ -297,7 +296,7 @@ class Attempt:
             self._listen(program)
             facts = self._reports.due(self._seconds())
             if facts is not None:
-                self._agent.say(self._signal("progress", **facts))
+                self._say(signals.Progress(**facts))
                 if self._machine.site.is_exact:
                     self._send_curve()
             yield Nap(self._reports.wait(self._seconds(), self._next_report(program)))
@@ -366,7 +365,7 @@ class Attempt:
         yield from self._machine.stage("catalogue")
         catalogue = in_bucket.make_newest(self._bucket, run, version, manifest, keep=keep)
         self._upload.step = step
-        self._agent.say(self._signal("checkpointed", step=version.step, key=version.key))
+        self._say(signals.Checkpointed(step=version.step, key=version.key))
         self._agent.note_checkpoint(step)
         known = self._upload.manifests
         known[version.key] = manifest
@@ -404,7 +403,7 @@ class Attempt:
         end = End(
             code=code,
             tail=tail,
-            asked=leaving.why if leaving else None,
+            asked=leaving.reported if leaving else None,
             hears=bool(parting and parting.asked_at and parting.heard),
             at_end=self._is_at_its_end(program, code),
             killed=bool(parting and parting.killed),
@@ -488,16 +487,13 @@ class Attempt:
         match ended:
             case Finished():
                 facts = {**results, "step": self._step(results.get("step")), **self._reports.restored}
-                said = self._signal("finished", **facts)
-                return Outcome(ended, said if self.assignment.is_chief else None)
+                return Outcome(ended, signals.Finished(**facts) if self.assignment.is_chief else None)
             case Stopped(why, said):
-                facts = {**self._reports.all, "step": self._step(), "why": why}
-                if said:
-                    facts["reason"] = said
-                return Outcome(ended, self._signal("stopped", **facts))
+                facts = {**self._reports.all, "step": self._step()}
+                return Outcome(ended, signals.Stopped(why=why, reason=said or None, **facts))
             case Failed():
                 last, far = ending.last_lines(tail.encode()), {**self._reports.all, "step": self._step()}
-                return Outcome(ended, signals.failed(self.cluster.attempt, ended, last, how_far=far))
+                return Outcome(ended, failed(ended, last, how_far=far))
 
     def _missing(self, program: Program) -> tuple[str, ...]:
         """Of what the job expects, what the program has not left."""
@@ -573,10 +569,10 @@ class Attempt:
     def _beat(self) -> Steps:
         while True:
             yield ALIVE_SECONDS
-            self._agent.say(self._signal("progress", **self._reports.all))
+            self._say(signals.Progress(**self._reports.all))
 
-    def _signal(self, word: str, **facts: object) -> Signal:
-        return Signal(word, self.cluster.attempt, facts)
+    def _say(self, signal: Signal) -> None:
+        self._agent.say(self.cluster.attempt, signal)
 
     def _seconds(self) -> float:
         return (self._machine.now() - BEGINNING) / timedelta(seconds=1)

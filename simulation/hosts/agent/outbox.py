@@ -1,4 +1,4 @@
-"""What a host says on the bus: in order, late rather than never (training/host/reporting/signals.py)."""
+"""What a host says on the bus: in order, late rather than never (training/host/reporting/outbox.py)."""
 
 import json
 from collections.abc import Generator
@@ -12,18 +12,9 @@ from simulation.hosts.faults import Fault, Late, SaysTwice, When
 from simulation.hosts.flow import Flow, Nap, Steps
 from training.host.bucket import Bucket
 from training.host.errors import HostTrouble
-from training.host.reporting.signals import (
-    DENIED,
-    ENDINGS,
-    RETRY_SECONDS,
-    SUPERSEDED,
-    Sender,
-    Signal,
-    detail,
-    entry,
-    last_words,
-)
-from trainyard.protocol import keys
+from training.host.reporting.outbox import DENIED, RETRY_SECONDS, SUPERSEDED, Sender, entry, final_report
+from trainyard.protocol import keys, signals
+from trainyard.protocol.signals import Ending, Sent, Signal
 
 LOOK_SECONDS = 0.2
 UNREACHABLE_SECONDS = 30.0
@@ -59,8 +50,7 @@ class Mouth(Protocol):
 class Letter:
     """`was_struck`: what befalls the host before this word is asked once, however often it is tried."""
 
-    signal: Signal
-    event: dict[str, Any]
+    sent: Sent
     was_struck: bool = False
 
 
@@ -76,12 +66,13 @@ class Outbox:
         self._said_at = mouth.now()
         self._flow = mouth.flow(self._send_all(), f"outbox {mouth.instance}")
 
-    def put(self, signal: Signal) -> None:
+    def put(self, attempt: int, signal: Signal) -> None:
         self._said_at = max(self._mouth.now(), self._said_at + A_MOMENT)
-        event = detail(signal, run=self._run, instance=self._mouth.instance, at=self._said_at)
-        if signal.word in SUPERSEDED:
-            self._waiting = [letter for letter in self._waiting if letter.signal.word != signal.word]
-        self._waiting.append(Letter(signal, event))
+        if isinstance(signal, SUPERSEDED):
+            self._waiting = [old for old in self._waiting if old.sent.signal.word != signal.word]
+        instance = self._mouth.instance
+        sent = Sent(run=self._run, attempt=attempt, instance=instance, at=self._said_at, signal=signal)
+        self._waiting.append(Letter(sent))
         self._flow.wake()
 
     def flush(self, seconds: float) -> Steps:
@@ -104,10 +95,10 @@ class Outbox:
             is_sent = yield from self._send(letter)
             self._sending = False
             if is_sent:
-                self._mouth.struck(letter.signal.word, "after")
+                self._mouth.struck(letter.sent.signal.word, "after")
                 yield 0.0
                 continue
-            if not self._is_superseded(letter.signal):
+            if not self._is_superseded(letter.sent.signal):
                 self._waiting.insert(0, letter)
             yield from self._pause()
 
@@ -116,50 +107,53 @@ class Outbox:
         fault = None
         if not letter.was_struck:
             letter.was_struck = True
-            fault = self._mouth.struck(letter.signal.word, "before")
+            fault = self._mouth.struck(letter.sent.signal.word, "before")
             if fault:
                 yield fault.seconds if isinstance(fault, Late) else 0.0
-        is_sent = self._deliver(letter.signal, letter.event)
+        is_sent = self._deliver(letter.sent)
         if is_sent and isinstance(fault, SaysTwice):
-            self._deliver(letter.signal, letter.event)
+            self._deliver(letter.sent)
         return is_sent
 
     def _pause(self) -> Steps:
         yield Nap() if self._mouth.is_cut_off else RETRY_SECONDS
 
     def _is_superseded(self, signal: Signal) -> bool:
-        return signal.word in SUPERSEDED and any(newer.signal.word == signal.word for newer in self._waiting)
+        return isinstance(signal, SUPERSEDED) and any(
+            newer.sent.signal.word == signal.word for newer in self._waiting
+        )
 
-    def _deliver(self, signal: Signal, event: dict[str, Any]) -> bool:
-        """Whether nothing more is to be done about this signal."""
+    def _deliver(self, sent: Sent) -> bool:
+        """Return True once nothing more is to be done about this signal."""
         try:
-            answer = self._mouth.ask("events", "put_events", Entries=[entry(signal, self._sender, event)])
+            answer = self._mouth.ask("events", "put_events", Entries=[entry(sent, self._sender)])
         except Unreachable:
             return False
         except ServiceError as error:
             if error.code in DENIED:
-                self._say_last_words(event)
+                self._leave_final_report(sent)
                 return True
             return False
         if not answer.get("FailedEntryCount"):
-            shown = {key: _plain(event[key]) for key in SHOWN if event.get(key) is not None}
-            self._mouth.note(f"says {signal.word}", attempt=signal.attempt, **shown)
-            if signal.word in ENDINGS:
-                self._leave(keys.words(self._run, event["attempt"]), event)
+            known = signals.known(sent.signal)
+            shown = {key: known[key] for key in SHOWN if key in known}
+            self._mouth.note(f"says {sent.signal.word}", attempt=sent.attempt, **shown)
+            if isinstance(sent.signal, Ending):
+                self._leave(keys.words(self._run, sent.attempt), sent)
             return True
         if answer["Entries"][0].get("ErrorCode") in DENIED:
-            self._say_last_words(event)
+            self._leave_final_report(sent)
             return True
         return False
 
-    def _leave(self, folder: str, words: dict[str, Any]) -> None:
+    def _leave(self, folder: str, sent: Sent) -> None:
         key = self._sender.key(folder)
         try:
-            self._bucket.write(key, json.dumps(words).encode())
+            self._bucket.write(key, json.dumps(signals.encode(sent)).encode())
         except HostTrouble as trouble:
             self._mouth.note(f"cannot write {key}", reason=trouble.reason)
 
-    def _say_last_words(self, event: dict[str, Any]) -> None:
+    def _leave_final_report(self, sent: Sent) -> None:
         if self._mute:
             return
         self._mute = True
@@ -168,9 +162,6 @@ class Outbox:
             "this host; allow it in the host role and start again"
         )
         self._mouth.note("leaves its last words", reason=reason)
-        self._leave(keys.last_words(self._run, event["attempt"]), last_words(event, reason, exit_code=None))
+        report = final_report(sent, reason, exit_code=None)
+        self._leave(keys.last_words(self._run, sent.attempt), report)
         self._mouth.power_off(reason)
-
-
-def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, str) else value  # an enumeration's member

@@ -19,7 +19,8 @@ from training.host.renewal import (
     key,
     missing,
 )
-from training.host.reporting.signals import Sender, Signal
+from training.host.reporting.outbox import Sender
+from trainyard.protocol.signals import Credentials, Signal
 
 
 class Renewal:
@@ -33,11 +34,10 @@ class Renewal:
         *,
         say: Callable[[Signal], None],
         run: str,
-        attempt: int,
     ) -> None:
         self._run = run
         self._machine, self._mailbox, self._key = machine, mailbox, key(sender)
-        self._say, self._attempt = say, attempt
+        self._say = say
         self._seen = ""
         self._denied: AccessDenied | None = None
         self._asked_at = -math.inf
@@ -84,4 +84,4 @@ class Renewal:
         now = self._machine.world.now.timestamp()
         if not are_fresh(self._until, self._machine.now()) and now - self._asked_at >= ASK_AGAIN_SECONDS:
             self._asked_at = now
-            self._say(Signal("credentials", self._attempt))
+            self._say(Credentials())

@@ -9,8 +9,8 @@ from simulation.hosts.flow import Flow, Nap, Steps
 from simulation.hosts.machine import Machine
 from training.host.metadata import Identity
 from training.host.pool.tag import warm_of
-from training.host.pool.waiting import GRACE, SAY_SECONDS
-from training.host.reporting.signals import Sender, Signal, detail, entry
+from training.host.pool.waiting import GRACE, SAY_SECONDS, wiped
+from trainyard.protocol.orders import OrderKind
 from trainyard.protocol.tags import Tag
 
 
@@ -38,7 +38,7 @@ class Waiting:
     def hurry(self) -> None:
         self._wake()
 
-    def order(self, word: str, run: str, attempt: int) -> bool:
+    def order(self, word: OrderKind, run: str, attempt: int) -> bool:
         return False
 
     def ordered(self, run: str) -> None:
@@ -79,13 +79,11 @@ class Waiting:
             yield Nap(SAY_SECONDS)
 
     def _say(self) -> Steps:
-        machine, tags = self._machine, self._identity.tags
+        machine = self._machine
         fault = machine.struck("wiped", "before")
         if fault:
             yield fault.seconds if isinstance(fault, Late) else 0.0
-        signal = Signal("wiped", int(tags[Tag.ATTEMPT]))
-        event = detail(signal, run=tags[Tag.RUN], instance=machine.instance, at=machine.now())
-        asked = entry(signal, Sender.of(machine.instance, tags), event)
+        asked = wiped(self._identity, machine.now())
         for _ in range(2 if isinstance(fault, SaysTwice) else 1):
             try:
                 machine.ask("events", "put_events", Entries=[asked])

@@ -15,9 +15,9 @@ WORDS: Mapping[str, str] = {
     "stopped": "training.host.agent.attempt.Attempt._conclude",
     "failed": "training.host.agent.attempt.Attempt._conclude",
     "hold": "training.host.agent.deadlines.hold._ask",
-    "wiped": "training.host.pool.waiting._say",
+    "wiped": "training.host.pool.waiting.wiped",
 }
-"""What goes on the bus, all by training.host.reporting.signals.Outbox but `hold` and `wiped`."""
+"""What goes on the bus, all by training.host.reporting.outbox.Outbox but `hold` and `wiped`."""
 
 ALSO_SAID: Mapping[str, tuple[str, ...]] = {
     "progress": ("training.host.agent.attempt.Attempt._heartbeat",),
@@ -50,8 +50,8 @@ STAGES: Mapping[str, str] = {
 """What a host does in silence; the first two are the machine's and the Systems Manager agent's."""
 
 LEFT_IN_BUCKET: Mapping[str, str] = {
-    "words": "training.host.reporting.signals.Outbox._leave_word",
-    "last-words": "training.host.reporting.signals.Outbox._say_last_words",
+    "words": "training.host.reporting.outbox.Outbox._leave_word",
+    "last-words": "training.host.reporting.outbox.Outbox._leave_final_report",
     "leaving": "training.host.agent.standing_order.StandingOrder._look",
     "working": "training.host.agent.life.Peers._leave",
 }

@@ -23,8 +23,8 @@ from training.host import account, orders
 from training.host.agent.agent import Agent, run_tags
 from training.host.agent.deadlines.lease import Lease
 from training.host.metadata import Metadata
-from training.host.orders import Order
 from training.host.places import Places
+from trainyard.protocol.orders import Order, OrderKind
 
 INSTANCE, IMAGE = "i-0123456789abcdef0", "ami-0123456789abcdef0"
 CREDENTIALS = f"credentials/AROAHOST:{INSTANCE}.json"
@@ -165,7 +165,7 @@ class Yard:
 
     def end(self) -> None:
         """Whatever the agent does, the host's time is over: its threads live in this process, and end with it."""
-        orders.give(Order("stop", self.run, 99), self.places)
+        orders.give(Order(OrderKind.STOP, self.run, 99), self.places)
         for service, agent in self.started:
             service.pages.pop(HOLD, None)
             agent._watchdog.renew(Lease(datetime.now(UTC), "the test is over"))
@@ -234,7 +234,7 @@ class Yard:
             document = {"run": self.run, "attempt": attempt, "word": word, "hosts": [INSTANCE]}
             self.put(f"runs/{self.run}/order.json", json.dumps(document))
         if "ssm" in ways:
-            orders.give(Order(word, self.run, attempt), self.places)
+            orders.give(Order(OrderKind(word), self.run, attempt), self.places)
 
     @property
     def latest(self) -> dict[str, Any]:

@@ -16,7 +16,9 @@ from training.host import account, credentials, renewal
 from training.host.bucket import Bucket
 from training.host.errors import AccessDenied, HostTrouble
 from training.host.renewal import Renewal
-from training.host.reporting.signals import Sender, Signal
+from training.host.reporting.outbox import Sender
+from trainyard.protocol import signals
+from trainyard.protocol.signals import Signal
 
 ME = Sender("bus", "AROAHOST:i-0123456789abcdef0")
 
@@ -41,7 +43,7 @@ def of(yard: Yard, said: list[Signal], who: Credentials | None = None) -> Renewa
         account=account.own(),
         say=said.append,
         run=yard.run,
-        asking=Signal("credentials", 2),
+        asking=signals.Credentials(),
     )
 
 
@@ -61,7 +63,7 @@ def test_a_host_asks_until_there_are_some(
 ) -> None:
     run_credentials.turn()
     run_credentials.turn()
-    assert said == [Signal("credentials", 2)]
+    assert said == [signals.Credentials()]
     monkeypatch.setattr(run_credentials, "_again", 0.0)
     run_credentials.turn()
     assert len(said) == 2

@@ -14,10 +14,10 @@ from tests.contract.conftest import REGION, allow, eventually
 from training.host import orders
 from training.host.agent.agent import run_tags
 from training.host.metadata import Identity, Notice
-from training.host.orders import Order
 from training.host.program import silence
 from training.host.reporting import progress
 from training.host.reporting.results import nothing_left
+from trainyard.protocol.orders import Order, OrderKind
 
 PROGRAM = """
 import hashlib, json, os, pathlib, signal, sys, time
@@ -219,7 +219,7 @@ def test_a_cluster_file_of_another_version_is_said_to_be_one(yard: Yard) -> None
     yard.start_agent()
     yard.hear("ready")
     yard.put(f"runs/{yard.run}/attempts/1/cluster.json", '{"run": "r"}')
-    orders.give(Order("start", yard.run, 1), yard.places)
+    orders.give(Order(OrderKind.START, yard.run, 1), yard.places)
     failed = yard.hear("failed")
     assert failed["final"]
     assert "bake the image anew" in failed["reason"]
@@ -355,6 +355,7 @@ def test_an_agent_that_was_killed_is_followed_by_one_that_knows_everything(yard:
 
 FILLS_THE_DISK = """
 import json, os, pathlib, hashlib
+from trainyard.protocol.orders import Order, OrderKind
 
 folder = pathlib.Path(os.environ["TRAINYARD_CHECKPOINTS"])
 half = folder / ".trainyard-partial-5"

@@ -7,13 +7,14 @@ from botocore.config import Config
 
 from tests.contract.agent.host import Yard
 from training.host import orders
-from training.host.orders import Order
+from trainyard.protocol.orders import Order, OrderKind
 
 OUTAGE_SECONDS = 6.0
 ONCE = Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 1})
 """Without botocore's own tries, which would outlast so short an outage."""
 PROGRAM = """
 import os, pathlib, time
+from trainyard.protocol.orders import Order, OrderKind
 model = pathlib.Path(os.environ["TRAINYARD_MODEL"])
 model.mkdir(parents=True, exist_ok=True)
 (model / "weights").write_text("w")
@@ -41,7 +42,7 @@ def starting(yard: Yard, down: Callable[[], None]) -> None:
     yard.hear("ready")
     yard.order("start", 1, ways=())
     down()
-    orders.give(Order("start", yard.run, 1), yard.places)
+    orders.give(Order(OrderKind.START, yard.run, 1), yard.places)
     yard.hear("started")
     end(yard)
 
@@ -101,8 +102,8 @@ def test_a_run_that_is_stopped_in_an_outage_has_been_stopped(yard: Yard) -> None
     fault = {"action": "s3:*", "seconds": 3600, "code": "ServiceUnavailable"}
     try:
         yard.cloud.admin("POST", "/faults/throttle", fault)
-        orders.give(Order("start", yard.run, 1), yard.places)
-        orders.give(Order("stop", yard.run, 1), yard.places)
+        orders.give(Order(OrderKind.START, yard.run, 1), yard.places)
+        orders.give(Order(OrderKind.STOP, yard.run, 1), yard.places)
         assert yard.hear("stopped")["why"] == "asked"
     finally:
         yard.cloud.admin("POST", "/faults/clear", {})

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from training.host import account, credentials, fence, orders, renewal
 from training.host.account import Account, remove_tree
@@ -45,9 +45,12 @@ from training.host.program.fetch import fetch_all, fetch_job
 from training.host.program.process import Program
 from training.host.renewal import Renewal
 from training.host.reporting import gpus
+from training.host.reporting.outbox import Outbox, Sender, failed
 from training.host.reporting.progress import ALIVE_SECONDS
-from training.host.reporting.signals import Outbox, Sender, Signal, failed
 from trainyard import command_line
+from trainyard.protocol import signals
+from trainyard.protocol.orders import Order, OrderKind
+from trainyard.protocol.signals import FailureKind, Signal, StopReason
 from trainyard.protocol.tags import Tag
 
 READY_EVERY_SECONDS = 15.0
@@ -282,9 +285,9 @@ class Agent:
             tags.sender,
             places,
             account=account,
-            say=self._outbox.put,
+            say=lambda signal: self._outbox.put(tags.attempt, signal),
             run=tags.run,
-            asking=Signal("credentials", tags.attempt),
+            asking=signals.Credentials(),
         )
         self._renewal = Repeat("credentials", lambda _: self._credentials.turn(), every=renewal.LOOK_SECONDS)
         self._standing = StandingOrder(
@@ -418,31 +421,31 @@ class Agent:
         except Unreachable as trouble:
             logger.warning("no checkpoint is fetched ahead: %s", trouble.reason)
 
-    def _why_to_leave(self) -> str | None:
+    def _why_to_leave(self) -> StopReason | Literal["over"] | None:
         if self._watchdog.notice:
-            return "interrupted"
+            return StopReason.INTERRUPTED
         if self._watchdog.lease_over or self._watchdog.going_down.is_set() or self._watchdog.pooled:
             return "over"
-        return "asked" if self._stop_order() else None
+        return StopReason.ASKED if self._stop_order() else None
 
-    def _stop_order(self) -> orders.Order | None:
-        stop = orders.latest("stop", self._places)
+    def _stop_order(self) -> Order | None:
+        stop = orders.latest(OrderKind.STOP, self._places)
         return stop if stop and stop.run == self._tags.run and stop.attempt >= self._state.attempt else None
 
     def _leaves_unstarted(self) -> bool:
         """Leave if the host or its attempt has to end; return False if neither has."""
         why = self._why_to_leave()
-        if why == "asked" and (stop := self._stop_order()):
+        if why is StopReason.ASKED and (stop := self._stop_order()):
             self._leave_unstarted(stop.attempt)
         elif why:
-            if why == "interrupted":
-                self._say("stopped", step=None, why=why)
+            if why is StopReason.INTERRUPTED:
+                self._say(signals.Stopped(why=why))
             self._change(phase="done")
         return why is not None
 
-    def _join(self, order: orders.Order) -> tuple[Cluster, Assignment]:
+    def _join(self, order: Order) -> tuple[Cluster, Assignment]:
         """Return the gang and this host's part in it. The host says that it is alive while the bucket is down."""
-        beat = Repeat("heartbeat", lambda _: self._say("progress"), every=ALIVE_SECONDS)
+        beat = Repeat("heartbeat", lambda _: self._say(signals.Progress()), every=ALIVE_SECONDS)
         beat.start()
         try:
             return self._get(
@@ -452,17 +455,17 @@ class Agent:
         finally:
             beat.end()
 
-    def _await_start(self) -> orders.Order | None:
+    def _await_start(self) -> Order | None:
         """Say ready until ordered. None when this host will not be part of anything any more."""
         boot_seconds = round(time.monotonic() - self._began, 1)
         ready_at = 0.0
         while True:
             if self._watchdog.notice:
-                self._say("stopped", step=None, why="interrupted")
+                self._say(signals.Stopped(why=StopReason.INTERRUPTED))
                 return None
             if self._watchdog.lease_over or self._watchdog.going_down.is_set() or self._watchdog.pooled:
                 return None
-            start = orders.latest("start", self._places)
+            start = orders.latest(OrderKind.START, self._places)
             if stop := self._stop_order():
                 self._leave_unstarted(stop.attempt)
                 ready_at = 0.0
@@ -472,8 +475,11 @@ class Agent:
                 if ready_at:
                     self._fetch_ahead()
                 denied = systems_manager.denial(self._places.ssm_errors, since=self._born)
-                hint = {"ssm_denied": denied} if denied else {}
-                self._say("ready", address=self._identity.address, boot_seconds=boot_seconds, **hint)
+                self._say(
+                    signals.Ready(
+                        address=self._identity.address, boot_seconds=boot_seconds, ssm_denied=denied or None
+                    )
+                )
                 ready_at = time.monotonic() + READY_EVERY_SECONDS
             time.sleep(TICK_SECONDS)
 
@@ -481,7 +487,7 @@ class Agent:
         """Told to leave before its program began. It says so: an order to start that stood for a moment may have been
         taken for obeyed, and then nobody else would end the attempt."""
         self._change(attempt=attempt)
-        self._say("stopped", step=None, why="asked")
+        self._say(signals.Stopped(why=StopReason.ASKED))
         self._change(attempt=attempt + 1)
 
     def _attempt(self, cluster: Cluster, assignment: Assignment) -> Attempt:
@@ -501,7 +507,7 @@ class Agent:
             identity=self._identity,
             watchdog=self._watchdog,
             disk=self._disk,
-            say=self._outbox.put,
+            say=lambda signal: self._outbox.put(cluster.attempt, signal),
             last=LastCheckpoint(self._state.checkpoint_step, self._state.checkpoint_folder),
             note_checkpoint=lambda taken: self._change(
                 checkpoint_step=taken.step, checkpoint_folder=taken.folder
@@ -515,9 +521,8 @@ class Agent:
         try:
             program = attempt.start()
         except LeftUnstarted as left:
-            why = left.leaving.why
-            stopped = Signal("stopped", cluster.attempt, {"step": None, "why": why})
-            self._after(Outcome(Stopped(why), stopped), cluster)
+            why = left.leaving.reported
+            self._after(Outcome(Stopped(why), signals.Stopped(why=why)), cluster)
             return None
         except OSError as error:
             trouble = self._disk.trouble(error)
@@ -534,12 +539,12 @@ class Agent:
         `finished` is heard.
         """
         if outcome.signal:
-            self._outbox.put(outcome.signal)
+            self._outbox.put(cluster.attempt, outcome.signal)
         now = datetime.now(UTC)
         match outcome.ending:
             case Stopped(why):
-                goes_on = why != "interrupted"
-            case Failed(kind="host", final=final):
+                goes_on = why is not StopReason.INTERRUPTED
+            case Failed(kind=FailureKind.HOST, final=final):
                 goes_on = not final
             case _:
                 goes_on = isinstance(outcome.ending, Finished)
@@ -559,7 +564,7 @@ class Agent:
         host itself is well."""
         logger.error("%s", trouble.reason)
         ended = Failed(trouble.kind, trouble.reason, None, trouble.final)
-        self._outbox.put(failed(self._state.attempt, ended, tail=""))
+        self._say(failed(ended, tail=""))
         self._outbox.flush(FLUSH_SECONDS)
         if trouble.final or self._watchdog.notice or self._watchdog.lease_over:
             self._change(phase="done")
@@ -592,12 +597,12 @@ class Agent:
             self._disk.release()
             self._state.save(self._places.state)
 
-    def _say(self, word: str, **facts: object) -> None:
-        self._outbox.put(Signal(word, self._state.attempt, facts))
+    def _say(self, signal: Signal) -> None:
+        self._outbox.put(self._state.attempt, signal)
 
     def _say_lease_is_over(self) -> None:
-        ended = Failed("host", self._watchdog.lease.reason, None)
-        self._outbox.put(failed(self._state.attempt, ended, tail=""))
+        ended = Failed(FailureKind.HOST, self._watchdog.lease.reason, None)
+        self._say(failed(ended, tail=""))
 
     def _leave(self, reason: str) -> None:
         """The watchdog's last act: send what is still to be sent, then power off."""

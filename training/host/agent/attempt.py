@@ -57,18 +57,20 @@ from training.host.program.exits import Exit
 from training.host.program.process import Program, killed_for_memory
 from training.host.program.silence import Silence
 from training.host.program.tasks import TaskLimit, most_tasks
-from training.host.reporting import history, results, signals
+from training.host.reporting import history, results
 from training.host.reporting.events import EventFiles
 from training.host.reporting.metrics import Metrics
 from training.host.reporting.observed import PrintedProgress
+from training.host.reporting.outbox import failed
 from training.host.reporting.printed import PrintedLines, may_say
 from training.host.reporting.program_log import ProgramLog
 from training.host.reporting.progress import ALIVE_SECONDS, Progress, Source, facts_in, not_finite
 from training.host.reporting.results import FolderUpload
-from training.host.reporting.signals import Signal
 from trainyard.command_line import command_line
-from trainyard.protocol import keys
+from trainyard.protocol import keys, signals
 from trainyard.protocol.cluster import Role
+from trainyard.protocol.orders import OrderKind
+from trainyard.protocol.signals import FailureKind, Signal, StopReason
 from trainyard.protocol.tags import Tag
 from trainyard.values import floats
 
@@ -218,8 +220,9 @@ class Attempt:
             most_tasks=self._tasks.most,
         )
         program.remember(self._places.process(self._cluster.attempt))
-        hint = {"instead": instead} if instead else {}
-        self._say(self._signal("started", role=self._assignment.role, index=self._assignment.index, **hint))
+        self._say(
+            signals.Started(role=self._assignment.role, index=self._assignment.index, instead=instead or None)
+        )
         return program
 
     def recall(self) -> Program | None:
@@ -451,7 +454,7 @@ class Attempt:
         return leave_since_it_hangs(datetime.now(UTC))
 
     def _order_to_leave(self) -> Leaving | None:
-        stop = orders.latest("stop", self._places)
+        stop = orders.latest(OrderKind.STOP, self._places)
         return order_to_leave(
             notice=self._watchdog.notice,
             going_down=self._watchdog.going_down.is_set(),
@@ -476,7 +479,7 @@ class Attempt:
             end,
             code=code,
             tail=ending.up_to_its_cell(tail),
-            asked=leaving.why if leaving else None,
+            asked=leaving.reported if leaving else None,
             hears=bool(parting and parting.asked_at and parting.heard),
             at_end=self._is_at_its_end(parting.asked_at if parting else None),
             killed=bool(parting and parting.killed),
@@ -529,7 +532,7 @@ class Attempt:
             lacking = Lacking("work", leaving.trouble)
         ended = with_what_lacks(ended, code, lacking, extras)
         if end.rights_taken and isinstance(ended, Finished):
-            ended = Failed("program", folders.why_failed(end.rights_taken), code, final=True)
+            ended = Failed(FailureKind.PROGRAM, folders.why_failed(end.rights_taken), code, final=True)
         if outputs_lack and isinstance(ended, Finished):
             trouble = outputs_lack.trouble.reason
             ended = Finished((*ended.but, f"its outputs could not be uploaded whole: {trouble}"))
@@ -545,24 +548,17 @@ class Attempt:
                         *but,
                         f"its loss has been {floats.text_of(loss)} since step {self._nan_since(step)}",
                     )
-                if but:
-                    facts["but"] = list(but)
-                return Outcome(
-                    ended, self._signal("finished", **facts) if self._assignment.is_chief else None
-                )
+                finished = signals.Finished(but=tuple(but), **facts)
+                return Outcome(ended, finished if self._assignment.is_chief else None)
             case Stopped(why, words):
-                facts = {**self._how_far, "why": why}
-                if words:
-                    facts["reason"] = words
-                return Outcome(ended, self._signal("stopped", **facts))
+                return Outcome(ended, signals.Stopped(why=why, reason=words or None, **self._how_far))
             case Failed():
                 if ending.waits_for_the_chief(ended, is_chief=self._assignment.is_chief):
                     time.sleep(ending.CHIEF_FIRST_SECONDS)
                     if self._closing.has_finished():
                         return Outcome(Finished(), None)
                 tail = ending.last_lines(end.tail.encode())
-                said = signals.failed(self._cluster.attempt, ended, tail, how_far=self._how_far)
-                return Outcome(ended, said)
+                return Outcome(ended, failed(ended, tail, how_far=self._how_far))
 
     def _nan_since(self, step: int | None) -> int:
         """The step since which the loss has been no number, at the latest the last one."""
@@ -703,7 +699,7 @@ class Attempt:
             return
         facts = self._progress.due(time.monotonic())
         if facts is not None:
-            self._say(self._signal("progress", **facts))
+            self._say(signals.Progress(**facts))
 
     def _signs_of_life(self, program: Program) -> Hashable:
         """Those of this host's program and, where the chief reports nothing itself, of its peers': it may wait for what
@@ -717,7 +713,7 @@ class Attempt:
         """Inside, the agent itself works, and its heartbeat comes from a thread of its own."""
         beat = Repeat(
             "heartbeat",
-            lambda _: self._say(self._signal("progress", **self._progress.all)),
+            lambda _: self._say(signals.Progress(**self._progress.all)),
             every=ALIVE_SECONDS,
         )
         if self._assignment.is_chief:
@@ -730,7 +726,7 @@ class Attempt:
 
     def _checkpointed(self, last: LastCheckpoint, version: Version) -> None:
         step = version.step if last.tells_step else self._progress.step
-        self._say(self._signal("checkpointed", step=step, key=version.key))
+        self._say(signals.Checkpointed(step=step, key=version.key))
         self._note_checkpoint(last)
 
     def _missing(self) -> tuple[str, ...]:
@@ -775,7 +771,7 @@ class Attempt:
 
     def _insistence(self, leaving: Leaving | None, *, finished: bool) -> Insistence:
         """How long the host tries to upload what the program has left."""
-        asked_at = datetime.now(UTC) if leaving and leaving.why == "asked" else None
+        asked_at = datetime.now(UTC) if leaving and leaving.why is StopReason.ASKED else None
 
         def until() -> datetime:
             return min(self._cluster.deadline, self._watchdog.lease.until)
@@ -783,7 +779,7 @@ class Attempt:
         def has_to_end() -> str | None:
             nonlocal asked_at
             now, order = datetime.now(UTC), self._order_to_leave()
-            if order and order.why == "asked":
+            if order and order.why is StopReason.ASKED:
                 asked_at = asked_at or now
             notice = self._watchdog.notice
             return why_it_has_to_end(
@@ -818,9 +814,6 @@ class Attempt:
         return max((step for step in told if step is not None), default=None)
 
     @property
-    def _how_far(self) -> dict[str, object]:
+    def _how_far(self) -> dict[str, Any]:
         """How far the program came, for the last signal of an attempt that did not finish."""
         return {**self._progress.all, "step": self._step()}
-
-    def _signal(self, word: str, **facts: object) -> Signal:
-        return Signal(word, self._cluster.attempt, facts)

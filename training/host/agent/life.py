@@ -21,8 +21,8 @@ from training.host.program.process import Program
 from training.host.program.silence import WORKING_GPU_PERCENT, Effort, NewLines
 from training.host.program.tracebacks import AGENTS_OWN
 from training.host.reporting import gpus
+from training.host.reporting.outbox import Sender
 from training.host.reporting.progress import Progress
-from training.host.reporting.signals import Sender
 from trainyard.protocol import keys
 from trainyard.values.wire import stamp
 

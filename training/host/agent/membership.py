@@ -5,9 +5,10 @@ import json
 from training.host.bucket import Bucket
 from training.host.cluster import Assignment, Cluster
 from training.host.errors import HostTrouble
-from training.host.orders import Order, write_whole
+from training.host.orders import write_whole
 from training.host.places import Places
 from trainyard.protocol import keys
+from trainyard.protocol.orders import Order
 
 
 def join(bucket: Bucket, order: Order, places: Places, *, instance: str) -> tuple[Cluster, Assignment]:

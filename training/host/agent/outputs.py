@@ -17,6 +17,7 @@ from training.host.outputs.settings import Settings
 from training.host.outputs.upload import OutputsUpload
 from training.host.periodic import Repeat
 from training.host.places import Places
+from trainyard.protocol.signals import StopReason
 
 BEFORE_THE_END = timedelta(seconds=5)
 """How long before AWS takes the host the last upload of outputs ends: the log and the final signal still follow."""
@@ -131,7 +132,7 @@ class Outputs:
     def _until(self, leaving: Leaving | None) -> datetime:
         if leaving is None:
             return self.cluster.deadline + AFTER_DEADLINE
-        if leaving.why == "interrupted":
+        if leaving.why is StopReason.INTERRUPTED:
             return leaving.kill_at + LAST_MOMENTS - BEFORE_THE_END
         return leaving.kill_at + WHEN_ASKED
 

@@ -4,7 +4,6 @@ order.json in the run's folder names the run's latest order. The agent looks at 
 five seconds while a program runs; mostly S3 answers 304, without a body.
 """
 
-import json
 import math
 import time
 from collections.abc import Callable
@@ -12,10 +11,11 @@ from collections.abc import Callable
 from training.host import orders
 from training.host.bucket import Bucket
 from training.host.errors import HostTrouble
-from training.host.orders import Order
 from training.host.places import Places
-from training.host.reporting.signals import Sender
+from training.host.reporting.outbox import Sender
 from trainyard.protocol import keys
+from trainyard.protocol import orders as protocol
+from trainyard.protocol.orders import Order, OrderKind
 
 LOOK_SECONDS = 1.0
 SELDOM_SECONDS = 5.0
@@ -62,21 +62,18 @@ class StandingOrder:
         order = read(found.body, instance=self._instance)
         if order:
             orders.give(order, self._places)
-            if order.word == "stop":
+            if order.word is OrderKind.STOP:
                 self._mailbox.write(taken_key(order, self._sender), b"{}")
         self._seen = found.etag
 
 
 def read(text: bytes, *, instance: str) -> Order | None:
-    """What order.json orders this host; None where it is for others. Raises HostTrouble for what is no order."""
+    """Return the order for this host; None if it is for others. Raises HostTrouble for a text that is no order."""
     try:
-        document = json.loads(text)
-        order = Order(word=document["word"], run=document["run"], attempt=document["attempt"])
-        return order if instance in document["hosts"] else None
-    except (KeyError, TypeError, ValueError) as error:
-        raise HostTrouble(
-            f"order.json of the run is no order ({error!r}): nobody but the yard writes it"
-        ) from error
+        order = protocol.decode(text)
+    except ValueError as error:
+        raise HostTrouble(f"order.json of the run is no order ({error}): only the yard writes it") from error
+    return order if instance in order.hosts else None
 
 
 def taken_key(order: Order, sender: Sender) -> str:

@@ -22,6 +22,7 @@ from training.host.reporting.program_log import ProgramLog
 from training.host.reporting.results import FolderUpload
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import Role
+from trainyard.protocol.signals import FailureKind
 
 OFTEN_SECONDS = 1.0
 SELDOM_SECONDS = 5.0
@@ -35,7 +36,7 @@ class Lacking:
     trouble: HostTrouble
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> FailureKind:
         """The kind of the failure: work that stays on this host is lost with it, even if a service is at fault."""
         return HostTrouble.kind if isinstance(self.trouble, Unreachable) else self.trouble.kind
 

@@ -19,11 +19,11 @@ from training.host.metadata import Identity
 from training.host.periodic import Repeat
 from training.host.places import Places
 from training.host.renewal import Renewal
-from training.host.reporting import signals
-from training.host.reporting.signals import Sender, Signal
+from training.host.reporting import outbox
+from training.host.reporting.outbox import Sender
+from trainyard.protocol.signals import DevCredentials, Sent, Signal
 from trainyard.protocol.tags import Tag
 
-SIGNAL = "dev-credentials"
 LOOK_SECONDS, AGAIN_SECONDS = 2.0, 60.0
 """Nobody waits for them as a run does."""
 NEEDED = (Tag.RUN, Tag.BUCKET, Tag.BUS, Tag.ROLE, Tag.SUBMITTER)
@@ -52,8 +52,8 @@ def _renewal(places: Places, identity: Identity, account: Account) -> Renewal:
     events, sender, run = session.client("events", config=CALLS), Sender.of(host, tags), tags[Tag.RUN]
 
     def say(signal: Signal) -> None:
-        detail = signals.detail(signal, run=run, instance=host, at=datetime.now(UTC))
-        signals.put(events, signals.entry(signal, sender, detail))
+        sent = Sent(run=run, attempt=1, instance=host, at=datetime.now(UTC), signal=signal)
+        outbox.put(events, outbox.entry(sent, sender))
 
     return Renewal(
         Bucket(session.client("s3", config=CALLS), tags[Tag.BUCKET]),
@@ -62,7 +62,7 @@ def _renewal(places: Places, identity: Identity, account: Account) -> Renewal:
         account=account,
         say=say,
         run=run,
-        asking=Signal(SIGNAL, 1),
+        asking=DevCredentials(),
         again=AGAIN_SECONDS,
     )
 

@@ -14,7 +14,8 @@ from training.host.metadata import Identity, Metadata
 from training.host.places import Places
 from training.host.pool.tag import warm_of
 from training.host.pool.wipe import wipe
-from training.host.reporting.signals import Sender, Signal, detail, entry
+from training.host.reporting.outbox import Sender, entry
+from trainyard.protocol.signals import Sent, Wiped
 from trainyard.protocol.tags import Tag
 
 LOOK_SECONDS = 0.5
@@ -49,7 +50,7 @@ def wait_if_warm(
         logger.exception("this host cannot be wiped")
         why = trouble.reason if isinstance(trouble, HostTrouble) else repr(trouble)
         reason = f"it cannot be wiped for another run: {why}"
-        _say(events(identity.region), identity, reason=reason)
+        _say(events(identity.region), identity, reason)
         return _end(power_off, reason)
     return _Waiting(metadata, identity, events(identity.region), power_off).wait()
 
@@ -60,13 +61,17 @@ def _end(power_off: Callable[[str], None], reason: str) -> Identity:
         time.sleep(NOTICE_SECONDS)
 
 
-def _say(events: Any, identity: Identity, **facts: str) -> None:
-    """That it is wiped, or the `reason` why it cannot be."""
+def wiped(identity: Identity, now: datetime, reason: str | None = None) -> dict[str, str]:
+    """Return the event that the host is wiped, or the `reason` why it cannot be."""
     tags, host = identity.tags, identity.instance
-    signal = Signal("wiped", int(tags[Tag.ATTEMPT]), dict(facts))
-    event = detail(signal, run=tags[Tag.RUN], instance=host, at=datetime.now(UTC))
+    signal = Wiped(reason=reason)
+    sent = Sent(run=tags[Tag.RUN], attempt=int(tags[Tag.ATTEMPT]), instance=host, at=now, signal=signal)
+    return entry(sent, Sender.of(host, tags))
+
+
+def _say(events: Any, identity: Identity, reason: str | None = None) -> None:
     try:
-        answer = events.put_events(Entries=[entry(signal, Sender.of(host, tags), event)])
+        answer = events.put_events(Entries=[wiped(identity, datetime.now(UTC), reason)])
     except (ClientError, BotoCoreError) as error:
         logger.warning("cannot say that it is wiped: %s", error)
         return

@@ -9,6 +9,7 @@ from training.host.program import tracebacks
 from training.host.program.advice import TOO_MANY_TASKS, advice_on
 from training.host.program.exits import Exit
 from training.host.program.tracebacks import AGENTS_OWN, Shown, last_line, last_shown
+from trainyard.protocol.signals import FailureKind, StopReason
 
 RESTART = 75
 """EX_TEMPFAIL: restart me, I have checkpointed or a peer is gone."""
@@ -87,17 +88,16 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """`why`: interrupted (this host is going away), asked (told to), limit (the run's hours or dollars are used up),
-    peer (another host left or failed), killed (the power was cut, or something else than this agent ended the program
-    with a signal; `said` is what is known of it) or hangs (the program showed no sign of life)."""
+    """The program has left, and a retry may help."""
 
-    why: str
+    why: StopReason
     said: str = ""
+    """What is known about a program that was killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    kind: str
+    kind: FailureKind
     reason: str
     exit_code: int | None
     final: bool = False
@@ -112,8 +112,8 @@ class End:
     code: int
     tail: str
     """The program's last lines."""
-    asked: str | None = None
-    """interrupted, asked, limit or hangs, if this host told the program to leave."""
+    asked: StopReason | None = None
+    """Why this host has asked the program to leave, if it has."""
     hears: bool = True
     """SIGTERM reached a handler: a program without one would have ended by it. False too if it was not sent."""
     at_end: bool = False
@@ -206,33 +206,35 @@ class End:
 
 def waits_for_the_chief(ended: Failed, *, is_chief: bool) -> bool:
     """Whether others than this host may know more of what went wrong."""
-    return ended.kind == "program" and not (is_chief or ended.advised)
+    return ended.kind is FailureKind.PROGRAM and not (is_chief or ended.advised)
 
 
 def decide(end: End) -> Finished | Stopped | Failed:
     if end.at_task_limit:
-        return Failed("program", TOO_MANY_TASKS, end.code, final=True, advised=True)
+        return Failed(FailureKind.PROGRAM, TOO_MANY_TASKS, end.code, final=True, advised=True)
     if end.code == 0 and not end.missing and not end.left_early:
         return _finished(end)
     if end.asked and (end.serves or end.killed or end.code in LEFT or end.left_as_told):
         return Stopped(end.asked)
     if end.code == 0:
-        return Failed("program", nothing_left(end.missing), 0)
+        return Failed(FailureKind.PROGRAM, nothing_left(end.missing), 0)
     if end.code == RESTART:
-        return Stopped("peer")
+        return Stopped(StopReason.PEER)
     if end.from_outside:
-        return Stopped("killed", why(end))
+        return Stopped(StopReason.KILLED, why(end))
     if end.lost_a_peer:
-        return Stopped(end.asked or "peer")
+        return Stopped(end.asked or StopReason.PEER)
     if end.gang > 1 and end.code == PREEMPTED and PREEMPTION_NEWS.search(end.tail):
-        return Stopped("peer")
-    return Failed("program", why(end), end.code, advised=_advice(end) is not None)
+        return Stopped(StopReason.PEER)
+    return Failed(FailureKind.PROGRAM, why(end), end.code, advised=_advice(end) is not None)
 
 
 def _finished(end: End) -> Finished | Failed:
     but = doubts(end)
     if but and end.strict:
-        return Failed("program", f"the program ended with 0, but {'; '.join(but)} (program.strict)", 0)
+        return Failed(
+            FailureKind.PROGRAM, f"the program ended with 0, but {'; '.join(but)} (program.strict)", 0
+        )
     return Finished(but)
 
 

@@ -10,7 +10,9 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
+from trainyard.protocol.signals import LARGEST, Resumed
 from trainyard.values import floats
+from trainyard.values.wire import Measure
 
 EVERY_SECONDS = 10.0
 ALIVE_SECONDS = 60.0
@@ -32,10 +34,6 @@ class Source(IntEnum):
     PATTERN = 4
 
 
-LARGEST = 1e15
-"""Beyond it nothing is a count, and the ledger could not hold it."""
-
-
 @dataclass(slots=True)
 class Progress:
     """Reads on where it stopped. `facts` is the latest line; `resumed` what the program found when it restored; `seen`
@@ -44,7 +42,7 @@ class Progress:
     path: Path
     started: float
     facts: dict[str, Any] = field(default_factory=dict)
-    resumed: dict[str, Any] | None = None
+    resumed: Resumed | None = None
     seen: dict[str, Any] = field(default_factory=dict)
     nan_since: int | None = None
     _source: Source = Source.PRINTED_EPOCHS
@@ -166,16 +164,17 @@ def facts_in(report: Mapping[str, Any]) -> dict[str, Any]:
     return (
         counts
         | numbers
-        | {key: number for key in MAY_BE_NAN if (number := not_finite(report.get(key))) is not None}
+        | {key: Measure(number) for key in MAY_BE_NAN if (number := not_finite(report.get(key))) is not None}
     )
 
 
-def resumed_in(report: Mapping[str, Any]) -> dict[str, Any] | None:
+def resumed_in(report: Mapping[str, Any]) -> Resumed | None:
+    """Return what a line says that the program has restored."""
     resumed = report.get("resumed")
     if not isinstance(resumed, dict) or not is_number(resumed.get("step")):
         return None
-    counts: dict[str, Any] = {key: int(resumed[key]) for key in RESUMED_COUNTS if is_number(resumed.get(key))}
-    return counts | {"verified": resumed.get("verified") is True}
+    counts = {key: int(resumed[key]) for key in RESUMED_COUNTS if is_number(resumed.get(key))}
+    return Resumed(**counts, verified=resumed.get("verified") is True)
 
 
 def not_finite(value: object) -> float | None:

@@ -19,6 +19,7 @@ from training.host.agent.uploads import Lacking
 from training.host.bucket import Bucket
 from training.host.errors import AccessDenied, Damaged, GivenUp, HostTrouble, ProgramFault, Unreachable
 from training.host.program.ending import Failed, Finished, Stopped
+from trainyard.protocol.signals import FailureKind, StopReason
 
 SLOW_DOWN = HostTrouble("s3:PutObject on s3://b/model/x failed: SlowDown")
 DENIED = AccessDenied("s3:PutObject", "s3://b/model/x", role="role of runs")
@@ -248,7 +249,7 @@ MODEL, LOG = Lacking("model", SLOW_DOWN), Lacking("log", SLOW_DOWN)
             MODEL,
             LOG,
             Failed(
-                "host",
+                FailureKind.HOST,
                 f"the program finished, but its model could not be uploaded: {SLOW_DOWN.reason}",
                 0,
                 True,
@@ -267,22 +268,25 @@ MODEL, LOG = Lacking("model", SLOW_DOWN), Lacking("log", SLOW_DOWN)
             None,
             Lacking("log", DENIED),
             Failed(
-                "host", f"the program finished, but its log could not be uploaded: {DENIED.reason}", 0, True
+                FailureKind.HOST,
+                f"the program finished, but its log could not be uploaded: {DENIED.reason}",
+                0,
+                True,
             ),
         ),
         (
             "one that left is started again",
-            Stopped("asked"),
+            Stopped(StopReason.ASKED),
             MODEL,
             None,
-            Failed("host", SLOW_DOWN.reason, 0),
+            Failed(FailureKind.HOST, SLOW_DOWN.reason, 0),
         ),
         (
             "nothing hides the program's own error",
-            Failed("program", "no", 1),
+            Failed(FailureKind.PROGRAM, "no", 1),
             MODEL,
             LOG,
-            Failed("program", "no", 1),
+            Failed(FailureKind.PROGRAM, "no", 1),
         ),
     ],
 )

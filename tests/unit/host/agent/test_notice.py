@@ -6,6 +6,7 @@ from training.host.agent.deadlines.lease import Lease
 from training.host.agent.deadlines.notice import Leaving, is_held, order_to_leave
 from training.host.errors import HostTrouble
 from training.host.metadata import Notice
+from trainyard.protocol.signals import StopReason
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 NOTICE = Notice("terminate", NOW + timedelta(seconds=120))
@@ -79,9 +80,9 @@ def test_a_notice_that_is_late_gives_no_time_but_also_none_that_is_past() -> Non
     assert leaving.kill_at == NOW
 
 
-ASKED = Leaving("asked", NOW + timedelta(seconds=90))
-TROUBLED = Leaving("asked", NOW + timedelta(seconds=90), HostTrouble("the bucket is gone"))
-HANGING = Leaving("hangs", NOW + timedelta(seconds=90))
+ASKED = Leaving(StopReason.ASKED, NOW + timedelta(seconds=90))
+TROUBLED = Leaving(StopReason.ASKED, NOW + timedelta(seconds=90), HostTrouble("the bucket is gone"))
+HANGING = Leaving(StopReason.HANGS, NOW + timedelta(seconds=90))
 HELD: list[tuple[str, Leaving, int, dict[str, bool], bool]] = [
     # sentence, why it leaves, seconds after that, what is known, whether SIGTERM waits
     ("it has no handler, and saves now and then", ASKED, 0, {}, True),

@@ -12,9 +12,9 @@ from training.host import orders
 from training.host.agent.standing_order import StandingOrder, seconds_between_looks
 from training.host.bucket import Bucket
 from training.host.errors import HostTrouble
-from training.host.orders import Order
 from training.host.places import Places
-from training.host.reporting.signals import Sender
+from training.host.reporting.outbox import Sender
+from trainyard.protocol.orders import Order, OrderKind
 
 ME = "i-1"
 
@@ -60,7 +60,7 @@ def standing(s3: S3, places: Places, phase: str = "waiting") -> StandingOrder:
     return StandingOrder(bucket, bucket, "run-1", places, instance=ME, sender=me, phase=lambda: phase)
 
 
-def taken(places: Places, word: str = "start") -> int | None:
+def taken(places: Places, word: OrderKind = OrderKind.START) -> int | None:
     found = orders.latest(word, places)
     return found.attempt if found else None
 
@@ -89,7 +89,7 @@ def test_an_order_for_others_is_none_for_this_host(s3: S3, places: Places) -> No
 def test_an_agent_that_was_restarted_reads_the_order_again_and_nothing_is_new(s3: S3, places: Places) -> None:
     s3.order("start", 1, ME)
     look(standing(s3, places))
-    orders.give(Order("start", "run-1", 2), places)  # by Systems Manager, which was faster
+    orders.give(Order(OrderKind.START, "run-1", 2), places)  # by Systems Manager, which was faster
     look(standing(s3, places))
     assert taken(places) == 2
 
@@ -97,7 +97,7 @@ def test_an_agent_that_was_restarted_reads_the_order_again_and_nothing_is_new(s3
 def test_a_host_leaves_word_that_it_has_the_order_to_leave(s3: S3, places: Places) -> None:
     s3.order("stop", 3, ME)
     look(standing(s3, places, "running"))
-    assert taken(places, "stop") == 3
+    assert taken(places, OrderKind.STOP) == 3
     assert f"runs/run-1/attempts/3/leaving/AROAHOST:{ME}.json" in s3.objects
 
 
@@ -123,8 +123,8 @@ def test_it_looks_often_while_it_waits_seldom_while_it_trains_and_not_at_all_whe
 
 
 def test_an_order_of_an_earlier_attempt_that_comes_late_does_not_replace_a_later_one(places: Places) -> None:
-    orders.give(Order("start", "run-1", 2), places)
-    orders.give(Order("start", "run-1", 1), places)
+    orders.give(Order(OrderKind.START, "run-1", 2), places)
+    orders.give(Order(OrderKind.START, "run-1", 1), places)
     assert taken(places) == 2
-    orders.give(Order("start", "run-2", 1), places)
+    orders.give(Order(OrderKind.START, "run-2", 1), places)
     assert taken(places) == 1

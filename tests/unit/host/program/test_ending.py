@@ -17,6 +17,7 @@ from training.host.program.ending import (
 )
 from training.host.program.exits import Exit
 from training.host.program.tracebacks import last_exception
+from trainyard.protocol.signals import FailureKind, StopReason
 
 TRACEBACK = """step 3
 Traceback (most recent call last):
@@ -48,116 +49,152 @@ OWN = (
     ("sentence", "end", "answer"),
     [
         ("0 is finished", End(code=0, tail=""), Finished()),
-        ("0 before SIGTERM was sent", End(code=0, tail="", asked="asked", hears=False), Finished()),
+        ("0 before SIGTERM was sent", End(code=0, tail="", asked=StopReason.ASKED, hears=False), Finished()),
         (
             "0 after SIGTERM: it saved and left",
-            End(code=0, tail=ASKED, asked="interrupted"),
-            Stopped("interrupted"),
+            End(code=0, tail=ASKED, asked=StopReason.INTERRUPTED),
+            Stopped(StopReason.INTERRUPTED),
         ),
-        ("also when a person stops the run", End(code=0, tail=ASKED, asked="asked"), Stopped("asked")),
-        ("and at its cap", End(code=0, tail=ASKED, asked="limit"), Stopped("limit")),
-        ("and one that hung", End(code=0, tail=ASKED, asked="hangs"), Stopped("hangs")),
+        (
+            "also when a person stops the run",
+            End(code=0, tail=ASKED, asked=StopReason.ASKED),
+            Stopped(StopReason.ASKED),
+        ),
+        ("and at its cap", End(code=0, tail=ASKED, asked=StopReason.LIMIT), Stopped(StopReason.LIMIT)),
+        ("and one that hung", End(code=0, tail=ASKED, asked=StopReason.HANGS), Stopped(StopReason.HANGS)),
         (
             "but for one at its last step",
-            End(code=0, tail=ASKED, asked="interrupted", at_end=True),
+            End(code=0, tail=ASKED, asked=StopReason.INTERRUPTED, at_end=True),
             Finished(),
         ),
         (
             "at its last step without its results",
-            End(code=0, tail=ASKED, asked="interrupted", at_end=True, missing=("model",)),
-            Stopped("interrupted"),
+            End(code=0, tail=ASKED, asked=StopReason.INTERRUPTED, at_end=True, missing=("model",)),
+            Stopped(StopReason.INTERRUPTED),
         ),
-        ("75 by itself: a peer left", End(code=75, tail=""), Stopped("peer")),
-        ("75 after the notice", End(code=75, tail="", asked="interrupted"), Stopped("interrupted")),
-        ("75 after the order", End(code=75, tail="", asked="asked"), Stopped("asked")),
+        ("75 by itself: a peer left", End(code=75, tail=""), Stopped(StopReason.PEER)),
+        (
+            "75 after the notice",
+            End(code=75, tail="", asked=StopReason.INTERRUPTED),
+            Stopped(StopReason.INTERRUPTED),
+        ),
+        ("75 after the order", End(code=75, tail="", asked=StopReason.ASKED), Stopped(StopReason.ASKED)),
         (
             "a program that knows nothing dies of our SIGTERM",
-            End(code=143, tail="", asked="asked"),
-            Stopped("asked"),
+            End(code=143, tail="", asked=StopReason.ASKED),
+            Stopped(StopReason.ASKED),
         ),
         (
             "we had to kill it",
-            End(code=137, tail="", asked="interrupted", killed=True),
-            Stopped("interrupted"),
+            End(code=137, tail="", asked=StopReason.INTERRUPTED, killed=True),
+            Stopped(StopReason.INTERRUPTED),
         ),
         (
             "at its cap it says shutdown_notice with 1",
-            End(code=1, tail=ASKED + "bye\n", asked="limit"),
-            Stopped("limit"),
+            End(code=1, tail=ASKED + "bye\n", asked=StopReason.LIMIT),
+            Stopped(StopReason.LIMIT),
         ),
         (
             "or with 3, taken back by AWS",
-            End(code=3, tail=ASKED, asked="interrupted"),
-            Stopped("interrupted"),
+            End(code=3, tail=ASKED, asked=StopReason.INTERRUPTED),
+            Stopped(StopReason.INTERRUPTED),
         ),
         (
             "SIGTERM is its KeyboardInterrupt",
-            End(code=130, tail=INTERRUPTED, asked="limit"),
-            Stopped("limit"),
+            End(code=130, tail=INTERRUPTED, asked=StopReason.LIMIT),
+            Stopped(StopReason.LIMIT),
         ),
-        ("which it lets end it with 1", End(code=1, tail=INTERRUPTED, asked="asked"), Stopped("asked")),
+        (
+            "which it lets end it with 1",
+            End(code=1, tail=INTERRUPTED, asked=StopReason.ASKED),
+            Stopped(StopReason.ASKED),
+        ),
         (
             "or an exception of its own making",
-            End(code=1, tail=OWN_INTERRUPT, asked="limit"),
-            Stopped("limit"),
+            End(code=1, tail=OWN_INTERRUPT, asked=StopReason.LIMIT),
+            Stopped(StopReason.LIMIT),
         ),
-        ("or one that says so", End(code=1, tail=NAMED_SIGNAL, asked="limit"), Stopped("limit")),
+        (
+            "or one that says so",
+            End(code=1, tail=NAMED_SIGNAL, asked=StopReason.LIMIT),
+            Stopped(StopReason.LIMIT),
+        ),
         (
             "what it showed before counts for nothing",
-            End(code=1, tail=TRACEBACK + ASKED, asked="limit"),
-            Stopped("limit"),
+            End(code=1, tail=TRACEBACK + ASKED, asked=StopReason.LIMIT),
+            Stopped(StopReason.LIMIT),
         ),
-        ("it crashes on its way out", End(code=134, tail=ASKED, asked="limit"), Stopped("limit")),
-        ("somebody is faster than our patience", End(code=137, tail=ASKED, asked="limit"), Stopped("limit")),
+        (
+            "it crashes on its way out",
+            End(code=134, tail=ASKED, asked=StopReason.LIMIT),
+            Stopped(StopReason.LIMIT),
+        ),
+        (
+            "somebody is faster than our patience",
+            End(code=137, tail=ASKED, asked=StopReason.LIMIT),
+            Stopped(StopReason.LIMIT),
+        ),
         (
             "0 without its results, when asked",
-            End(code=0, tail="", asked="limit", missing=("model",)),
-            Stopped("limit"),
+            End(code=0, tail="", asked=StopReason.LIMIT, missing=("model",)),
+            Stopped(StopReason.LIMIT),
         ),
         (
             "a full disk does not matter to our SIGTERM",
-            End(code=143, tail="", asked="limit", room=FULL),
-            Stopped("limit"),
+            End(code=143, tail="", asked=StopReason.LIMIT, room=FULL),
+            Stopped(StopReason.LIMIT),
         ),
         (
             "a program that hung and was killed for it",
-            End(code=137, tail=ASKED, asked="hangs", killed=True),
-            Stopped("hangs"),
+            End(code=137, tail=ASKED, asked=StopReason.HANGS, killed=True),
+            Stopped(StopReason.HANGS),
         ),
-        ("one that woke when it was asked to", End(code=75, tail=ASKED, asked="hangs"), Stopped("hangs")),
+        (
+            "one that woke when it was asked to",
+            End(code=75, tail=ASKED, asked=StopReason.HANGS),
+            Stopped(StopReason.HANGS),
+        ),
         (
             "all its processes were killed, or the power was cut",
             End(code=137, tail="", with_keeper=True),
-            Stopped("killed", f"the program was ended by SIGKILL{ALL}"),
+            Stopped(StopReason.KILLED, f"the program was ended by SIGKILL{ALL}"),
         ),
         (
             "somebody ended one of several",
             End(code=143, tail="step 7\n", gang=2),
-            Stopped("killed", f"the program was ended by SIGTERM{OWN}; its last line: step 7"),
+            Stopped(StopReason.KILLED, f"the program was ended by SIGTERM{OWN}; its last line: step 7"),
         ),
         (
             "a ps was killed before its time",
             End(code=137, tail="", serves=True, gang=3, with_keeper=True),
-            Stopped("killed", f"the program was ended by SIGKILL{ALL}"),
+            Stopped(StopReason.KILLED, f"the program was ended by SIGKILL{ALL}"),
         ),
-        ("TensorFlow's own handler saved", End(code=42, tail="", asked="asked"), Stopped("asked")),
-        ("and so did its peers", End(code=42, tail=PREEMPTION, gang=2), Stopped("peer")),
-        ("a program that is not elastic saw its peer go", End(code=1, tail=PEER, gang=2), Stopped("peer")),
+        (
+            "TensorFlow's own handler saved",
+            End(code=42, tail="", asked=StopReason.ASKED),
+            Stopped(StopReason.ASKED),
+        ),
+        ("and so did its peers", End(code=42, tail=PREEMPTION, gang=2), Stopped(StopReason.PEER)),
+        (
+            "a program that is not elastic saw its peer go",
+            End(code=1, tail=PEER, gang=2),
+            Stopped(StopReason.PEER),
+        ),
         (
             "so it does when all are asked to leave",
-            End(code=1, tail=PEER, gang=2, asked="asked"),
-            Stopped("asked"),
+            End(code=1, tail=PEER, gang=2, asked=StopReason.ASKED),
+            Stopped(StopReason.ASKED),
         ),
-        ("a frozen peer is unhealthy", End(code=1, tail=UNHEALTHY, gang=2), Stopped("peer")),
+        ("a frozen peer is unhealthy", End(code=1, tail=UNHEALTHY, gang=2), Stopped(StopReason.PEER)),
         (
             "a peer vanished while the cluster formed",
             End(code=142, tail=f"{FORMING}\n", gang=2),
-            Stopped("peer"),
+            Stopped(StopReason.PEER),
         ),
         (
             "a ps may end as it likes with its run",
-            End(code=134, tail="", serves=True, asked="asked"),
-            Stopped("asked"),
+            End(code=134, tail="", serves=True, asked=StopReason.ASKED),
+            Stopped(StopReason.ASKED),
         ),
     ],
 )
@@ -167,18 +204,24 @@ def test_what_a_programs_end_means(sentence: str, end: End, answer: Finished | S
 
 def test_the_programs_own_error_is_the_reason() -> None:
     assert decide(End(code=1, tail=TRACEBACK, gang=2)) == Failed(
-        "program", "the program ended with exit code 1: ValueError: the labels are strings", 1
+        FailureKind.PROGRAM, "the program ended with exit code 1: ValueError: the labels are strings", 1
     )
 
 
 @pytest.mark.parametrize(
     ("sentence", "end"),
     [
-        ("it stays one when it was asked to leave", End(code=1, tail=TRACEBACK, asked="asked", gang=2)),
-        ("also at its cap", End(code=1, tail=ASKED + TRACEBACK, asked="limit")),
-        ("after its own KeyboardInterrupt", End(code=1, tail=INTERRUPTED + TRACEBACK, asked="limit")),
-        ("it could not save: the disk was full", End(code=1, tail=ASKED, asked="limit", room=FULL)),
-        ("nor for want of memory", End(code=137, tail=ASKED, asked="limit", starved=True)),
+        (
+            "it stays one when it was asked to leave",
+            End(code=1, tail=TRACEBACK, asked=StopReason.ASKED, gang=2),
+        ),
+        ("also at its cap", End(code=1, tail=ASKED + TRACEBACK, asked=StopReason.LIMIT)),
+        (
+            "after its own KeyboardInterrupt",
+            End(code=1, tail=INTERRUPTED + TRACEBACK, asked=StopReason.LIMIT),
+        ),
+        ("it could not save: the disk was full", End(code=1, tail=ASKED, asked=StopReason.LIMIT, room=FULL)),
+        ("nor for want of memory", End(code=137, tail=ASKED, asked=StopReason.LIMIT, starved=True)),
         ("an interrupt that nobody asked for", End(code=130, tail="KeyboardInterrupt\n")),
         ("the same error on a single host is no peer's", End(code=1, tail=PEER)),
         ("a ps that ends by itself is no peer", End(code=1, tail=TRACEBACK, serves=True, gang=3)),
@@ -205,12 +248,16 @@ def test_an_end_that_is_the_programs_own(sentence: str, end: End) -> None:
     ("sentence", "end", "is_whole"),
     [
         ("it finished", End(code=0, tail=""), True),
-        ("it says that it has saved", End(code=75, tail="", asked="limit"), True),
-        ("it went by itself, with a code of its own", End(code=1, tail=ASKED, asked="limit"), True),
-        ("its signal's own end", End(code=143, tail=ASKED, asked="limit"), False),
-        ("an interrupt may come while it saves", End(code=1, tail=INTERRUPTED, asked="limit"), False),
-        ("it had to be killed", End(code=1, tail=ASKED, asked="limit", killed=True), False),
-        ("the disk was full", End(code=1, tail=ASKED, asked="limit", room=FULL), False),
+        ("it says that it has saved", End(code=75, tail="", asked=StopReason.LIMIT), True),
+        ("it went by itself, with a code of its own", End(code=1, tail=ASKED, asked=StopReason.LIMIT), True),
+        ("its signal's own end", End(code=143, tail=ASKED, asked=StopReason.LIMIT), False),
+        (
+            "an interrupt may come while it saves",
+            End(code=1, tail=INTERRUPTED, asked=StopReason.LIMIT),
+            False,
+        ),
+        ("it had to be killed", End(code=1, tail=ASKED, asked=StopReason.LIMIT, killed=True), False),
+        ("the disk was full", End(code=1, tail=ASKED, asked=StopReason.LIMIT, room=FULL), False),
         ("nobody asked it", End(code=1, tail=""), False),
     ],
 )
@@ -220,7 +267,7 @@ def test_whether_what_was_written_last_is_whole(sentence: str, end: End, is_whol
 
 def test_an_end_without_what_the_job_expects_is_a_failure() -> None:
     assert decide(End(code=0, tail="", missing=("model", "metrics"))) == Failed(
-        "program",
+        FailureKind.PROGRAM,
         "the program ended with 0 but left no model and no metrics, which program.expect asks for: a model belongs "
         "into the folder that TRAINYARD_MODEL names; a metrics belongs into the file that TRAINYARD_METRICS names",
         0,

@@ -5,6 +5,7 @@ import pytest
 from training.host.program.advice import TOO_MANY_TASKS
 from training.host.program.ending import End, Failed, decide
 from training.host.program.tasks import FEWEST, LOOK_SECONDS, LOOKS, TaskLimit, most_tasks
+from trainyard.protocol.signals import FailureKind
 
 
 def test_a_host_lets_frameworks_start_as_many_threads_as_its_processors_need(
@@ -36,4 +37,4 @@ def test_a_program_is_ended_once_it_stays_at_the_limit(counts: list[int], exceed
 
 def test_its_end_is_its_own_fault_and_final() -> None:
     ended = decide(End(code=137, tail="", at_task_limit=True, gang=2, with_keeper=True))
-    assert ended == Failed("program", TOO_MANY_TASKS, 137, final=True, advised=True)
+    assert ended == Failed(FailureKind.PROGRAM, TOO_MANY_TASKS, 137, final=True, advised=True)

@@ -4,6 +4,7 @@ import pytest
 
 from training.host.program.ending import End, Failed, Stopped, decide
 from training.host.program.torchrun import seen_through
+from trainyard.protocol.signals import StopReason
 
 ASKED = "[trainyard] asking the program to leave: interrupted\n"
 TRACE = (
@@ -87,7 +88,7 @@ NCCL_SOCKET = NCCL_INTERNAL.format("Socket recv failed while polling for opId=0x
 NCCL_CUDA = NCCL_INTERNAL.format("Cuda failure 'invalid argument'")
 
 
-def ended(code: int, tail: str, asked: str | None = None, *, gang: int = 2) -> End:
+def ended(code: int, tail: str, asked: StopReason | None = None, *, gang: int = 2) -> End:
     own, said = seen_through(code, tail)
     return End(code=own, tail=said, asked=asked, gang=gang)
 
@@ -102,20 +103,24 @@ def ended(code: int, tail: str, asked: str | None = None, *, gang: int = 2) -> E
         ("so it did below torchrun", ended(1, failed(NCCL_GONE, "-6")), "peer"),
         ("NCCL waited for a peer in vain", ended(134, NCCL_WAITED), "peer"),
         ("a peer has gone while NCCL connected", ended(1, failed(NCCL_SOCKET, "1")), "peer"),
-        ("told to leave while a peer was gone", ended(134, NCCL_GONE, "asked"), "asked"),
+        ("told to leave while a peer was gone", ended(134, NCCL_GONE, StopReason.ASKED), "asked"),
         (
             "told to leave, its process left",
-            ended(1, signalled("rank 1 leaves\n"), "interrupted"),
+            ended(1, signalled("rank 1 leaves\n"), StopReason.INTERRUPTED),
             "interrupted",
         ),
-        ("told to leave, it had to kill", ended(1, signalled("", FORCED), "interrupted"), "interrupted"),
+        (
+            "told to leave, it had to kill",
+            ended(1, signalled("", FORCED), StopReason.INTERRUPTED),
+            "interrupted",
+        ),
         ("told to leave by somebody else", ended(1, signalled("")), "peer"),
         ("JAX misses a peer", ended(1, JAX_GONE), "peer"),
         ("JAX ends its process for a peer", ended(134, JAX_ABORT), "peer"),
     ],
 )
 def test_an_end_that_is_no_fault_of_the_programs(sentence: str, end: End, why: str) -> None:
-    assert decide(end) == Stopped(why), sentence
+    assert decide(end) == Stopped(StopReason(why)), sentence
 
 
 @pytest.mark.parametrize(
@@ -137,7 +142,7 @@ def test_the_programs_own_failure_is_told_from_below_torchruns(sentence: str, en
 
 @pytest.mark.parametrize(("warning", "is_whole"), [("", True), (FORCED, False)])
 def test_what_it_saved_last_is_whole_unless_torchrun_killed_it(warning: str, is_whole: bool) -> None:
-    assert ended(1, signalled("saved\n", warning), "interrupted").is_whole is is_whole
+    assert ended(1, signalled("saved\n", warning), StopReason.INTERRUPTED).is_whole is is_whole
 
 
 def test_what_torchrun_did_not_end_is_as_it_was() -> None:

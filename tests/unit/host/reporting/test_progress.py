@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from training.host.reporting.progress import Progress, facts_in, resumed_in
-from training.host.reporting.signals import Signal, detail
+from trainyard.protocol import signals
+from trainyard.protocol.signals import Resumed, Sent
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -61,7 +62,8 @@ def test_a_loss_that_became_nan_goes_on_with_the_step_since_when(tmp_path: Path)
         with path.open("a") as file:
             file.writelines(f"{line}\n" for line in lines)
         progress.update()
-        said = detail(Signal("progress", 1, progress.all), run="r", instance="i", at=NOON)
+        signal = signals.Progress(**progress.all)
+        said = signals.encode(Sent(run="r", attempt=1, instance="i", at=NOON, signal=signal))
         assert json.loads(json.dumps(said, allow_nan=False)) == said
         return said
 
@@ -82,7 +84,7 @@ def test_what_was_restored_is_said_in_every_progress(tmp_path: Path) -> None:
     progress.update()
     assert progress.due(1) == {
         "step": 122,
-        "resumed": {"step": 120, "batch": 7, "verified": True},
+        "resumed": Resumed(step=120, batch=7, verified=True),
     }
 
 

@@ -17,8 +17,9 @@ from botocore.config import Config
 from training.host import credentials
 from training.host.errors import HostTrouble
 from training.host.metadata import Identity, Metadata
-from training.host.reporting import signals
-from training.host.reporting.signals import Sender, Signal, detail, entry
+from training.host.reporting import outbox
+from training.host.reporting.outbox import Sender, entry
+from trainyard.protocol.signals import Hold, Sent
 from trainyard.protocol.tags import Tag
 from trainyard.values.wire import stamp
 
@@ -72,7 +73,7 @@ def _ask(until: datetime | None) -> datetime:
     metadata = Metadata()
     identity = metadata.identity()
     events = credentials.of_the_host(identity.region).client("events", config=CALLS)
-    signals.put(events, entry_of(identity, until, now=datetime.now(UTC)))
+    outbox.put(events, entry_of(identity, until, now=datetime.now(UTC)))
     return _confirmed(metadata, identity, until)
 
 
@@ -86,9 +87,9 @@ def entry_of(identity: Identity, until: datetime | None, *, now: datetime) -> di
             f"create-tags --resources {host} --tags Key={Tag.HOLD},Value=2026-11-20T18:00Z",
             final=True,
         )
-    signal = Signal("hold", int(tags.get(Tag.ATTEMPT, "1")), {"until": stamp(until) if until else None})
-    event = detail(signal, run=tags[Tag.RUN], instance=host, at=now)
-    return entry(signal, Sender.of(host, tags), event)
+    attempt = int(tags.get(Tag.ATTEMPT, "1"))
+    sent = Sent(run=tags[Tag.RUN], attempt=attempt, instance=host, at=now, signal=Hold(until=until))
+    return entry(sent, Sender.of(host, tags))
 
 
 def _confirmed(metadata: Metadata, identity: Identity, until: datetime | None) -> datetime:

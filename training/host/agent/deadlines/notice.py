@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal
 
 from training.host.agent.deadlines.lease import Lease
 from training.host.errors import HostTrouble
 from training.host.metadata import Notice
+from trainyard.protocol.signals import StopReason
 
 GRACE = timedelta(seconds=90)
 """What a program gets from SIGTERM to SIGKILL when it is told to stop: agree on a step, save, leave."""
@@ -17,12 +19,12 @@ SHUTDOWN_GRACE = timedelta(seconds=60)
 LEASE_GRACE = timedelta(seconds=45)
 TERM_BEFORE_KILL = timedelta(seconds=5)
 """What is left of the grace for SIGTERM, where it was held."""
-FINISHED = "finished"
+FINISHED: Literal["finished"] = "finished"
 """Why another program than the chief's leaves: the chief's has finished."""
 IN_WORDS = {
-    "interrupted": "interrupted, this host goes away",
-    "asked": "asked, this attempt is over",
-    "limit": "limit, the run's hours or dollars are used up",
+    StopReason.INTERRUPTED: "interrupted, this host goes away",
+    StopReason.ASKED: "asked, this attempt is over",
+    StopReason.LIMIT: "limit, the run's hours or dollars are used up",
     FINISHED: "finished, the chief's program has ended with 0",
 }
 """Why, for whoever reads the program's log."""
@@ -32,13 +34,18 @@ IN_WORDS = {
 class Leaving:
     """Why the program is asked to leave, and when patience ends."""
 
-    why: str
+    why: StopReason | Literal["finished"]
     kill_at: datetime
     trouble: HostTrouble | None = None
 
     @property
     def in_words(self) -> str:
         return IN_WORDS.get(self.why, self.why)
+
+    @property
+    def reported(self) -> StopReason:
+        """Return what the host reports: the yard did not order it, if the chief's program has finished."""
+        return StopReason.ASKED if self.why == FINISHED else self.why
 
 
 def order_to_leave(
@@ -54,15 +61,15 @@ def order_to_leave(
     least time. `deadline` is when the run's hours or dollars are used up, whoever else may know."""
     if notice:
         left = max(notice.at - now, timedelta(0))
-        return Leaving("interrupted", now + max(left - LAST_MOMENTS, left / 2))
+        return Leaving(StopReason.INTERRUPTED, now + max(left - LAST_MOMENTS, left / 2))
     if going_down:
-        return Leaving("interrupted", now + SHUTDOWN_GRACE)
+        return Leaving(StopReason.INTERRUPTED, now + SHUTDOWN_GRACE)
     if stop_ordered:
-        return Leaving("asked", now + GRACE)
+        return Leaving(StopReason.ASKED, now + GRACE)
     if now >= deadline:
-        return Leaving("limit", now + GRACE)
+        return Leaving(StopReason.LIMIT, now + GRACE)
     if lease.is_over(now):
-        return Leaving("asked", now + LEASE_GRACE, HostTrouble(lease.reason))
+        return Leaving(StopReason.ASKED, now + LEASE_GRACE, HostTrouble(lease.reason))
     return None
 
 
@@ -73,16 +80,16 @@ def is_held(
     since its last save is lost; one that `saves` now and then may do so once more in the time that there is. So the
     chief's goes on until a checkpoint of it is taken, the others' until the chief has left, and all until shortly
     before the end of the grace."""
-    if hears or not saves or leaving.why == "hangs" or leaving.trouble:
+    if hears or not saves or leaving.why is StopReason.HANGS or leaving.trouble:
         return False
     return not (has_saved_since or chief_has_left) and now < leaving.kill_at - TERM_BEFORE_KILL
 
 
 def leave_since_it_hangs(now: datetime) -> Leaving:
     """The program shows no sign of life; one that can still hear it may save."""
-    return Leaving("hangs", now + GRACE)
+    return Leaving(StopReason.HANGS, now + GRACE)
 
 
 def leave_for_trouble(trouble: HostTrouble, now: datetime) -> Leaving:
     """The agent cannot bring the program's work away: to go on would be to lose it."""
-    return Leaving("asked", now + GRACE, trouble)
+    return Leaving(StopReason.ASKED, now + GRACE, trouble)

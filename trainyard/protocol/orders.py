@@ -1,0 +1,46 @@
+"""Orders to the hosts of a run: start an attempt, or leave it. The newest one stands in the bucket (keys.order)."""
+
+import json
+from enum import StrEnum
+from typing import Any
+
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+
+
+class OrderKind(StrEnum):
+    """In the order in which they follow each other within an attempt."""
+
+    START = "start"
+    STOP = "stop"
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order to some hosts of a run."""
+
+    word: OrderKind
+    run: str
+    attempt: int
+    hosts: tuple[str, ...] = ()
+    """Instances that the order is for."""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Return what sorts the orders of a run: a later attempt is higher, and a stop is higher than its start."""
+        return self.attempt, list(OrderKind).index(self.word)
+
+
+def encode(order: Order) -> dict[str, Any]:
+    """Return what order.json holds."""
+    document: dict[str, Any] = wire.to_json(order)
+    return document
+
+
+def decode(text: str | bytes) -> Order:
+    """Return the order. Raises ValueError naming what is wrong with a text that is none."""
+    document = json.loads(text)
+    wrong = wire.faults(Order, document)
+    if wrong:
+        raise ValueError("; ".join(wrong))
+    return wire.from_json(Order, document)

@@ -1,0 +1,326 @@
+"""Signals: what hosts report on the yard's event bus, one class per signal. An event is decoded once, by `decode`.
+
+Every host can put any event on the bus, so each value is checked before a function acts on it. Texts are made
+printable and shortened. Unknown keys are ignored; a value that does not fit is left out, and named in `left_out`. A
+signal without a required value is refused.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, ClassVar, TypeVar, cast, get_args
+
+from trainyard.protocol.cluster import Role
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+from trainyard.values.text import printable
+
+LARGEST = 1e15
+"""The largest count or measure; the ledger could not hold one beyond."""
+MOST_CHARACTERS = {"reason": 4_096, "tail": 8_192}
+MOST_OF_ANY_TEXT = 512
+MOST_DOUBTS = 8
+"""Sentences in `but`."""
+AFTER_KEY = re.compile(r"[.:\[]")
+"""Follows the name of a key in a fault of wire.faults."""
+
+
+class StopReason(StrEnum):
+    """Why a host has left an attempt."""
+
+    INTERRUPTED = "interrupted"
+    """EC2 takes the host back, or it shuts down."""
+    ASKED = "asked"
+    """The host was ordered to stop."""
+    LIMIT = "limit"
+    """The run's hours or dollars are used up."""
+    PEER = "peer"
+    """Another host of the cluster has left or failed."""
+    KILLED = "killed"
+    """SIGKILL has ended all processes of the program, the power was cut, or SIGTERM has ended one of several programs.
+    The agent did not send it, and memory and disk were not the reason."""
+    HANGS = "hangs"
+    """The program showed no work and was asked to leave. Only the chief reports it."""
+
+
+class FailureKind(StrEnum):
+    """What has failed."""
+
+    PROGRAM = "program"
+    """The user's program ended by itself with an error."""
+    HOST = "host"
+    """Fetch, disk, access or start; with an `exit_code`, the upload of what the program left."""
+    SERVICE = "service"
+    """A service of AWS could not be reached until the host had to give up. The host is well."""
+    CHECKPOINT = "checkpoint"
+    """A damaged checkpoint was given up. The host is well, and the next attempt restores the one before."""
+
+    @property
+    def leaves_host_well(self) -> bool:
+        """Return True if the host stays for the next attempt."""
+        return self in (FailureKind.SERVICE, FailureKind.CHECKPOINT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resumed:
+    """What a program has restored."""
+
+    step: int
+    global_batch_size: int | None = None
+    epoch: int | None = None
+    batch: int | None = None
+    """Position in the epoch."""
+    verified: bool = False
+    """Files and variables have the checksums that they were saved with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Credentials:
+    """Every host at its start, and whenever its credentials end in less than half an hour; every 10 s until the new
+    ones are in [the bucket](bucket.md). Only a host of a run that goes on gets them."""
+
+    word: ClassVar[str] = "credentials"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevCredentials:
+    """A dev host, whenever its owner's credentials end in less than half an hour; every minute until the new ones are
+    there. A host gets them if its tags name it a dev host of this yard, even after its launch has ended."""
+
+    word: ClassVar[str] = "dev-credentials"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """Every host, when program, data and environment are on disk; every 15 s until it is started."""
+
+    word: ClassVar[str] = "ready"
+    address: str | None = None
+    """Private address."""
+    boot_seconds: float | None = None
+    ssm_denied: str | None = None
+    """What Systems Manager may not do on this host, from the log of its agent. A note on the timeline: the host
+    trains."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """Every host, when its program's process runs."""
+
+    word: ClassVar[str] = "started"
+    role: Role | None = None
+    index: int | None = None
+    instead: str | None = None
+    """Why an earlier checkpoint than the one of cluster.json was restored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HowFar:
+    """How far the program has come."""
+
+    step: int | None = None
+    steps: int | None = None
+    """How many steps the program will make."""
+    epoch: int | None = None
+    loss: wire.Measure | None = None
+    accuracy: wire.Measure | None = None
+    nan_since: int | None = None
+    """The step since which `loss` has been NaN or infinite."""
+    steps_per_second: float | None = None
+    resumed: Resumed | None = None
+    """What this attempt has restored. Also in the last signal, which may arrive before the last progress."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress(HowFar):
+    """The chief, at most every 10 s, at least once a minute."""
+
+    word: ClassVar[str] = "progress"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpointed:
+    """The chief, when a checkpoint is whole in the bucket."""
+
+    word: ClassVar[str] = "checkpointed"
+    step: int | None = None
+    """Missing if the program reports no steps: its names of checkpoints mostly count the checkpoints."""
+    key: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished(HowFar):
+    """The chief, when model, metrics and logs are in the bucket."""
+
+    word: ClassVar[str] = "finished"
+    left: str | None = None
+    """What is in the program's working folder, if it has left no model, checkpoint or metrics."""
+    but: tuple[str, ...] = ()
+    """What speaks against success, although the exit code is 0: at most 8 sentences."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stopped(HowFar):
+    """Every host whose program left with the restart code, or because it was asked to."""
+
+    word: ClassVar[str] = "stopped"
+    why: StopReason | None = None
+    reason: str | None = None
+    """What is known about the end of a program that was `killed`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed(HowFar):
+    """Any host. A host other than the chief's waits 5 s before it reports that its program failed."""
+
+    word: ClassVar[str] = "failed"
+    kind: FailureKind = FailureKind.HOST
+    reason: str = "no reason given"
+    """One sentence."""
+    tail: str = ""
+    """The program's last lines, at most 4 KB."""
+    exit_code: int | None = None
+    final: bool = False
+    """A retry cannot help."""
+    advised: bool = False
+    """The reason says what to do about the program's error."""
+    unsaid: str | None = None
+    """The signal that the host could not send, because it may not put events."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hold:
+    """A host of a run or launch, when a user on it asks. Signal tags the instance if it lives and has the run's tag,
+    whether or not the run goes on; a longer hold stays. The tag is the answer."""
+
+    word: ClassVar[str] = "hold"
+    until: datetime | None
+    """At most 24 h ahead; null ends the hold."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wiped:
+    """A warm host, when nothing of its run is left on it; every 15 s until its tag says until when it may wait."""
+
+    word: ClassVar[str] = "wiped"
+    reason: str | None = None
+    """Why the host cannot be wiped. It ends."""
+
+
+Signal = (
+    Credentials
+    | DevCredentials
+    | Ready
+    | Started
+    | Progress
+    | Checkpointed
+    | Finished
+    | Stopped
+    | Failed
+    | Hold
+    | Wiped
+)
+SIGNALS: Mapping[str, type[Signal]] = {each.word: each for each in get_args(Signal)}
+"""By the event's `detail-type`."""
+Ending = Finished | Stopped | Failed
+"""Ends a host's part in an attempt. Also left in the bucket, because the bus may lose an event."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Which host has sent a signal, when, and about which attempt."""
+
+    run: str
+    attempt: int
+    instance: str
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sent(Origin):
+    """A signal with its origin."""
+
+    signal: Signal
+    left_out: tuple[str, ...] = ()
+    """Values that did not fit, each with what was expected."""
+
+
+Noun = TypeVar("Noun")
+
+
+def encode(sent: Sent) -> dict[str, Any]:
+    """Return the event's Detail."""
+    head = {"run": sent.run, "attempt": sent.attempt, "instance": sent.instance}
+    at = {"at": wire.stamp(sent.at)} if sent.at else {}
+    return {**head, **at, "signal": sent.signal.word, **known(sent.signal)}
+
+
+def known(noun: Signal | Resumed) -> dict[str, Any]:
+    """Return what is known, as JSON. An optional value that is not known is left out."""
+    values = ((each, getattr(noun, each.name)) for each in wire.keys(cast(type, type(noun))))
+    return {
+        each.key: known(value) if isinstance(value, Resumed) else wire.to_json(value)
+        for each, value in values
+        if value is not None or each.required
+    }
+
+
+def decode(word: str, detail: object) -> Sent | str:
+    """Return the signal, or why the detail is none."""
+    kind = SIGNALS.get(word)
+    if kind is None:
+        return f"{word!r:.40} is no signal that this version knows"
+    if not isinstance(detail, Mapping):
+        return f"found {detail!r:.40}, expected a mapping"
+    origin, wrong_origin = _read(Origin, detail)
+    signal, wrong = _read(kind, detail)
+    if origin is None or signal is None:
+        return "; ".join((wrong_origin if origin is None else []) + (wrong if signal is None else []))
+    return Sent(
+        run=origin.run,
+        attempt=origin.attempt,
+        instance=origin.instance,
+        at=origin.at,
+        signal=signal,
+        left_out=tuple(printable(each, MOST_OF_ANY_TEXT) for each in (wrong_origin + wrong)[:MOST_DOUBTS]),
+    )
+
+
+def _read(noun: type[Noun], detail: Mapping[str, Any]) -> tuple[Noun | None, list[str]]:
+    """Return the noun without the values that do not fit, and what is wrong with each. Return no noun if a required
+    value is among them."""
+    keys = wire.keys(cast(type, noun))
+    found = {each.key: detail[each.key] for each in keys if each.key in detail}
+    wrong = _wrong(noun, found)
+    if any(each.required and each.key in wrong for each in keys):
+        return None, list(wrong.values())
+    fit = {key: _fit(key, value) for key, value in found.items() if key not in wrong}
+    return wire.from_json(noun, fit), list(wrong.values())
+
+
+def _wrong(noun: type, found: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is wrong with each value that does not fit."""
+    wrong = {AFTER_KEY.split(fault, maxsplit=1)[0]: fault for fault in wire.faults(noun, found)}
+    for key, value in found.items():
+        if _is_too_large(value):
+            wrong[key] = f"{key}: found {value!r:.40}, beyond all that is counted"
+    if noun is Origin:
+        wrong |= {key: f"{key} is missing" for key in ("run", "instance") if found.get(key) == ""}
+        if "attempt" not in wrong and found["attempt"] < 1:
+            wrong["attempt"] = f"attempt: found {found['attempt']}, attempts begin with 1"
+    return wrong
+
+
+def _is_too_large(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return any(_is_too_large(each) for each in value.values())
+    return isinstance(value, int | float) and not abs(value) < LARGEST
+
+
+def _fit(key: str, value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value, MOST_CHARACTERS.get(key, MOST_OF_ANY_TEXT))
+    if isinstance(value, list):
+        return [printable(each, MOST_OF_ANY_TEXT) for each in value[:MOST_DOUBTS]]
+    return value
