@@ -105,9 +105,9 @@ clean: ## stop the local cloud and remove what was built (environments stay: .ve
 	@for packages in .venv/lib/python3*/site-packages; do ln -sfn "$(CURDIR)/trainyard" "$$packages/trainyard"; done
 	@touch $@
 
-.tools/cdk/.ready: tools/package.json tools/package-lock.json .venv/.ready
+.tools/cdk/.ready: scripts/cdk/package.json scripts/cdk/package-lock.json .venv/.ready
 	@echo "setup: the cdk command (.tools/cdk)"
-	@mkdir -p .tools/cdk .tools/bin && cp tools/package.json tools/package-lock.json .tools/cdk/
+	@mkdir -p .tools/cdk .tools/bin && cp scripts/cdk/package.json scripts/cdk/package-lock.json .tools/cdk/
 	@npm ci --prefix .tools/cdk --loglevel error --no-audit --no-fund --no-update-notifier
 	@ln -sf ../cdk/node_modules/.bin/cdk .tools/bin/cdk
 	@touch $@

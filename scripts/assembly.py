@@ -17,7 +17,7 @@ SOURCES = (
     "app.py",
     "cdk.json",
     "stacks",
-    "images",
+    "examples/images",
     "requirements-lambda.txt",
     "locks",
     *FUNCTIONS,

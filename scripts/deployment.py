@@ -237,7 +237,7 @@ def check_tools() -> None:
 
 def install_cdk() -> None:
     """Install the pinned `cdk` command unless it is there."""
-    wanted, installed = ROOT / "tools/package-lock.json", ROOT / ".tools/cdk/package-lock.json"
+    wanted, installed = ROOT / "scripts/cdk/package-lock.json", ROOT / ".tools/cdk/package-lock.json"
     is_other = installed.exists() and installed.read_text() != wanted.read_text()
     if shutil.which("cdk") and not is_other:
         return

@@ -22,7 +22,7 @@ SOURCES = (
     "lambdas",
     "training",
     "trainyard",
-    "images",
+    "examples/images",
     "requirements-lambda.txt",
     "locks",
 )

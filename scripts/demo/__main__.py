@@ -28,7 +28,7 @@ from trainyard.client.errors import NotHere, RunFailed
 from trainyard.client.jobs import source
 
 BUILD = ROOT / "build" / "demo"
-SHIPPED_JOB = ROOT / "jobs" / "digits.yaml"
+SHIPPED_JOB = ROOT / "examples" / "digits.yaml"
 DIGITS_MODULE = "training.programs.digits"
 LEAST_ACCURACY = 0.95
 PORT = 4566
@@ -133,7 +133,7 @@ def write(summary: dict[str, Any], accuracy: float | None, phases: dict[str, flo
 
 def bake(yard: Yard) -> None:
     """An image made from the recipe as it is here, this software and the base image of today."""
-    bake = yard.bake(ROOT / yard.recipe)
+    bake = yard.bake(ROOT / "examples" / yard.recipe)
     screen.show_states(bake)
     try:
         summary = bake.result()

@@ -171,7 +171,7 @@ class Yard:
 
     @functools.cached_property
     def recipe(self) -> bytes:
-        return (assembly.ROOT / "images" / "gpu.yaml").read_bytes()
+        return (assembly.ROOT / "examples" / "images" / "gpu.yaml").read_bytes()
 
     def runs(self) -> list[Execution]:
         return list(self.stepfunctions.executions.values())

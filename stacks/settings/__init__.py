@@ -50,7 +50,7 @@ class YardSettings:
     )
     """Names the image that builders start from where the recipe names none."""
     bake_recipe: str = "gpu"
-    """The recipe `images/<bake_recipe>.yaml`, which a bake without a recipe, and one on a schedule, is by."""
+    """The recipe `examples/images/<bake_recipe>.yaml`, which a bake without a recipe, and one on a schedule, is by."""
     bake_on_deploy: bool = True
     """Whether a deployment uploads that recipe, which bakes it, where it or what a bake installs has changed."""
     bake_schedule: str = ""
@@ -139,8 +139,13 @@ class YardSettings:
 
     @property
     def recipe_key(self) -> str:
-        """Where the yard's own recipe is in the bucket, and in this repository."""
+        """Return the key of the yard's own recipe in the bucket."""
         return f"{keys.IMAGES}{self.bake_recipe}.yaml"
+
+    @property
+    def recipe_file(self) -> str:
+        """Return the path of the yard's own recipe in this repository."""
+        return f"examples/{self.recipe_key}"
 
     @property
     def previous_image_parameter(self) -> str:

@@ -57,10 +57,10 @@ def _wanted(settings: YardSettings, software: str) -> dict[str, str]:
     key = {"Key": settings.kms_key} if settings.kms_key else {}
     if not settings.bake_on_deploy:
         return key
-    recipe = packages.ROOT / settings.recipe_key
+    recipe = packages.ROOT / settings.recipe_file
     if not recipe.is_file():
         raise ValueError(
-            f"context bake_recipe={settings.bake_recipe!r}: there is no {settings.recipe_key}; write it, or say "
+            f"context bake_recipe={settings.bake_recipe!r}: there is no {settings.recipe_file}; write it, or say "
             "bake_on_deploy=false and upload it to the bucket yourself"
         )
     return {"Recipe": recipe.read_text(), "Software": software, **key}

@@ -13,7 +13,7 @@ from tests.infrastructure.conftest import ROOT
 def test_one_custom_resource_has_the_recipe_and_what_a_bake_installs(yard: Assembly) -> None:
     (prepared,) = yard.resources("Custom::Prepared")
     properties = prepared.properties
-    assert properties["Recipe"] == (ROOT / "images/gpu.yaml").read_text()
+    assert properties["Recipe"] == (ROOT / "examples/images/gpu.yaml").read_text()
     software = yard.functions["bake_admit"].properties["Environment"]["Variables"]["SOFTWARE_HASH"]
     assert properties["Software"] == software
     assert properties["ServiceTimeout"] == str(60 * WAITS_MINUTES)
@@ -49,5 +49,5 @@ def test_a_yard_may_do_without_the_bake(private_yard: Assembly) -> None:
 
 
 def test_a_recipe_that_is_not_there_is_said_before_anything_is_deployed() -> None:
-    with pytest.raises(ValueError, match=r"bake_recipe='mine': there is no images/mine\.yaml"):
+    with pytest.raises(ValueError, match=r"bake_recipe='mine': there is no examples/images/mine\.yaml"):
         Yard(cdk.App(), YardSettings(bake_recipe="mine"))

@@ -39,7 +39,7 @@ def test_a_workflow_has_the_least_permissions_and_pastes_nothing_of_an_event_int
 
 
 def test_contributing_names_targets_files_and_folders_that_exist() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text()
+    text = (ROOT / ".github" / "CONTRIBUTING.md").read_text()
     assert set(re.findall(r"\bmake ([a-z-]+)", text)) - {"a"} <= TARGETS
     named = NAMED.findall(text)
     assert len(named) > 20

@@ -11,7 +11,7 @@ from trainyard.core.jobfile import check
 from trainyard.core.model.job import Job
 
 FRAMEWORKS = sorted((ROOT / "examples" / "frameworks").glob("*.yaml"))
-JOBS = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "jobs").glob("*.yaml")])
+JOBS = sorted((ROOT / "examples").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)

@@ -125,7 +125,7 @@ def _offered(session: Session, types: Sequence[str]) -> Row:
             zones.setdefault(offering["Location"], []).append(offering["InstanceType"])
     needed = f"one of {', '.join(types)}"
     if not zones:
-        advice = "choose another region, or other instance_types in images/gpu.yaml and in jobs"
+        advice = "choose another region, or other instance_types in examples/images/gpu.yaml and in jobs"
         return Row("instance types", f"none in {session.region}", needed, Verdict.MISSING, advice)
     found = "; ".join(f"{zone}: {', '.join(sorted(kinds))}" for zone, kinds in sorted(zones.items()))
     return Row("instance types", found, needed, Verdict.READY)

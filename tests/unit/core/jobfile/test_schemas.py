@@ -21,7 +21,7 @@ from trainyard.values.fields import keys
 from trainyard.values.mappings import Record
 
 JOB, RECIPE = (json.loads(text) for text in schemas().values())
-RECIPES = sorted((ROOT / "images").glob("*.yaml"))
+RECIPES = sorted((ROOT / "examples" / "images").glob("*.yaml"))
 
 
 def as_ecma(_: Any, pattern: str, value: object, __: Any) -> Iterator[ValidationError]:
