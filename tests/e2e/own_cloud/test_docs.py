@@ -123,7 +123,12 @@ def set_up(clone: Path) -> None:
     made = [clone / ".venv" / name for name in (".ready", ".command")]
     for each in made:
         each.touch()
-    for made_from in (*(clone / "locks").iterdir(), *(clone / "scripts" / "cdk").iterdir(), clone / "Makefile", *made):
+    for made_from in (
+        *(clone / "locks").iterdir(),
+        *(clone / "scripts" / "cdk").iterdir(),
+        clone / "Makefile",
+        *made,
+    ):
         os.utime(made_from, (0, 0))  # so that make finds it up to date
 
 
