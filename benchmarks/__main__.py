@@ -140,7 +140,7 @@ def _yard(phases: Phases) -> Iterator[Yard]:
             cloud.down()
             cloud.up()
             yard = cloud.deployed()
-            yard.bake(ROOT / yard.recipe).result()
+            yard.bake(ROOT / "examples" / yard.recipe).result()
             quick.prepare(yard)
         yield yard
     finally:

@@ -68,7 +68,7 @@ def cloud_in(state: Path) -> Cloud:
 def furnished(cloud: Cloud) -> Yard:
     """Its yard, with an image. What is there already is not made again."""
     yard = cloud.deployed()
-    yard.bake(ROOT / yard.recipe).result()
+    yard.bake(ROOT / "examples" / yard.recipe).result()
     return yard
 
 
