@@ -17,7 +17,7 @@ def ratios() -> dict[str, float]:
     functions, layer = packages.functions_folder(), packages.layer_folder()
     entry_points = functions / "lambdas" / "workflows"
     handlers = sorted(
-        ".".join(path.relative_to(entry_points).with_suffix("").parts)
+        ".".join(path.relative_to(entry_points).with_suffix("").parts).removesuffix(".__init__")
         for path in entry_points.rglob("*.py")
         if "def handler(" in path.read_text()
     )

@@ -4,7 +4,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from stacks.constructs.function import FunctionFactory
+from stacks.constructs.factory import FunctionFactory
 from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
@@ -33,14 +33,14 @@ class ImagesStack(cdk.Stack):
             stack_name=f"{settings.prefix}-Images",
             description="Trainyard: the image of the hosts and how it is made",
         )
-        current = ssm.StringParameter(
+        ssm.StringParameter(
             self,
             "Image",
             parameter_name=settings.image_parameter,
             string_value=NOT_BAKED,
             description="The image that hosts start from; the bake workflow points it at what it made",
         )
-        previous = ssm.StringParameter(
+        ssm.StringParameter(
             self,
             "PreviousImage",
             parameter_name=settings.previous_image_parameter,
@@ -54,7 +54,6 @@ class ImagesStack(cdk.Stack):
             factory,
             network,
             builder=Builder(self, settings, network, storage),
-            parameters=(current, previous),
             retire=Retire(self, factory),
             release=self.release,
         )

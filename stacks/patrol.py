@@ -1,31 +1,20 @@
 """Patrol: one function, every minute, beside every workflow and event; and what it sees, on a dashboard."""
 
-import json
-
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from constructs import Construct
 
-from stacks.constructs import permissions
+from lambdas.workflows import patrol
 from stacks.constructs.alarms import Alarms
-from stacks.constructs.function import Function, FunctionFactory
+from stacks.constructs.factory import FunctionFactory
+from stacks.constructs.function import Function
 from stacks.constructs.metrics import measured
-from stacks.constructs.names import by_name
-from stacks.constructs.permissions import kms
-from stacks.constructs.permissions.hosts import end_hosts, mark_hosts
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
-from trainyard.core.model import names
-from trainyard.core.model.yard import policy
 from trainyard.core.model.yard.metrics import Metric
-from trainyard.protocol import keys
-from trainyard.protocol.tags import Tag
 
-MACHINES = ("train", "bake", "snapshot", "launch")
-"""The state machines whose executions keep hosts."""
-EXECUTIONS = "Whether an execution is over of which the ledger knows no end: their names exist only later."
 EACH_LINE = 'filter message = "patrol"'
 EVERY_FIVE_MINUTES = "by bin(5m)"
 STACKED, LINE = cloudwatch.LogQueryVisualizationType.STACKEDAREA, cloudwatch.LogQueryVisualizationType.LINE
@@ -89,48 +78,10 @@ class PatrolStack(cdk.Stack):
 
     def _patrol(self) -> Function:
         """A pass that fails is not tried again: the next one is a minute away, and looks at newer facts."""
-        yard, storage = self.settings.yard, self.storage
-        machines = {word: self._arn("states", "stateMachine", word) for word in MACHINES}
-        called = [self._arn("lambda", "function", word) for word in ("signal", *names.CONCLUDES.values())]
-        function = FunctionFactory(self, self.settings, storage.bucket, storage.table).make(
-            self,
-            "patrol",
-            minutes=3,
-            TOPIC_ARN=storage.topic_arn,
-            SNAPSHOT_STATE_MACHINE_ARN=machines["snapshot"],
-            STATE_MACHINE_ARNS=",".join(machines.values()),
-            POLICY=json.dumps(policy.to_json(self.settings.policy), sort_keys=True),
-            MONTHLY_DOLLARS=f"{self.settings.monthly_dollars:g}",
-            MOST_HOSTS=str(self.settings.most_hosts),
-            MOST_HOLD_HOURS=f"{self.settings.most_hold_hours:g}",
-        )
+        factory = FunctionFactory(self, self.settings, self.storage.bucket, self.storage.table)
+        function = factory.make(self, patrol)
         function.configure_async_invoke(retry_attempts=0, max_event_age=cdk.Duration.minutes(1))
-        role = function.its_role
-        permissions.anywhere(
-            role,
-            "ec2:DescribeInstances",
-            "ec2:DescribeImages",
-            "cloudwatch:GetMetricData",
-            "ssm:DescribeSessions",
-            "ssm:ListCommandInvocations",
-            "pricing:GetProducts",
-        )
-        permissions.allow(role, ["states:ListExecutions"], list(machines.values()))
-        runs = [self._arn("states", "execution", f"{word}:*") for word in MACHINES]
-        permissions.allow(role, ["states:DescribeExecution"], runs, because=EXECUTIONS)
-        permissions.allow(role, ["states:StartExecution"], [machines["snapshot"]])
-        permissions.allow(role, ["lambda:InvokeFunction"], called)
-        end_hosts(role, yard)
-        mark_hosts(role, yard, Tag.VERDICT, Tag.JUDGED_BY)
-        permissions.read_objects(role, storage.bucket, keys.RUNS)
-        permissions.list_objects(role, storage.bucket, keys.RUNS)
-        permissions.use_ledger(role, storage.table, "BatchGetItem", "Query", "PutItem", "DeleteItem")
-        permissions.allow(role, ["sns:Publish"], [storage.topic_arn])
-        kms.use_for_notices(role, self.settings.kms_key)
         return function
-
-    def _arn(self, service: str, resource: str, word: str) -> str:
-        return by_name(self, service, resource, f"{self.settings.yard}-{word}")
 
     def _dashboard(self) -> None:
         """From the one line that each pass logs: numbers of its own in CloudWatch would cost more than the looking."""

@@ -4,7 +4,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_events as events
 from constructs import Construct
 
-from stacks.constructs.function import FunctionFactory
+from stacks.constructs.factory import FunctionFactory
 from stacks.constructs.workflow import workflows_of
 from stacks.images import ImagesStack
 from stacks.network import NetworkStack
@@ -42,19 +42,18 @@ class TrainingStack(cdk.Stack):
         queue = storage.queue
         factory = FunctionFactory(self, settings, storage.bucket, storage.table)
         host = TrainingHost(self, settings, network, storage, bus)
-        snapshot = Snapshot(self, factory, generalize=images.bake.generalize)
+        snapshot = Snapshot(self, factory)
         self.train = Train(
             self,
             factory,
             network,
             host=host.templates,
-            topic_arn=storage.topic_arn,
             release=images.release,
             snapshot=snapshot,
         )
         Launch(self, factory, network, train=self.train, release=images.release)
-        Submit(self, factory, queue, train=self.train, bake=images.bake)
-        Signal(self, factory, queue, bus, host=host, train=self.train)
+        Submit(self, factory, queue)
+        Signal(self, factory, queue, bus, host=host)
         needed = list(self.node.children)
         prepare = Prepare(self, factory, bake=images.bake)
         workflows = workflows_of(images, self)

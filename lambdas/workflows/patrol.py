@@ -22,13 +22,16 @@ from lambdas.core.patrol.judgement import TWO_LOOKS
 from lambdas.core.patrol.report import VerdictRow
 from lambdas.core.patrol.verdict import Cause
 from lambdas.core.run.records import RunRow
+from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger, measure
 from lambdas.steps.patrol import missed_events
 from lambdas.steps.patrol.act import Acted, act
 from lambdas.steps.patrol.observe import Observation, PatrolSettings, observe, price_of
+from trainyard.core.model import names
 from trainyard.core.model.yard.metrics import Metric
 from trainyard.core.model.yard.storage import Storage
+from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
 from trainyard.values import wire
 
@@ -36,6 +39,31 @@ SUMMARY_HOUR = 0
 """UTC."""
 MOST_OPEN = 20
 """Runs that a pass names in the log."""
+NEEDS = Needs(
+    PatrolSettings,
+    (
+        may(
+            "call",
+            "ec2:DescribeInstances",
+            "ec2:DescribeImages",
+            "cloudwatch:GetMetricData",
+            "ssm:DescribeSessions",
+            "ssm:ListCommandInvocations",
+            "pricing:GetProducts",
+        ),
+        may("list executions", *names.CONCLUDES),
+        may("describe executions", *names.CONCLUDES),
+        may("start executions", "snapshot"),
+        may("invoke functions", "signal", *names.CONCLUDES.values()),
+        may("end hosts"),
+        may("mark hosts", Tag.VERDICT, Tag.JUDGED_BY),
+        may("read objects", keys.RUNS),
+        may("list objects", keys.RUNS),
+        may("use the ledger", "BatchGetItem", "Query", "PutItem", "DeleteItem"),
+        may("send notifications"),
+    ),
+    minutes=3,
+)
 
 
 @entry_point

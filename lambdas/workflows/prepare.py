@@ -11,6 +11,7 @@ from functools import partial
 from lambdas import environment
 from lambdas.aws import cloudformation, iam, kms, s3
 from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
 from lambdas.steps import submission
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import logger
@@ -87,6 +88,15 @@ class PrepareSettings(YardSettings):
 
 MOST_OF_AN_ERROR = 160
 """Characters, so that all sentences fit into an output; the log has the whole."""
+NEEDS = Needs(
+    PrepareSettings,
+    (
+        may("make service-linked roles"),
+        may("upload the recipe"),
+        may("start executions", "bake"),
+    ),
+    minutes=5,
+)
 
 
 @entry_point

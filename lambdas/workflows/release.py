@@ -31,6 +31,7 @@ from lambdas.core.run.pool import WarmHost
 from lambdas.core.run.records import Records
 from lambdas.core.run.release import Act, Disposal
 from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import ReleaseInput, Scope
 from lambdas.steps.observability import clock, logger, note
@@ -60,6 +61,16 @@ POOL_TRIES = 5
 """Whoever puts hosts into the pool meanwhile makes one more."""
 MOST_HOSTS = 20
 """How many of them the answer names."""
+NEEDS = Needs(
+    ReleaseSettings,
+    (
+        may("use the ledger", "GetItem", "Query", "PutItem", "UpdateItem"),
+        may("end hosts"),
+        may("mark hosts", Tag.POOL),
+        may("call", "ec2:DescribeInstances"),
+    ),
+    minutes=2,
+)
 
 
 @entry_point

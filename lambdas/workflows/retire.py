@@ -15,9 +15,11 @@ from lambdas.core.capacity.prices import Prices
 from lambdas.core.images import retention
 from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy, RetireRequest
 from lambdas.environment import ImageSettings
+from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Answer
 from lambdas.steps.observability import clock, logger
+from trainyard.core.model import names
 from trainyard.core.model.errors import AccessDenied, Misconfigured, Refused
 from trainyard.core.model.images import image
 from trainyard.core.model.images.image import Image
@@ -65,6 +67,18 @@ JSON, TEXT = f"{keys.IMAGES}report.json", f"{keys.IMAGES}report.txt"
 
 
 RetireAnswer = Retired | SomeLeft | RetireFailed | Refused
+NEEDS = Needs(
+    RetireSettings,
+    (
+        may("retire images"),
+        may("call", "ec2:DescribeImages", "ec2:DescribeSnapshots", "ec2:DescribeInstances"),
+        may("list executions", *names.CONCLUDES),
+        may("use the image parameters", "GetParameter"),
+        may("use the ledger", "GetItem"),
+        may("write objects", f"{keys.IMAGES}report."),
+    ),
+    minutes=15,
+)
 
 
 @entry_point

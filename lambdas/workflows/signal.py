@@ -23,6 +23,7 @@ from lambdas.core.edges.events import (
     InstanceState,
     SpotWarning,
 )
+from lambdas.needs import Needs, may
 from lambdas.steps import attempts
 from lambdas.steps.access_denied import end_denied
 from lambdas.steps.entry_point import entry_point, parse
@@ -32,6 +33,8 @@ from lambdas.steps.signals.context import SignalContext, SignalSettings
 from trainyard.core.model import dev
 from trainyard.core.model.errors import AccessDenied, Misconfigured
 from trainyard.core.model.yard.metrics import Metric
+from trainyard.protocol import keys
+from trainyard.protocol.tags import Tag
 from trainyard.values import wire
 from trainyard.values.text import printable
 
@@ -44,6 +47,28 @@ MOST_NAMED = 80
 DENIED_FOR = timedelta(seconds=45)
 """How old an event is when its denial counts: a permission may be missing for the seconds in which IAM applies a
 change. Lambda tries an event again after one minute and after two more."""
+NEEDS = Needs(
+    SignalSettings,
+    (
+        may("answer tasks", "Success", "Failure", "Heartbeat"),
+        may(
+            "call",
+            "ssm:DescribeInstanceInformation",
+            "ssm:ListCommandInvocations",
+            "ec2:DescribeInstances",
+            "ec2:DescribeImages",
+        ),
+        may("stop executions", "train"),
+        may("start executions", "launch", "snapshot"),
+        may("invoke functions", "train-launch", "release"),
+        may("run documents", "stop"),
+        may("mark hosts", Tag.HOLD, Tag.POOL),
+        may("read objects", keys.RUNS),
+        may("list objects", keys.RUNS),
+        may("write objects", keys.order(keys.ANY), keys.CREDENTIALS),
+        may("use the ledger", "GetItem", "Query", "PutItem", "UpdateItem", "DeleteItem"),
+    ),
+)
 
 
 @entry_point

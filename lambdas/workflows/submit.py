@@ -3,6 +3,7 @@
 from lambdas import environment
 from lambdas.core.edges.events import Submitted, Upload
 from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
 from lambdas.steps import submission
 from lambdas.steps.entry_point import entry_point
 from trainyard.core.jobfile import recipe
@@ -16,6 +17,13 @@ class SubmitSettings(YardSettings):
 
 ENDINGS = (".yaml", ".yml", ".json")
 """What job files and recipes end with, in any case; all else in their folders starts nothing."""
+NEEDS = Needs(
+    SubmitSettings,
+    (
+        may("read versions", keys.JOBS, keys.IMAGES),
+        may("start executions", "train", "bake"),
+    ),
+)
 
 
 @entry_point

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
-from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from lambdas.needs import Needs
 from stacks.constructs import packages
 from stacks.constructs.acknowledge import acknowledge, skip
 from stacks.constructs.names import arn_in
@@ -45,22 +44,20 @@ class Dependencies(lambda_.LayerVersion):
 
 
 class Function(lambda_.Function):
-    """The handler `lambdas.workflows.<word>.handler` (`train.await_hosts`) as `<yard>-train-await-hosts`; or that
-    of another `module`, for a workflow that has functions of its own of the same handlers. `memory` is in MiB, and the
-    more there is, the larger is its part of a processor. In `scope`, which is the
-    workflow's, it goes by its own part of the word: `AwaitHosts`."""
+    """The function `<yard>-train-await-hosts` of the word `train.await_hosts`, with the handler of `module`.
+
+    In `scope`, the construct of its workflow, the name is `AwaitHosts`."""
 
     def __init__(
         self,
         scope: Construct,
         word: str,
         *,
+        module: str,
+        needs: Needs,
+        environment: Mapping[str, str],
         settings: YardSettings,
         dependencies: lambda_.ILayerVersion,
-        environment: Mapping[str, str],
-        minutes: float = 1,
-        memory: int = 512,
-        module: str | None = None,
     ) -> None:
         dashed = word.replace(".", "-").replace("_", "-")
         yard = settings.yard
@@ -88,11 +85,11 @@ class Function(lambda_.Function):
             runtime=RUNTIME,
             architecture=lambda_.Architecture.ARM_64,
             code=_code(packages.functions_folder()),
-            handler=f"lambdas.workflows.{module or word}.handler",
+            handler=f"{module}.handler",
             layers=[dependencies],
             environment={"POWERTOOLS_SERVICE_NAME": yard, **environment},
-            memory_size=memory,
-            timeout=cdk.Duration.minutes(minutes),
+            memory_size=needs.memory_mib,
+            timeout=cdk.Duration.minutes(needs.minutes),
             role=role,
             log_group=self.log,
         )
@@ -121,49 +118,6 @@ class Function(lambda_.Function):
             dimensions_map={"FunctionName": self.name},
             statistic="Sum",
         )
-
-
-class FunctionFactory:
-    """Makes functions of one stack, with a layer of that stack's own: a layer's ARN changes with what is in it.
-
-    They share the settings that all functions of the yard have.
-    """
-
-    def __init__(
-        self, scope: cdk.Stack, settings: YardSettings, bucket: s3.IBucket, table: dynamodb.ITable
-    ) -> None:
-        self.settings, self.bucket, self.table = settings, bucket, table
-        self._dependencies = Dependencies(scope, "Dependencies")
-
-    def make(
-        self,
-        scope: Construct,
-        word: str,
-        *,
-        minutes: float = 1,
-        memory: int = 512,
-        module: str | None = None,
-        **environment: str,
-    ) -> Function:
-        return Function(
-            scope,
-            word,
-            settings=self.settings,
-            dependencies=self._dependencies,
-            minutes=minutes,
-            memory=memory,
-            module=module,
-            environment={
-                "YARD": self.settings.yard,
-                "TABLE_NAME": self.table.table_name,
-                "BUCKET_NAME": self.bucket.bucket_name,
-                **environment,
-            },
-        )
-
-    def make_pure(self, scope: Construct, word: str) -> Function:
-        """One that decides and does nothing: its role has no permission but to write its log."""
-        return Function(scope, word, settings=self.settings, dependencies=self._dependencies, environment={})
 
 
 def functions_of(*scopes: Construct) -> list[Function]:

@@ -122,11 +122,6 @@ class StateMachine(sfn.StateMachine):
             "Its log holds every step with its data; X-Ray would ask for permissions that no run needs.",
         )
 
-    def stop_executions(self, role: iam.Role) -> None:
-        """Have the role stop any of its executions, whose names come into being later."""
-        executions = by_name(self, "states", "execution", f"{self._named}:*")
-        allow(role, ["states:StopExecution"], [executions], because="By its name: executions come later.")
-
     def arn_in(self, scope: Construct) -> str:
         """As `scope` may speak of it, in whatever stack it is."""
         return arn_in(scope, self, self.state_machine_arn, "states", "stateMachine", self._named)

@@ -2,15 +2,19 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from types import ModuleType
 from typing import ClassVar
 
 import aws_cdk as cdk
 from constructs import Construct
 
+from lambdas.needs import Needs
 from stacks.constructs.alarms import Alarms
 from stacks.constructs.events import STATUS, DeadLetterQueue, after_execution
-from stacks.constructs.function import Function, FunctionFactory, functions_of
+from stacks.constructs.factory import FunctionFactory
+from stacks.constructs.function import Function, functions_of
 from stacks.constructs.machine import StateMachine
+from stacks.constructs.permissions.grants import Launching
 
 CUT_SHORT = (
     f"The execution ended as {STATUS} before it could conclude: it was stopped by hand, its time was up, or its "
@@ -39,16 +43,15 @@ class Workflow(Construct):
 
     def function(
         self,
-        state: str,
+        module: ModuleType,
         *,
-        minutes: float = 1,
-        memory: int = 512,
-        module: str | None = None,
-        **environment: str,
+        needs: Needs | None = None,
+        launching: Launching | None = None,
+        **given: str,
     ) -> Function:
-        return self.factory.make(
-            self, f"{self.word}.{state}", minutes=minutes, memory=memory, module=module, **environment
-        )
+        """Make the function of this workflow from the module, which may be another workflow's."""
+        word = f"{self.word}.{module.__name__.rpartition('.')[2]}"
+        return self.factory.make(self, module, word=word, needs=needs, launching=launching, **given)
 
     def state_machine(
         self, *, timeout: cdk.Duration, others: Sequence[Function] = (), waits: bool = False

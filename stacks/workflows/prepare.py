@@ -3,14 +3,12 @@
 import aws_cdk as cdk
 from constructs import Construct, IConstruct
 
-from stacks.constructs import packages, permissions
-from stacks.constructs.function import FunctionFactory
-from stacks.constructs.permissions import kms
+from lambdas.workflows import prepare
+from stacks.constructs import packages
+from stacks.constructs.factory import FunctionFactory
 from stacks.settings import YardSettings
 from stacks.workflows.bake import Bake
-from trainyard.core.model.names import SERVICE_LINKED_ROLES
 
-MOST_MINUTES = 5
 WAITS_MINUTES = 20
 """Until CloudFormation gives the function up, in place of an hour: three tries of Lambda's, with its pauses."""
 
@@ -20,23 +18,7 @@ class Prepare(Construct):
 
     def __init__(self, scope: cdk.Stack, factory: FunctionFactory, *, bake: Bake) -> None:
         super().__init__(scope, "Prepare")
-        settings, machine = factory.settings, bake.machine.arn_in(self)
-        recipe = settings.recipe_key
-        function = factory.make(
-            self, "prepare", minutes=MOST_MINUTES, BAKE_STATE_MACHINE_ARN=machine, RECIPE_KEY=recipe
-        )
-        role = function.its_role
-        roles = {
-            service: f"arn:{cdk.Aws.PARTITION}:iam::{cdk.Aws.ACCOUNT_ID}:role/aws-service-role/{service}/{name}"
-            for service, name in SERVICE_LINKED_ROLES.items()
-        }
-        for service, arn in roles.items():
-            when = {"StringEquals": {"iam:AWSServiceName": service}}
-            permissions.allow(role, ["iam:CreateServiceLinkedRole"], [arn], when)
-        kms.grant(role, settings.kms_key, list(roles.values()))
-        permissions.write_objects(role, factory.bucket, recipe)
-        permissions.read_versions(role, factory.bucket, recipe)
-        permissions.allow(role, ["states:StartExecution"], [machine])
+        settings, function = factory.settings, factory.make(self, prepare)
         self._prepared = cdk.CustomResource(
             self,
             "Prepared",

@@ -5,24 +5,15 @@ from aws_cdk import aws_events as events
 from constructs import Construct
 
 from lambdas.core.edges.events import OF_HOSTS, OF_PEOPLE
-from stacks.constructs import permissions
+from lambdas.workflows import signal
 from stacks.constructs.events import DeadLetterQueue, rule
-from stacks.constructs.function import FunctionFactory
-from stacks.constructs.names import by_name
-from stacks.constructs.permissions.hosts import command_hosts, mark_hosts
-from stacks.constructs.workflow import Workflow
+from stacks.constructs.factory import FunctionFactory
 from stacks.documents import Document
 from stacks.workflows.launch.dev_host import DevHostRole
 from stacks.workflows.train.host import RunRole, TrainingHost
-from trainyard.protocol import keys
-from trainyard.protocol.tags import Tag
 
 OWN = ("HostSignal", "PersonAsks")
 """The rules of the yard's own bus."""
-STARTED = ("launch", "snapshot")
-"""For people's dev hosts: brought up, and made an image."""
-CALLED = ("train-launch", "release")
-"""For runs that may have more workers than they have: to launch more, and to end those that do not get ready."""
 
 
 class Signal(Construct):
@@ -36,41 +27,18 @@ class Signal(Construct):
         bus: events.IEventBus,
         *,
         host: TrainingHost,
-        train: Workflow,
     ) -> None:
         super().__init__(scope, "Signal")
-        yard = factory.settings.yard
-        stop = Document(self, "stop", yard=yard)
-        function = factory.make(self, "signal", STOP_DOCUMENT=stop.document_name, HOST_ROLE_ID=host.role_id)
-        role = function.its_role
-        run_role = RunRole(self, factory.bucket, factory.settings, taken_by=role, s3_vpc=host.s3_vpc)
+        settings, bucket = factory.settings, factory.bucket
+        Document(self, "stop", yard=settings.yard)
+        function = factory.make(self, signal, host_role_id=host.role_id)
+        run_role = RunRole(self, bucket, settings, taken_by=function.its_role, s3_vpc=host.s3_vpc)
         function.add_environment("RUN_ROLE", run_role.role_arn)
         dev_role = DevHostRole(
-            self, factory.bucket, factory.table, factory.settings, taken_by=role, s3_vpc=host.s3_vpc
+            self, bucket, factory.table, settings, taken_by=function.its_role, s3_vpc=host.s3_vpc
         )
         function.add_environment("DEV_ROLE", dev_role.role_arn)
-        permissions.answer_tasks(role, "Success", "Failure", "Heartbeat")
-        permissions.anywhere(
-            role,
-            "ssm:DescribeInstanceInformation",
-            "ssm:ListCommandInvocations",
-            "ec2:DescribeInstances",
-            "ec2:DescribeImages",
-        )
-        train.machine.stop_executions(role)
-        command_hosts(role, stop.document_arn, yard)
-        mark_hosts(role, yard, Tag.HOLD, Tag.POOL)
-        permissions.read_objects(role, factory.bucket, keys.RUNS)
-        permissions.list_objects(role, factory.bucket, keys.RUNS)
-        permissions.write_objects(role, factory.bucket, keys.order(keys.ANY), keys.CREDENTIALS)
-        permissions.use_ledger(role, factory.table, "GetItem", "Query", "PutItem", "UpdateItem", "DeleteItem")
-        starts = {word: by_name(self, "states", "stateMachine", f"{yard}-{word}") for word in STARTED}
-        permissions.allow(role, ["states:StartExecution"], [*starts.values()])
-        for word, machine in starts.items():
-            function.add_environment(f"{word.upper()}_STATE_MACHINE_ARN", machine)
-        called = [by_name(self, "lambda", "function", f"{yard}-{word}") for word in CALLED]
-        permissions.allow(role, ["lambda:InvokeFunction"], called)
-        for name, description, pattern in _reports(yard):
+        for name, description, pattern in _reports(settings.yard):
             rule(
                 scope,
                 name,

@@ -4,30 +4,15 @@ import aws_cdk as cdk
 from aws_cdk import aws_events as events
 from constructs import Construct
 
-from stacks.constructs import permissions
+from lambdas.workflows import submit
 from stacks.constructs.events import DeadLetterQueue, rule
-from stacks.constructs.function import FunctionFactory
-from stacks.constructs.workflow import Workflow
-from trainyard.protocol import keys
+from stacks.constructs.factory import FunctionFactory
 
 
 class Submit(Construct):
-    def __init__(
-        self,
-        scope: cdk.Stack,
-        factory: FunctionFactory,
-        queue: DeadLetterQueue,
-        *,
-        train: Workflow,
-        bake: Workflow,
-    ) -> None:
+    def __init__(self, scope: cdk.Stack, factory: FunctionFactory, queue: DeadLetterQueue) -> None:
         super().__init__(scope, "Submit")
-        machines = [workflow.machine.arn_in(self) for workflow in (train, bake)]
-        function = factory.make(
-            self, "submit", TRAIN_STATE_MACHINE_ARN=machines[0], BAKE_STATE_MACHINE_ARN=machines[1]
-        )
-        permissions.read_versions(function.its_role, factory.bucket, keys.JOBS, keys.IMAGES)
-        permissions.allow(function.its_role, ["states:StartExecution"], machines)
+        function = factory.make(self, submit)
         for name, folder, description in (
             ("JobUploaded", "jobs", "A job file was uploaded: a run starts"),
             ("RecipeUploaded", "images", "A recipe was uploaded: a bake starts"),

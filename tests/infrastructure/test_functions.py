@@ -16,7 +16,7 @@ from tests.infrastructure.assembly import Assembly, text
 ROOT = Path(__file__).resolve().parents[2]
 ENTRY_POINTS = ROOT / "lambdas/workflows"
 HANDLERS = sorted(
-    ".".join(path.relative_to(ENTRY_POINTS).with_suffix("").parts)
+    ".".join(path.relative_to(ENTRY_POINTS).with_suffix("").parts).removesuffix(".__init__")
     for path in ENTRY_POINTS.rglob("*.py")
     if re.search(r"^def handler\(", path.read_text(), flags=re.MULTILINE)
 )

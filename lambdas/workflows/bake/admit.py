@@ -20,6 +20,7 @@ from lambdas.core.images.bake import RollbackPlan, Unchanged
 from lambdas.core.run.places import Claim, ClaimKind, YardLimits
 from lambdas.core.run.records import RunUpdate
 from lambdas.environment import AdmitSettings, ImageSettings
+from lambdas.needs import Needs, may
 from lambdas.steps import admission, places, uploads
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
@@ -61,6 +62,21 @@ class AdmittedRecipe:
     @property
     def answer(self) -> Admitted:
         return Admitted(reason="{name} ({hash}) is made of {base}".format(**self.recipe))
+
+
+NEEDS = Needs(
+    BakeAdmitSettings,
+    (
+        may("read versions", keys.IMAGES),
+        may("read objects", keys.IMAGES),
+        may("list objects", keys.IMAGES),
+        may("write objects", keys.RUNS),
+        may("use the ledger", "GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem"),
+        may("read parameters of base images"),
+        may("describe executions", "bake"),
+        may("call", "ec2:DescribeImages"),
+    ),
+)
 
 
 @entry_point

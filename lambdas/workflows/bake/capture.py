@@ -8,12 +8,26 @@ from lambdas.aws import s3
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.core.images import bake
 from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
 from lambdas.steps import attempts, waits
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Nothing, WaitInput
 from lambdas.steps.observability import clock
 from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
+
+NEEDS = Needs(
+    YardSettings,
+    (
+        may("use the ledger", "Query", "PutItem", "UpdateItem"),
+        may("read objects", keys.tests(keys.ANY), keys.sbom(keys.ANY)),
+        may("list objects", keys.RUNS),
+        may("image hosts"),
+        may("retire images"),
+        may("answer tasks", "Success"),
+        may("call", "ec2:DescribeImages", "ec2:DescribeInstances"),
+    ),
+)
 
 
 @entry_point

@@ -14,6 +14,7 @@ from lambdas.core.images import bake, bake_summary
 from lambdas.core.run.outcome import ending_of
 from lambdas.core.run.records import AttemptUpdate
 from lambdas.environment import ImageSettings
+from lambdas.needs import Needs, may
 from lambdas.steps import attempts, conclusion
 from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
@@ -31,6 +32,21 @@ class BakeConcluded(Concluded):
 
     image: str | None = None
     before: str | None = None
+
+
+NEEDS = Needs(
+    ImageSettings,
+    (
+        may("use the ledger", "Query", "PutItem", "UpdateItem", "DeleteItem"),
+        may("read objects", keys.RUNS),
+        may("list objects", keys.RUNS),
+        may("write objects", keys.RUNS),
+        may("use the image parameters", "GetParameter"),
+        may("retire images"),
+        may("call", "ec2:DescribeImages"),
+    ),
+    minutes=2,
+)
 
 
 @entry_point

@@ -11,6 +11,7 @@ from lambdas.core.images import bake
 from lambdas.core.run.records import Records, RunRow
 from lambdas.core.run.recovery import Trouble
 from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
 from lambdas.steps import waits
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import AttemptInput, Caught, Failure, Nothing
@@ -44,6 +45,23 @@ class BakeDocumentSettings(YardSettings):
 
 
 DOING = {Step.INSTALL: "installing", Step.TEST: "testing", Step.GENERALIZE: "generalizing"}
+NEEDS = Needs(
+    BakeDocumentSettings,
+    (
+        may("use the ledger", "Query", "PutItem", "UpdateItem"),
+        may("read objects", keys.tests(keys.ANY)),
+        may("list objects", keys.RUNS),
+        may("run documents", *Step),
+        may("answer tasks", "Success"),
+        may(
+            "call",
+            "ssm:DescribeInstanceInformation",
+            "ssm:ListCommandInvocations",
+            "ssm:GetCommandInvocation",
+            "ec2:DescribeInstances",
+        ),
+    ),
+)
 
 
 @entry_point

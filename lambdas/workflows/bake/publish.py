@@ -14,6 +14,7 @@ from lambdas.core.images import bake
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Moved, Records
 from lambdas.environment import ImageSettings
+from lambdas.needs import Needs, may
 from lambdas.steps import attempts
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Answer, AttemptInput
@@ -30,6 +31,16 @@ class Baked(Answer):
 
 class RolledBack(Baked):
     kind = "rolled_back"
+
+
+NEEDS = Needs(
+    ImageSettings,
+    (
+        may("use the ledger", "Query", "PutItem", "UpdateItem"),
+        may("use the image parameters", "GetParameter", "PutParameter"),
+        may("call", "ec2:DescribeImages"),
+    ),
+)
 
 
 @entry_point

@@ -15,6 +15,7 @@ from lambdas.core.images.launch import LaunchRequest
 from lambdas.core.run.places import Claim, ClaimKind, YardLimits
 from lambdas.core.run.records import RunUpdate
 from lambdas.environment import LimitSettings
+from lambdas.needs import Needs, may
 from lambdas.steps import admission, places
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
@@ -33,6 +34,17 @@ class LaunchAdmitSettings(LimitSettings):
     subnet_ids: tuple[str, ...]
     most_hold_hours: float = 0.0
     """How long a host that a user asks for may run or be held; 0: as long as a launch may ask for."""
+
+
+NEEDS = Needs(
+    LaunchAdmitSettings,
+    (
+        may("read objects", keys.recipe(keys.ANY)),
+        may("list objects", keys.RUNS),
+        may("call", "ec2:DescribeImages", "ec2:DescribeSubnets"),
+        may("use the ledger", "GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem"),
+    ),
+)
 
 
 @entry_point

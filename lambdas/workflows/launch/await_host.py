@@ -6,6 +6,7 @@ from lambdas.aws.dynamodb.ledger import Ledger, attempt_row, event_row, host_row
 from lambdas.aws.ec2 import instances
 from lambdas.core.images.launch import connect
 from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Answer, AttemptInput
 from lambdas.steps.observability import clock, note
@@ -16,6 +17,15 @@ class HostReached(Answer):
     """Systems Manager knows the host, so a session on it can begin."""
 
     kind = "launched"
+
+
+NEEDS = Needs(
+    YardSettings,
+    (
+        may("call", "ec2:DescribeInstances", "ssm:DescribeInstanceInformation"),
+        may("use the ledger", "Query", "PutItem", "UpdateItem"),
+    ),
+)
 
 
 @entry_point

@@ -5,11 +5,13 @@ from lambdas.aws.dynamodb.ledger import no_held_row
 from lambdas.aws.ec2 import instances
 from lambdas.core.images import launch
 from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
 from lambdas.steps import conclusion
 from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import ConcludeInput
 from trainyard.core.model.instance_types import Market
+from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
@@ -31,6 +33,19 @@ class LaunchConcluded(Concluded):
     held: str | None = None
     connect: str | None = None
     dev: str | None = None
+
+
+NEEDS = Needs(
+    YardSettings,
+    (
+        may("write objects", keys.RUNS),
+        may("read objects", keys.summary(keys.ANY)),
+        may("list objects", keys.summary(keys.ANY)),
+        may("mark hosts", Tag.HOLD, Tag.CAP, Tag.READY),
+        may("keep disks"),
+        may("use the ledger", "Query", "PutItem", "UpdateItem", "DeleteItem"),
+    ),
+)
 
 
 @entry_point

@@ -2,9 +2,13 @@
 
 from lambdas.core.images import launch
 from lambdas.core.run.recovery import EndRun, Retry
+from lambdas.environment import Settings
+from lambdas.needs import Needs
 from lambdas.steps import recovery
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.recovery import RecoverInput
+
+NEEDS = Needs(Settings)
 
 
 @entry_point

@@ -11,6 +11,7 @@ from lambdas.core.images import snapshot
 from lambdas.core.images.snapshot import HostFacts, SnapshotRequest
 from lambdas.core.run.records import AttemptUpdate, Records
 from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
 from lambdas.steps import admission
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
@@ -37,6 +38,17 @@ class Rest(StrEnum):
 class SnapshotAdmitted(Admitted):
     rest: Rest
     instance: str
+
+
+NEEDS = Needs(
+    YardSettings,
+    (
+        may("read objects", keys.RUNS),
+        may("list objects", keys.RUNS),
+        may("call", "ec2:DescribeInstances", "ec2:DescribeImages", "ssm:DescribeInstanceInformation"),
+        may("use the ledger", "GetItem", "Query", "PutItem", "UpdateItem"),
+    ),
+)
 
 
 @entry_point

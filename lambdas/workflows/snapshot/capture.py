@@ -4,6 +4,7 @@ from lambdas import environment
 from lambdas.aws import ssm
 from lambdas.aws.dynamodb.ledger import Ledger, event_row
 from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
 from lambdas.steps import attempts, waits
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Nothing, WaitInput
@@ -15,6 +16,19 @@ from trainyard.core.model.images import imaging as core
 
 class CaptureSettings(YardSettings):
     resume_document: str
+
+
+NEEDS = Needs(
+    CaptureSettings,
+    (
+        may("image hosts"),
+        may("retire images"),
+        may("run documents", "resume"),
+        may("answer tasks", "Success"),
+        may("call", "ec2:DescribeImages", "ec2:DescribeInstances"),
+        may("use the ledger", "Query", "PutItem", "UpdateItem"),
+    ),
+)
 
 
 @entry_point

@@ -5,10 +5,12 @@ from lambdas.aws.ec2 import images
 from lambdas.core.images import snapshot
 from lambdas.core.run.records import RunRow
 from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
 from lambdas.steps import conclusion
 from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import ConcludeInput
+from trainyard.protocol import keys
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 
@@ -18,6 +20,18 @@ class SnapshotConcluded(Concluded):
     image: str | None = None
     family: str | None = None
     instance: str | None = None
+
+
+NEEDS = Needs(
+    YardSettings,
+    (
+        may("write objects", keys.RUNS),
+        may("read objects", keys.summary(keys.ANY)),
+        may("list objects", keys.summary(keys.ANY)),
+        may("call", "ec2:DescribeImages"),
+        may("use the ledger", "Query", "PutItem", "UpdateItem", "DeleteItem"),
+    ),
+)
 
 
 @entry_point

@@ -8,6 +8,7 @@ from lambdas.aws.dynamodb.ledger import Ledger, event_row, run_row
 from lambdas.aws.ec2 import images, instances
 from lambdas.core.run.records import Records
 from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Answer, RunInput
 from lambdas.steps.observability import clock, note
@@ -37,6 +38,17 @@ class Stopped:
 class Imaged(Answer):
     kind = "imaged"
     image: str
+
+
+NEEDS = Needs(
+    YardSettings,
+    (
+        may("end hosts"),
+        may("start hosts"),
+        may("call", "ec2:DescribeImages", "ec2:DescribeInstances"),
+        may("use the ledger", "Query", "PutItem", "UpdateItem"),
+    ),
+)
 
 
 @entry_point

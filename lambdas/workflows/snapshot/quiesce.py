@@ -10,6 +10,7 @@ from lambdas.aws.dynamodb.ledger import Ledger, run_row
 from lambdas.aws.ec2 import images
 from lambdas.core.run.records import HostRow, Records
 from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
 from lambdas.steps import waits
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Nothing, WaitInput
@@ -39,6 +40,23 @@ class QuiesceSettings(YardSettings):
 
 
 DOING = {Quiesce.PAUSE: "pausing", Quiesce.GENERALIZE: "generalizing"}
+NEEDS = Needs(
+    QuiesceSettings,
+    (
+        may("read objects", keys.RUNS),
+        may("list objects", keys.RUNS),
+        may("run documents", *Quiesce),
+        may("answer tasks", "Success"),
+        may(
+            "call",
+            "ec2:DescribeInstances",
+            "ec2:DescribeImages",
+            "ssm:DescribeInstanceInformation",
+            "ssm:ListCommandInvocations",
+        ),
+        may("use the ledger", "Query", "PutItem", "UpdateItem"),
+    ),
+)
 
 
 @entry_point

@@ -9,6 +9,7 @@ from lambdas.aws.dynamodb.ledger import Ledger, event_row, run_row
 from lambdas.aws.ec2 import images, instances
 from lambdas.core.run.records import Records
 from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Answer, RunInput
 from lambdas.steps.observability import clock, logger, note
@@ -30,6 +31,18 @@ class UndoInput(RunInput):
 
 class Undone(Answer):
     kind = "undone"
+
+
+NEEDS = Needs(
+    UndoSettings,
+    (
+        may("retire images"),
+        may("run documents", "resume"),
+        may("start hosts"),
+        may("call", "ec2:DescribeImages", "ec2:DescribeInstances"),
+        may("use the ledger", "Query", "PutItem", "UpdateItem"),
+    ),
+)
 
 
 @entry_point

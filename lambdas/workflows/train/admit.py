@@ -15,6 +15,7 @@ from lambdas.core.run import places as run_places
 from lambdas.core.run.places import Claim, YardLimits
 from lambdas.core.run.records import RunUpdate
 from lambdas.environment import LimitSettings
+from lambdas.needs import Needs, may
 from lambdas.steps import admission, places, resuming, uploads
 from lambdas.steps.admission import Admission
 from lambdas.steps.entry_point import entry_point
@@ -60,6 +61,22 @@ class TrainAdmitSettings(LimitSettings):
     when_full: str = "wait"
     data_buckets: tuple[str, ...] = ()
     """Other buckets that runs may read, as the setting of the yard names them."""
+
+
+OF_RUNS = (keys.latest_checkpoint(keys.ANY), keys.job(keys.ANY))
+NEEDS = Needs(
+    TrainAdmitSettings,
+    (
+        may("read versions", keys.JOBS),
+        may("read objects", keys.JOBS, keys.PROGRAMS, *OF_RUNS),
+        may("list objects", keys.JOBS, keys.PROGRAMS, keys.DATA, keys.outputs(keys.ANY), *OF_RUNS),
+        may("read data buckets"),
+        may("write objects", keys.RUNS),
+        may("call", "ssm:DescribeParameters"),
+        may("use the ledger", "GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem"),
+    ),
+    memory_mib=1024,
+)
 
 
 @entry_point

@@ -15,6 +15,7 @@ from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Records, ended_badly
 from lambdas.core.run.recovery import Trouble
 from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
 from lambdas.steps import attempts, left_words
 from lambdas.steps.attempts import Finished
 from lambdas.steps.entry_point import entry_point
@@ -23,6 +24,7 @@ from lambdas.steps.observability import clock, logger, note
 from lambdas.steps.signals import from_hosts
 from lambdas.steps.signals.context import SignalContext, SignalSettings
 from trainyard.core.model.errors import Misconfigured
+from trainyard.protocol import keys
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 
@@ -54,6 +56,16 @@ class Alive(Answer):
 FRESH = deadlines.HEARTBEAT - timedelta(seconds=30)
 """The oldest sign of life that counts. A host leaves one a minute; of a host that is lost, the last one is older than
 HEARTBEAT by then, on a clock that may be half a minute ahead."""
+NEEDS = Needs(
+    YardSettings,
+    (
+        may("call", "ec2:DescribeInstances"),
+        may("read objects", keys.words(keys.ANY, keys.ANY)),
+        may("list objects", keys.words(keys.ANY, keys.ANY)),
+        may("answer tasks", "Success", "Failure"),
+        may("use the ledger", "Query", "PutItem", "UpdateItem"),
+    ),
+)
 
 
 @entry_point

@@ -16,6 +16,7 @@ from lambdas.core.run.conclusion.blame import Failure
 from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Records
 from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
 from lambdas.steps import conclusion, left_words, notification
 from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
@@ -33,6 +34,16 @@ class ConcludeSettings(YardSettings):
 
 
 CHECKPOINTS = re.compile(keys.checkpoints("[^/]+"))
+NEEDS = Needs(
+    ConcludeSettings,
+    (
+        may("read objects", keys.RUNS),
+        may("list objects", keys.RUNS),
+        may("write objects", keys.RUNS),
+        may("send notifications"),
+        may("use the ledger", "Query", "PutItem", "UpdateItem", "DeleteItem"),
+    ),
+)
 
 
 @entry_point

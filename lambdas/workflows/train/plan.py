@@ -16,6 +16,7 @@ from lambdas.core.capacity.prices import Prices
 from lambdas.core.run import pool
 from lambdas.core.run.records import RunRow
 from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Answer, RunInput
 from lambdas.steps.observability import clock, logger, note
@@ -68,6 +69,18 @@ class PlanSettings(YardSettings):
     aws_region: str
     volume_initialization_rate: int
     """MiB/s, the most that is asked for a disk."""
+
+
+FOR_BUILDERS = Needs(
+    PlanSettings,
+    (
+        may("plan launches"),
+        may("write objects", keys.RUNS),
+        may("use the ledger", "GetItem", "Query", "PutItem", "UpdateItem"),
+    ),
+)
+"""Plan of a bake: its recipe names the image."""
+NEEDS = FOR_BUILDERS._replace(grants=(*FOR_BUILDERS.grants, may("use the image parameter", "GetParameter")))
 
 
 @entry_point

@@ -3,9 +3,13 @@
 from functools import partial
 
 from lambdas.core.run.recovery import EndRun, Retry, decide
+from lambdas.environment import Settings
+from lambdas.needs import Needs
 from lambdas.steps import recovery
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.recovery import RecoverInput
+
+NEEDS = Needs(Settings)
 
 
 @entry_point

@@ -11,6 +11,7 @@ from lambdas.core.run import deadlines
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.environment import YardSettings
+from lambdas.needs import Needs, may
 from lambdas.steps import attempts, orders
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Nothing, WaitInput
@@ -23,6 +24,20 @@ from trainyard.values import wire
 
 class TrainSettings(YardSettings):
     start_document: str
+
+
+NEEDS = Needs(
+    TrainSettings,
+    (
+        may("read objects", keys.RUNS),
+        may("list objects", keys.RUNS),
+        may("write objects", keys.RUNS),
+        may("run documents", "start"),
+        may("call", "ssm:DescribeInstanceInformation"),
+        may("answer tasks", "Success", "Failure"),
+        may("use the ledger", "Query", "PutItem", "UpdateItem"),
+    ),
+)
 
 
 @entry_point

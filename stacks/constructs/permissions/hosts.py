@@ -22,9 +22,10 @@ OWN_SESSIONS = (
 )
 
 
-def command_hosts(role: Holder, document_arn: str, yard: str) -> None:
-    """Run this document, on hosts of this yard."""
-    allow(role, ["ssm:SendCommand"], [document_arn])
+def command_hosts(role: Holder, yard: str, *documents: str) -> None:
+    """Run these SSM documents of the yard, on hosts of the yard."""
+    prefix = f"arn:{cdk.Aws.PARTITION}:ssm:{cdk.Aws.REGION}:{cdk.Aws.ACCOUNT_ID}:document/{yard}"
+    allow(role, ["ssm:SendCommand"], [f"{prefix}-{each}" for each in documents])
     of_yard = {"StringEquals": {f"ssm:resourceTag/{Tag.YARD}": yard}}
     allow(role, ["ssm:SendCommand"], [ec2("instance/*")], of_yard, because=BY_TAG)
 

@@ -303,7 +303,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "no-lease",
         "hosts are launched without the tag of their lease",
-        "lambdas/workflows/train/launch.py",
+        "lambdas/workflows/train/launch/tags.py",
         "        Tag.LEASE: wire.stamp(lease),\n",
         "",
         World("train", ORPHAN),

@@ -28,9 +28,9 @@ from trainyard.values import wire
 
 ROOT = Path(__file__).resolve().parents[3]
 MODULES = [
-    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for path in sorted((ROOT / "lambdas/workflows").rglob("*.py"))
-    if path.stem != "__init__"
+    if "def handler(" in path.read_text()
 ]
 NAMES_NO_RUN = {"patrol", "prepare", "retire", "submit", "signal"}
 """Whose event names no run, or no one run: they say it once they know it."""

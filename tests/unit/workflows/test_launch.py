@@ -8,7 +8,7 @@ from lambdas import environment
 from lambdas.aws.ec2 import fleet
 from lambdas.core.capacity.plan import Plan
 from lambdas.workflows.train import launch
-from lambdas.workflows.train.launch import LaunchSettings
+from lambdas.workflows.train.launch.request import LaunchSettings
 from tests.support.recorded import CONTEXT
 from tests.support.records import AT
 from tests.unit.core.facts import NOON, offer

@@ -16,7 +16,7 @@ from lambdas.core.capacity.placement import FleetRefusal
 from lambdas.core.capacity.plan import Plan, RefusalKind
 from lambdas.core.run.records import Records
 from lambdas.workflows.train import launch
-from lambdas.workflows.train.launch import LaunchSettings
+from lambdas.workflows.train.launch.request import LaunchSettings
 from tests.support.recorded import CONTEXT
 from tests.support.records import AT, JOB
 from tests.unit.core.facts import NOON, offer

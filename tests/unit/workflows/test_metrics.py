@@ -13,7 +13,8 @@ from lambdas.core.capacity.plan import Plan, RefusalKind
 from lambdas.core.run.conclusion.steps import seconds_lost
 from lambdas.core.run.records import AttemptRow
 from lambdas.workflows.train import launch
-from lambdas.workflows.train.launch import LaunchSettings
+from lambdas.workflows.train.launch import capacity_pools
+from lambdas.workflows.train.launch.request import LaunchSettings
 from tests.support.recorded import CONTEXT
 from tests.support.records import AT
 from tests.unit.core.facts import NOON, offer
@@ -73,7 +74,7 @@ def test_a_refusal_is_counted_by_its_kind_and_its_line_names_the_pool(
 def test_a_ledger_that_takes_nothing_counts_nothing(
     place: Place, monkeypatch: pytest.MonkeyPatch, log: Log
 ) -> None:
-    monkeypatch.setattr(launch, "_host_rows", lambda *_: 1 / 0)
+    monkeypatch.setattr(capacity_pools, "host_rows", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         launches(place, monkeypatch, (NO_ROOM,))
     assert log.metrics() == {"FunctionFailures": [1.0]}

@@ -29,9 +29,9 @@ DOCUMENTS = {
     path.name.partition(".")[0]: path for path in sorted((ROOT / "lambdas/workflows").glob("*.asl.json"))
 }
 MODULES = [
-    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for path in sorted((ROOT / "lambdas/workflows").rglob("*.py"))
-    if path.stem not in ("__init__", "patrol")
+    if path.stem != "patrol" and "def handler(" in path.read_text()
 ]
 
 

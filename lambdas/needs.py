@@ -1,0 +1,58 @@
+"""What a function needs from its stack. Each function declares it next to its handler."""
+
+from typing import Literal, NamedTuple
+
+from lambdas.environment import Settings
+
+Sentence = Literal[
+    "answer tasks",
+    "call",
+    "describe executions",
+    "end hosts",
+    "image hosts",
+    "invoke functions",
+    "keep disks",
+    "launch hosts of any image",
+    "launch hosts of the yard's images",
+    "list executions",
+    "list objects",
+    "make service-linked roles",
+    "mark hosts",
+    "plan launches",
+    "read data buckets",
+    "read objects",
+    "read parameters of base images",
+    "read versions",
+    "retire images",
+    "run documents",
+    "send notifications",
+    "start executions",
+    "start hosts",
+    "stop executions",
+    "use the image parameter",
+    "use the image parameters",
+    "upload the recipe",
+    "use the ledger",
+    "write objects",
+]
+"""What a function may do. `stacks/constructs/permissions/grants.py` has the permissions of each sentence."""
+
+
+class Grant(NamedTuple):
+    """A sentence and its objects: calls of AWS, keys of the bucket, tags, documents, workflows or functions."""
+
+    sentence: Sentence
+    on: tuple[str, ...]
+
+
+class Needs(NamedTuple):
+    settings: type[Settings]
+    """The class that the function reads. The stack sets the environment variable of each field."""
+    grants: tuple[Grant, ...] = ()
+    minutes: float = 1
+    memory_mib: int = 512
+    """The share of a processor grows with the memory."""
+
+
+def may(sentence: Sentence, *on: str) -> Grant:
+    return Grant(sentence, on)

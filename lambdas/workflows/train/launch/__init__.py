@@ -1,0 +1,122 @@
+"""Launch: one request for the hosts that an attempt lacks. The workflow calls again for the next capacity pool, or
+after a wait.
+
+The warm pool comes first (warm_pool.py), then EC2 (capacity_pools.py). A job whose roles without a GPU have hosts of
+their own is launched in two requests, one gang each; the first gang ends at once if the second is refused. Signal asks
+for more hosts beside an elastic attempt that trains (more_hosts.py).
+"""
+
+from datetime import datetime
+
+from lambdas import environment
+from lambdas.aws.dynamodb.ledger import Ledger, event_row, run_row
+from lambdas.core.capacity import placement
+from lambdas.core.capacity.kept_hosts import KeptHosts
+from lambdas.core.capacity.placement import GiveUp, RetireFirst, Try, TryLater
+from lambdas.core.run import deadlines, pool, stopping
+from lambdas.core.run import waiting as run_waiting
+from lambdas.core.run.records import Records
+from lambdas.core.run.waiting import Waiting
+from lambdas.needs import Needs, may
+from lambdas.steps.entry_point import entry_point
+from lambdas.steps.inputs import LaunchInput
+from lambdas.steps.observability import clock, note
+from lambdas.workflows.train.launch.answers import LaunchAnswer, gang_launched
+from lambdas.workflows.train.launch.capacity_pools import ask
+from lambdas.workflows.train.launch.more_hosts import grow, repeat
+from lambdas.workflows.train.launch.request import LaunchRequest, LaunchSettings
+from lambdas.workflows.train.launch.warm_pool import claim
+from trainyard.core.model.errors import Stopped
+
+EVENTS = {TryLater.kind: "waiting", RetireFirst.kind: "start over", GiveUp.kind: "gave up"}
+"""The events of the timeline."""
+
+SHARED = (
+    may("call", "ec2:DescribeInstances"),
+    may("use the ledger", "Query", "PutItem", "UpdateItem"),
+)
+FOR_BUILDERS = Needs(LaunchSettings, (*SHARED, may("launch hosts of any image")), minutes=3)
+"""Launch of a bake: its recipe names the image."""
+NEEDS = Needs(
+    LaunchSettings,
+    (
+        *SHARED,
+        may("launch hosts of the yard's images"),
+        may("use the image parameter", "GetParameters"),
+        may("use the ledger", "DeleteItem"),
+        may("mark hosts", *pool.RETAGGED),
+    ),
+    minutes=3,
+)
+
+
+@entry_point
+def handler(given: LaunchInput) -> LaunchAnswer:
+    yard, run, attempt = environment.read(LaunchSettings), given.run, given.attempt
+    ledger, now = Ledger(yard.table_name), clock()
+    records = ledger.known(run)
+    if given.more:
+        return grow(yard, ledger, records, attempt, now)
+    if attempt in records.attempts:
+        return gang_launched("it was launched before this call was repeated")
+    if records.stranded(attempt):
+        return RetireFirst(reason="an earlier call launched a part of what the attempt needs")
+    if left_behind := records.left_behind(attempt):
+        why = "; ".join(f"{host.instance}: {host.going}" for host in left_behind)
+        return RetireFirst(
+            reason=f"hosts that were kept for this attempt are going ({why})", keep=KeptHosts.SURVIVORS
+        )
+    if open_ask := records.growth():
+        repeat(yard, ledger, records, open_ask)
+        records = ledger.known(run)
+    step = _next_step(records, attempt, now)
+    if isinstance(step, Try):
+        request = LaunchRequest(yard, ledger, records, attempt, step)
+        return claim(request, now) or ask(request)
+    told = [event_row(run, note(EVENTS[step.kind], step.reason, at=now, attempt=attempt))]
+    if isinstance(step, TryLater):
+        told.append(run_row(run, {"waiting": _waiting(records, attempt, step, now)}))
+    ledger.write(*told)
+    return step
+
+
+def _waiting(records: Records, attempt: int, step: TryLater, now: datetime) -> Waiting:
+    job = records.run.job
+    assert job is not None
+    return run_waiting.for_capacity(
+        records.refusals(attempt),
+        job,
+        since=records.searching_since(attempt, now),
+        deadline=deadlines.deadline(records, attempt, now),
+        seconds=step.seconds,
+        reason=step.reason,
+        now=now,
+    )
+
+
+def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater | RetireFirst | GiveUp:
+    """Return the request whose answer was lost, if there is one; else what placement decides."""
+    job, plan = records.run.job, records.plan
+    assert job is not None
+    assert plan is not None, "Plan comes before Launch"
+    if records.run.stopping:
+        return GiveUp(Stopped.__name__, stopping.reason(records, now))
+    broke = deadlines.out_of_money(records, now)
+    if broke:
+        return GiveUp("LimitReached", broke)
+    open_ask = records.unanswered(attempt)
+    if open_ask:
+        lost = "an earlier call asked this pool and its answer was lost"
+        return Try(open_ask.offer, open_ask.round, lost, open_ask.together)
+    return placement.next_step(
+        plan.offers,
+        records.refusals(attempt),
+        now=now,
+        since=records.searching_since(attempt, now),
+        wait_minutes=job.limits.wait_minutes,
+        deadline=deadlines.deadline(records, attempt, now),
+        held=records.held_offer(attempt),
+        first=records.first_market(attempt),
+        last=records.failed_offers(attempt),
+        order=job.hardware.order,
+    )

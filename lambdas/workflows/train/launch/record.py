@@ -1,0 +1,99 @@
+"""Record the hosts that a launch request was given."""
+
+from datetime import datetime
+
+from lambdas.aws.dynamodb.ledger import Write, attempt_row, launched_row, look_up_row, run_row
+from lambdas.aws.ec2.fleet import Launched
+from lambdas.core.capacity.cost import BilledHost
+from lambdas.core.capacity.plan import Part
+from lambdas.core.run import growth
+from lambdas.core.run.records import IntentUpdate, Owner, RunUpdate
+from lambdas.steps.observability import clock, measure
+from lambdas.workflows.train.launch.request import LaunchRequest
+from trainyard.core.model.gang import Gang
+from trainyard.core.model.yard.metrics import Metric
+from trainyard.values import wire
+
+Launches = list[tuple[Part, Launched]]
+"""The parts of an attempt that EC2 launched."""
+
+
+def record_hosts(request: LaunchRequest, launched: Launches) -> None:
+    """Record the hosts, then the attempt. After a crash in between the next call repeats the request."""
+    now = clock()
+    offer, survivors = request.offer, [host.instance for host in request.survivors]
+    beside = f" beside {len(survivors)} that stayed" if survivors else ""
+    hosts = sorted([*(host for _, answer in launched for host in answer.instances), *survivors])
+    known = wire.to_json(offer) | {"pool": offer.pool}
+    grows = growth.next_ask(request.records, offer, len(hosts), now)
+    answer: IntentUpdate = {"answer": "launched", "answered": now}
+    if request.taken is not None:
+        answer |= {"taken": request.taken, "offer_pool": offer.pool}
+    of_the_run = _of_the_gang(request, launched)
+    if grows:
+        of_the_run["grows"] = grows
+    request.ledger.write(
+        *host_rows(request, launched, now),
+        request.event("launched", f"{describe(request, launched)}{beside}{request.sizes}", now, hosts=hosts),
+        attempt_row(request.run, request.attempt, {"offer": known, "hosts": hosts, "launched": now}),
+        request.intent(answer),
+        run_row(request.run, of_the_run, waits=False, grows=grows is not None),
+    )
+    if not request.warm:
+        count_hosts(launched)
+    if request.attempt > 1:
+        measure(Metric.RECOVERIES, pool=offer.pool)
+
+
+def _of_the_gang(request: LaunchRequest, launched: Launches) -> RunUpdate:
+    """Return what lists show of the run's hosts."""
+    prices = [host.price for host in request.survivors]
+    for part, answer in launched:
+        prices += [part.price_of(answer.type).price] * len(answer.instances)
+    pool, market = request.offer.pool, request.offer.market
+    return {"pool": pool, "market": market, "gang": len(prices), "price": sum(prices)}
+
+
+def count_hosts(launched: Launches) -> None:
+    hosts = sum(len(answer.instances) for _, answer in launched)
+    if hosts:
+        measure(Metric.HOSTS_LAUNCHED, hosts)
+
+
+def describe(request: LaunchRequest, launched: Launches) -> str:
+    if not launched:
+        return f"no new host in {request.pool}"
+    count = sum(len(answer.instances) for _, answer in launched)
+    if request.warm:
+        return f"{count} warm host{'' if count == 1 else 's'} of {request.offer.pool}, from the yard's pool"
+    beside = [
+        f", {len(answer.instances)} of them {answer.type}"
+        for part, answer in launched
+        if part.gang is Gang.CPU
+    ]
+    return "".join([f"{count} host{'' if count == 1 else 's'} in {request.offer.pool}", *beside])
+
+
+def host_rows(request: LaunchRequest, launched: Launches, now: datetime) -> list[Write]:
+    run, attempt = request.run, request.attempt
+    rows: list[Write] = []
+    for part, answer in launched:
+        price = part.price_of(answer.type)
+        for instance in answer.instances:
+            host = BilledHost(
+                instance=instance,
+                type=answer.type,
+                zone=request.offer.zone,
+                market=request.offer.market,
+                price=price.price,
+                on_demand_price=price.on_demand_price,
+                disk_gib=request.disk_gib,
+                gib_month=request.plan.gib_month,
+                volume_charge=answer.volume_charge,
+                launched=now,
+            )
+            before = request.warm.get(instance)
+            owner = Owner(run=run, attempt=attempt, before=before)
+            rows.append(launched_row(run, host, attempt=attempt, gang=part.gang, taken=before))
+            rows.append(look_up_row("instance", instance, owner, now))
+    return rows

@@ -1,0 +1,146 @@
+"""A launch request: which hosts are asked for, for which attempt of which run."""
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+from datetime import datetime
+from typing import Literal
+
+from lambdas.aws.dynamodb.ledger import Ledger, Write, ask_counted, event_row, intent_row
+from lambdas.core.capacity import initialization
+from lambdas.core.capacity.placement import Try
+from lambdas.core.capacity.plan import Offer, Part, Plan, in_words, parts
+from lambdas.core.run.records import HostRow, IntentUpdate, Records
+from lambdas.environment import YardSettings
+from lambdas.steps.observability import note
+from trainyard.core.model import tokens
+from trainyard.core.model.gang import Gang
+from trainyard.core.model.job import Job
+from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import counted
+
+
+class LaunchSettings(YardSettings):
+    launch_templates: tuple[str, ...]
+    """One for each rate that a disk may be fetched at, in MiB/s, 0 for none: `300=lt-0123:1`."""
+    kms_key: str = ""
+    """The ARN of the key that disks are encrypted with, as the templates have it; none: the account's own."""
+
+
+@dataclass(frozen=True)
+class LaunchRequest:
+    """A request for the hosts that one attempt lacks, or for `more` hosts beside an attempt that trains."""
+
+    yard: LaunchSettings
+    ledger: Ledger
+    records: Records
+    attempt: int
+    step: Try
+    """The capacity pools of the plan that EC2 is asked for. EC2 takes one of them."""
+    taken: int | None = None
+    """The index of the capacity pool that EC2 took, once it is known."""
+    more: int = 0
+    asked: datetime | None = None
+    """When the `more` hosts were asked for."""
+    warm: Mapping[str, str] = field(default_factory=dict)
+    """The hosts of the warm pool that are claimed in place of a request to EC2, each with the run that had kept it."""
+
+    @property
+    def run(self) -> str:
+        return self.records.run.run
+
+    @property
+    def job(self) -> Job:
+        assert self.records.run.job is not None, "an admitted run has a job"
+        return self.records.run.job
+
+    @property
+    def plan(self) -> Plan:
+        assert self.records.plan is not None, "Plan comes before Launch"
+        return self.records.plan
+
+    @property
+    def indexes(self) -> tuple[int, ...]:
+        """Return the indexes of the offers that are still asked for."""
+        return (self.step.offer, *self.step.together) if self.taken is None else (self.taken,)
+
+    @property
+    def offers(self) -> tuple[Offer, ...]:
+        return tuple(self.plan.offers[index] for index in self.indexes)
+
+    @property
+    def offer(self) -> Offer:
+        """Return the capacity pool that EC2 took, or the first of those that it is asked for."""
+        return self.offers[0]
+
+    @property
+    def pool(self) -> str:
+        return in_words(self.offers)
+
+    def into(self, offer: Offer) -> "LaunchRequest":
+        """Return the request after EC2 took this capacity pool."""
+        return replace(self, taken=self.plan.offers.index(offer)) if self.step.together else self
+
+    @property
+    def root_gib(self) -> int | None:
+        """Return the size of a root disk in the recipe of a bake, or in the job; None: the size of the image."""
+        return (self.records.run.recipe or {}).get("root_gib") or self.job.hardware.disk_gib
+
+    @property
+    def disk_gib(self) -> int:
+        """Return the size of a host's disk."""
+        return int((self.records.run.recipe or {}).get("root_gib") or self.plan.disk_gib)
+
+    @property
+    def survivors(self) -> tuple[HostRow, ...]:
+        return self.records.taken(self.attempt)
+
+    @property
+    def lacking(self) -> tuple[Part, ...]:
+        survivors = [(host.instance, host.gang, host.type) for host in self.survivors]
+        return parts(self.job, self.offers, survivors)
+
+    @property
+    def nobody(self) -> str:
+        """Return why EC2 is not asked."""
+        have = len(self.survivors)
+        return (
+            f"nobody: {counted(have, 'host')} will do"
+            if have < self.job.gang
+            else "nobody: no host is missing"
+        )
+
+    @property
+    def sizes(self) -> str:
+        """Return how many workers the job may have, if its cluster is elastic."""
+        cluster = self.job.cluster
+        least, most = cluster.least_workers, cluster.most_workers
+        return f" (cluster.workers: {least} to {most})" if cluster.is_elastic else ""
+
+    def volume_charge(self, rate: int) -> float:
+        """Return what the fast initialization of one disk costs, in dollars."""
+        return initialization.dollars(self.plan.image_gib, rate, self.plan.gib_month)
+
+    def token(self, which: Gang, rate: int) -> str:
+        """Return the client token, by which EC2 answers a repeated request with the same hosts."""
+        return tokens.client_token(
+            self.run,
+            yard=self.yard.yard,
+            attempt=self.attempt,
+            offer=self.step.offer,
+            round=self.step.round,
+            gang=which,
+            rate=rate,
+        )
+
+    def intent(self, values: IntentUpdate, *, unless: Literal["token"] | None = None) -> Write:
+        return intent_row(self.run, self.attempt, self.step.offer, self.step.round, values, unless=unless)
+
+    def intended(self, values: IntentUpdate) -> tuple[Write, Write]:
+        """Return the request's row, and that it is the next of its attempt: of two calls at the same time, one asks."""
+        counted = ask_counted(self.run, self.attempt, self.records.asks(self.attempt))
+        return self.intent(values, unless="token"), counted
+
+    def event(self, event: str, reason: str, now: datetime, **detail: str | list[str]) -> Write:
+        return event_row(
+            self.run, note(event, reason, at=now, attempt=self.attempt, pool=self.pool, **detail)
+        )

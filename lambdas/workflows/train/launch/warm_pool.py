@@ -1,0 +1,101 @@
+"""Claim a whole gang of the yard's warm pool, in place of a request to EC2."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime
+
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Write, cooled_rows, run_row
+from lambdas.aws.ec2 import instances
+from lambdas.aws.ec2.fleet import Launched
+from lambdas.core.capacity.placement import Try
+from lambdas.core.capacity.plan import Part
+from lambdas.core.run import pool
+from lambdas.core.run.pool import WarmHost
+from lambdas.core.run.records import IntentUpdate
+from lambdas.steps.observability import clock, logger
+from lambdas.workflows.train.launch.answers import LaunchAnswer, answer_of_other_call, gang_launched
+from lambdas.workflows.train.launch.record import Launches, describe, host_rows, record_hosts
+from lambdas.workflows.train.launch.request import LaunchRequest
+from lambdas.workflows.train.launch.tags import tags_of
+from trainyard.core.model.gang import Gang
+from trainyard.core.model.yard import warm
+from trainyard.protocol.tags import Tag
+
+
+def claim(request: LaunchRequest, now: datetime) -> LaunchAnswer | None:
+    """Claim a whole gang and answer with it; None if the warm pool has none that fits."""
+    open_ask = request.records.unanswered(request.attempt)
+    if open_ask:
+        return _hand_over(_claimed_before(request, open_ask.warm)) if open_ask.warm else None
+    if request.records.run.kind != "train" or request.survivors:
+        return None
+    waiting = request.ledger.pool()
+    found = pool.to_take(waiting, request.plan, request.job, now) if waiting else None
+    found = pool.to_take(_still_waiting(found.hosts, now), request.plan, request.job, now) if found else None
+    if found is None:
+        return None
+    rounds = [
+        row.round
+        for row in request.records.intents
+        if (row.attempt, row.offer) == (request.attempt, found.offer)
+    ]
+    step = Try(found.offer, max(rounds, default=-1) + 1, "from the pool of the yard")
+    request = replace(request, step=step, warm={host.instance: host.run for host in found.hosts})
+    try:
+        request.ledger.write(*_claiming_rows(request, found.hosts, now))
+    except AlreadyWrittenError:
+        logger.info("%s: another run has taken them, or another call was first", request.run)
+        return answer_of_other_call(request)
+    return _hand_over(request)
+
+
+def _still_waiting(hosts: Collection[WarmHost], now: datetime) -> tuple[WarmHost, ...]:
+    """Return the hosts that run, belong to the warm pool by their tag, and are not held."""
+    tags = {
+        host.id: host.tags
+        for host in instances.of_ids([host.instance for host in hosts])
+        if host.state == "running" and not pool.is_held(host.tags, now)
+    }
+    until = {name: warm.warm_until(found) for name, found in tags.items()}
+    return tuple(host for host in hosts if (end := until.get(host.instance)) is not None and end > now)
+
+
+def _claiming_rows(request: LaunchRequest, hosts: Collection[WarmHost], now: datetime) -> list[Write]:
+    """Return one transaction: the hosts leave the warm pool and are this run's, or neither."""
+    kept = ", ".join(sorted({host.run for host in hosts}))
+    reason = f"{len(hosts)} x {request.offer.pool}, which wait in the yard's pool, kept by {kept}"
+    values: IntentUpdate = {
+        "token": request.token(Gang.MAIN, 0),
+        "offer_pool": request.offer.pool,
+        "at": now,
+        "warm": tuple(sorted(request.warm)),
+    }
+    return [
+        *request.intended(values),
+        run_row(request.run, {"state": "Launch", "attempt": request.attempt}, unless="cut_short"),
+        request.event("taking", reason, now),
+        *cooled_rows(hosts, now),
+        *host_rows(request, _as_launched(request), now),
+    ]
+
+
+def _claimed_before(request: LaunchRequest, hosts: Collection[str]) -> LaunchRequest:
+    """Return the request with the hosts that an earlier call claimed."""
+    rows = request.records.hosts
+    return replace(request, warm={host: rows[host].taken or "" for host in hosts if host in rows})
+
+
+def _as_launched(request: LaunchRequest) -> Launches:
+    (choice,) = request.offer.choices(Gang.MAIN)
+    part = Part(Gang.MAIN, len(request.warm), (choice,), least=len(request.warm))
+    return [(part, Launched(tuple(sorted(request.warm)), choice.type, request.offer))]
+
+
+def _hand_over(request: LaunchRequest) -> LaunchAnswer:
+    """Tag the hosts, by which each learns its new run, then answer. A repeated call does the same."""
+    launched = _as_launched(request)
+    ((part, _),) = launched
+    tags = {key: value for key, value in tags_of(request, part, clock()).items() if key != Tag.YARD}
+    instances.retag(sorted(request.warm), tags)
+    record_hosts(request, launched)
+    return gang_launched(describe(request, launched))
