@@ -229,7 +229,7 @@ def test_a_command_is_a_document_of_the_yard_on_a_host_of_the_yard(yard: Assembl
     documents = {
         "train_train": ["start"],
         "signal": ["stop"],
-        "snapshot_quiesce": ["generalize", "pause"],
+        "snapshot_quiesce": ["pause", "generalize"],
         "snapshot_capture": ["resume"],
         "snapshot_undo": ["resume"],
         "bake_document": ["install", "test", "generalize"],
