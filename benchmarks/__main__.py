@@ -16,17 +16,11 @@ from rich.table import Table
 
 from benchmarks import (
     budgets,
-    endurance,
-    folders,
-    harness,
     imports,
     patrol,
     runs,
     saving,
     scaling,
-    sessions,
-    transfer,
-    uploading,
 )
 from benchmarks.budgets import Row
 from benchmarks.simulated import growth, scale, week
@@ -62,9 +56,6 @@ PARTS: Mapping[str, Part] = {
         f"Clean runs with {', '.join(map(str, SIZES))} hosts", _clean_runs, budgets.of_runs, on_a_yard=True
     ),
     "polling": Part("A running job, watched", runs.polling_calls, budgets.of_polling, on_a_yard=True),
-    "harness": Part(
-        "The same program by hand and under the agent", harness.measure, budgets.of_harness, on_a_yard=True
-    ),
     "scaling": Part(
         "Two hosts with TensorFlow, by hand and under Trainyard",
         scaling.measure,
@@ -72,11 +63,6 @@ PARTS: Mapping[str, Part] = {
         on_a_yard=True,
     ),
     "saving": Part("What a checkpoint costs a step", saving.measure, budgets.of_saving),
-    "folders": Part("The agent and very many files", folders.measure, budgets.of_folders),
-    "transfer": Part("Data to the disk: ours, aws s3 sync, s5cmd", transfer.measure, budgets.of_transfer),
-    "uploading": Part(
-        f"{uploading.FILES:,} small files of a user to a far region", uploading.measure, budgets.of_uploading
-    ),
     "patrol": Part(
         f"Patrol over {', '.join(f'{size:,}' for size in patrol.SIZES)} hosts",
         patrol.measure,
@@ -88,14 +74,6 @@ PARTS: Mapping[str, Part] = {
         budgets.of_week,
     ),
     "worlds": Part(f"{MANY:,} clean simulated runs", scale.worlds, budgets.of_worlds),
-    "sessions": Part(
-        f"Sessions: a forward, cuts, {sessions.PEOPLE} people", sessions.measure, budgets.of_sessions
-    ),
-    "endurance": Part(
-        f"The local cloud over {endurance.CALLS:,} calls and {endurance.HOSTS} hosts",
-        endurance.measure,
-        budgets.of_endurance,
-    ),
 }
 
 

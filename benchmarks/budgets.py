@@ -5,16 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from benchmarks import (
-    endurance,
-    folders,
-    harness,
     patrol,
     runs,
     saving,
     scaling,
-    sessions,
-    transfer,
-    uploading,
 )
 from benchmarks.simulated import growth, scale
 from benchmarks.simulated.week import Asked
@@ -64,22 +58,6 @@ def of_polling(calls: int) -> list[Row]:
     return [Row(what, "0", str(calls), calls == 0)]
 
 
-def of_folders(measured: folders.Folders) -> list[Row]:
-    """Return the budgets of the agent's looks, and of its memory."""
-    looks = {"outputs": measured.outputs_seconds, "checkpoints": measured.checkpoints_seconds}
-    rows = [
-        Row(f"a look at 100,000 files ({name})", "<= 2 s of a core", f"{seconds:.2f} s", seconds <= 2)
-        for name, seconds in looks.items()
-    ]
-    peak = measured.peak_mb
-    return [*rows, Row("the agent's peak memory, 200,000 outputs", "< 200 MB", f"{peak:.0f} MB", peak < 200)]
-
-
-def of_harness(rates: harness.Rates) -> list[Row]:
-    """One host."""
-    return [Row("steps/s under the agent / by hand", ">= 0.99", f"{rates.ratio:.3f}", rates.ratio >= 0.99)]
-
-
 def of_scaling(scaled: scaling.Scaling) -> list[Row]:
     """Two hosts."""
     return [
@@ -102,53 +80,6 @@ def of_saving(pauses: list[saving.Pause]) -> list[Row]:
             True,
         )
         for pause in pauses
-    ]
-
-
-def of_transfer(sets: dict[str, transfer.Speeds]) -> list[Row]:
-    """Beside the tools that people use for it."""
-    return [
-        Row(
-            f"MB/s of data to the disk, {name} files: ours / aws s3 sync / s5cmd",
-            "ours >= 0.9 x aws s3 sync",
-            " / ".join(
-                str(speed.megabytes_a_second) for speed in (found.ours, found.aws_s3_sync, found.s5cmd)
-            ),
-            found.ratio >= 0.9,
-        )
-        for name, found in sets.items()
-    ]
-
-
-def of_endurance(found: endurance.Endurance) -> list[Row]:
-    """What the local cloud's server holds after all calls and hosts is what it held after the first."""
-    calls = f"{endurance.WARM_CALLS:,} / {endurance.CALLS:,} calls"
-    counted = [(name, name, "no more", 1.0) for name in endurance.COUNTED]
-    rows = []
-    for name, shown, budget, times in [*counted, ("memory_mb", "MB", "<= 1.25 x", 1.25)]:
-        before, then = getattr(found.warm, name), getattr(found.after, name)
-        what, measured = f"{shown} of the local cloud after {calls}", f"{before:,} / {then:,}"
-        rows.append(Row(what, budget, measured, then <= times * before))
-    return rows
-
-
-def of_uploading(found: uploading.Uploaded) -> list[Row]:
-    """Data files that go along with a job, at the latency of a region."""
-    count, latency = uploading.FILES, uploading.LATENCY_SECONDS * 1000
-    return [
-        Row(
-            f"seconds for {count:,} small files at {latency:g} ms",
-            "<= 15",
-            f"{found.seconds:g}",
-            found.seconds <= 15,
-        ),
-        Row("times as fast as one after another", ">= 10", f"{found.ratio:g}", found.ratio >= 10),
-        Row(
-            f"bytes sent again when one of {count:,} files has changed",
-            "<= 1 MB",
-            f"{found.changed_bytes:,} in {found.changed_seconds:g} s",
-            found.changed_bytes <= 1e6,
-        ),
     ]
 
 
@@ -258,29 +189,6 @@ def _growth(held: list[growth.Held]) -> list[Row]:
         )
     )
     return rows
-
-
-def of_sessions(measured: sessions.Measured) -> list[Row]:
-    """Issue 17's."""
-    slower = min(measured.from_host, measured.to_host)
-    carried = f"{measured.from_host:g} / {measured.to_host:g} MB/s (from / to the host)"
-    added = f"{measured.added_ms:g} ms (19 of 20: {measured.added_p95_ms:g})"
-    return [
-        Row("a forwarded port carries", ">= 50 MB/s", carried, slower >= 50),
-        Row("a forward adds to a request", "<= 5 ms", added, measured.added_ms <= 5),
-        Row(
-            "a cut session goes on once there is a way",
-            "<= 3 s",
-            f"{measured.back_seconds:g} s",
-            measured.back_seconds <= 3,
-        ),
-        Row(
-            f"{sessions.PEOPLE} shells on a host, begun and answered",
-            "<= 10 s",
-            f"{measured.people_seconds:g} s",
-            measured.people_seconds <= 10,
-        ),
-    ]
 
 
 def _by_hosts(figures: dict[int, int]) -> str:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.request
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from localcloud.base.root_key import RootKey
 from tests.support import quick
+from tests.support.calls import calls, less
 from trainyard.client import Event, Run, Yard
 from trainyard.client.jobs.submission import begin
 
 LOOKING = ("Describe", "List", "Get", "Query", "Scan", "BatchGet", "Head")
 WATCHED_SECONDS = 20.0
-NOT_AWS_API = ("lambda:InvokeFunction",)
 
 
 @dataclass(frozen=True)
@@ -98,28 +96,6 @@ def is_polling(action: str) -> bool:
     """Looking at EC2 or Systems Manager; the ledger is read because a signal came."""
     service, _, operation = action.partition(":")
     return service in ("ec2", "ssm") and operation.startswith(LOOKING)
-
-
-def calls(yard: Yard) -> dict[str, dict[str, int]]:
-    """What the local cloud counted so far: {caller: {action: times}}."""
-    held = yard.session.boto.get_credentials()
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    opener.addheaders = [("Authorization", RootKey(held.access_key, held.secret_key).as_basic())]
-    with opener.open(f"{yard.session.endpoint}/_localcloud/calls", timeout=30) as answer:
-        told: dict[str, dict[str, int]] = json.load(answer)
-    return told
-
-
-def less(after: dict[str, dict[str, int]], before: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """What was counted between the two."""
-    left = {
-        caller: {action: times - before.get(caller, {}).get(action, 0) for action, times in counts.items()}
-        for caller, counts in after.items()
-    }
-    return {
-        caller: {action: times for action, times in counts.items() if times and action not in NOT_AWS_API}
-        for caller, counts in left.items()
-    }
 
 
 def is_host(caller: str) -> bool:

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import endurance
-from benchmarks.endurance import Held, User
 from localcloud.base import root_key
+from tests.contract import endurance
 from tests.contract.conftest import ROOT, Cloud, eventually, free_port
+from tests.contract.endurance import Held, User
 from tests.contract.processes import server_of
 
 A_FEW = 3

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from benchmarks.runs import calls, less
 from tests.e2e import simulated
 from tests.e2e.runs import Runs
 from tests.e2e.seen import Seen, is_background
 from tests.e2e.simulated import FIRST, JOBS, LAUNCHED, SNAPSHOT_NAME, is_document
 from tests.e2e.watch import ec2
+from tests.support.calls import calls, less
 from trainyard.client import Run
 
 Told = list[dict[str, Any]]

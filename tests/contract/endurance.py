@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import resource
-import shutil
 import socket
 import time
 import zipfile
@@ -22,17 +20,11 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
-from localcloud.base import root_key
 from localcloud.base.root_key import RootKey
-from scripts.local_yard import ROOT, Cloud, port_for
 
-STATE = ROOT / "build" / "bench-endurance"
 FACTS = """\
 latencies: {boot: 0.1, agent: 0.1, stop: 0.1, terminate: 0.1, terminated_visible: 10}
 """
-DESCRIPTORS = 1024
-WARM_CALLS, CALLS = 1_000, 100_000
-WARM_HOSTS, HOSTS, HOSTS_AT_ONCE = 20, 200, 20
 AT_ONCE = 8
 CONNECTED = 50
 """Calls after which all connections are closed, and others opened."""
@@ -100,39 +92,6 @@ class Held:
     threads: int
     processes: int
     memory_mb: int
-
-
-@dataclass(frozen=True)
-class Endurance:
-    """After the first calls and hosts, and after all of them."""
-
-    warm: Held
-    after: Held
-
-
-def measure() -> Endurance:
-    """A local cloud of its own, for as many calls and hosts as a busy week has."""
-    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
-    shutil.rmtree(STATE, ignore_errors=True)
-    STATE.mkdir(parents=True)
-    facts = STATE.with_suffix(".yaml")
-    facts.write_text(FACTS)
-    cloud = Cloud(STATE, port_for(0), facts)
-    cloud.up()
-    try:
-        user = User(f"http://127.0.0.1:{cloud.port}", root_key.of(cloud.state))
-        user.furnish()
-        user.call(WARM_CALLS, 2 * AT_ONCE)
-        user.break_off(WARM_CALLS // 10)
-        user.launch(WARM_HOSTS)
-        warm = settled(STATE)
-        for _ in range((HOSTS - WARM_HOSTS) // HOSTS_AT_ONCE):
-            user.launch(HOSTS_AT_ONCE)
-        user.call(CALLS - WARM_CALLS, AT_ONCE)
-        user.break_off(CALLS // 100)
-        return Endurance(warm, settled(STATE, warm))
-    finally:
-        cloud.down()
 
 
 def held(state: Path) -> Held:
