@@ -19,6 +19,7 @@ Sentence = Literal[
     "make service-linked roles",
     "mark hosts",
     "plan launches",
+    "read and list objects",
     "read data buckets",
     "read objects",
     "read parameters of base images",

@@ -68,8 +68,7 @@ NEEDS = Needs(
     BakeAdmitSettings,
     (
         may("read versions", keys.IMAGES),
-        may("read objects", keys.IMAGES),
-        may("list objects", keys.IMAGES),
+        may("read and list objects", keys.IMAGES),
         may("write objects", keys.RUNS),
         may("use the ledger", "GetItem", "BatchGetItem", "Query", "PutItem", "UpdateItem"),
         may("read parameters of base images"),

@@ -38,8 +38,7 @@ NEEDS = Needs(
     ImageSettings,
     (
         may("use the ledger", "Query", "PutItem", "UpdateItem", "DeleteItem"),
-        may("read objects", keys.RUNS),
-        may("list objects", keys.RUNS),
+        may("read and list objects", keys.RUNS),
         may("write objects", keys.RUNS),
         may("use the image parameters", "GetParameter"),
         may("retire images"),

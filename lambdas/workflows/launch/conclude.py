@@ -39,8 +39,7 @@ NEEDS = Needs(
     YardSettings,
     (
         may("write objects", keys.RUNS),
-        may("read objects", keys.summary(keys.ANY)),
-        may("list objects", keys.summary(keys.ANY)),
+        may("read and list objects", keys.summary(keys.ANY)),
         may("mark hosts", Tag.HOLD, Tag.CAP, Tag.READY),
         may("keep disks"),
         may("use the ledger", "Query", "PutItem", "UpdateItem", "DeleteItem"),

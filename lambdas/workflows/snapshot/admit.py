@@ -43,8 +43,7 @@ class SnapshotAdmitted(Admitted):
 NEEDS = Needs(
     YardSettings,
     (
-        may("read objects", keys.RUNS),
-        may("list objects", keys.RUNS),
+        may("read and list objects", keys.RUNS),
         may("call", "ec2:DescribeInstances", "ec2:DescribeImages", "ssm:DescribeInstanceInformation"),
         may("use the ledger", "GetItem", "Query", "PutItem", "UpdateItem"),
     ),

@@ -26,8 +26,7 @@ NEEDS = Needs(
     YardSettings,
     (
         may("write objects", keys.RUNS),
-        may("read objects", keys.summary(keys.ANY)),
-        may("list objects", keys.summary(keys.ANY)),
+        may("read and list objects", keys.summary(keys.ANY)),
         may("call", "ec2:DescribeImages"),
         may("use the ledger", "Query", "PutItem", "UpdateItem", "DeleteItem"),
     ),

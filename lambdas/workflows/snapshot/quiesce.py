@@ -43,8 +43,7 @@ DOING = {Quiesce.PAUSE: "pausing", Quiesce.GENERALIZE: "generalizing"}
 NEEDS = Needs(
     QuiesceSettings,
     (
-        may("read objects", keys.RUNS),
-        may("list objects", keys.RUNS),
+        may("read and list objects", keys.RUNS),
         may("run documents", *Quiesce),
         may("answer tasks", "Success"),
         may(

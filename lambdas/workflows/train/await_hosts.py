@@ -60,8 +60,7 @@ NEEDS = Needs(
     YardSettings,
     (
         may("call", "ec2:DescribeInstances"),
-        may("read objects", keys.words(keys.ANY, keys.ANY)),
-        may("list objects", keys.words(keys.ANY, keys.ANY)),
+        may("read and list objects", keys.words(keys.ANY, keys.ANY)),
         may("answer tasks", "Success", "Failure"),
         may("use the ledger", "Query", "PutItem", "UpdateItem"),
     ),

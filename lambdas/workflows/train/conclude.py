@@ -37,8 +37,7 @@ CHECKPOINTS = re.compile(keys.checkpoints("[^/]+"))
 NEEDS = Needs(
     ConcludeSettings,
     (
-        may("read objects", keys.RUNS),
-        may("list objects", keys.RUNS),
+        may("read and list objects", keys.RUNS),
         may("write objects", keys.RUNS),
         may("send notifications"),
         may("use the ledger", "Query", "PutItem", "UpdateItem", "DeleteItem"),

@@ -29,8 +29,7 @@ class TrainSettings(YardSettings):
 NEEDS = Needs(
     TrainSettings,
     (
-        may("read objects", keys.RUNS),
-        may("list objects", keys.RUNS),
+        may("read and list objects", keys.RUNS),
         may("write objects", keys.RUNS),
         may("run documents", "start"),
         may("call", "ssm:DescribeInstanceInformation"),

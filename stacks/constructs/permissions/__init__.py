@@ -5,8 +5,7 @@ Two kinds of `*` remain, each accepted with its reason where it is granted. Call
 tag condition narrows those.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
@@ -15,7 +14,7 @@ from aws_cdk import aws_s3 as s3
 
 from stacks.constructs.acknowledge import acknowledge
 from stacks.constructs.permissions import kms
-from stacks.constructs.permissions.holder import Holder
+from stacks.constructs.permissions.holder import Condition, Holder
 from trainyard.core.model.names import BY_MONTH
 from trainyard.protocol.tags import Tag
 
@@ -40,14 +39,12 @@ def allow(
     role: Holder,
     actions: Sequence[str],
     on: Sequence[str],
-    when: Mapping[str, Any] | None = None,
+    when: Condition | None = None,
     *,
     because: str = "",
 ) -> None:
     """The sentence that the others are made of. `because` accepts the wildcards in `on`."""
-    role.add_to_policy(
-        iam.PolicyStatement(actions=list(actions), resources=list(on), conditions=dict(when or {}))
-    )
+    role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=list(on), conditions=when))
     for resource in on:
         if "*" in resource and because:
             acknowledge(role, f"IAM5[Resource::{_as_reported(resource)}]", because)
@@ -179,12 +176,12 @@ def _objects(
         acknowledge(role, f"IAM5[Resource::{exported}/{_variables(prefix)}*]", PREFIX)
 
 
-def tagged(yard: str) -> dict[str, Any]:
+def tagged(yard: str) -> Condition:
     """What is there carries the yard's tag."""
     return {"StringEquals": {f"aws:ResourceTag/{Tag.YARD}": yard}}
 
 
-def to_be_tagged(yard: str, by: str | Sequence[str] = ()) -> dict[str, Any]:
+def to_be_tagged(yard: str, by: str | Sequence[str] = ()) -> Condition:
     """What is asked for carries the yard's tag; `by`: the calls that may write it."""
     action = {"ec2:CreateAction": by} if by else {}
     return {"StringEquals": {f"aws:RequestTag/{Tag.YARD}": yard, **action}}

@@ -15,6 +15,7 @@ from stacks.constructs.hosts import HostTemplates
 from stacks.constructs.names import by_name
 from stacks.constructs.permissions import hosts, kms, launches
 from stacks.constructs.permissions.data_buckets import read_data_buckets
+from stacks.constructs.permissions.holder import Condition
 from stacks.settings import YardSettings
 from trainyard.core.model.names import SERVICE_LINKED_ROLES
 
@@ -71,6 +72,9 @@ class Granting:
                 hosts.mark_hosts(role, yard, *on)
             case "plan launches":
                 launches.plan_launches(role)
+            case "read and list objects":
+                permissions.read_objects(role, self.bucket, *on)
+                permissions.list_objects(role, self.bucket, *on)
             case "read data buckets":
                 read_data_buckets(role, *settings.data_buckets)
             case "read objects":
@@ -120,7 +124,7 @@ class Granting:
         for name in names:
             permissions.read_parameters(self.role, name, *(f"ssm:{call}" for call in calls))
 
-    def _launch(self, images: dict[str, object] | None) -> None:
+    def _launch(self, images: Condition | None) -> None:
         assert self.launching is not None, (
             "a function that launches hosts is given what it launches them from"
         )

@@ -1,5 +1,7 @@
 """Who has permissions: a role, or whoever a policy is attached to."""
 
+from typing import Any
+
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -20,3 +22,5 @@ class NarrowedRole(iam.Role):
 
 
 Holder = iam.Role | PeoplesPolicy
+Condition = dict[str, dict[str, Any]]
+"""A condition of IAM: its operators, each with keys and their values."""

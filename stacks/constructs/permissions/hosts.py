@@ -1,7 +1,5 @@
 """What may be done to hosts and their images. Sentences like those of the package."""
 
-from typing import Any
-
 import aws_cdk as cdk
 
 from stacks.constructs.permissions import (
@@ -14,7 +12,7 @@ from stacks.constructs.permissions import (
     tagged,
     to_be_tagged,
 )
-from stacks.constructs.permissions.holder import Holder
+from stacks.constructs.permissions.holder import Condition, Holder
 from trainyard.protocol.tags import Tag
 
 OWN_SESSIONS = (
@@ -73,7 +71,7 @@ def sit_at_own_hosts(role: Holder, yard: str, *hold: str, key: str) -> None:
     kms.use_for_volumes(role, key)
 
 
-def _own_dev_hosts(yard: str, of: str) -> dict[str, Any]:
+def _own_dev_hosts(yard: str, of: str) -> Condition:
     """A user of the account is its name, a session of a role the role's id and its own name."""
     owner = {f"{of}/{Tag.YARD}": yard, f"{of}/{Tag.SUBMITTER}": ["${aws:username}", "${aws:userid}"]}
     return {"StringEquals": owner, "StringLike": {f"{of}/{Tag.DEV}": "?*"}}

@@ -2,7 +2,6 @@
 ask for no permission."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
@@ -11,7 +10,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from stacks.constructs.permissions.holder import Holder
+from stacks.constructs.permissions.holder import Condition, Holder
 
 READ = ("kms:Decrypt",)
 WRITE = ("kms:Decrypt", "kms:GenerateDataKey")
@@ -84,9 +83,9 @@ def grant(role: Holder, key: str, to: Sequence[str]) -> None:
         _allow(role, ["kms:CreateGrant"], key, {"StringEquals": {"kms:GranteePrincipal": list(to)}})
 
 
-def _through(service: str) -> dict[str, Any]:
+def _through(service: str) -> Condition:
     return {"StringEquals": {"kms:ViaService": f"{service}.{cdk.Aws.REGION}.amazonaws.com"}}
 
 
-def _allow(role: Holder, actions: Sequence[str], key: str, when: dict[str, Any]) -> None:
+def _allow(role: Holder, actions: Sequence[str], key: str, when: Condition) -> None:
     role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=[key], conditions=when))

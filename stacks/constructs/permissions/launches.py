@@ -1,7 +1,6 @@
 """Who may launch hosts: where they may come from, and what they may become. Sentences like those of permissions.py."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
@@ -15,6 +14,7 @@ from stacks.constructs.permissions import (
     ec2_unowned,
     to_be_tagged,
 )
+from stacks.constructs.permissions.holder import Condition
 from trainyard.core.model.instance_types import all_types
 
 
@@ -43,7 +43,7 @@ def launch_hosts(
     network: Sequence[str],
     pass_role: iam.IRole,
     yard: str,
-    images: Mapping[str, Any] | None = None,
+    images: Condition | None = None,
 ) -> None:
     """Launch from these templates, into this network, under this host role; what comes into being has the yard's tag,
     a type of the catalogue, and metadata by token alone.
@@ -70,7 +70,7 @@ def launch_hosts(
     allow(role, ["iam:PassRole"], [pass_role.role_arn], to_ec2)
 
 
-def _as_hosts_are(condition: Mapping[str, Any]) -> dict[str, Any]:
+def _as_hosts_are(condition: Condition) -> Condition:
     """With metadata by token alone, and of a family of the catalogue: nobody launches what no job can ask for."""
     by_token = {"ec2:MetadataHttpTokens": "required"}
     families = sorted({f"{name.partition('.')[0]}.*" for name in all_types()})

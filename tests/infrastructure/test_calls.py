@@ -1,0 +1,158 @@
+"""Each function may make the calls of AWS that its code can reach, and no others."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.infrastructure.assembly import Assembly
+
+ROOT = Path(__file__).resolve().parents[2]
+PREFIXES = {
+    "cloudwatch": "cloudwatch",
+    "ec2": "ec2",
+    "lambda": "lambda",
+    "sns": "sns",
+    "ssm": "ssm",
+    "stepfunctions": "states",
+}
+"""The services that functions call by module-level functions, with IAM's names. DynamoDB and S3 are called by key."""
+NAMED_OTHERWISE = {"lambda:Invoke": "lambda:InvokeFunction"}
+NOT_NEEDED = {
+    "bake_plan": {"ssm:GetParameter"},  # the row of a bake names its image
+    "launch_conclude": {"ec2:DescribeInstances"},  # asked only by functions that may, after a denial
+    "train_await_hosts": {
+        "ssm:DescribeInstanceInformation",
+        "ssm:SendCommand",
+    },  # final reports give no order
+}
+"""Calls in the code of these functions that none of their paths makes."""
+MADE_BY_AWS = {"ec2:CreateTags", "ec2:DeleteSnapshot", "ec2:RunInstances", "ssm:GetParameters"}
+"""Permissions that CreateImage, DeregisterImage, CreateFleet and launch templates ask of their caller."""
+BY_TOKEN = {"states:SendTaskFailure", "states:SendTaskHeartbeat", "states:SendTaskSuccess"}
+"""Calls that lambdas/aws/states.py chooses by a name."""
+Node = tuple[str, str]
+"""A function or class: its module and its name."""
+
+
+@cache
+def module(name: str) -> tuple[dict[str, ast.AST], dict[str, Node]]:
+    """What a module defines, and what it imports of ours: the module and the name there ("" for a module)."""
+    path = ROOT / Path(*name.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    defined: dict[str, ast.AST] = {}
+    imported: dict[str, Node] = {}
+    for node in ast.parse(path.read_text()).body:
+        match node:
+            case ast.FunctionDef() | ast.ClassDef():
+                defined[node.name] = node
+            case ast.Assign(targets=[ast.Name(id=target)]):
+                defined[target] = node
+            case ast.ImportFrom(module=str(source)) if source.startswith("lambdas"):
+                for each in node.names:
+                    folder = ROOT / Path(*source.split("."), each.name)
+                    is_module = folder.with_suffix(".py").exists() or folder.is_dir()
+                    where = (f"{source}.{each.name}", "") if is_module else (source, each.name)
+                    imported[each.asname or each.name] = where
+            case _:
+                pass
+    return defined, imported
+
+
+def names_in(node: Node) -> Iterator[Node]:
+    """What a function or class refers to, of its own module and of those that it imports."""
+    defined, imported = module(node[0])
+    parts = list(ast.walk(defined[node[1]]))
+    own = {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    own |= {part.arg for part in parts if isinstance(part, ast.arg)}
+    for part in parts:
+        match part:
+            case ast.Name(id=name) if name in own:
+                pass
+            case ast.Name(id=name) if name in defined:
+                yield node[0], name
+            case ast.Name(id=name) if name in imported:
+                yield imported[name]
+            case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in imported:
+                yield imported[name][0], attribute
+
+
+def calls_in(node: Node) -> Iterator[str]:
+    """The calls of AWS that a function of lambdas/aws makes itself, as IAM calls them."""
+    for part in ast.walk(module(node[0])[0][node[1]]):
+        match part:
+            case ast.Attribute(
+                value=ast.Call(func=ast.Name(id="client"), args=[ast.Constant(value=str(service)), *_]),
+                attr=operation,
+            ):
+                yield from action(service, operation)
+            case ast.Call(
+                func=ast.Name(id="listed"),
+                args=[ast.Constant(value=str(service)), ast.Constant(value=str(operation)), *_],
+            ):
+                yield from action(service, operation)
+
+
+def action(service: str, operation: str) -> Iterator[str]:
+    if service in PREFIXES and operation != "get_paginator":
+        name = f"{PREFIXES[service]}:{''.join(word.capitalize() for word in operation.split('_'))}"
+        yield NAMED_OTHERWISE.get(name, name)
+
+
+def reached(handler: str) -> set[str]:
+    todo: list[Node] = [(f"lambdas.workflows.{handler}", "handler")]
+    seen: set[Node] = set()
+    calls: set[str] = set()
+    while todo:
+        node = todo.pop()
+        if node in seen or node[1] not in module(node[0])[0]:
+            continue
+        seen.add(node)
+        if node[0].startswith("lambdas.aws"):
+            calls.update(calls_in(node))
+        todo.extend(names_in(node))
+    return calls
+
+
+def granted(yard: Assembly, function: str) -> set[str]:
+    return {each.action for each in yard.permissions(yard.role_of(function))}
+
+
+def test_each_function_may_make_the_calls_that_it_can_reach(yard: Assembly) -> None:
+    missing = {name: reached(yard.module_of(name)) - granted(yard, name) for name in yard.functions}
+    assert {name: calls for name, calls in missing.items() if calls} == NOT_NEEDED
+
+
+def test_no_function_may_make_a_call_that_it_cannot_reach(yard: Assembly) -> None:
+    left = {name: granted(yard, name) - reached(yard.module_of(name)) for name in yard.functions}
+    of_services = {
+        name: {call for call in calls if call.partition(":")[0] in PREFIXES.values()}
+        for name, calls in left.items()
+    }
+    assert set().union(*of_services.values()) == MADE_BY_AWS | BY_TOKEN
+
+
+@pytest.mark.parametrize(
+    ("handler", "calls"),
+    [
+        (
+            "snapshot.fate",
+            {"ec2:StartInstances", "ec2:StopInstances", "ec2:TerminateInstances", "ec2:DescribeImages"},
+        ),
+        ("train.launch", {"ec2:CreateFleet", "ec2:CreateTags", "ec2:DescribeInstances"}),
+        ("signal", {"states:StopExecution", "lambda:InvokeFunction", "ssm:SendCommand"}),
+        ("bake.capture", {"ec2:CreateImage", "ec2:DeregisterImage"}),
+    ],
+)
+def test_calls_are_found_through_every_layer(handler: str, calls: set[str]) -> None:
+    assert calls <= reached(handler)
+
+
+def test_recover_reaches_none() -> None:
+    assert [reached(f"{workflow}.recover") for workflow in ("train", "bake", "launch")] == [
+        set(),
+        set(),
+        set(),
+    ]
