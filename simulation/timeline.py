@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from simulation.world.world import BEGINNING, Entry
-from trainyard.core.model.timeline import Source
+from trainyard.protocol.timeline import Source
 
 if TYPE_CHECKING:
     from simulation.yard import Yard

@@ -4,7 +4,6 @@ import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from lambdas.core.capacity.plan import RefusalKind
 from stacks.constructs.alarms import Alarms
 from stacks.constructs.function import functions_of
 from stacks.constructs.machine import StateMachine
@@ -16,6 +15,7 @@ from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from stacks.training import TrainingStack
 from trainyard.core.model.yard.metrics import Metric
+from trainyard.protocol.plan import RefusalKind
 
 OPEN_RUNS = """\
 filter message = "open run"

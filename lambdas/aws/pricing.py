@@ -16,7 +16,7 @@ from lambdas.aws.clients import client
 from lambdas.core.capacity.prices import MOST_SHOWN, PriceList, dollars, usage_type
 from trainyard.core.model.errors import AccessDenied, ServiceUnavailable
 from trainyard.core.model.instance_types import all_types
-from trainyard.core.model.yard.storage import Storage
+from trainyard.protocol.storage import Storage
 
 SERVED_IN, CHINAS = "us-east-1", "cn-northwest-1"
 PAGE = 100

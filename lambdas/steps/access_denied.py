@@ -4,12 +4,14 @@ from datetime import datetime
 
 from lambdas.aws import states
 from lambdas.aws.dynamodb.ledger import Ledger, attempt_row
-from lambdas.core.run.records import WAITING, TokenRow, ended_badly
+from lambdas.core.run.outcome import ended_badly
+from lambdas.core.run.records import WAITING
 from lambdas.core.run.recovery import Trouble
 from lambdas.steps import attempts
 from lambdas.steps.inputs import Denied
 from lambdas.steps.observability import logger
 from trainyard.core.model.errors import AccessDenied
+from trainyard.protocol.ledger.attempt import TokenRow
 from trainyard.values import wire
 
 

@@ -15,11 +15,13 @@ from lambdas.aws.dynamodb.ledger import (
     run_row,
 )
 from lambdas.core.run.places import Claim, ClaimKind
-from lambdas.core.run.records import RunRow, RunUpdate
+from lambdas.core.run.updates import RunUpdate
 from lambdas.steps.inputs import AdmitInput, Admitted, ConcludeInput
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model import names
 from trainyard.core.model.errors import AccessDenied, Refused, UsersFault
+from trainyard.core.model.job import Job
+from trainyard.protocol.ledger.run import RunRow
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 from trainyard.values.text import printable
@@ -114,7 +116,6 @@ class Admission:
             "attempt": 1,
             "created": self.given.started,
             "month": wire.stamp(self.given.started)[: len("2026-11")],
-            **_listed(values),
             "execution_arn": self.given.execution,
             **values,
         }
@@ -124,9 +125,6 @@ class Admission:
         return event_row(self.given.run, note(decided.kind, decided.reason, at=clock()))
 
 
-def _listed(values: RunUpdate) -> RunUpdate:
-    """What lists show of what it runs; nothing where that could not be read."""
-    job, imaging = values.get("job"), values.get("imaging")
-    if job:
-        return {"name": job.name, "labels": job.labels}
-    return {"name": imaging.family if imaging else None}
+def of_job(job: Job) -> RunUpdate:
+    """Return what the row of a run has of its job."""
+    return {"job": wire.to_json(job), "name": job.name, "labels": job.labels}

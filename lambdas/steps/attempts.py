@@ -21,13 +21,16 @@ from lambdas.aws.dynamodb.ledger import (
 )
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.run import deadlines, readiness
-from lambdas.core.run.outcome import Ending
-from lambdas.core.run.records import ENDED_WITH_IT, AttemptUpdate, HostRow, Records, TokenRow, ended_badly
-from lambdas.core.run.recovery import Trouble
+from lambdas.core.run.outcome import ended_badly
+from lambdas.core.run.records import ENDED_WITH_IT, Records
+from lambdas.core.run.recovery import Trouble, trouble_of
+from lambdas.core.run.updates import AttemptUpdate
 from lambdas.steps.inputs import Answer
 from lambdas.steps.observability import logger, note
 from trainyard.core.model.errors import AccessDenied, Misconfigured
-from trainyard.core.model.timeline import Entry
+from trainyard.protocol.ledger.attempt import Ending, TokenRow
+from trainyard.protocol.ledger.host import HostRow
+from trainyard.protocol.timeline import Entry
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 
@@ -105,7 +108,7 @@ def settle(ledger: Ledger, records: Records, attempt: int, now: datetime) -> boo
     row = records.attempts.get(attempt)
     if row is None or row.ending is None:
         return False
-    trouble = row.trouble
+    trouble = trouble_of(row)
     for wait in ENDED_WITH_IT.get(records.run.kind, ()):
         token = records.waiting(attempt, (wait,))
         if token and trouble:
@@ -119,8 +122,9 @@ def settle(ledger: Ledger, records: Records, attempt: int, now: datetime) -> boo
 def refuse_denied(records: Records, attempt: int) -> None:
     """Raise the access error that ended the attempt, if one did: signal may not have been able to fail a wait."""
     row = records.attempts.get(attempt)
-    if row and row.trouble and row.trouble.error == AccessDenied.__name__:
-        raise AccessDenied(row.trouble.reason)
+    trouble = trouble_of(row) if row else None
+    if trouble and trouble.error == AccessDenied.__name__:
+        raise AccessDenied(trouble.reason)
 
 
 def end(

@@ -19,15 +19,17 @@ from lambdas.core.capacity.cost import bill
 from lambdas.core.run import outcome, stopping
 from lambdas.core.run.conclusion import steps
 from lambdas.core.run.conclusion.summary import RunFacts
-from lambdas.core.run.outcome import Conclusion, Outcome
-from lambdas.core.run.records import AttemptUpdate, Records, RunUpdate
+from lambdas.core.run.outcome import Conclusion
+from lambdas.core.run.records import Records
+from lambdas.core.run.recovery import trouble_of
+from lambdas.core.run.updates import AttemptUpdate, RunUpdate
 from lambdas.steps import admission, attempts
 from lambdas.steps.inputs import ConcludeInput
 from lambdas.steps.observability import clock, logger, measure, note
-from trainyard.core.model import timeline
 from trainyard.core.model.errors import AccessDenied, Blame, Stopped, TrainyardError, blame_of
 from trainyard.core.model.yard.metrics import Metric
-from trainyard.protocol import keys
+from trainyard.protocol import keys, timeline
+from trainyard.protocol.ledger.run import Outcome
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 
@@ -84,7 +86,7 @@ class RunEnd(RunFacts):
     def row_write(self, *, unless: Literal["ended"] | None) -> Write:
         values, added = self.values, {}
         if unless and self.row and self.row.kind == "train":  # what its hosts cost in the pool is added, too
-            added["dollars"] = values.pop("dollars")
+            added["dollars"] = values.pop("dollars") or 0.0
         return run_row(self.run, values, unless=unless, waits=False, add=added)
 
     def agreed(self, summary: dict[str, Any]) -> tuple["RunEnd", dict[str, Any]]:
@@ -206,7 +208,7 @@ def _with_attempt_ended(end: RunEnd) -> RunEnd:
 def _unnoticed(how: Conclusion, records: Records | None) -> AccessDenied | None:
     """A denial that signal could only write down: it may not fail tasks, so the workflow went on."""
     row = records.attempts.get(records.run.attempt) if records else None
-    trouble = row.trouble if row and how.outcome is Outcome.SUCCEEDED else None
+    trouble = trouble_of(row) if row and how.outcome is Outcome.SUCCEEDED else None
     return AccessDenied(trouble.reason) if trouble and trouble.error == AccessDenied.__name__ else None
 
 

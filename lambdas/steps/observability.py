@@ -6,8 +6,8 @@ from typing import Any
 from aws_lambda_powertools.logging import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics
 
-from trainyard.core.model.timeline import Entry, Source
 from trainyard.core.model.yard.metrics import NAMESPACE, UNITS, Metric
+from trainyard.protocol.timeline import Entry, Source
 
 logger = Logger()
 """Its `service`, as that of the metrics, is the yard: POWERTOOLS_SERVICE_NAME."""

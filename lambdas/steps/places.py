@@ -13,7 +13,7 @@ from lambdas.core.patrol import budget
 from lambdas.core.patrol.budget import Money
 from lambdas.core.run import places, waiting
 from lambdas.core.run.places import Claim, ClaimKind, YardLimits
-from lambdas.core.run.records import RunUpdate
+from lambdas.core.run.updates import RunUpdate
 from lambdas.steps.admission import Admission
 from lambdas.steps.inputs import Admitted, Waits
 from lambdas.steps.observability import clock

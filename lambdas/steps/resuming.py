@@ -4,13 +4,14 @@ from datetime import datetime, timedelta
 
 from lambdas.aws.dynamodb.ledger import run_row
 from lambdas.core.run import places, waiting
-from lambdas.core.run.records import RunRow, RunUpdate
+from lambdas.core.run.updates import RunUpdate
 from lambdas.steps.admission import Admission
 from lambdas.steps.inputs import Waits
 from lambdas.steps.observability import clock
 from trainyard.command_line import command_line
 from trainyard.core.model.errors import JobRefused, Refused
 from trainyard.core.model.job import Job
+from trainyard.protocol.ledger.run import RunRow
 from trainyard.values.validation import Fault
 
 LOOK_SECONDS = 10

@@ -21,9 +21,9 @@ from lambdas.aws.dynamodb.ledger import (
 )
 from lambdas.aws.ec2 import images, instances
 from lambdas.core.run import deadlines
-from lambdas.core.run.outcome import Outcome
-from lambdas.core.run.records import Owner, Records, TokenRow, WaitRow, ended_badly
-from lambdas.core.run.recovery import Trouble
+from lambdas.core.run.outcome import ended_badly
+from lambdas.core.run.records import Records
+from lambdas.core.run.recovery import Trouble, trouble_of
 from lambdas.steps import attempts
 from lambdas.steps.attempts import Available, Done
 from lambdas.steps.observability import note
@@ -41,6 +41,9 @@ from trainyard.core.model.errors import (
     TrainyardError,
 )
 from trainyard.core.model.images.image import Image
+from trainyard.protocol.ledger.attempt import TokenRow, WaitRow
+from trainyard.protocol.ledger.lookup import Owner
+from trainyard.protocol.ledger.run import Outcome
 from trainyard.values.lazy import dataclass
 
 ENDED_BADLY = ("Failed", "TimedOut", "Cancelled", "Cancelling")
@@ -96,8 +99,9 @@ def gone(host: str) -> str | None:
 def raise_if_over(entered: Entered, host: str) -> None:
     """Raise what has ended the attempt while nobody waited, or that EC2 says its one host is gone."""
     row = entered.records.attempts.get(entered.attempt)
-    if row and row.trouble:
-        raise errors.WORDS.get(row.trouble.error, Infrastructure)(row.trouble.reason)
+    trouble = trouble_of(row) if row else None
+    if trouble:
+        raise errors.WORDS.get(trouble.error, Infrastructure)(trouble.reason)
     why = gone(host)
     if why:
         warned = entered.records.hosts[host].warned

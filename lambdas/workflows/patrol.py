@@ -21,7 +21,6 @@ from lambdas.core.patrol.guard import Passed
 from lambdas.core.patrol.judgement import TWO_LOOKS
 from lambdas.core.patrol.report import VerdictRow
 from lambdas.core.patrol.verdict import Cause
-from lambdas.core.run.records import RunRow
 from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger, measure
@@ -30,8 +29,9 @@ from lambdas.steps.patrol.act import Acted, act
 from lambdas.steps.patrol.observe import Observation, PatrolSettings, observe, price_of
 from trainyard.core.model import names
 from trainyard.core.model.yard.metrics import Metric
-from trainyard.core.model.yard.storage import Storage
 from trainyard.protocol import keys
+from trainyard.protocol.ledger.run import RunRow
+from trainyard.protocol.storage import Storage
 from trainyard.protocol.tags import Tag
 from trainyard.values import wire
 

@@ -23,9 +23,7 @@ from lambdas.aws.dynamodb.ledger import (
 )
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.instances import Instance
-from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.kept_hosts import KeptHosts
-from lambdas.core.capacity.plan import Plan
 from lambdas.core.run import pool, release
 from lambdas.core.run.pool import WarmHost
 from lambdas.core.run.records import Records
@@ -36,10 +34,11 @@ from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import ReleaseInput, Scope
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model.errors import ServiceUnavailable
-from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Hosts
 from trainyard.core.model.yard import warm
-from trainyard.core.model.yard.storage import GIB_MONTH, Storage
+from trainyard.protocol.ledger.host import BilledHost
+from trainyard.protocol.plan import Market, Plan
+from trainyard.protocol.storage import GIB_MONTH, Storage
 from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
 
@@ -88,7 +87,7 @@ def handler(given: ReleaseInput) -> Released:
     hosts = records.hosts.values() if records else ()
     new, untagged = release.unseen(hosts, dict(found), now), release.missed(hosts, dict(found))
     found = list(dict.fromkeys((*found, *new, *untagged)))
-    job = records.run.job if records else None
+    job = records.job if records else None
     pooled, not_kept = _pooled(ledger, records, there, given, yard.most_pool_hosts, now)
     disposals = release.dispose(
         found,

@@ -23,7 +23,9 @@ from trainyard.core.model import names
 from trainyard.core.model.errors import AccessDenied, Misconfigured, Refused
 from trainyard.core.model.images import image
 from trainyard.core.model.images.image import Image
+from trainyard.core.model.job import Job
 from trainyard.protocol import keys
+from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 from trainyard.values.validation import InputFaults
 
@@ -154,7 +156,11 @@ def _named(ledger: Ledger, runs: frozenset[str], mine: tuple[Image, ...]) -> dic
     found = {}
     for run in sorted(runs):
         row = ledger.run(run)
-        wanted = row.image_id or (row.job.hardware.image if row.job else None) if row else None
+        wanted = (
+            row.image_id or (wire.from_json(Job, row.job).hardware.image if row.job else None)
+            if row
+            else None
+        )
         meant = image.meant(wanted, mine) if wanted else None
         if meant:
             found[meant.id] = run

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from lambdas.aws.dynamodb.ledger import Ledger, event_row, run_row
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, answering, eventually, free_port
 from trainyard.core.model.errors import ServiceUnavailable
-from trainyard.core.model.timeline import Entry, Source
+from trainyard.protocol.timeline import Entry, Source
 
 
 @pytest.fixture(scope="module")

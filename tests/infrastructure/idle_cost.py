@@ -1,9 +1,9 @@
 """What a yard costs a month while nothing runs, in us-east-1, from its templates: the table of docs/runbook.md."""
 
-from lambdas.core.capacity.plan import RefusalKind
 from tests.infrastructure.assembly import Assembly
 from trainyard.core.model.yard.metrics import Metric
-from trainyard.core.model.yard.storage import GIB_MONTH, Storage
+from trainyard.protocol.plan import RefusalKind
+from trainyard.protocol.storage import GIB_MONTH, Storage
 
 HOURS, PASSES = 730, 43_800
 """Of a month; patrol passes once a minute."""

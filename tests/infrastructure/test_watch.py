@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from lambdas.core.capacity.plan import RefusalKind
 from tests.infrastructure import idle_cost
 from tests.infrastructure.assembly import Assembly, text
 from trainyard.core.model.yard.metrics import NAMESPACE, Metric
+from trainyard.protocol.plan import RefusalKind
 
 ROOT = Path(__file__).resolve().parents[2]
 ALARMS = {

@@ -15,7 +15,6 @@ from lambdas.aws.clients import THROTTLED
 from lambdas.aws.dynamodb import ledger
 from lambdas.aws.ec2 import fleet
 from lambdas.core.capacity import placement
-from lambdas.core.capacity.plan import RefusalKind
 from lambdas.core.patrol import judgement
 from lambdas.core.run import deadlines, silent_hosts
 from lambdas.steps.patrol import missed_events
@@ -31,8 +30,9 @@ from trainyard.core.model import gang
 from trainyard.core.model.hardware import Cluster
 from trainyard.core.model.job import Checkpoints, Job, Limits, Outputs, Pool
 from trainyard.core.model.program import Data, Program, Result
-from trainyard.core.model.yard.storage import GIB_MONTH
 from trainyard.protocol.cluster import Role, Strategy
+from trainyard.protocol.plan import RefusalKind
+from trainyard.protocol.storage import GIB_MONTH
 from trainyard.values import fields
 
 ROOT = Path(__file__).resolve().parents[2]

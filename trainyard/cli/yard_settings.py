@@ -11,8 +11,9 @@ from trainyard.cli.options import SettingsError
 from trainyard.client.admin.requirements import Need, Needs, Network
 from trainyard.client.errors import NotHere
 from trainyard.core.model.hardware import BUILDER_TYPES, Hardware
-from trainyard.core.model.instance_types import Market, cpu_types, instance_type, quota
+from trainyard.core.model.instance_types import cpu_types, instance_type, quota
 from trainyard.core.model.yard import settings
+from trainyard.protocol.plan import Market
 
 WORKERS = 2
 """A gang of the demo's size: what a first job asks for."""

@@ -15,28 +15,22 @@ from botocore.exceptions import ClientError
 
 from lambdas.aws.calls import listed
 from lambdas.aws.clients import client
-from lambdas.core.capacity.cost import BilledHost
-from lambdas.core.capacity.plan import Plan
 from lambdas.core.capacity.prices import PriceList
 from lambdas.core.images.dev import DevRow
 from lambdas.core.run import records
 from lambdas.core.run.places import Claim
 from lambdas.core.run.pool import WarmHost
-from lambdas.core.run.records import (
-    AttemptUpdate,
-    HostUpdate,
-    IntentUpdate,
-    Owner,
-    Records,
-    RunRow,
-    RunUpdate,
-    TokenRow,
-    WaitRow,
-)
+from lambdas.core.run.records import Records
+from lambdas.core.run.updates import AttemptUpdate, HostUpdate, IntentUpdate, RunUpdate
 from trainyard.core.model import states
 from trainyard.core.model.errors import Misconfigured
-from trainyard.core.model.gang import Gang
-from trainyard.core.model.timeline import Entry
+from trainyard.protocol.cluster import Gang
+from trainyard.protocol.ledger.attempt import TokenRow, WaitRow
+from trainyard.protocol.ledger.host import BilledHost
+from trainyard.protocol.ledger.lookup import Owner
+from trainyard.protocol.ledger.run import RunRow
+from trainyard.protocol.plan import Plan
+from trainyard.protocol.timeline import Entry
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 

@@ -9,8 +9,8 @@ from lambdas.core.capacity.prices import PriceList
 from lambdas.core.patrol.budget import Money
 from lambdas.core.run import records
 from lambdas.core.run.places import Claim
-from lambdas.core.run.records import RunRow
 from trainyard.core.model.errors import Infrastructure
+from trainyard.protocol.ledger.run import RunRow
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 

@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import THROTTLED, client, denial
 from lambdas.core.capacity.placement import FleetRefusal, answer_of
-from lambdas.core.capacity.plan import Offer, Part, RefusalKind
-from trainyard.core.model.instance_types import Market
+from lambdas.core.capacity.plan import Part
+from trainyard.protocol.plan import Market, Offer, RefusalKind
 from trainyard.values.lazy import dataclass
 
 KINDS = {

@@ -11,8 +11,8 @@ from botocore.exceptions import ClientError
 from lambdas.aws.calls import listed
 from lambdas.aws.clients import client
 from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
-from trainyard.core.model.gang import Gang
-from trainyard.core.model.instance_types import Market
+from trainyard.protocol.cluster import Gang
+from trainyard.protocol.plan import Market
 from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import counted

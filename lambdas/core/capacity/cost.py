@@ -3,29 +3,9 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
-from trainyard.core.model.instance_types import Market
 from trainyard.core.model.yard.billing import billed_hours, disk_hour, host_dollars
-from trainyard.core.model.yard.storage import GIB_MONTH, Storage
+from trainyard.protocol.ledger.host import BilledHost
 from trainyard.values.lazy import dataclass
-
-
-@dataclass(frozen=True, kw_only=True)
-class BilledHost:
-    """One host's time. `ended` is None while EC2 bills it; prices are dollars per hour, of the instance alone;
-    `gib_month` is dollars for each GiB of its disk and month; `volume_charge` is dollars once, for the rate that its
-    disk was fetched at."""
-
-    instance: str
-    type: str
-    zone: str
-    market: Market
-    price: float
-    on_demand_price: float | None = None
-    disk_gib: int = 0
-    gib_month: float = GIB_MONTH[Storage.DISK]
-    volume_charge: float = 0.0
-    launched: datetime
-    ended: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """How fast EBS fetches a gang's new root disks from their image's snapshot: what the region allows and is worth its
 price. EBS asks for it once for each volume, whatever becomes of the host."""
 
-from trainyard.core.model.yard.storage import GIB_MONTH, Storage
+from trainyard.protocol.storage import GIB_MONTH, Storage
 
 REGION_MOST = 5_000
 """MiB/s of all volumes that a region makes at a time: beyond it EC2 refuses."""

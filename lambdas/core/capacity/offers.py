@@ -11,20 +11,16 @@ from typing import assert_never
 
 from lambdas.core.capacity import compatibility, cost, initialization
 from lambdas.core.capacity.image_choice import ImageFacts, choose_image, disk_gib
-from lambdas.core.capacity.plan import TAKES, Excluded, Offer, Plan, Priced, in_words, requests
+from lambdas.core.capacity.plan import TAKES, fitting, in_words, requests
 from lambdas.core.capacity.prices import Prices
 from trainyard.core.model.errors import Refused
-from trainyard.core.model.gang import Gang, size
+from trainyard.core.model.gang import size
 from trainyard.core.model.hardware import Hardware, PoolOrder
-from trainyard.core.model.instance_types import (
-    InstanceType,
-    Market,
-    instance_type,
-    quota,
-    raise_quota_command,
-)
+from trainyard.core.model.instance_types import InstanceType, instance_type, quota, raise_quota_command
 from trainyard.core.model.job import Job
-from trainyard.core.model.yard.storage import Storage
+from trainyard.protocol.cluster import Gang
+from trainyard.protocol.plan import Excluded, Market, Offer, Plan, Priced
+from trainyard.protocol.storage import Storage
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import counted
 
@@ -354,7 +350,7 @@ def _why(
         image_gib, first.initialization_rate, facts.prices.gib_month(Storage.DISK)
     )
     fetched = f", and ${once:.3f} once for disks at {first.initialization_rate} MiB/s" if once else ""
-    hourly = _dollars(first.fitting(job), first.price, first.beside)
+    hourly = _dollars(fitting(job, first), first.price, first.beside)
     return (
         f"{len(offers)} of {len(offers) + len(excluded)} pools can hold the gang of {_sizes(job)}: "
         f"{_order(job.hardware, offers)}{first.pool}{beside}, ${hourly:.3f} an hour for the gang"

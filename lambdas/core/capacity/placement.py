@@ -11,10 +11,11 @@ from datetime import datetime, timedelta
 from typing import ClassVar, assert_never
 
 from lambdas.core.capacity.kept_hosts import KeptHosts
-from lambdas.core.capacity.plan import TAKES, Offer, Refusal, RefusalKind, in_words, requests
-from trainyard.core.model.gang import Gang
+from lambdas.core.capacity.plan import TAKES, Refusal, in_words, requests
 from trainyard.core.model.hardware import PoolOrder
-from trainyard.core.model.instance_types import InstanceType, Market, Quota, instance_type, quota
+from trainyard.core.model.instance_types import InstanceType, Quota, instance_type, quota
+from trainyard.protocol.cluster import Gang
+from trainyard.protocol.plan import Market, Offer, RefusalKind
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import rounded
 

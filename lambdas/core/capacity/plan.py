@@ -6,77 +6,16 @@ market.
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from enum import StrEnum
-from typing import ClassVar, assert_never
+from typing import assert_never
 
-from trainyard.core.model.gang import Gang, missing
+from trainyard.core.model.gang import missing
 from trainyard.core.model.hardware import PoolOrder
-from trainyard.core.model.instance_types import Market, instance_type
+from trainyard.core.model.instance_types import instance_type
 from trainyard.core.model.job import Job
-from trainyard.core.model.yard.storage import GIB_MONTH, Storage
+from trainyard.protocol.cluster import Gang
+from trainyard.protocol.ledger.intent import IntentRow, OfferRefusal
+from trainyard.protocol.plan import Market, Offer, Priced, RefusalKind
 from trainyard.values.lazy import dataclass
-
-
-@dataclass(frozen=True)
-class Priced:
-    """An instance type and its dollars per host and hour in some zone and market; `on_demand_price` is what the host
-    would cost on demand (None where nobody knows the price)."""
-
-    type: str
-    price: float
-    on_demand_price: float | None
-
-
-@dataclass(frozen=True)
-class Offer:
-    """One pool to try. Prices are as in Priced. `beside`: the CPU types that the second gang may be of, cheapest
-    first; the gang is of one of them. Empty when the job has no second gang. `initialization_rate` is in MiB/s, what is
-    asked for the disk of each host; 0: none. `workers`: how many fit there, where that is fewer than the job may have.
-    """
-
-    type: str
-    zone: str
-    subnet: str
-    market: Market
-    price: float
-    on_demand_price: float | None
-    beside: tuple[Priced, ...] = ()
-    initialization_rate: int = 0
-    workers: int | None = None
-
-    def fitting(self, job: Job) -> Job:
-        """The job with no more workers than fit there."""
-        return job if self.workers is None else job.with_most_workers(self.workers)
-
-    @property
-    def pool(self) -> str:
-        """The pool in words: `g5.xlarge in us-east-1a, spot`."""
-        return f"{self.type} in {self.zone}, {self.market.replace('_', '-')}"
-
-    def joins(self, other: "Offer") -> bool:
-        """Whether one request can ask for both: it names one market, one number of hosts, one launch template and, in
-        their tags, one number of GPUs."""
-        return (self.market, self.workers, self.initialization_rate, self.gpus) == (
-            other.market,
-            other.workers,
-            other.initialization_rate,
-            other.gpus,
-        )
-
-    @property
-    def gpus(self) -> int:
-        """Of each host."""
-        return instance_type(self.type).gpus
-
-    def choices(self, gang: Gang) -> tuple[Priced, ...]:
-        """The types that this gang may be of here."""
-        match gang:
-            case Gang.MAIN:
-                return (Priced(self.type, self.price, self.on_demand_price),)
-            case Gang.CPU:
-                return self.beside
-        assert_never(gang)
-
 
 TAKES = {
     Market.SPOT: "EC2 takes the one with the most room",
@@ -101,7 +40,7 @@ def requests(
         case PoolOrder.SPEED:
             found: list[list[int]] = []
             for index in indexes:
-                joined = next((each for each in found if offers[each[0]].joins(offers[index])), None)
+                joined = next((each for each in found if _joins(offers[each[0]], offers[index])), None)
                 if joined is None:
                     found.append([index])
                 else:
@@ -126,60 +65,6 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Excluded:
-    """A pool that cannot be used, and why. `code` is the first reason's word: incompatible, no_subnet, not_offered,
-    no_spot_price, no_price, no_quota, no_cpu_type (each of hardware.cpu_instance_types has another), too_expensive."""
-
-    type: str
-    zone: str
-    market: Market
-    code: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to try, in this order. Goes to the ledger and to plan.json as `wire.to_json` writes it.
-
-    `gang` is the number of hosts of an attempt at most, `least_gang` at least, `cpu_gang` how many of them are CPU
-    hosts; `disk_gib` is the size of a host's disks, `image_gib` that of the image's, which are fetched to it;
-    `gib_month` the dollars for each GiB of a host's disk and month. `prices` says whose prices those are, and the ones
-    on demand."""
-
-    kind: ClassVar[str] = "plan"
-    offers: tuple[Offer, ...]
-    excluded: tuple[Excluded, ...]
-    image: str
-    gang: int
-    hourly_cap: float | None
-    made: datetime
-    reason: str
-    cpu_gang: int = 0
-    disk_gib: int = 0
-    image_gib: int = 0
-    gib_month: float = GIB_MONTH[Storage.DISK]
-    prices: str = ""
-    least_gang: int = 0
-
-    def price_of(self, name: str, zone: str, market: Market, gang: Gang) -> Priced | None:
-        """Of a host of this type and gang there; None where no offer is of it."""
-        pools = (offer for offer in self.offers if (offer.zone, offer.market) == (zone, market))
-        choices = (choice for offer in pools for choice in offer.choices(gang))
-        return next((choice for choice in choices if choice.type == name), None)
-
-
-class RefusalKind(StrEnum):
-    """What kind of no it was. lambdas/aws maps EC2's codes to these."""
-
-    CAPACITY = "capacity"  # no room in the pool now
-    QUOTA = "quota"  # the account's quota is full
-    THROTTLED = "throttled"  # too many requests
-    UNSUPPORTED = "unsupported"  # this pool will never hold this gang (type not offered in the zone ...)
-    CONFIGURATION = "configuration"  # the yard is set up wrongly: every pool would refuse
-    ACCESS = "access"  # a role may not: every pool would refuse
-
-
-@dataclass(frozen=True)
 class Refusal:
     """One no. `offer` is the index into the plan's offers; `gang` the one that was refused; `code` is EC2's code,
     `reason` a sentence. `lead`: the offer that the request was made in the name of, where it asked several."""
@@ -201,7 +86,7 @@ def parts(
     (instance, gang, type), the scarcer main gang first.
 
     A gang is of one type: where members of it survive, the missing ones are as they are."""
-    job, found = offers[0].fitting(job), []
+    job, found = fitting(job, offers[0]), []
     for gang in Gang:
         mine = [(instance, name) for instance, its_gang, name in survivors if its_gang is gang]
         types = {name for _, name in mine}
@@ -211,3 +96,40 @@ def parts(
         count, least = missing(job, gang, [instance for instance, _ in mine])
         found.append(Part(gang, count, choices, least))
     return tuple(part for part in found if part.count)
+
+
+def refused(row: IntentRow) -> tuple[Refusal, ...]:
+    """Return the refusal of each capacity pool that refused this launch request; none before EC2 has answered."""
+    if row.answer != "refused":
+        return ()
+    alone = OfferRefusal(
+        row.where, RefusalKind(row.refusal or RefusalKind.CAPACITY), row.code or "", row.reason or ""
+    )
+    return tuple(
+        Refusal(
+            offer=each.offer,
+            round=row.round,
+            gang=row.gang,
+            kind=each.kind,
+            code=each.code,
+            reason=each.reason,
+            at=row.answered or row.at,
+            lead=row.offer if row.together else None,
+        )
+        for each in row.refusals or (alone,)
+    )
+
+
+def fitting(job: Job, offer: Offer) -> Job:
+    """Return the job with no more workers than fit into this capacity pool."""
+    return job if offer.workers is None else job.with_most_workers(offer.workers)
+
+
+def _joins(one: Offer, other: Offer) -> bool:
+    """Return True if one request can ask for both: it names one market, one number of hosts, one launch template and,
+    in their tags, one number of GPUs."""
+    return _shared(one) == _shared(other)
+
+
+def _shared(offer: Offer) -> tuple[Market, int | None, int, int]:
+    return offer.market, offer.workers, offer.initialization_rate, instance_type(offer.type).gpus

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from trainyard.core.model.instance_types import catalogue
-from trainyard.core.model.yard.storage import GIB_MONTH, Storage
+from trainyard.protocol.storage import GIB_MONTH, Storage
 from trainyard.values.lazy import dataclass
 
 GOOD_FOR = timedelta(days=1)

@@ -3,7 +3,7 @@
 from lambdas.core.capacity import cost
 from lambdas.core.capacity.prices import Prices
 from trainyard.core.model.job import Job
-from trainyard.core.model.yard.storage import Storage
+from trainyard.protocol.storage import Storage
 
 USUAL_GIB = 200
 """The size of a root disk that the job leaves to its image."""

@@ -232,7 +232,7 @@ def summarise(facts: RunFacts) -> dict[str, Any]:
     return summary.head(facts) | {
         "kind": "launched" if well else facts.conclusion.outcome.value,
         "image": row.image_id if row else None,
-        "family": row.job.name if row and row.job else None,
+        "family": row.name if row else None,
         "dev": row.dev if row else None,
         **(_host(facts.records, facts.now) if facts.records and well else {}),
         "attempts": summary.attempts(facts),

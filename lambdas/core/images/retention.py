@@ -13,7 +13,7 @@ from typing import Any
 
 from lambdas.core.capacity.prices import Prices
 from trainyard.core.model.images.image import AMI, Image, Stored
-from trainyard.core.model.yard.storage import Storage
+from trainyard.protocol.storage import Storage
 from trainyard.values import wire
 from trainyard.values.fields import Flag, key, texts
 from trainyard.values.lazy import dataclass

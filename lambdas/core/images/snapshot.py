@@ -9,10 +9,11 @@ from trainyard.command_line import command_line
 from trainyard.core.model import dev
 from trainyard.core.model.gang import Assignment
 from trainyard.core.model.images.image import Image
-from trainyard.core.model.images.imaging import Imaging, Quiesce, Then, parent_tags
-from trainyard.core.model.instance_types import Market
+from trainyard.core.model.images.imaging import parent_tags
 from trainyard.core.model.job_fields import NAME, RUN_ID
 from trainyard.protocol.cluster import Role
+from trainyard.protocol.imaging import Imaging, Quiesce, Then
+from trainyard.protocol.plan import Market
 from trainyard.protocol.tags import Tag
 from trainyard.values.fields import Choice, Count, Text, key
 from trainyard.values.lazy import dataclass

@@ -13,9 +13,9 @@ from lambdas.core.capacity import cost
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.patrol.usage import KERNELS, TERMINALS, Window
 from lambdas.core.patrol.verdict import Archive, Ask, Cause, Earlier, Keep, Stop, Terminate, Verdict, Warn
-from trainyard.core.model.instance_types import Market
 from trainyard.core.model.yard.policy import IdleSpot, Policy
-from trainyard.core.model.yard.storage import Storage
+from trainyard.protocol.plan import Market
+from trainyard.protocol.storage import Storage
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import dollars, rounded

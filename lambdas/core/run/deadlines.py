@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from lambdas.core.capacity import cost
-from lambdas.core.run.records import Records, last_save
+from lambdas.core.run.leaving import last_save
+from lambdas.core.run.records import Records
 
 HEARTBEAT = timedelta(seconds=150)
 """How long nothing may be heard of a gang in training. The chief's agent speaks once a minute while it lives, whatever
@@ -26,7 +27,7 @@ LEAST = 60
 
 def deadline(records: Records, attempt: int, now: datetime) -> datetime:
     """When the run must be over if this attempt's gang runs on: by the hours or by the dollars, whichever is first."""
-    job = records.run.job
+    job = records.job
     if job is None:
         raise ValueError(f"run {records.run.run} has no job, so nothing limits it")
     row = records.attempts.get(attempt)
@@ -51,7 +52,7 @@ def train_timeouts(records: Records, attempt: int, now: datetime) -> tuple[int, 
 
 def used_up(records: Records, attempt: int, now: datetime, *, step: int | None) -> str | None:
     """That the run stops at its cap, and how to go on; None while the deadline is ahead."""
-    job = records.run.job
+    job = records.job
     if job is None or deadline(records, attempt, now) > now:
         return None
     return at_its_cap(records, now, step=step)
@@ -59,7 +60,7 @@ def used_up(records: Records, attempt: int, now: datetime, *, step: int | None) 
 
 def at_its_cap(records: Records, now: datetime, *, step: int | None) -> str:
     """Which of the job's two caps it is, what was reached, and how to go on from there."""
-    run, job = records.run, records.run.job
+    run, job = records.run, records.job
     assert job is not None, "an admitted run has a job"
     hours, dollars = job.limits.hours, job.limits.dollars
     spent, took = (
@@ -85,7 +86,7 @@ def _how_to_go_on(records: Records) -> str:
 
 def out_of_money(records: Records, now: datetime) -> str | None:
     """Why no more may be spent; None while the job's dollars last."""
-    job = records.run.job
+    job = records.job
     spent = cost.bill(records.hosts.values(), now=now).dollars
     if job is None or spent < job.limits.dollars:
         return None

@@ -7,10 +7,13 @@ next one has them, and those that never get ready are ended.
 
 from datetime import datetime, timedelta
 
-from lambdas.core.capacity.plan import Offer
+from lambdas.core.capacity.plan import fitting
 from lambdas.core.run import deadlines, readiness
-from lambdas.core.run.records import HostRow, Records
-from trainyard.core.model.gang import Gang, Member, size, sized
+from lambdas.core.run.records import Records
+from trainyard.core.model.gang import size, sized
+from trainyard.protocol.cluster import Gang, Member
+from trainyard.protocol.ledger.host import HostRow
+from trainyard.protocol.plan import Offer
 from trainyard.values.lazy import dataclass
 
 APART = timedelta(minutes=10)
@@ -59,7 +62,7 @@ def is_due(records: Records, now: datetime) -> bool:
 def decide(records: Records, now: datetime) -> Ask | Join | GiveUp | Wait:
     """What comes next for the run's current attempt."""
     attempt = records.run.attempt
-    row, job = records.attempts.get(attempt), records.run.job
+    row, job = records.attempts.get(attempt), records.job
     if row is None or job is None or not job.cluster.is_elastic or row.ending or not row.started:
         return Wait("no attempt of it trains that could grow")
     newcomers = records.newcomers()
@@ -82,26 +85,26 @@ def decide(records: Records, now: datetime) -> Ask | Join | GiveUp | Wait:
 
 def lacking(records: Records) -> int:
     """How many more hosts its pool may give the run, beside all that it has."""
-    job, offer = records.run.job, records.held_offer(records.run.attempt + 1)
+    job, offer = records.job, records.held_offer(records.run.attempt + 1)
     if job is None or offer is None or records.plan is None:
         return 0
-    most = records.plan.offers[offer].fitting(job)
+    most = fitting(job, records.plan.offers[offer])
     have = [host for host in records.survivors(records.run.attempt + 1) if host.gang is Gang.MAIN]
     return max(0, size(most, Gang.MAIN) - len(have))
 
 
 def workers_of(records: Records, attempt: int) -> int:
     """How many of its hosts train."""
-    job, members = records.run.job, records.members(attempt)
+    job, members = records.job, records.members(attempt)
     assert job is not None, "an admitted run has a job"
     return sized(job, (Member(instance=each.instance) for each in members)).cluster.most_workers
 
 
 def next_ask(records: Records, offer: Offer, hosts: int, now: datetime) -> datetime | None:
     """When an attempt that begins there with so many hosts may ask for more; None where it needs none."""
-    job = records.run.job
+    job = records.job
     assert job is not None, "an admitted run has a job"
-    return now + APART if job.cluster.is_elastic and hosts < offer.fitting(job).gang else None
+    return now + APART if job.cluster.is_elastic and hosts < fitting(job, offer).gang else None
 
 
 def _ask(records: Records, now: datetime) -> Ask | Wait:

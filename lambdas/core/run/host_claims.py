@@ -12,7 +12,7 @@ from lambdas.core.patrol.judgement import Facts, end_of_lease
 from lambdas.core.run import places
 from lambdas.core.run.places import Claim, ClaimKind, YardLimits
 from trainyard.core.model import submitter
-from trainyard.core.model.yard.storage import Storage
+from trainyard.protocol.storage import Storage
 from trainyard.values.lazy import dataclass
 
 RUNNING = ("pending", "running")

@@ -2,10 +2,13 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from enum import StrEnum
+from datetime import datetime
 
 from lambdas.core.run.recovery import Trouble
+from lambdas.core.run.updates import AttemptUpdate
 from trainyard.core.model.errors import WORDS, Infrastructure, Stopped, TrainyardError
+from trainyard.protocol.ledger.attempt import Ending
+from trainyard.protocol.ledger.run import Outcome
 from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
 
@@ -13,27 +16,6 @@ WELL = ("finished", "baked", "unchanged", "rolled_back", "imaged", "launched")
 RESUME = "checkpoints.resume"
 MOST_REASON = 30_000
 """A cause may have 32,768 characters."""
-
-
-class Outcome(StrEnum):
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    REFUSED = "refused"
-    STOPPED = "stopped"
-
-
-class Ending(StrEnum):
-    """How an attempt ended (ledger: attempt#<n>.ending)."""
-
-    FINISHED = "finished"
-    FAILED = "failed"
-    INTERRUPTED = "interrupted"
-    LOST = "lost"
-    START_FAILED = "start_failed"
-    TIMED_OUT = "timed_out"
-    ABORTED = "aborted"
-    STOPPED = "stopped"
-    RESIZED = "resized"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,3 +117,14 @@ def _why(trouble: Trouble) -> str:
     """The sentence of a caught error, with the program's or the command's last lines if it has some."""
     tail = f"\nThe last lines:\n{trouble.tail.strip()}" if trouble.tail.strip() else ""
     return f"{trouble.reason or f'{trouble.error}, without a cause'}{tail}"
+
+
+def ended_badly(trouble: Trouble, now: datetime) -> AttemptUpdate:
+    """Return what the row of an attempt that trouble ended keeps of it."""
+    return {
+        "ending": ending_of(trouble.error),
+        "ended": now,
+        "reason": trouble.reason,
+        "error": trouble.error,
+        "cause": trouble.to_cause(),
+    }

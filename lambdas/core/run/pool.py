@@ -10,14 +10,16 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from lambdas.core.capacity import cost
-from lambdas.core.capacity.plan import Offer, Plan
+from lambdas.core.capacity.plan import fitting
 from lambdas.core.patrol import hold
-from lambdas.core.run.outcome import Ending
-from lambdas.core.run.records import HostRow, Records
-from trainyard.core.model.gang import Gang, missing
-from trainyard.core.model.instance_types import Market
+from lambdas.core.run.records import Records
+from trainyard.core.model.gang import missing
 from trainyard.core.model.job import Job
 from trainyard.core.model.yard import policy, warm
+from trainyard.protocol.cluster import Gang
+from trainyard.protocol.ledger.attempt import Ending
+from trainyard.protocol.ledger.host import HostRow
+from trainyard.protocol.plan import Market, Offer, Plan
 from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
 
@@ -81,7 +83,7 @@ def keeps_hosts(records: Records) -> bool:
     """Whether the run keeps hosts for others: its job asks for that, its training has ended well, and nobody has
     stopped it."""
     run, row = records.run, records.attempts.get(records.run.attempt)
-    asked = run.kind == "train" and run.job is not None and run.job.pool.keep > 0
+    asked = run.kind == "train" and records.job is not None and records.job.pool.keep > 0
     well = row is not None and row.ending is Ending.FINISHED
     return asked and well and not run.stopping and not run.cut_short
 
@@ -105,7 +107,7 @@ def chosen(
 ) -> tuple[WarmHost, ...]:
     """The hosts of the run that go into the pool, first those that an earlier call has put there. `running` are its
     hosts that run, `waiting` all that are in the pool, of which there are `most`."""
-    job, plan = records.run.job, records.plan
+    job, plan = records.job, records.plan
     if not keeps_hosts(records) or job is None or plan is None:
         return ()
     here, waiting = set(running), tuple(waiting)
@@ -138,7 +140,7 @@ def to_take(waiting: Iterable[WarmHost], plan: Plan, job: Job, now: datetime) ->
         reverse=True,
     )
     for number, offer in enumerate(plan.offers):
-        most, least = missing(offer.fitting(job), Gang.MAIN, ())
+        most, least = missing(fitting(job, offer), Gang.MAIN, ())
         gang = [host for host in fit if _is_of(host, offer)][:most]
         if gang and len(gang) >= least:
             return Taken(number, tuple(gang))

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, assert_never
 
 from lambdas.core.capacity.kept_hosts import KeptHosts
 from trainyard.core.model import errors
+from trainyard.protocol.ledger.attempt import AttemptRow
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 
@@ -253,3 +254,8 @@ def _facts(cause: str) -> Mapping[str, Any] | None:
     except ValueError:  # plain text, as Step Functions itself writes
         return None
     return facts if isinstance(facts, Mapping) else None
+
+
+def trouble_of(row: AttemptRow) -> Trouble | None:
+    """Return how an attempt ended badly; None while it goes on and if it ended well."""
+    return Trouble.caught(row.error, row.cause or "") if row.error else None

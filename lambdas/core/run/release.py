@@ -5,10 +5,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import assert_never
 
-from lambdas.core.capacity.cost import BilledHost
-from lambdas.core.run.records import HostRow
-from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Hosts
+from trainyard.protocol.ledger.host import BilledHost, HostRow
+from trainyard.protocol.plan import Market
 from trainyard.values.lazy import dataclass
 
 

@@ -6,7 +6,8 @@ and again that they are ready for the next one: each time is the moment to look 
 
 from datetime import datetime, timedelta
 
-from lambdas.core.run.records import HostRow, Records
+from lambdas.core.run.records import Records
+from trainyard.protocol.ledger.host import HostRow
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 

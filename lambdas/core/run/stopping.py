@@ -3,8 +3,9 @@
 from datetime import datetime, timedelta
 
 from lambdas.core.run.conclusion.steps import walk
-from lambdas.core.run.outcome import Ending
-from lambdas.core.run.records import Records, last_save
+from lambdas.core.run.leaving import last_save
+from lambdas.core.run.records import Records
+from trainyard.protocol.ledger.attempt import Ending
 from trainyard.values.lazy import dataclass
 
 TO_LEAVE = timedelta(minutes=3)

@@ -1,34 +1,12 @@
 """What a run without hosts waits for: capacity in EC2, a slot in the yard, or the end of the run that it resumes."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from lambdas.core.capacity.plan import Refusal
 from trainyard.core.model.job import Job
-from trainyard.values.lazy import dataclass
-
-
-class WaitsFor(StrEnum):
-    CAPACITY = "capacity"
-    PLACE = "place"
-    RUN = "run"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Waiting:
-    """`since` when, when it `asks` next and every so many `seconds` from then on, `until` when at most; `refused`: how
-    many pools have refused last, by the kind of the refusal."""
-
-    what: WaitsFor
-    since: datetime
-    asks: datetime
-    seconds: int
-    until: datetime
-    reason: str
-    refused: Mapping[str, int] = field(default_factory=dict)
+from trainyard.protocol.ledger.run import Waiting, WaitsFor
 
 
 def for_capacity(

@@ -14,12 +14,12 @@ from lambdas.core.edges import events
 from lambdas.core.edges.events import Event, FromPatrol, ImageState, InstanceState
 from lambdas.core.patrol.judgement import GOING
 from lambdas.core.patrol.verdict import Cause, Verdict, Warn
-from lambdas.core.run.records import RunRow
 from lambdas.steps import left_words
 from lambdas.steps.inputs import ConcludeInput, LastAnswer
 from lambdas.steps.observability import logger
 from lambdas.steps.patrol.observe import Observation, PatrolSettings
 from trainyard.core.model import names
+from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.tags import Tag
 from trainyard.values import wire
 

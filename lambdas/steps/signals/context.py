@@ -11,7 +11,7 @@ from lambdas.core.run.recovery import Trouble
 from lambdas.environment import YardSettings
 from lambdas.steps import attempts, orders
 from lambdas.steps.observability import logger
-from trainyard.core.model.timeline import Entry, Source
+from trainyard.protocol.timeline import Entry, Source
 from trainyard.values.lazy import dataclass
 
 

@@ -28,9 +28,9 @@ SHORTEST = LONGEST // 16
 def give(context: SignalContext, signal: FromHost, now: datetime) -> str:
     """To a host of a run that goes on. Raises Misconfigured where STS takes no policy for it."""
     records, yard = context.open_run(), context.yard
-    if records is None or records.run.job is None or signal.instance not in records.hosts:
+    if records is None or records.job is None or signal.instance not in records.hosts:
         return "not a host of a live run"
-    return _leave(yard, signal, _credentials(yard, context.run, records.run.job, signal.instance))
+    return _leave(yard, signal, _credentials(yard, context.run, records.job, signal.instance))
 
 
 def give_to_dev_host(yard: SignalSettings, signal: FromHost) -> str:

@@ -14,7 +14,7 @@ from lambdas.steps.signals.context import SignalContext
 from lambdas.steps.waits import Entered
 from trainyard.core.model.errors import TrainyardError
 from trainyard.core.model.images.image import Image
-from trainyard.core.model.timeline import Source
+from trainyard.protocol.timeline import Source
 from trainyard.values import wire
 
 IMAGING = "noted: EC2 goes on making its image, whose own end counts"

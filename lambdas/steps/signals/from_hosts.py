@@ -11,21 +11,20 @@ from lambdas.aws.ec2 import instances
 from lambdas.core.edges.events import FromHost
 from lambdas.core.patrol import hold
 from lambdas.core.patrol.hold import Hold, NoHold
-from lambdas.core.run import deadlines, silent_hosts
-from lambdas.core.run import records as ledger_rows
+from lambdas.core.run import deadlines, leaving, silent_hosts
 from lambdas.core.run.conclusion import steps
-from lambdas.core.run.outcome import Ending
-from lambdas.core.run.records import AttemptUpdate, HostUpdate, Records, RunUpdate, TokenRow
+from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
+from lambdas.core.run.updates import AttemptUpdate, HostUpdate, RunUpdate
 from lambdas.steps import attempts, orders
 from lambdas.steps.observability import logger
 from lambdas.steps.signals import credentials, from_people, newcomers, pooled
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
-from trainyard.core.model.gang import StopReason
-from trainyard.core.model.timeline import Entry, Source
-from trainyard.protocol.cluster import Role
+from trainyard.protocol.cluster import Role, StopReason
+from trainyard.protocol.ledger.attempt import Ending, TokenRow
 from trainyard.protocol.tags import Tag
+from trainyard.protocol.timeline import Entry, Source
 from trainyard.values import wire
 
 GIVEN_UP = "checkpoint"
@@ -281,9 +280,9 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
     if records.waiting(context.attempt, ("await_hosts",)):
         attempts.gather(context.ledger, records, context.attempt, now, lost={})
         return f"{instance} goes ({why}) before the gang is complete"
-    if ledger_rows.others_must_be_asked(records, context.attempt, instance):
+    if leaving.others_must_be_asked(records, context.attempt, instance):
         context.ask_to_stop(records, besides=(instance,))
-    if not ledger_rows.gang_has_stopped(records, context.attempt):
+    if not leaving.gang_has_stopped(records, context.attempt):
         if is_new:  # patrol repeats it every minute, alive or not
             _beat(records, context.attempt)
         return f"{instance} stopped ({why}); others have not yet"
@@ -292,9 +291,9 @@ def _stopped(context: SignalContext, signal: FromHost, now: datetime) -> str:
     if records.run.stopping:
         from_people.end(context, records, step, now)
         return "the gang has left: somebody has stopped the run"
-    if ledger_rows.at_its_limit(records, context.attempt):
+    if leaving.at_its_limit(records, context.attempt):
         return _limit_reached(context, records, step, now)
-    trouble = ledger_rows.interruption(records, context.attempt, step)
+    trouble = leaving.interruption(records, context.attempt, step)
     over = context.entry(
         OVER.get(trouble.error, "interrupted"),
         at=now,

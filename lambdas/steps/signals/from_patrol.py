@@ -12,7 +12,7 @@ from lambdas.core.run.stopping import TO_LEAVE
 from lambdas.steps.observability import logger
 from lambdas.steps.signals import from_people, newcomers
 from lambdas.steps.signals.context import SignalContext
-from trainyard.core.model.timeline import Source
+from trainyard.protocol.timeline import Source
 
 
 def handle(context: SignalContext, word: str, now: datetime) -> str:

@@ -14,7 +14,7 @@ from lambdas.steps.observability import logger
 from lambdas.steps.signals import pooled
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.errors import Stopped
-from trainyard.core.model.timeline import Source
+from trainyard.protocol.timeline import Source
 
 
 def handle(context: SignalContext, word: str, by: str, now: datetime) -> str:

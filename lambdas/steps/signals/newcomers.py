@@ -7,11 +7,13 @@ from typing import assert_never
 from lambdas.aws import messages
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, attempt_row, event_row, host_row
 from lambdas.core.run import growth
-from lambdas.core.run.records import HostRow, HostUpdate, Records
+from lambdas.core.run.records import Records
+from lambdas.core.run.updates import HostUpdate
 from lambdas.steps.inputs import LaunchInput, ReleaseInput, Scope
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
-from trainyard.core.model.timeline import Source
+from trainyard.protocol.ledger.host import HostRow
+from trainyard.protocol.timeline import Source
 from trainyard.values import wire
 
 

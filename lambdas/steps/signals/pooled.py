@@ -8,9 +8,9 @@ from lambdas.core.edges.events import FromHost
 from lambdas.core.run.pool import WarmHost
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
-from trainyard.core.model.timeline import Source
 from trainyard.core.model.yard import warm
 from trainyard.protocol.tags import Tag
+from trainyard.protocol.timeline import Source
 from trainyard.values.quantities import counted
 
 

@@ -18,11 +18,11 @@ from lambdas.core.capacity.prices import Prices
 from lambdas.core.images import bake
 from lambdas.core.images.bake import RollbackPlan, Unchanged
 from lambdas.core.run.places import Claim, ClaimKind, YardLimits
-from lambdas.core.run.records import RunUpdate
+from lambdas.core.run.updates import RunUpdate
 from lambdas.environment import AdmitSettings, ImageSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import admission, places, uploads
-from lambdas.steps.admission import Admission
+from lambdas.steps.admission import Admission, of_job
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import AdmitInput, Admitted, Waits
 from lambdas.steps.observability import logger
@@ -30,7 +30,7 @@ from trainyard.core.jobfile import recipe
 from trainyard.core.jobfile.recipe import BakeRequest, Builder, Recipe
 from trainyard.core.model.errors import Misconfigured, RecipeRefused, Refused
 from trainyard.core.model.images.image import Image, newest
-from trainyard.core.model.job import one_host_job
+from trainyard.core.model.job import Job, one_host_job
 from trainyard.protocol import keys
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
@@ -103,9 +103,7 @@ def handler(given: AdmitInput) -> AdmitAnswer:
 
 def _claimed(yard: BakeAdmitSettings, admitting: Admission, admitted: AdmittedRecipe) -> AdmitAnswer:
     """Write the run, with the dollars that its builders may cost at most; refuse it if the month has too few left."""
-    values, known = _values(admitted.recipe), Logbook(yard.table_name).known()
-    job = values["job"]
-    assert job is not None, "a recipe makes a job of one host"
+    job, known = _job(admitted.recipe), Logbook(yard.table_name).known()
     mine = Claim(
         run=admitting.given.run,
         hosts=job.gang,
@@ -115,7 +113,9 @@ def _claimed(yard: BakeAdmitSettings, admitting: Admission, admitted: AdmittedRe
         dollars=promise.most_dollars(job, Prices(yard.aws_region, known.prices)),
     )
     limits = YardLimits(month=yard.monthly_dollars, waits=False)
-    return places.admit(admitting, job, mine, values, admitted.answer, limits, known.money)
+    return places.admit(
+        admitting, job, mine, _values(admitted.recipe, job), admitted.answer, limits, known.money
+    )
 
 
 def _decide(
@@ -216,19 +216,23 @@ def _take_lock(ledger: Ledger, mine: Lock) -> Refused | None:
     return bake.under_way(holder.run if holder else "that began this very moment")
 
 
-def _values(recipe: Mapping[str, Any]) -> RunUpdate:
-    """What later states read of the run. The builder reads recipe.json, and is told which one."""
+def _job(recipe: Mapping[str, Any]) -> Job:
+    """Return the job of one host that Plan, Launch and Recover need."""
     builder = wire.from_json(Builder, recipe["builder"])
-    job = one_host_job(
+    return one_host_job(
         str(recipe["name"]),
         builder.hardware,
         hours=builder.hours,
         wait_minutes=WAIT_MINUTES,
         restarts=bake.MOST_BUILDERS - 1,
     )
+
+
+def _values(recipe: Mapping[str, Any], job: Job) -> RunUpdate:
+    """Return what later states read of the run. The builder reads recipe.json, and checks its hash."""
     return {
         "kind": "bake",
-        "job": job,
+        **of_job(job),
         "image_id": str(recipe["base"]),
         "recipe": recipe,
         "recipe_sha256": hashlib.sha256(s3.as_bytes(recipe)).hexdigest(),

@@ -8,7 +8,7 @@ from lambdas import environment
 from lambdas.aws import s3, ssm
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.core.images import bake
-from lambdas.core.run.records import Records, RunRow
+from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
@@ -17,6 +17,7 @@ from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import AttemptInput, Caught, Failure, Nothing
 from lambdas.steps.observability import clock
 from trainyard.protocol import keys
+from trainyard.protocol.ledger.run import RunRow
 from trainyard.values.lazy import dataclass
 
 

@@ -11,8 +11,7 @@ from lambdas.aws import ssm
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger, event_row, run_row
 from lambdas.aws.ec2 import images
 from lambdas.core.images import bake
-from lambdas.core.run.outcome import Ending
-from lambdas.core.run.records import Moved, Records
+from lambdas.core.run.records import Records
 from lambdas.environment import ImageSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import attempts
@@ -20,6 +19,8 @@ from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Answer, AttemptInput
 from lambdas.steps.observability import clock, note
 from trainyard.core.model.errors import ImageFailed
+from trainyard.protocol.ledger.attempt import Ending
+from trainyard.protocol.ledger.run import Moved
 from trainyard.values.lazy import dataclass
 
 

@@ -13,11 +13,11 @@ from lambdas.core.images import dev, launch
 from lambdas.core.images.dev import DevRow
 from lambdas.core.images.launch import LaunchRequest
 from lambdas.core.run.places import Claim, ClaimKind, YardLimits
-from lambdas.core.run.records import RunUpdate
+from lambdas.core.run.updates import RunUpdate
 from lambdas.environment import LimitSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import admission, places
-from lambdas.steps.admission import Admission
+from lambdas.steps.admission import Admission, of_job
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import AdmitInput, Admitted, Waits
 from trainyard.core.model import submitter
@@ -71,7 +71,7 @@ def handler(given: AdmitInput) -> Admitted | Refused:
         waits=False,
         kind=ClaimKind.HELD,
         dollars=promise.most_dollars(job, Prices(yard.aws_region, known.prices), hours=hours),
-        by=values["submitter"],
+        by=values.get("submitter") or submitter.UNKNOWN,
     )
     limits = YardLimits(hosts=yard.most_hosts, month=yard.monthly_dollars, waits=False)
     if values.get("dev") and (faults := launch.too_much(mine.dollars, hours, yard.most_dollars_per_run)):
@@ -101,7 +101,7 @@ def _found(
         return job
     return job, {
         "kind": "launch",
-        "job": job,
+        **of_job(job),
         "image_id": image.id,
         "hold_hours": request.hold_hours,
         "submitter": submitter.UNKNOWN,
@@ -129,7 +129,7 @@ def _dev(
 def _row_of(row: DevRow, request: LaunchRequest, job: Job, image: Image | None) -> RunUpdate:
     return {
         "kind": "launch",
-        "job": job,
+        **of_job(job),
         "image_id": image.id if image else None,
         "hold_hours": request.hold_hours,
         "dev": row.name,

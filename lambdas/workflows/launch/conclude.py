@@ -10,8 +10,8 @@ from lambdas.steps import conclusion
 from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import ConcludeInput
-from trainyard.core.model.instance_types import Market
 from trainyard.protocol import keys
+from trainyard.protocol.plan import Market
 from trainyard.protocol.tags import Tag
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass

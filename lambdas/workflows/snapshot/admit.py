@@ -9,7 +9,8 @@ from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.images import snapshot
 from lambdas.core.images.snapshot import HostFacts, SnapshotRequest
-from lambdas.core.run.records import AttemptUpdate, Records
+from lambdas.core.run.records import Records
+from lambdas.core.run.updates import AttemptUpdate
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import admission
@@ -18,9 +19,9 @@ from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import AdmitInput, Admitted
 from trainyard.core.model import gang
 from trainyard.core.model.errors import Refused, SnapshotRefused
-from trainyard.core.model.images.imaging import Imaging
 from trainyard.core.model.yard.warm import warm_until
 from trainyard.protocol import keys
+from trainyard.protocol.imaging import Imaging
 from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
 from trainyard.values.validation import Fault, InputFaults
@@ -69,7 +70,10 @@ def handler(given: AdmitInput) -> SnapshotAdmitted | Refused:
         return admitting.write(refused, {"kind": "snapshot"}) or refused
     imaging, host = found
     answer, attempt = _answer(imaging), attempt_row(run, 1, _attempt(host))
-    return admitting.write(answer, {"kind": "snapshot", "imaging": imaging}, attempt) or answer
+    return (
+        admitting.write(answer, {"kind": "snapshot", "name": imaging.family, "imaging": imaging}, attempt)
+        or answer
+    )
 
 
 def _answer(imaging: Imaging) -> SnapshotAdmitted:
@@ -78,7 +82,7 @@ def _answer(imaging: Imaging) -> SnapshotAdmitted:
 
 def _attempt(host: Instance) -> AttemptUpdate:
     pool = f"{host.type} in {host.zone}, {host.market.replace('_', '-')}"
-    return {"offer": {"pool": pool}, "hosts": [host.id], "launched": host.launched}
+    return {"offer": {"pool": pool}, "hosts": (host.id,), "launched": host.launched}
 
 
 def _found(yard: YardSettings, ledger: Ledger, given: AdmitInput) -> tuple[Imaging, Instance] | InputFaults:
@@ -101,10 +105,10 @@ def _found(yard: YardSettings, ledger: Ledger, given: AdmitInput) -> tuple[Imagi
 def _assigned(ledger: Ledger, request: SnapshotRequest) -> str | InputFaults:
     """The instance that the run's last attempt has in this assignment; a run without a job's roles has one host."""
     records = ledger.read(str(request.run))
-    if records is None or records.run.job is None:
+    if records is None or records.job is None:
         return snapshot.refused(Fault("run", f"the yard knows no run {request.run} that has launched hosts"))
     last = max(records.attempts, default=0)
-    return snapshot.assigned(request, gang.assignments(records.run.job, records.members(last)))
+    return snapshot.assigned(request, gang.assignments(records.job, records.members(last)))
 
 
 def _facts(yard: YardSettings, ledger: Ledger, host: Instance, run: str) -> HostFacts:
@@ -124,7 +128,7 @@ def _facts(yard: YardSettings, ledger: Ledger, host: Instance, run: str) -> Host
         kind=records.run.kind if records else None,
         busy=busy,
         warm=warm_until(host.tags) is not None,
-        family=records.run.job.name if records and records.run.job else None,
+        family=records.run.name if records and records.job else None,
         step=_step(yard, records),
         dev=host.tags.get(Tag.DEV),
         owner=host.tags.get(Tag.SUBMITTER),

@@ -3,7 +3,6 @@
 from lambdas import environment
 from lambdas.aws.ec2 import images
 from lambdas.core.images import snapshot
-from lambdas.core.run.records import RunRow
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import conclusion
@@ -11,6 +10,7 @@ from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import ConcludeInput
 from trainyard.protocol import keys
+from trainyard.protocol.ledger.run import RunRow
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 

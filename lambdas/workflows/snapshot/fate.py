@@ -13,7 +13,7 @@ from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Answer, RunInput
 from lambdas.steps.observability import clock, note
 from trainyard.core.model.errors import HostLost, ImageFailed, StillStopping
-from trainyard.core.model.images.imaging import Imaging, Then
+from trainyard.protocol.imaging import Imaging, Then
 from trainyard.values.lazy import dataclass
 
 

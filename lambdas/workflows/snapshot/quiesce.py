@@ -8,7 +8,7 @@ from lambdas import environment
 from lambdas.aws import s3
 from lambdas.aws.dynamodb.ledger import Ledger, run_row
 from lambdas.aws.ec2 import images
-from lambdas.core.run.records import HostRow, Records
+from lambdas.core.run.records import Records
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import waits
@@ -17,8 +17,10 @@ from lambdas.steps.inputs import Nothing, WaitInput
 from lambdas.steps.observability import clock
 from trainyard.core.model import gang
 from trainyard.core.model.errors import HostLost, ImageFailed
-from trainyard.core.model.images.imaging import Imaging, parent_tags
+from trainyard.core.model.images.imaging import parent_tags
 from trainyard.protocol import keys
+from trainyard.protocol.imaging import Imaging
+from trainyard.protocol.ledger.host import HostRow
 from trainyard.values.lazy import dataclass
 
 
@@ -89,7 +91,7 @@ def _document(yard: QuiesceSettings, step: Quiesce) -> tuple[str, Mapping[str, s
 
 def _of_run(yard: QuiesceSettings, records: Records, attempt: int) -> Imaging:
     """What `after.image` asks for: the chief becomes an image of its job's family."""
-    run, job, host = records.run.run, records.run.job, _chief(records, attempt)
+    run, job, host = records.run.run, records.job, _chief(records, attempt)
     assert job is not None, "an admitted run has a job"
     parent = records.plan.image if records.plan else str(records.run.image_id)
     latest = s3.get_json(yard.bucket_name, keys.latest_checkpoint(run))

@@ -14,7 +14,7 @@ from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Answer, RunInput
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model.errors import StartFailed, StillStopping, TrainyardError
-from trainyard.core.model.images.imaging import Imaging
+from trainyard.protocol.imaging import Imaging
 from trainyard.values.lazy import dataclass
 
 

@@ -13,11 +13,11 @@ from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.run import places as run_places
 from lambdas.core.run.places import Claim, YardLimits
-from lambdas.core.run.records import RunUpdate
+from lambdas.core.run.updates import RunUpdate
 from lambdas.environment import LimitSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import admission, places, resuming, uploads
-from lambdas.steps.admission import Admission
+from lambdas.steps.admission import Admission, of_job
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import AdmitInput, Admitted, Answer, Waits
 from lambdas.steps.observability import clock
@@ -94,7 +94,7 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
         return _to_plan(yard, admitting, job, warnings)
     values: RunUpdate = {
         "kind": "train",
-        "job": None if isinstance(job, InputFaults) else job,
+        **({} if isinstance(job, InputFaults) else of_job(job)),
         **_asked_for(source, job, run),
         "warnings": warnings,
     }
@@ -111,7 +111,7 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
         created=given.started,
         waits=False,
         dollars=_most_dollars(yard, job, known),
-        by=values.get("submitter", submitter.UNKNOWN),
+        by=values.get("submitter") or submitter.UNKNOWN,
     )
     answer = places.admit(admitting, job, mine, values, admitted, limits, known.money)
     if isinstance(answer, Admitted):

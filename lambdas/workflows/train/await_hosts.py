@@ -11,9 +11,9 @@ from lambdas.aws.dynamodb.ledger import Ledger, answered_row, event_row
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.run import deadlines, readiness, silent_hosts
-from lambdas.core.run.outcome import Ending
-from lambdas.core.run.records import Records, ended_badly
-from lambdas.core.run.recovery import Trouble
+from lambdas.core.run.outcome import ended_badly
+from lambdas.core.run.records import Records
+from lambdas.core.run.recovery import Trouble, trouble_of
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import attempts, left_words
@@ -25,6 +25,7 @@ from lambdas.steps.signals import from_hosts
 from lambdas.steps.signals.context import SignalContext, SignalSettings
 from trainyard.core.model.errors import Misconfigured
 from trainyard.protocol import keys
+from trainyard.protocol.ledger.attempt import Ending
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 
@@ -101,7 +102,7 @@ def _overdue(
     row = records.attempts[attempt]
     if row.ending is Ending.FINISHED:
         return Finished(reason=row.reason or "the program finished", step=row.to_step)
-    trouble = row.trouble
+    trouble = trouble_of(row)
     if state is Overdue.TRAIN and trouble is None and (sign := _sign_of_life(yard, records, attempt, now)):
         reason = f"no event of a host has come for {deadlines.HEARTBEAT.total_seconds():g} s, but the chief's host "
         reason += f"has left a sign of life in the bucket at {sign:%H:%M:%S} UTC: the attempt goes on"

@@ -13,8 +13,8 @@ from lambdas.aws import s3
 from lambdas.core.run import outcome, recovery
 from lambdas.core.run.conclusion import blame, summary
 from lambdas.core.run.conclusion.blame import Failure
-from lambdas.core.run.outcome import Ending
 from lambdas.core.run.records import Records
+from lambdas.core.run.recovery import trouble_of
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import conclusion, left_words, notification
@@ -26,6 +26,7 @@ from trainyard.core.model import outputs
 from trainyard.core.model.ends import BUT
 from trainyard.core.model.errors import ProgramFailed
 from trainyard.protocol import keys
+from trainyard.protocol.ledger.attempt import Ending
 from trainyard.values import wire
 
 
@@ -66,7 +67,7 @@ def _blamed(end: RunEnd) -> RunEnd:
     """Where the program failed on several hosts, with the failure that tells most and what each of the others said."""
     records, how = end.records, end.conclusion
     row = records.attempts.get(records.run.attempt) if records else None
-    told = row.trouble if row else None
+    told = trouble_of(row) if row else None
     if records is None or row is None or told is None or how.error != ProgramFailed.__name__:
         return end
     trouble = blame.retell(told, _failures(end, records, row.attempt))
@@ -107,7 +108,7 @@ def _failures(end: RunEnd, records: Records, attempt: int) -> list[Failure]:
 
 def _resumable(end: RunEnd, objects: Collection[str]) -> RunEnd:
     """Add how to continue to the reason of a run that has not succeeded and has left a checkpoint or outputs."""
-    job, prefix = end.records.run.job if end.records else None, keys.outputs(end.run)
+    job, prefix = end.records.job if end.records else None, keys.outputs(end.run)
     conclusion = outcome.resumable(
         end.conclusion,
         end.run,

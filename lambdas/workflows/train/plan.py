@@ -11,10 +11,8 @@ from lambdas.aws.ec2 import images, instances, offerings
 from lambdas.core.capacity import offers
 from lambdas.core.capacity.image_choice import ImageFacts, ImageSource
 from lambdas.core.capacity.offers import PlanFacts
-from lambdas.core.capacity.plan import Plan
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.run import pool
-from lambdas.core.run.records import RunRow
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point
@@ -23,9 +21,10 @@ from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.images import image
 from trainyard.core.model.images.image import Image
-from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import ImageWhen, Job
 from trainyard.protocol import keys
+from trainyard.protocol.ledger.run import RunRow
+from trainyard.protocol.plan import Market, Plan
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 
@@ -90,7 +89,7 @@ def handler(given: PlanInput) -> Planned | Outlook | Refused:
     if given.job is not None:
         return _outlook(wire.from_json(Job, given.job), given.warnings, yard, ledger, now)
     records = ledger.known(run)
-    job = records.run.job
+    job = records.job
     assert job is not None, "an admitted run has a job"
     if records.plan is not None:
         return _planned(yard.bucket_name, records.run, job, records.plan)

@@ -109,7 +109,7 @@ def _missed(ledger: Ledger, run: str, attempt: int) -> str:
 
 def _cluster(records: Records, attempt: int, yard_bucket: str, now: datetime) -> dict[str, Any]:
     """cluster.json, written once: a repeated call starts the hosts on what the first one wrote."""
-    run, job = records.run.run, records.run.job
+    run, job = records.run.run, records.job
     assert job is not None, "an admitted run has a job"
     latest = s3.get_json(yard_bucket, keys.latest_checkpoint(run))
     members = records.members(attempt)

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from lambdas.aws.ec2 import fleet, images, instances
-from lambdas.core.capacity.plan import Offer, Part, Priced
+from lambdas.core.capacity.plan import Part
 from tests.support.recorded import Host, Recorded, answering
 from tests.unit.core.facts import offer
 from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
-from trainyard.core.model.gang import Gang
+from trainyard.protocol.cluster import Gang
+from trainyard.protocol.plan import Offer, Priced
 
 
 @pytest.fixture

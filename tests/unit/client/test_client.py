@@ -12,13 +12,14 @@ import boto3
 import pytest
 from botocore.stub import Stubber
 
-from lambdas.core.capacity.cost import BilledHost, bill
+from lambdas.core.capacity.cost import bill
 from tests.unit.client.facts import HOST, MACHINE, NOON, yard_of
 from trainyard.client import Run, Session, Yard
 from trainyard.client.errors import Denied, FileUnreadable, NoCredentials, RunNotStarted, StillRunning
 from trainyard.client.jobs.source import content_of
 from trainyard.client.runs.records import further, losses_in, progress_in, timeline_in
-from trainyard.core.model.instance_types import Market
+from trainyard.protocol.ledger.host import BilledHost
+from trainyard.protocol.plan import Market
 
 EXECUTION = "arn:aws:states:us-east-1:123456789012:execution:trainyard-train:digits-1"
 

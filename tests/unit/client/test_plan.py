@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.capacity.plan import Excluded, Plan
 from lambdas.steps.inputs import Caught
 from lambdas.workflows.train.admit import NotPlanned as JobNotPlanned
 from lambdas.workflows.train.plan import Outlook
@@ -14,7 +13,7 @@ from trainyard.client.errors import NotPlanned
 from trainyard.client.runs import plan
 from trainyard.core.jobfile.check import JobSource
 from trainyard.core.model.errors import Refused
-from trainyard.core.model.instance_types import Market
+from trainyard.protocol.plan import Excluded, Market, Plan
 from trainyard.values import wire
 
 

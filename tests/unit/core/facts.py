@@ -6,16 +6,19 @@ from typing import Any
 
 from lambdas.core.capacity.image_choice import ImageFacts, ImageSource
 from lambdas.core.capacity.offers import PlanFacts
-from lambdas.core.capacity.plan import Offer, Priced
 from lambdas.core.capacity.prices import PriceList, Prices
 from lambdas.core.run.conclusion.summary import RunFacts
-from lambdas.core.run.outcome import Conclusion, Outcome
-from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
+from lambdas.core.run.outcome import Conclusion
+from lambdas.core.run.records import Records
 from trainyard.core.jobfile import check
 from trainyard.core.model.images.image import Image
-from trainyard.core.model.instance_types import Market, catalogue
+from trainyard.core.model.instance_types import catalogue
 from trainyard.core.model.job import Job
-from trainyard.core.model.yard.storage import GIB_MONTH
+from trainyard.protocol.ledger.attempt import AttemptRow
+from trainyard.protocol.ledger.host import HostRow
+from trainyard.protocol.ledger.run import Outcome, RunRow
+from trainyard.protocol.plan import Market, Offer, Priced
+from trainyard.protocol.storage import GIB_MONTH
 from trainyard.values import wire
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -83,7 +86,7 @@ def run_facts(
         "execution_arn": "arn",
     }
     records = Records(
-        RunRow(**{"run": run} | usual | row),
+        wire.from_json(RunRow, wire.to_json({"run": run} | usual | row)),
         hosts={each.instance: each for each in hosts},
         attempts={each.attempt: each for each in attempts},
     )

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-from lambdas.core.capacity.cost import BilledHost
 from localcloud.base.facts import Facts
 from tests.unit.core.facts import NOON, after
-from trainyard.core.model import errors, instance_types, names, timeline, tokens
-from trainyard.core.model.instance_types import Market
-from trainyard.core.model.timeline import Entry, Source
+from trainyard.core.model import errors, instance_types, names, tokens
+from trainyard.protocol import timeline
+from trainyard.protocol.ledger.host import BilledHost
+from trainyard.protocol.plan import Market
+from trainyard.protocol.timeline import Entry, Source
 from trainyard.values import wire
 
 UNPRICED = {"p2", "p3", "p5e"}
@@ -204,7 +205,7 @@ def test_every_error_word_says_whose_fault_it_is() -> None:
 
 def test_nouns_need_neither_yaml_nor_boto3() -> None:
     """Every handler imports the nouns; only who reads a file pays for yaml."""
-    code = "import sys\nfrom trainyard.core.model import gang, job, timeline\n"
+    code = "import sys\nfrom trainyard.core.model import gang, job\nfrom trainyard.protocol import timeline\n"
     code += "from lambdas.core.capacity import offers, placement\n"
     code += "from lambdas.core.run import readiness, records, recovery\n"
     code += "from lambdas.core.run.conclusion import summary\n"

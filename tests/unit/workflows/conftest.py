@@ -13,12 +13,12 @@ from moto import mock_aws
 from lambdas import environment
 from lambdas.aws import clients
 from lambdas.aws.dynamodb.ledger import Ledger, Write, look_up_row
-from lambdas.core.run.records import Owner
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalSettings
 from lambdas.workflows.train.train import TrainSettings
 from tests.support.records import AT, JOB, host
 from tests.unit.core.facts import NOON
+from trainyard.protocol.ledger.lookup import Owner
 from trainyard.values import wire
 
 IMAGE = "ami-12c6146b"

@@ -153,7 +153,7 @@ def test_a_run_that_is_saving_is_resumed_from_its_last_checkpoint(
     place.put("runs/digits-1/checkpoints/latest.json", last)
     place.row("run", {"ended": AT})
     assert admitted("digits-1", {})["kind"] == "admitted"
-    assert (own_row(place).waiting, own_row(place).job.checkpoints.resume) == (None, "digits-1")
+    assert (own_row(place).waiting, own_row(place).job["checkpoints"]["resume"]) == (None, "digits-1")
     assert place.object("runs/next-1/checkpoints/latest.json") == last
 
 

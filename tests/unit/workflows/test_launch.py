@@ -6,13 +6,13 @@ import pytest
 
 from lambdas import environment
 from lambdas.aws.ec2 import fleet
-from lambdas.core.capacity.plan import Plan
 from lambdas.workflows.train import launch
 from lambdas.workflows.train.launch.request import LaunchSettings
 from tests.support.recorded import CONTEXT
 from tests.support.records import AT
 from tests.unit.core.facts import NOON, offer
 from tests.unit.workflows.conftest import Place
+from trainyard.protocol.plan import Plan
 from trainyard.values import wire
 
 YARD = LaunchSettings(

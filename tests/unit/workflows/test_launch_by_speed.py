@@ -13,7 +13,6 @@ from lambdas.aws.ec2 import fleet, instances
 from lambdas.aws.ec2.fleet import Launched
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity.placement import FleetRefusal
-from lambdas.core.capacity.plan import Plan, RefusalKind
 from lambdas.core.run.records import Records
 from lambdas.workflows.train import launch
 from lambdas.workflows.train.launch.request import LaunchSettings
@@ -21,7 +20,7 @@ from tests.support.recorded import CONTEXT
 from tests.support.records import AT, JOB
 from tests.unit.core.facts import NOON, offer
 from tests.unit.workflows.conftest import Log, Place
-from trainyard.core.model.instance_types import Market
+from trainyard.protocol.plan import Market, Plan, RefusalKind
 from trainyard.values import wire
 
 A, B = offer("g6.xlarge", "us-east-1a"), replace(offer("g5.xlarge", "us-east-1b"), price=0.45)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from lambdas.aws import states
+from lambdas.core.run.recovery import trouble_of
 from tests.support.records import AT
 from tests.unit.workflows.conftest import Place
 from tests.unit.workflows.leaving import Aws
@@ -23,7 +24,7 @@ def test_when_the_chiefs_program_hangs_all_leave_and_the_program_is_the_reason(
     assert (aws.asked, aws.failed) == ([place.worker], [])
     aws.hears(place.worker, "stopped", why="asked", at=95)
     assert aws.failed == ["ProgramHangs"]
-    trouble = place.ledger.known("digits-1").attempts[1].trouble
+    trouble = trouble_of(place.ledger.known("digits-1").attempts[1])
     assert trouble is not None
     assert trouble.all_well
     assert [entry.event for entry in place.ledger.timeline("digits-1")].count("hung") == 1
@@ -101,8 +102,9 @@ def test_an_attempt_keeps_how_far_it_came_whoever_leaves_last(
     aws.hears(place.chief, "stopped", why="peer", step=first)
     aws.hears(place.worker, "stopped", why="interrupted", step=last, at=5)
     row = place.ledger.known("digits-1").attempts[1]
-    assert row.trouble is not None
-    assert (row.to_step, row.trouble.step) == (9, 9)
+    trouble = trouble_of(row)
+    assert trouble is not None
+    assert (row.to_step, trouble.step) == (9, 9)
 
 
 def test_a_worker_that_fails_without_a_step_does_not_hide_how_far_the_gang_came(
@@ -111,8 +113,9 @@ def test_a_worker_that_fails_without_a_step_does_not_hide_how_far_the_gang_came(
     place.row("attempt#0001", {"reported": 9})
     aws.hears(place.worker, "failed", kind="program", reason="it failed", exit_code=1)
     row = place.ledger.known("digits-1").attempts[1]
-    assert row.trouble is not None
-    assert (row.to_step, row.trouble.step) == (9, 9)
+    trouble = trouble_of(row)
+    assert trouble is not None
+    assert (row.to_step, trouble.step) == (9, 9)
 
 
 def test_what_patrol_repeats_keeps_nobody_waiting(place: Place, aws: Aws) -> None:

@@ -16,12 +16,12 @@ from lambdas.aws.dynamodb.ledger import (
     plan_row,
     run_row,
 )
-from lambdas.core.capacity.plan import Plan
-from lambdas.core.run.outcome import Ending
-from lambdas.core.run.records import RunUpdate, TokenRow
+from lambdas.core.run.updates import RunUpdate
 from tests.unit.core.facts import NOON
 from tests.unit.workflows.conftest import Place
 from trainyard.core.model import states
+from trainyard.protocol.ledger.attempt import Ending, TokenRow
+from trainyard.protocol.plan import Plan
 
 
 def test_news_of_a_host_that_the_run_has_not_launched_makes_no_row(place: Place) -> None:

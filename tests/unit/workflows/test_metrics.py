@@ -9,9 +9,7 @@ from lambdas import environment
 from lambdas.aws.ec2 import fleet
 from lambdas.aws.ec2.fleet import Launched
 from lambdas.core.capacity.placement import FleetRefusal
-from lambdas.core.capacity.plan import Plan, RefusalKind
 from lambdas.core.run.conclusion.steps import seconds_lost
-from lambdas.core.run.records import AttemptRow
 from lambdas.workflows.train import launch
 from lambdas.workflows.train.launch import capacity_pools
 from lambdas.workflows.train.launch.request import LaunchSettings
@@ -19,6 +17,8 @@ from tests.support.recorded import CONTEXT
 from tests.support.records import AT
 from tests.unit.core.facts import NOON, offer
 from tests.unit.workflows.conftest import Log, Place
+from trainyard.protocol.ledger.attempt import AttemptRow
+from trainyard.protocol.plan import Plan, RefusalKind
 from trainyard.values import wire
 
 NO_ROOM = FleetRefusal(RefusalKind.CAPACITY, "InsufficientInstanceCapacity", "no room")

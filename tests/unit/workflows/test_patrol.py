@@ -16,8 +16,8 @@ from tests.support.recorded import CONTEXT, Host, Recorded, answering
 from tests.unit.workflows.conftest import Log
 from trainyard.core.model import names
 from trainyard.core.model.errors import AccessDenied
-from trainyard.core.model.images.imaging import Imaging
-from trainyard.core.model.instance_types import Market
+from trainyard.protocol.imaging import Imaging
+from trainyard.protocol.plan import Market
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TRAIN, SNAPSHOT = (

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from lambdas import environment
-from lambdas.core.capacity.plan import Plan
 from lambdas.workflows import release
 from lambdas.workflows.release import ReleaseSettings
 from tests.support.recorded import CONTEXT, Host, Recorded, answering
 from tests.unit.core import facts
 from tests.unit.workflows.conftest import HOST
 from trainyard.core.model.errors import ServiceUnavailable
+from trainyard.protocol.plan import Plan
 from trainyard.values import wire
 
 AT = "2026-11-20T12:00:00.000Z"

@@ -21,7 +21,7 @@ from tests.support.recorded import CONTEXT, Host
 from tests.unit.workflows.conftest import Log
 from tests.unit.workflows.signalled_run import AT, DEV_ROLE, JOB, NOON, RUN_ROLE, Run, exact, run
 from trainyard.core.model.errors import AccessDenied
-from trainyard.core.model.instance_types import Market
+from trainyard.protocol.plan import Market
 
 __all__ = ["run"]
 

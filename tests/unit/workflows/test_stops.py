@@ -3,7 +3,7 @@
 import pytest
 
 from lambdas.aws import states
-from lambdas.core.run.recovery import Trouble
+from lambdas.core.run.recovery import Trouble, trouble_of
 from lambdas.workflows import signal
 from tests.support.recorded import CONTEXT
 from tests.unit.core.facts import after
@@ -34,9 +34,10 @@ def test_all_hosts_are_asked_once_and_the_first_to_ask_is_named(place: Place, aw
     aws.hears(place.chief, "stopped", why="asked", step=9)
     assert aws.failed == ["Stopped"]
     row = place.ledger.known("digits-1").attempts[1]
-    assert row.trouble is not None
+    trouble = trouble_of(row)
+    assert trouble is not None
     assert (row.ending, row.to_step) == ("stopped", 9)
-    assert row.trouble.reason == "alice has stopped the run after step 9; no checkpoint has been saved"
+    assert trouble.reason == "alice has stopped the run after step 9; no checkpoint has been saved"
 
 
 def test_hosts_that_do_not_answer_have_three_minutes(place: Place, aws: Aws) -> None:

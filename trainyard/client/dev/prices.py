@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainyard.core.model.yard.storage import GIB_MONTH, HOURS_A_MONTH, Storage
+from trainyard.protocol.storage import GIB_MONTH, HOURS_A_MONTH, Storage
 
 if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment

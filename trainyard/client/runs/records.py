@@ -10,10 +10,11 @@ from typing import Any
 
 from trainyard.client.runs import html
 from trainyard.client.runs.execution import Execution, State
-from trainyard.core.model import ends, states, timeline
+from trainyard.core.model import ends, states
 from trainyard.core.model.program import Origin
 from trainyard.core.model.submitter import UNKNOWN
 from trainyard.core.model.yard.billing import billed_hours, host_dollars
+from trainyard.protocol import timeline
 from trainyard.values import floats
 from trainyard.values.quantities import dollars
 

@@ -2,47 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from enum import IntEnum, StrEnum
 from typing import Any, assert_never
 
 from trainyard.core.model.job import Job
-from trainyard.protocol.cluster import Role
+from trainyard.protocol.cluster import Gang, Member, Role
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 
 PORT = 2222
 
 
-class Gang(IntEnum):
-    """The hosts that are launched together, all of one type: those of `hardware.instance_types`, and beside them
-    those of `hardware.cpu_instance_types`, which have no GPU."""
-
-    MAIN = 1
-    CPU = 2
-
-
-class StopReason(StrEnum):
-    """Why a host has left an attempt."""
-
-    INTERRUPTED = "interrupted"  # it is going away itself
-    ASKED = "asked"  # somebody told it to
-    LIMIT = "limit"  # the run's hours or dollars are used up
-    PEER = "peer"  # another host of its cluster has left or failed
-    KILLED = "killed"  # its program was ended by a signal of nobody's that is known
-    HANGS = "hangs"  # its program showed no work for PROGRAM_SILENT
-
-
 PROGRAM_SILENT = timedelta(minutes=12)
 """After which the chief's agent says of its program that it hangs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Member:
-    """What is known of a host that can sit in a cluster; no address before it has said so."""
-
-    instance: str
-    gang: Gang = Gang.MAIN
-    address: str | None = None
 
 
 @dataclass(frozen=True)

@@ -11,24 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import assert_never
 
+from trainyard.protocol.plan import Market
 from trainyard.values.lazy import dataclass
-
-
-class Market(StrEnum):
-    """How an instance is bought."""
-
-    SPOT = "spot"
-    ON_DEMAND = "on_demand"
-
-    @property
-    def can_stop(self) -> bool:
-        """Whether EC2 stops such a host; a spot host of a fleet it can terminate alone."""
-        match self:
-            case Market.SPOT:
-                return False
-            case Market.ON_DEMAND:
-                return True
-        assert_never(self)
 
 
 class MarketChoice(StrEnum):

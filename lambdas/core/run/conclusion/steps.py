@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import pairwise
 
-from lambdas.core.run.records import AttemptRow
+from trainyard.protocol.ledger.attempt import AttemptRow
 from trainyard.values.lazy import dataclass
 
 

@@ -6,13 +6,17 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from lambdas.core.capacity.cost import BilledHost, bill, disk, dollars_of
+from lambdas.core.capacity.cost import bill, disk, dollars_of
 from lambdas.core.run.conclusion.steps import resumed_at, walk
-from lambdas.core.run.outcome import Conclusion, Ending, Outcome
-from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
+from lambdas.core.run.outcome import Conclusion
+from lambdas.core.run.records import Records
 from trainyard.core.model import ends
+from trainyard.core.model.job import Job
 from trainyard.core.model.outputs import are_restored
 from trainyard.protocol import keys
+from trainyard.protocol.ledger.attempt import AttemptRow, Ending
+from trainyard.protocol.ledger.host import BilledHost, HostRow
+from trainyard.protocol.ledger.run import Outcome, RunRow
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import counted, dollars, sized, span
@@ -59,6 +63,10 @@ class RunFacts:
     @property
     def row(self) -> RunRow | None:
         return self.records.run if self.records else None
+
+    @property
+    def job(self) -> Job | None:
+        return self.records.job if self.records else None
 
     @property
     def attempts(self) -> tuple[AttemptRow, ...]:
@@ -123,14 +131,14 @@ def summarise(
     left in the bucket; `metrics` is metrics.json, `outputs` are the hosts' reports of what they have kept."""
     row, hosts, metrics = facts.row, sorted(facts.hosts, key=lambda host: host.launched), metrics or {}
     steps, kept = _steps(facts, metrics), outputs_of(outputs)
-    restores = bool(kept["files"] and row and row.job and are_restored(wire.to_json(row.job)))
+    restores = bool(kept["files"] and row and row.job and are_restored(row.job))
     return head(facts) | {
-        "job": row.job.name if row and row.job else None,
+        "job": facts.job.name if facts.job else None,
         "job_key": row.job_key if row else None,
         "submitter": row.submitter if row else None,
         "requester": row.requester if row else None,
         "labels": dict(row.labels) if row else {},
-        "origin": wire.to_json(row.job.origin) if row and row.job and row.job.origin.commit else None,
+        "origin": wire.to_json(facts.job.origin) if facts.job and facts.job.origin.commit else None,
         "warnings": list(facts.all_warnings),
         "restarts": max(0, len(facts.attempts) - 1),
         "attempts": attempts(facts, reached=steps["done"]),
@@ -330,7 +338,7 @@ def _cost(facts: RunFacts, hosts: Iterable[HostRow]) -> dict[str, Any]:
 def _pool(facts: RunFacts, hosts: Iterable[HostRow]) -> dict[str, Any]:
     """Which of its hosts wait for another run, and what that may cost, which is not among its cost yet: whoever takes
     them, or ends them, adds it to the run's row. And which hosts were there from an earlier run's."""
-    job = facts.row.job if facts.row else None
+    job = facts.job
     kept = [host for host in hosts if host.pooled]
     hours = job.pool.minutes / 60 if job else 0.0
     hourly = sum(host.price + disk(host.disk_gib, host.gib_month) for host in kept)

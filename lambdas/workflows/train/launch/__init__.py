@@ -16,7 +16,6 @@ from lambdas.core.capacity.placement import GiveUp, RetireFirst, Try, TryLater
 from lambdas.core.run import deadlines, pool, stopping
 from lambdas.core.run import waiting as run_waiting
 from lambdas.core.run.records import Records
-from lambdas.core.run.waiting import Waiting
 from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import LaunchInput
@@ -27,6 +26,7 @@ from lambdas.workflows.train.launch.more_hosts import grow, repeat
 from lambdas.workflows.train.launch.request import LaunchRequest, LaunchSettings
 from lambdas.workflows.train.launch.warm_pool import claim
 from trainyard.core.model.errors import Stopped
+from trainyard.protocol.ledger.run import Waiting
 
 EVENTS = {TryLater.kind: "waiting", RetireFirst.kind: "start over", GiveUp.kind: "gave up"}
 """The events of the timeline."""
@@ -81,7 +81,7 @@ def handler(given: LaunchInput) -> LaunchAnswer:
 
 
 def _waiting(records: Records, attempt: int, step: TryLater, now: datetime) -> Waiting:
-    job = records.run.job
+    job = records.job
     assert job is not None
     return run_waiting.for_capacity(
         records.refusals(attempt),
@@ -96,7 +96,7 @@ def _waiting(records: Records, attempt: int, step: TryLater, now: datetime) -> W
 
 def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater | RetireFirst | GiveUp:
     """Return the request whose answer was lost, if there is one; else what placement decides."""
-    job, plan = records.run.job, records.plan
+    job, plan = records.job, records.plan
     assert job is not None
     assert plan is not None, "Plan comes before Launch"
     if records.run.stopping:

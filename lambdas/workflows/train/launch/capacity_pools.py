@@ -10,8 +10,8 @@ from lambdas.aws.ec2.fleet import Launched, Refusals
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity import placement
 from lambdas.core.capacity.placement import FleetRefusal, RetireFirst
-from lambdas.core.capacity.plan import Part, RefusalKind
-from lambdas.core.run.records import IntentUpdate, OfferRefusal
+from lambdas.core.capacity.plan import Part
+from lambdas.core.run.updates import IntentUpdate
 from lambdas.steps.observability import clock, measure
 from lambdas.workflows.train.launch.answers import (
     LaunchAnswer,
@@ -23,8 +23,10 @@ from lambdas.workflows.train.launch.record import Launches, count_hosts, describ
 from lambdas.workflows.train.launch.request import LaunchRequest
 from lambdas.workflows.train.launch.tags import tags_of
 from trainyard.core.model import gang
-from trainyard.core.model.gang import Gang
 from trainyard.core.model.yard.metrics import Metric
+from trainyard.protocol.cluster import Gang
+from trainyard.protocol.ledger.intent import OfferRefusal
+from trainyard.protocol.plan import RefusalKind
 from trainyard.protocol.tags import Tag
 from trainyard.values.quantities import counted
 

@@ -8,13 +8,15 @@ from lambdas.aws.ec2.fleet import Launched, Refusals
 from lambdas.core.capacity.placement import Try
 from lambdas.core.capacity.plan import Part
 from lambdas.core.run import deadlines, growth
-from lambdas.core.run.records import IntentRow, IntentUpdate, Records
+from lambdas.core.run.records import Records
+from lambdas.core.run.updates import IntentUpdate
 from lambdas.steps.observability import clock
 from lambdas.workflows.train.launch.answers import Grown
 from lambdas.workflows.train.launch.capacity_pools import find_launched, launch, record_refusal
 from lambdas.workflows.train.launch.record import count_hosts, describe, host_rows
 from lambdas.workflows.train.launch.request import LaunchRequest, LaunchSettings
-from trainyard.core.model.gang import Gang
+from trainyard.protocol.cluster import Gang
+from trainyard.protocol.ledger.intent import IntentRow
 
 
 def grow(yard: LaunchSettings, ledger: Ledger, records: Records, attempt: int, now: datetime) -> Grown:

@@ -4,14 +4,15 @@ from datetime import datetime
 
 from lambdas.aws.dynamodb.ledger import Write, attempt_row, launched_row, look_up_row, run_row
 from lambdas.aws.ec2.fleet import Launched
-from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.capacity.plan import Part
 from lambdas.core.run import growth
-from lambdas.core.run.records import IntentUpdate, Owner, RunUpdate
+from lambdas.core.run.updates import IntentUpdate, RunUpdate
 from lambdas.steps.observability import clock, measure
 from lambdas.workflows.train.launch.request import LaunchRequest
-from trainyard.core.model.gang import Gang
 from trainyard.core.model.yard.metrics import Metric
+from trainyard.protocol.cluster import Gang
+from trainyard.protocol.ledger.host import BilledHost
+from trainyard.protocol.ledger.lookup import Owner
 from trainyard.values import wire
 
 Launches = list[tuple[Part, Launched]]
@@ -35,7 +36,7 @@ def record_hosts(request: LaunchRequest, launched: Launches) -> None:
     request.ledger.write(
         *host_rows(request, launched, now),
         request.event("launched", f"{describe(request, launched)}{beside}{request.sizes}", now, hosts=hosts),
-        attempt_row(request.run, request.attempt, {"offer": known, "hosts": hosts, "launched": now}),
+        attempt_row(request.run, request.attempt, {"offer": known, "hosts": tuple(hosts), "launched": now}),
         request.intent(answer),
         run_row(request.run, of_the_run, waits=False, grows=grows is not None),
     )

@@ -8,13 +8,16 @@ from typing import Literal
 from lambdas.aws.dynamodb.ledger import Ledger, Write, ask_counted, event_row, intent_row
 from lambdas.core.capacity import initialization
 from lambdas.core.capacity.placement import Try
-from lambdas.core.capacity.plan import Offer, Part, Plan, in_words, parts
-from lambdas.core.run.records import HostRow, IntentUpdate, Records
+from lambdas.core.capacity.plan import Part, in_words, parts
+from lambdas.core.run.records import Records
+from lambdas.core.run.updates import IntentUpdate
 from lambdas.environment import YardSettings
 from lambdas.steps.observability import note
 from trainyard.core.model import tokens
-from trainyard.core.model.gang import Gang
 from trainyard.core.model.job import Job
+from trainyard.protocol.cluster import Gang
+from trainyard.protocol.ledger.host import HostRow
+from trainyard.protocol.plan import Offer, Plan
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import counted
 
@@ -50,8 +53,8 @@ class LaunchRequest:
 
     @property
     def job(self) -> Job:
-        assert self.records.run.job is not None, "an admitted run has a job"
-        return self.records.run.job
+        assert self.records.job is not None, "an admitted run has a job"
+        return self.records.job
 
     @property
     def plan(self) -> Plan:

@@ -11,14 +11,14 @@ from lambdas.core.capacity.placement import Try
 from lambdas.core.capacity.plan import Part
 from lambdas.core.run import pool
 from lambdas.core.run.pool import WarmHost
-from lambdas.core.run.records import IntentUpdate
+from lambdas.core.run.updates import IntentUpdate
 from lambdas.steps.observability import clock, logger
 from lambdas.workflows.train.launch.answers import LaunchAnswer, answer_of_other_call, gang_launched
 from lambdas.workflows.train.launch.record import Launches, describe, host_rows, record_hosts
 from lambdas.workflows.train.launch.request import LaunchRequest
 from lambdas.workflows.train.launch.tags import tags_of
-from trainyard.core.model.gang import Gang
 from trainyard.core.model.yard import warm
+from trainyard.protocol.cluster import Gang
 from trainyard.protocol.tags import Tag
 
 

@@ -3,12 +3,12 @@
 from typing import Any
 
 from lambdas.core.capacity import offers
-from lambdas.core.capacity.plan import Plan
 from tests.unit.core.facts import (
     NOON,
     plan_facts,
 )
 from trainyard.core.model.job import Job
+from trainyard.protocol.plan import Plan
 
 
 def planned(made: Job, **facts: Any) -> Plan:

@@ -11,10 +11,14 @@ import pytest
 from lambdas.core.capacity import cost
 from lambdas.core.run import deadlines, outcome
 from lambdas.core.run.conclusion import summary
-from lambdas.core.run.outcome import Conclusion, Ending, Outcome
-from lambdas.core.run.records import AttemptRow, HostRow, Records, RunRow
+from lambdas.core.run.outcome import Conclusion
+from lambdas.core.run.records import Records
 from tests.unit.core.facts import NOON, after, job, run_facts
-from trainyard.core.model.instance_types import Market
+from trainyard.protocol.ledger.attempt import AttemptRow, Ending
+from trainyard.protocol.ledger.host import HostRow
+from trainyard.protocol.ledger.run import Outcome, RunRow
+from trainyard.protocol.plan import Market
+from trainyard.values import wire
 
 
 def life(
@@ -57,7 +61,7 @@ def test_a_disk_costs_what_its_region_asks() -> None:
             attempt=1,
             created=NOON,
             execution_arn="arn",
-            job=job(limits={"dollars": 0.52}),
+            job=wire.to_json(job(limits={"dollars": 0.52})),
         ),
         hosts={"i-1": host},
         attempts={1: replace(attempt(1, Ending.FINISHED), hosts=("i-1",))},

@@ -6,11 +6,11 @@ import pytest
 
 from lambdas.core.capacity import initialization
 from lambdas.core.capacity.image_choice import ImageSource
-from lambdas.core.capacity.plan import Plan
 from tests.unit.core.capacity.planning import planned
 from tests.unit.core.facts import AMI, an_image, image_facts
 from tests.unit.core.facts import job as made
 from trainyard.core.model.images.image import Snapshot
+from trainyard.protocol.plan import Plan
 from trainyard.values import wire
 
 DEAR, MOST = 1_000.0, 300

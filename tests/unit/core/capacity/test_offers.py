@@ -10,7 +10,6 @@ import pytest
 from lambdas.core.capacity import offers
 from lambdas.core.capacity.image_choice import ImageSource
 from lambdas.core.capacity.offers import NoPlan
-from lambdas.core.capacity.plan import Excluded, Offer, Plan
 from lambdas.core.capacity.prices import Prices
 from tests.unit.core.capacity.planning import planned
 from tests.unit.core.facts import (
@@ -31,8 +30,8 @@ from tests.unit.core.facts import (
 )
 from trainyard.core.model.hardware import Hardware
 from trainyard.core.model.images.image import Image, Snapshot
-from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Job, one_host_job
+from trainyard.protocol.plan import Excluded, Market, Offer, Plan
 from trainyard.values import wire
 
 

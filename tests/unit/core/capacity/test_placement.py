@@ -9,11 +9,11 @@ import pytest
 
 from lambdas.core.capacity import placement
 from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, TryLater
-from lambdas.core.capacity.plan import Offer, Refusal, RefusalKind
+from lambdas.core.capacity.plan import Refusal
 from tests.unit.core.facts import NOON, after, offer
-from trainyard.core.model.gang import Gang
 from trainyard.core.model.hardware import PoolOrder
-from trainyard.core.model.instance_types import Market
+from trainyard.protocol.cluster import Gang
+from trainyard.protocol.plan import Market, Offer, RefusalKind
 
 A = offer("g6.xlarge", "us-east-1a")
 B = offer("g6.xlarge", "us-east-1b")

@@ -5,7 +5,7 @@ import pytest
 
 from lambdas.core.capacity.plan import parts
 from tests.unit.core.facts import offer, served_job
-from trainyard.core.model.gang import Gang
+from trainyard.protocol.cluster import Gang
 
 HERE = offer("g6.xlarge", beside=("c7i.large", "m7i.xlarge"))
 BOTH = ("c7i.large", "m7i.xlarge")

@@ -9,7 +9,7 @@ import pytest
 from lambdas.core.capacity import prices
 from lambdas.core.capacity.prices import PriceList, Prices
 from tests.unit.core.facts import NOON, listed
-from trainyard.core.model.yard.storage import Storage
+from trainyard.protocol.storage import Storage
 from trainyard.values import wire
 
 EU = "eu-central-1"

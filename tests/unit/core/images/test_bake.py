@@ -7,11 +7,11 @@ import pytest
 
 from lambdas.core.images import bake, bake_summary
 from lambdas.core.images.bake import RollbackPlan, Unchanged
-from lambdas.core.run.records import Moved
 from lambdas.core.run.recovery import EndRun, Retry, Trouble
 from tests.unit.core.facts import run_facts
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.images.image import Image, Snapshot
+from trainyard.protocol.ledger.run import Moved
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 RECIPE = {"name": "gpu", "hash": "0123456789abcdef", "base": "ami-base", "software": "50f7"}

@@ -2,11 +2,12 @@
 
 import pytest
 
-from trainyard.core.model.gang import Gang, size
+from trainyard.core.model.gang import size
 from trainyard.core.model.hardware import Hardware
 from trainyard.core.model.images.image import Image, meant
 from trainyard.core.model.instance_types import MarketChoice
 from trainyard.core.model.job import Job, one_host_job
+from trainyard.protocol.cluster import Gang
 from trainyard.values import wire
 
 

@@ -6,12 +6,14 @@ import pytest
 
 from lambdas.core.images import launch
 from lambdas.core.images.launch import LaunchRequest
-from lambdas.core.run.records import AttemptRow, HostRow
 from lambdas.core.run.recovery import EndRun, Retry, Trouble
 from tests.unit.core.facts import NOON, ZONES, after, an_image, run_facts
 from trainyard.core.model.images.image import Image
-from trainyard.core.model.instance_types import Market, MarketChoice
+from trainyard.core.model.instance_types import MarketChoice
 from trainyard.core.model.job import Job
+from trainyard.protocol.ledger.attempt import AttemptRow
+from trainyard.protocol.ledger.host import HostRow
+from trainyard.protocol.plan import Market
 from trainyard.values.validation import InputFaults
 
 OLD = an_image(

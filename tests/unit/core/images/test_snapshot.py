@@ -7,15 +7,16 @@ import pytest
 from lambdas.core.images import snapshot
 from lambdas.core.images.snapshot import HostFacts, SnapshotRequest
 from lambdas.core.run import outcome
-from lambdas.core.run.outcome import Conclusion, Outcome
+from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.recovery import Trouble
 from tests.unit.core.facts import AMI, an_image, run_facts
 from trainyard.core.model.gang import Assignment
 from trainyard.core.model.images import imaging
 from trainyard.core.model.images.image import Image
-from trainyard.core.model.images.imaging import Imaging, Quiesce, Then
-from trainyard.core.model.instance_types import Market
 from trainyard.protocol.cluster import Role
+from trainyard.protocol.imaging import Imaging, Quiesce, Then
+from trainyard.protocol.ledger.run import Outcome
+from trainyard.protocol.plan import Market
 from trainyard.values.validation import InputFaults
 
 HOST = "i-0123456789abcdef0"

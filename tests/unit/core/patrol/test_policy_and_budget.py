@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from lambdas.core.capacity import cost
-from lambdas.core.capacity.cost import BilledHost
 from lambdas.core.patrol import budget
 from lambdas.core.patrol.budget import Billed, Money
 from tests.unit.core.facts import NOON, after
-from trainyard.core.model.instance_types import Market
 from trainyard.core.model.yard import policy
 from trainyard.core.model.yard.policy import IdleSpot, Policy
+from trainyard.protocol.ledger.host import BilledHost
+from trainyard.protocol.plan import Market
 from trainyard.values.validation import InputFaults
 
 

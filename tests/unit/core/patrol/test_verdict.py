@@ -13,7 +13,7 @@ from lambdas.core.patrol.verdict import ACTS, Ask, Earlier, Verdict
 from tests.unit.core.facts import NOON
 from tests.unit.core.patrol.patrol_page import table
 from tests.unit.core.patrol.verdict_cases import CASES, PRICE, Case, ago
-from trainyard.core.model.instance_types import Market
+from trainyard.protocol.plan import Market
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "patrol.md"
 

@@ -9,8 +9,8 @@ from lambdas.core.patrol.judgement import Facts
 from lambdas.core.patrol.usage import Window
 from lambdas.core.patrol.verdict import Earlier
 from tests.unit.core.facts import NOON, prices
-from trainyard.core.model.instance_types import Market
 from trainyard.core.model.yard.policy import IdleSpot, Policy
+from trainyard.protocol.plan import Market
 
 
 def minutes(n: float) -> timedelta:

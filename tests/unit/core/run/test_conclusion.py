@@ -3,9 +3,9 @@
 import json
 
 from lambdas.core.run import outcome
-from lambdas.core.run.outcome import Outcome
 from lambdas.core.run.recovery import Trouble
 from trainyard.core.model.errors import AccessDenied
+from trainyard.protocol.ledger.run import Outcome
 
 DENIED = (
     "User: arn:aws:sts::123456789012:assumed-role/R/x is not authorized to perform: ec2:TerminateInstances"

@@ -7,8 +7,9 @@ import pytest
 from lambdas.core.run import readiness
 from tests.unit.core.facts import after, job, served_job
 from trainyard.core.model import gang
-from trainyard.core.model.gang import Checkpoint, Gang, Member
+from trainyard.core.model.gang import Checkpoint
 from trainyard.core.model.job import Job
+from trainyard.protocol.cluster import Gang, Member
 from trainyard.values import wire
 
 

@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.capacity.plan import Plan, parts
+from lambdas.core.capacity.plan import parts
 from lambdas.core.run import growth
 from lambdas.core.run.conclusion.summary import sizes
 from lambdas.core.run.growth import Ask, GiveUp, Join, Wait
-from lambdas.core.run.records import Records, interruption
+from lambdas.core.run.leaving import interruption
+from lambdas.core.run.records import Records
 from tests.support.records import AT, JOB, host, ledger
 from tests.unit.core.facts import NOON, after, job, offer
-from trainyard.core.model.gang import Gang
-from trainyard.core.model.instance_types import Market
+from trainyard.protocol.cluster import Gang
+from trainyard.protocol.plan import Market, Plan
 from trainyard.values import wire
 
 ELASTIC = {**JOB, "cluster": {"strategy": "multi_worker", "workers": {"min": 2, "max": 4}}}

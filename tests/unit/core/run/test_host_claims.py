@@ -13,7 +13,7 @@ from lambdas.core.run import host_claims
 from lambdas.core.run.host_claims import Settled
 from lambdas.core.run.places import Claim, YardLimits
 from tests.unit.core.facts import NOON, prices
-from trainyard.core.model.instance_types import Market
+from trainyard.protocol.plan import Market
 
 DAY = timedelta(hours=24)
 SPENT = Money("2026-11", 40.0, NOON)

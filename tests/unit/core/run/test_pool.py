@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.capacity.plan import Plan
 from lambdas.core.run import pool
 from lambdas.core.run.pool import WarmHost
 from lambdas.core.run.records import Records
@@ -13,9 +12,9 @@ from lambdas.core.run.release import Act, Disposal, dispose, missed
 from tests.support.records import AT, JOB, host, ledger
 from tests.unit.core.facts import NOON, after, job, offer, served_job
 from training.host.pool import tag
-from trainyard.core.model.instance_types import Market
 from trainyard.core.model.job import Hosts, Job
 from trainyard.core.model.yard import warm
+from trainyard.protocol.plan import Market, Plan
 from trainyard.values import wire
 
 POOL = offer("g6.xlarge", "a")

@@ -2,13 +2,13 @@
 
 import dataclasses
 
-from lambdas.core.capacity.plan import Refusal, RefusalKind
+from lambdas.core.capacity.plan import Refusal
 from lambdas.core.run import waiting
-from lambdas.core.run.records import RunRow
-from lambdas.core.run.waiting import Waiting, WaitsFor
 from tests.unit.core.facts import NOON, after, job
 from trainyard.client.runs import listing
 from trainyard.core.model.names import LISTED
+from trainyard.protocol.ledger.run import RunRow, Waiting, WaitsFor
+from trainyard.protocol.plan import RefusalKind
 from trainyard.values import wire
 
 

@@ -1,6 +1,6 @@
 """What one host costs: one sum for the bill of its run, the month of its yard, and who watches the run. Pure."""
 
-from trainyard.core.model.yard.storage import HOURS_A_MONTH
+from trainyard.protocol.storage import HOURS_A_MONTH
 
 LEAST_SECONDS = 60.0
 """EC2 bills Linux by the second, and never less than a minute."""

@@ -1,0 +1,114 @@
+"""The rows of a run's attempts, and of what their states wait for.
+
+`pk = run#<run>`; `sk = attempt#<attempt>`, `token#<attempt>#<wait>` and `wait#<attempt>#<wait>`. Attempts have four
+digits.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from trainyard.values.lazy import dataclass
+
+
+class Ending(StrEnum):
+    """How an attempt ended."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    LOST = "lost"
+    START_FAILED = "start_failed"
+    TIMED_OUT = "timed_out"
+    ABORTED = "aborted"
+    STOPPED = "stopped"
+    RESIZED = "resized"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptRow:
+    """An attempt: the life of one gang."""
+
+    attempt: int
+    offer: Mapping[str, Any]
+    """The capacity pool of the hosts, in words under `pool`."""
+    hosts: tuple[str, ...]
+    """Instance ids."""
+    launched: datetime
+    gang_ready: datetime | None = None
+    """When all hosts were ready."""
+    started: datetime | None = None
+    """When the hosts were told to start."""
+    ended: datetime | None = None
+    ending: Ending | None = None
+    reason: str | None = None
+    error: str | None = None
+    """The error that the attempt's token was, or will be, answered with."""
+    cause: str | None = None
+    """The cause that belongs to `error`."""
+    from_step: int | None = None
+    """The step of the checkpoint that the attempt began with."""
+    to_step: int | None = None
+    """The step that the attempt reached."""
+    resumed: Mapping[str, Any] | None = None
+    """What the program found when it restored (`step`, `verified`, ...); None if it has not reported it."""
+    reported: int | None = None
+    """The last step that the chief has reported."""
+    checkpointed: int | None = None
+    """The step of the last whole checkpoint, if the program reports steps."""
+    saved: datetime | None = None
+    """When that checkpoint was whole in the bucket."""
+    asked: datetime | None = None
+    """When silent hosts were told to leave after the others had left."""
+    asked_to_stop: datetime | None = None
+    """When the gang was told to leave because a user stops the run."""
+    capped: datetime | None = None
+    """When the gang was told to leave because the run's hours or dollars are used up."""
+    asked_more: datetime | None = None
+    """When more hosts were asked for last."""
+    growing: datetime | None = None
+    """When the gang was told to leave, to continue with more hosts."""
+    but: tuple[str, ...] = ()
+    """What speaks against its success, a sentence each, although its program ended with 0."""
+
+    @property
+    def reached(self) -> int | None:
+        """Return the last step that is recorded; None before the first."""
+        return self.reached_with(self.to_step)
+
+    def reached_with(self, step: int | None) -> int | None:
+        """Return the last step, of those that are recorded and one that a host reports now."""
+        recorded = (step, self.reported, self.checkpointed)
+        return max((step for step in recorded if step is not None), default=None)
+
+    @property
+    def pool(self) -> str:
+        """Return its capacity pool in words."""
+        return str(self.offer.get("pool", ""))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenRow:
+    """The task token of a state that waits. Each time the state is entered, the row is replaced."""
+
+    attempt: int
+    wait: str
+    """`await_hosts`, `train`, `install`, `test`, `generalize`, `pause` or `capture`."""
+    token: str
+    stored: datetime
+    answered: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitRow:
+    """What a state waits for, written once it is sent or asked for."""
+
+    attempt: int
+    wait: str
+    since: datetime
+    """When the wait began, however often its state is entered."""
+    command: str | None = None
+    """The command that was sent."""
+    image: str | None = None
+    """The image that EC2 makes."""

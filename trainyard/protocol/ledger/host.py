@@ -1,0 +1,80 @@
+"""The rows of a run's hosts: `pk = run#<run>`, `sk = host#<instance>`."""
+
+from datetime import datetime
+
+from trainyard.protocol.cluster import Member, StopReason
+from trainyard.protocol.plan import Market
+from trainyard.protocol.storage import GIB_MONTH, Storage
+from trainyard.values.lazy import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class BilledHost:
+    """A host, with what EC2 bills for it."""
+
+    instance: str
+    type: str
+    zone: str
+    market: Market
+    price: float
+    """Dollars an hour of the instance, without its disk."""
+    on_demand_price: float | None = None
+    """Dollars an hour of the same instance on demand; None if the price is unknown."""
+    disk_gib: int = 0
+    gib_month: float = GIB_MONTH[Storage.DISK]
+    """Dollars for each GiB of the disk and month."""
+    volume_charge: float = 0.0
+    """Dollars once, for the rate at which the disk is initialized."""
+    launched: datetime
+    ended: datetime | None = None
+    """None while EC2 bills the host."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostRow(Member, BilledHost):
+    """A host that a run has launched or claimed from the warm pool."""
+
+    attempt: int
+    """The attempt that the host was launched for."""
+    ready: int = 0
+    """The last attempt that the host was ready for."""
+    ready_at: datetime | None = None
+    stopped: int = 0
+    """The last attempt that the host has left."""
+    stopped_at: datetime | None = None
+    why: str | None = None
+    """Why the host left: a StopReason."""
+    warned: str | None = None
+    """The interruption notice of EC2."""
+    lost: str | None = None
+    """Why the host is lost."""
+    releasing: datetime | None = None
+    """When a function began to end the host."""
+    pooled: datetime | None = None
+    """When the host went into the warm pool."""
+    cooled: datetime | None = None
+    """When the host left the warm pool."""
+    taken: str | None = None
+    """Of a host from the warm pool: the run that had kept it."""
+
+    @property
+    def is_unended(self) -> bool:
+        """Return True while the host exists and no function ends it, even if it is lost."""
+        return self.ended is None and self.releasing is None
+
+    @property
+    def lives(self) -> bool:
+        """Return True while the host can go on."""
+        return self.is_unended and self.lost is None
+
+    @property
+    def going(self) -> str | None:
+        """Return why no attempt can count on the host, even if it still lives; None for a host that stays."""
+        if self.lost or not (self.warned or self.why == StopReason.INTERRUPTED):
+            return self.lost
+        return "EC2 takes it back"
+
+    @property
+    def stays(self) -> bool:
+        """Return True if another attempt can count on the host."""
+        return self.lives and self.going is None

@@ -1,0 +1,16 @@
+"""The rows by which an instance, an image or a command finds its run: `pk = instance#<id>`, `image#<ami>` or
+`command#<id>`, `sk = run`."""
+
+from trainyard.values.lazy import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Owner:
+    """The run that an instance, an image or a command belongs to."""
+
+    run: str
+    attempt: int = 1
+    wait: str | None = None
+    """The wait that the image or command answers."""
+    before: str | None = None
+    """The run that a host belonged to before it was claimed from the warm pool."""

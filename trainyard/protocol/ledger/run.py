@@ -1,0 +1,159 @@
+"""The row of a run itself: `pk = run#<run>`, `sk = run`."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from trainyard.protocol.imaging import Imaging
+from trainyard.protocol.plan import Market
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+
+
+class Outcome(StrEnum):
+    """How a run ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    REFUSED = "refused"
+    STOPPED = "stopped"
+
+
+class WaitsFor(StrEnum):
+    """What a run without hosts waits for."""
+
+    CAPACITY = "capacity"
+    """Capacity in EC2."""
+    PLACE = "place"
+    """A slot in the yard."""
+    RUN = "run"
+    """The end of the run that it resumes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """A run that waits, and for how long."""
+
+    what: WaitsFor
+    since: datetime
+    asks: datetime
+    """When it asks next."""
+    seconds: int
+    """Between two requests after that."""
+    until: datetime
+    """When it gives up at the latest."""
+    reason: str
+    refused: Mapping[str, int] = field(default_factory=dict)
+    """How many capacity pools refused last, by the kind of the refusal."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """How the image parameters of a family move."""
+
+    image: str
+    """Becomes current."""
+    before: str
+    """Was current, becomes previous."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRow:
+    """A run of any workflow."""
+
+    run: str
+    kind: str
+    """`train`, `bake`, `snapshot` or `launch`."""
+    state: str
+    """The state of the workflow, for example `Launch`."""
+    attempt: int
+    """The number of the last attempt."""
+    created: datetime
+    execution_arn: str
+    month: str = ""
+    """The month of `created` (`2026-11`), the key of the index that lists runs."""
+    name: str | None = None
+    """The name of the job, the recipe or the image family."""
+    job: Mapping[str, Any] | None = None
+    """The job as it was admitted; None if it could not be read. Bakes and launches have one, too, with one host."""
+    job_key: str | None = None
+    """The key of the job file in the bucket."""
+    submitter: str | None = None
+    """The user of a training run or of a dev host, as IAM vouches for it (core/model/submitter.py)."""
+    requester: str | None = None
+    """The account that S3 named for the upload."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """The labels of the job."""
+    warnings: tuple[str, ...] = ()
+    """What of the program will probably fail, and what failed beside the run, a sentence each."""
+    waiting: Waiting | None = None
+    """What the run waits for while it has no hosts."""
+    pool: str | None = None
+    """The capacity pool of the last launch, in words."""
+    market: Market | None = None
+    """The market of the last launch."""
+    gang: int | None = None
+    """Number of hosts of the last launch."""
+    price: float | None = None
+    """Dollars an hour of all hosts of the last launch."""
+    dollars: float | None = None
+    """What the run has cost, once it has ended."""
+    saved_dollars: float | None = None
+    """What the run would have cost more on demand, once it has ended."""
+    pool_dollars: float | None = None
+    """What its hosts have cost in the warm pool. These are among `dollars`."""
+    deadline: datetime | None = None
+    """When its hours are used up."""
+    progress: Mapping[str, Any] | None = None
+    """What the program has reported: `step`, `steps`, `epoch`, `loss`, `accuracy`, `steps_per_second`, `nan_since`,
+    with `at` and `attempt`. A loss or accuracy that is no finite number is a text: `NaN`, `Infinity`, `-Infinity`."""
+    image_id: str | None = None
+    """The AMI that its hosts start from."""
+    hold_hours: float | None = None
+    """How long the host of a launch is held."""
+    image: str | None = None
+    """The image that the run has made."""
+    recipe: Mapping[str, Any] | None = None
+    """recipe.json of a bake."""
+    recipe_sha256: str | None = None
+    """Hash of the recipe file of a bake."""
+    published: Moved | None = None
+    """How a bake moves the image parameters, written before it does."""
+    imaging: Imaging | None = None
+    """The host that becomes an image, of a snapshot or at the end of a run with `after.image`."""
+    dev: str | None = None
+    """The name of the dev host that a launch starts."""
+    outcome: Outcome | None = None
+    """How the run ended."""
+    error: str | None = None
+    """The error of a run that failed."""
+    reason: str | None = None
+    """Why the run ended."""
+    cut_short: datetime | None = None
+    """When it was learned that the execution had ended before its Conclude. From then on Launch asks for no host."""
+    stopping: datetime | None = None
+    """When a user asked for the run to be stopped."""
+    stopped_by: str | None = None
+    """Who asked for that."""
+    grows: datetime | None = None
+    """When more hosts may be asked for, of an elastic run that has fewer than it may; None if it has all."""
+    ended: datetime | None = None
+    notifying: datetime | None = None
+    """When a function began to send the notification of the end."""
+    notified: datetime | None = None
+    """When that notification was sent."""
+
+    @property
+    def lacks_notification(self) -> bool:
+        """Return True if the run has ended and the notification of its end is not sent yet."""
+        return self.kind == "train" and self.ended is not None and self.notified is None
+
+    def is_of(self, execution: str | None, started: datetime | None = None) -> bool:
+        """Return True if the run belongs to this execution. None matches any.
+
+        Executions of two workflows may have one name and so one run, and Step Functions allows a name again after 90
+        days. Only `started` tells those two apart."""
+        same = execution is None or self.execution_arn == execution
+        return same and (started is None or wire.stamp(self.created) == wire.stamp(started))
