@@ -154,7 +154,7 @@ def json_fault(text: str) -> str | None:
     if not text.strip():
         return "Invalid execution input."
     try:
-        json.loads(text)
+        json.loads(text, parse_constant=_refuse_constant)
     except ValueError as error:
         position = getattr(error, "pos", 0)
         token = TOKEN.match(text, position)
@@ -166,6 +166,11 @@ def json_fault(text: str) -> str | None:
             return f"Unexpected character ({found}): was expecting double-quote to start field name"
         return str(error)
     return None
+
+
+def _refuse_constant(name: str) -> Any:
+    """Raise ValueError for NaN and Infinity, which Python reads and JSON does not have."""
+    raise ValueError(f"Non-standard token '{name}'")
 
 
 def _expression(source: str, location: str) -> str:

@@ -411,11 +411,12 @@ def test_a_faulty_definition_is_refused(cloud: Cloud, definition: Any, fault: st
     assert code_of(refused) == "InvalidDefinition"
 
 
-def test_an_input_that_is_no_json_starts_nothing(cloud: Cloud) -> None:
+@pytest.mark.parametrize("text", ["{job: digits}", '{"loss": NaN}', '{"hours": -Infinity}', " "])
+def test_an_input_that_is_no_json_starts_nothing(cloud: Cloud, text: str) -> None:
     machine = cloud.machine({"StartAt": "End", "States": {"End": {"Type": "Succeed"}}})
     states = cloud.client("stepfunctions")
     with pytest.raises(ClientError) as refused:
-        states.start_execution(stateMachineArn=machine, input="{job: digits}")
+        states.start_execution(stateMachineArn=machine, input=text)
     assert code_of(refused) == "InvalidExecutionInput"
     assert states.list_executions(stateMachineArn=machine)["executions"] == []
 

@@ -11,7 +11,7 @@ from typing import Any
 from ministack.core.responses import error_response_json
 from ministack.services import stepfunctions as stock
 
-from localcloud.base import task_tokens
+from localcloud.base import states_language, task_tokens
 from localcloud.base.states_language import HEARTBEAT_TIMEOUT, TIMEOUT
 from localcloud.patches import MINISTACK
 
@@ -90,14 +90,13 @@ def install() -> None:
     stock_heartbeat = MINISTACK.stock("services.stepfunctions:_send_task_heartbeat")
 
     def send_task_success(data: dict[str, Any]) -> Any:
-        try:
-            result = json.loads(data.get("output") or "null")
-        except ValueError:
-            return _refuse("InvalidOutput", "Invalid Output: 'The output is not valid JSON'")
+        output = data.get("output") or "null"
+        if (fault := states_language.json_fault(output)) is not None:
+            return _refuse("InvalidOutput", f"Invalid Output: '{fault}'")
         wait = _take(data)
         if wait is None:
             return _too_late(data, stock_success)
-        wait.succeed(result)
+        wait.succeed(json.loads(output))
         return 200, {"Content-Type": "application/x-amz-json-1.0"}, b"{}"
 
     def send_task_failure(data: dict[str, Any]) -> Any:

@@ -609,6 +609,7 @@ def test_the_same_name_and_input_is_the_execution_that_runs(yard: Yard) -> None:
         ({"name": "with a blank"}, "InvalidName"),
         ({"name": "x" * 81}, "InvalidName"),
         ({"input": "{job: digits}"}, "InvalidExecutionInput"),
+        ({"input": '{"loss": NaN}'}, "InvalidExecutionInput"),
         ({"input": json.dumps("x" * 262_144)}, "ValidationException"),
         ({"traceHeader": "x"}, "NotSimulated"),
     ],
