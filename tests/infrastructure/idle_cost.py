@@ -32,7 +32,7 @@ def table(yard: Assembly) -> str:
     rows = [
         (f"{alarms} alarms, ${ALARM:.2f} each", alarms * ALARM),
         (
-            f"the metric `{Metric.DOLLARS}`, ${METRIC:.2f}; {series() - 1} more in hours alone in which they are told",
+            f"the metric `{Metric.DOLLARS}`, ${METRIC:.2f}; {series() - 1} more only in hours with values",
             METRIC,
         ),
         (
