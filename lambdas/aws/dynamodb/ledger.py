@@ -25,6 +25,7 @@ from lambdas.core.run.updates import AttemptUpdate, HostUpdate, IntentUpdate, Ru
 from trainyard.core.model import states
 from trainyard.core.model.errors import Misconfigured
 from trainyard.protocol.cluster import Gang
+from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.attempt import TokenRow, WaitRow
 from trainyard.protocol.ledger.host import BilledHost
 from trainyard.protocol.ledger.lookup import Owner
@@ -467,13 +468,13 @@ class Ledger(Table):
 
     def token(self, run: str, attempt: int, wait: str) -> TokenRow | None:
         row = self._get(f"run#{run}", f"token#{attempt:04d}#{wait}")
-        return records.of_row(row) if row else None
+        return reading.read_one(row) if row else None
 
     def waiting(self, run: str) -> tuple[TokenRow, ...]:
         """The tokens of a run that nobody has answered, be the run itself known or not."""
         tokens_of = {"run": f"run#{run}", "token": "token#"}
         rows = self._query("pk = :run AND begins_with(sk, :token)", tokens_of, ConsistentRead=True)
-        tokens: Iterable[TokenRow] = (records.of_row(row) for row in rows if "token" in row)
+        tokens: Iterable[TokenRow] = (reading.read_one(row) for row in rows if "token" in row)
         return tuple(token for token in tokens if token.answered is None)
 
     def owner(self, noun: Noun, name: str) -> Owner | None:

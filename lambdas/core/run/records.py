@@ -10,6 +10,7 @@ from lambdas.core.capacity.plan import Refusal, refused
 from trainyard.core.model import gang
 from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Gang, Role
+from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.attempt import AttemptRow, Ending, TokenRow, WaitRow
 from trainyard.protocol.ledger.host import HostRow
 from trainyard.protocol.ledger.intent import IntentRow
@@ -208,50 +209,14 @@ class Records:
         ]
 
 
-ROWS: Mapping[str, tuple[type, tuple[str, ...], str]] = {
-    "host": (HostRow, ("instance",), "launched"),
-    "attempt": (AttemptRow, ("attempt",), "launched"),
-    "intent": (IntentRow, ("attempt", "offer", "round"), "token"),
-    "token": (TokenRow, ("attempt", "wait"), "token"),
-    "wait": (WaitRow, ("attempt", "wait"), "since"),
-}
-"""By the first word of a row's key: its noun, what the other words of the key are, and the attribute without which it
-was deleted, and a late word wrote a piece of it again."""
-
-
 def of_rows(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
-    """The records these rows hold; None when the run itself is not among them."""
-    found: RunRow | None = None
-    planned: Mapping[str, Any] | None = None
-    others: dict[str, dict[Any, Any]] = {kind: {} for kind in ROWS}
-    for row in rows:
-        kind = str(row["sk"]).partition("#")[0]
-        if kind == "run" and "created" in row:  # else as in ROWS
-            found = wire.from_json(RunRow, {**row, "run": run})
-        elif kind == "plan":
-            planned = row
-        elif kind in ROWS and ROWS[kind][2] in row:
-            noun = of_row(row)
-            key = tuple(getattr(noun, name) for name in ROWS[kind][1])
-            others[kind][key if len(key) > 1 else key[0]] = noun
-    if found is None:
+    """Return the records that these rows hold; None if the run's own row is missing."""
+    found = reading.read_all(run, rows)
+    if found.run is None:
         return None
     return Records(
-        found,
-        planned,
-        hosts=others["host"],
-        attempts=others["attempt"],
-        intents=tuple(others["intent"].values()),
-        tokens=others["token"],
-        waits=others["wait"],
+        found.run, found.planned, found.hosts, found.attempts, found.intents, found.tokens, found.waits
     )
-
-
-def of_row(row: Mapping[str, Any]) -> Any:
-    """The noun of a row, of which its key says a part."""
-    kind, *words = str(row["sk"]).split("#")
-    noun, names, _ = ROWS[kind]
-    return wire.from_json(noun, {**row, **dict(zip(names, words, strict=True))})
 
 
 def _is_of(host: HostRow, offer: Offer) -> bool:

@@ -372,7 +372,7 @@ def asked_in(rows: Rows) -> tuple[Asked, ...]:
 
 
 def timeline_in(rows: Rows) -> tuple[Event, ...]:
-    """Return the events in their order, oldest first (trainyard/core/model/timeline.py)."""
+    """Return the events in their order, oldest first (trainyard/protocol/timeline.py)."""
     events = [
         Event(
             at=datetime.fromisoformat(row["at"]),

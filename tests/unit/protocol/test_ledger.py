@@ -1,0 +1,134 @@
+"""Today's code reads the rows of the last version (e013906f) as they were written, and refuses bad rows by name."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainyard.protocol.ledger import reading
+from trainyard.protocol.ledger.attempt import AttemptRow, TokenRow, WaitRow
+from trainyard.protocol.ledger.host import HostRow
+from trainyard.protocol.ledger.intent import IntentRow
+from trainyard.protocol.ledger.lookup import Owner
+from trainyard.protocol.ledger.run import RunRow
+from trainyard.protocol.plan import Plan
+from trainyard.protocol.timeline import Entry
+from trainyard.values import wire
+
+LAST_VERSION = Path(__file__).parent / "last_version"
+CLASSES = (RunRow, HostRow, AttemptRow, IntentRow, TokenRow, WaitRow, Owner, Plan, Entry)
+KEY = ("pk", "sk", "world", "expires")
+WRONG: tuple[object, ...] = ("never", -1.5, ["x"], {"x": 1}, True)
+"""One value of each kind of JSON; for each field at least one does not fit."""
+
+
+def rows() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (LAST_VERSION / "rows.jsonl").read_text().splitlines()]
+
+
+def rows_of(noun: type) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Yield the rows of that class, each with what is read of it."""
+    for row in rows():
+        pk, sk = row["pk"].partition("#")[0], row["sk"].partition("#")[0]
+        match pk, sk:
+            case "run", "run" if noun is RunRow:
+                yield row, reading.run_of(row)
+            case "run", "plan" if noun is Plan:
+                yield row, reading.read(Plan, row)
+            case "run", kind if kind in reading.ROWS and reading.ROWS[kind][0] is noun:
+                yield row, reading.read_one(row)
+            case "timeline", _ if noun is Entry:
+                yield row, reading.read(Entry, row)
+            case (("instance" | "image" | "command"), _) if noun is Owner:
+                yield row, reading.read(Owner, row)
+
+
+@pytest.mark.parametrize("noun", CLASSES)
+def test_each_row_of_the_last_version_is_read_without_loss(noun: type) -> None:
+    found = list(rows_of(noun))
+    assert found
+    for row, read in found:
+        written = wire.to_json(read)
+        old = {name: value for name, value in row.items() if name not in KEY}
+        assert old == {name: written[name] for name in old}
+
+
+@pytest.mark.parametrize("world", ["train", "elastic", "pool", "bake", "snapshot", "resumes"])
+def test_the_rows_of_a_run_of_the_last_version_belong_together(world: str) -> None:
+    mine = [row for row in rows() if row["world"] == world and row["pk"].startswith("run#")]
+    for pk in {row["pk"] for row in mine}:
+        found = reading.read_all(pk.removeprefix("run#"), [row for row in mine if row["pk"] == pk])
+        assert found.run is not None
+        if found.run.kind == "train" and found.run.outcome == "succeeded":
+            last = found.attempts[found.run.attempt]
+            assert set(last.hosts) <= set(found.hosts)
+            assert found.run.dollars
+
+
+def one(noun: type) -> dict[str, Any]:
+    """Return the fullest row of the class, as its fields travel."""
+    full = max((read for _, read in rows_of(noun)), key=lambda read: len(json.dumps(wire.to_json(read))))
+    document: dict[str, Any] = wire.to_json(full)
+    return document
+
+
+def read_or_refuse(noun: type, document: Mapping[str, Any]) -> object | None:
+    """Return what is read, or None for a row that is refused by name. Any other error is a failure."""
+    try:
+        return reading.read(noun, document)
+    except reading.UnreadableRowError as error:
+        return None if noun.__name__ in str(error) else pytest.fail(f"without its class: {error}")
+
+
+@pytest.mark.parametrize("noun", CLASSES)
+def test_a_row_of_a_newer_version_is_read_without_its_unknown_fields(noun: type) -> None:
+    assert reading.read(noun, one(noun) | {"of_tomorrow": {"x": 1}}) == reading.read(noun, one(noun))
+
+
+@pytest.mark.parametrize("noun", CLASSES)
+def test_a_missing_field_has_its_default_or_is_named(noun: type) -> None:
+    required = {each.name for each in wire.keys(noun) if each.required}
+    assert required
+    for each in fields(noun):
+        document = {name: value for name, value in one(noun).items() if name != each.name}
+        if each.name not in required:
+            assert read_or_refuse(noun, document) is not None
+            continue
+        with pytest.raises(reading.UnreadableRowError, match=f"{each.name}: is missing"):
+            reading.read(noun, document)
+
+
+@pytest.mark.parametrize("noun", CLASSES)
+@pytest.mark.parametrize("value", WRONG)
+def test_a_field_of_a_wrong_type_is_read_or_refused_by_name(noun: type, value: object) -> None:
+    for each in fields(noun):
+        read_or_refuse(noun, one(noun) | {each.name: value})
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"sk": "attempt#0001", "offer": {}, "hosts": [], "launched": "yesterday"},
+        {"sk": "attempt#one", "offer": {}, "hosts": [], "launched": "2026-01-05T08:00:00.000Z"},
+        {"sk": "intent#0001", "token": "t", "at": "2026-01-05T08:00:00.000Z"},
+        {"sk": "host#i-1", "launched": "2026-01-05T08:00:00.000Z", "market": "auction"},
+        {"sk": "token#0001#train", "token": "t"},
+    ],
+)
+def test_a_bad_row_among_good_ones_is_refused_by_name(row: dict[str, Any]) -> None:
+    with pytest.raises(reading.UnreadableRowError, match=row["sk"].partition("#")[0]):
+        reading.read_all("r-1", [{"pk": "run#r-1", **row}])
+
+
+def test_the_plan_document_of_the_last_version_is_a_plan() -> None:
+    documents = map(json.loads, (LAST_VERSION / "documents.jsonl").read_text().splitlines())
+    plans = [json.loads(each["text"]) for each in documents if each["key"].endswith("/plan.json")]
+    assert plans
+    for plan in plans:
+        assert (
+            wire.to_json(reading.read(Plan, plan)).items()
+            >= {k: v for k, v in plan.items() if k != "asked"}.items()
+        )

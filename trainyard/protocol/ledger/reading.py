@@ -1,0 +1,101 @@
+"""Read rows of the ledger as their classes, or refuse them by name."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from typing import Any, TypeVar
+
+from trainyard.protocol.ledger.attempt import AttemptRow, TokenRow, WaitRow
+from trainyard.protocol.ledger.host import HostRow
+from trainyard.protocol.ledger.intent import IntentRow
+from trainyard.protocol.ledger.run import RunRow
+from trainyard.values import wire
+from trainyard.values.lazy import dataclass
+
+Row = TypeVar("Row")
+ROWS: Mapping[str, tuple[type, tuple[str, ...], str]] = {
+    "host": (HostRow, ("instance",), "launched"),
+    "attempt": (AttemptRow, ("attempt",), "launched"),
+    "intent": (IntentRow, ("attempt", "offer", "round"), "token"),
+    "token": (TokenRow, ("attempt", "wait"), "token"),
+    "wait": (WaitRow, ("attempt", "wait"), "since"),
+}
+"""By the first word of a sort key: the class, the fields that the other words are, and the attribute without which the
+row was deleted before a late update wrote a part of it again."""
+
+
+class UnreadableRowError(ValueError):
+    """A row lacks a field, or has a field of a wrong type."""
+
+
+@dataclass(frozen=True)
+class RunRows:
+    """All rows of a run, without its timeline."""
+
+    run: RunRow | None
+    """None before Admit has written the run."""
+    planned: Mapping[str, Any] | None = None
+    """The row of its plan, as it is: the largest of all rows, which few readers need."""
+    hosts: Mapping[str, HostRow] = field(default_factory=dict)
+    """By instance."""
+    attempts: Mapping[int, AttemptRow] = field(default_factory=dict)
+    intents: tuple[IntentRow, ...] = ()
+    tokens: Mapping[tuple[int, str], TokenRow] = field(default_factory=dict)
+    """By attempt and wait."""
+    waits: Mapping[tuple[int, str], WaitRow] = field(default_factory=dict)
+    """By attempt and wait."""
+
+
+def read(noun: type[Row], row: Mapping[str, Any], **key: Any) -> Row:
+    """Return the row with the fields of its key. Raises UnreadableRowError with each fault."""
+    try:
+        return wire.from_json(noun, {**row, **key} if key else row)
+    except (TypeError, ValueError, AttributeError) as error:
+        found = {name: wire.to_json(value) for name, value in row.items()} | key
+        faults = "; ".join(wire.faults(noun, found)) or str(error)
+        raise UnreadableRowError(
+            f"The row {row.get('pk', '')} {row.get('sk', '')} of the ledger cannot be read as {noun.__name__}: {faults}"
+        ) from error
+
+
+def run_of(row: Mapping[str, Any]) -> RunRow:
+    """Return the row of a run, which may come from the index of runs."""
+    return read(RunRow, row, run=str(row["pk"]).removeprefix("run#"))
+
+
+def read_one(row: Mapping[str, Any]) -> Any:
+    """Return a row of a run other than its own and its plan, of the class that its sort key names."""
+    kind, *words = str(row["sk"]).split("#")
+    noun, names, _ = ROWS[kind]
+    if len(words) != len(names):
+        raise UnreadableRowError(f"The key {row['sk']} of the ledger has not the fields {', '.join(names)}.")
+    return read(noun, row, **dict(zip(names, map(_number, words), strict=True)))
+
+
+def read_all(run: str, rows: Iterable[Mapping[str, Any]]) -> RunRows:
+    """Return the rows of a run by their kind. Rows of unknown kinds and pieces of deleted rows are left out."""
+    own: RunRow | None = None
+    planned: Mapping[str, Any] | None = None
+    found: dict[str, dict[Any, Any]] = {kind: {} for kind in ROWS}
+    for row in rows:
+        kind = str(row["sk"]).partition("#")[0]
+        if kind == "run" and "created" in row:  # else as in ROWS
+            own = read(RunRow, row, run=run)
+        elif kind == "plan":
+            planned = row
+        elif kind in ROWS and ROWS[kind][2] in row:
+            noun = read_one(row)
+            key = tuple(getattr(noun, name) for name in ROWS[kind][1])
+            found[kind][key if len(key) > 1 else key[0]] = noun
+    return RunRows(
+        own,
+        planned,
+        hosts=found["host"],
+        attempts=found["attempt"],
+        intents=tuple(found["intent"].values()),
+        tokens=found["token"],
+        waits=found["wait"],
+    )
+
+
+def _number(word: str) -> str | int:
+    return int(word) if word.isdigit() else word
