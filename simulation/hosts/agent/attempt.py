@@ -4,14 +4,17 @@ end means. The judgements are the real agent's own."""
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
 from simulation.hosts.agent import checkpoints
+from simulation.hosts.agent.log import Log
+from simulation.hosts.agent.reports import LOOK_SECONDS, Curve, Reports
+from simulation.hosts.agent.uploads import Uploads
 from simulation.hosts.agent.watchdog import Watchdog
 from simulation.hosts.flow import Flow, Nap, Steps
 from simulation.hosts.gang import KILLED, Program
@@ -29,72 +32,26 @@ from training.host.agent.life import SAY_SECONDS, Peers, StillTraining, has_ende
 from training.host.agent.parting import Parting
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
-from training.host.checkpoints.in_bucket import Manifest
+from training.host.checkpoints.in_bucket import Version
 from training.host.cluster import Assignment, Cluster
 from training.host.disk import FULL_BELOW, Room
 from training.host.errors import HostTrouble
 from training.host.program import ending, silence
 from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.program.silence import Effort, Silence
-from training.host.program.tracebacks import AGENTS_OWN
-from training.host.reporting.chunks import chunk_key
-from training.host.reporting.metrics import Metrics
 from training.host.reporting.outbox import Sender, failed
-from training.host.reporting.progress import ALIVE_SECONDS, EVERY_SECONDS, Progress, facts_in, resumed_in
+from training.host.reporting.progress import ALIVE_SECONDS, facts_in
 from trainyard.protocol import keys, signals
 from trainyard.protocol.cluster import Role
 from trainyard.protocol.orders import Order, OrderKind
 from trainyard.protocol.signals import Signal
-from trainyard.values.wire import stamp
 
-LOOK_SECONDS = 0.2
 HOLD_LOOK_SECONDS = 1.0
-UPLOAD_LOOK_SECONDS = 1.0
-LOG_SECONDS, METRICS_SECONDS, EVALUATOR_SECONDS = 3.0, 5.0, 5.0
+EVALUATOR_SECONDS = 5.0
 DISK_BYTES = 100 * 1024**3
 WAITING_SHARE = 0.002
 """Of a processor, by gRPC's polling and heartbeats: seen of gangs that hung."""
 VARIABLES_IN_MODEL = {"saved_model.pb": b"a model", "variables/variables.index": b"an index"}
-
-
-class Reports(Progress):
-    """What the program has reported, without a file in between."""
-
-    def take(self, report: dict[str, Any]) -> None:
-        self._offset += len(json.dumps(report)) + 1
-        self.facts = facts_in(report)
-        self.resumed = resumed_in(report) or self.resumed
-        self._fresh = True
-
-    def wait(self, now: float, next_report: float | None) -> float:
-        """Seconds until there may be something to signal."""
-        quiet = now - (self.started if self._sent_at is None else self._sent_at)
-        alive = ALIVE_SECONDS - quiet
-        if next_report is None:
-            return max(LOOK_SECONDS, alive)
-        new = next_report if self._sent_at is None else max(EVERY_SECONDS - quiet, next_report)
-        return max(LOOK_SECONDS, min(new + 0.01, alive))
-
-
-class Curve(Metrics):
-    """metrics.json, without a file of the program's."""
-
-    def lay_over(self, own: dict[str, Any] | None) -> dict[str, Any] | None:
-        self._own = own or {}
-        self.send()
-        return None if own is None else self._document()
-
-
-@dataclass(slots=True)
-class Uploaded:
-    """The last checkpoint that is whole in the bucket, or was restored; the newest that lies on the disk; the manifests
-    of those in the bucket, by their keys."""
-
-    step: int
-    saved: int
-    manifests: dict[str, Manifest] = field(default_factory=dict)
-    busy: bool = False
-    trouble: HostTrouble | None = None
 
 
 class Within(Protocol):
@@ -124,7 +81,6 @@ class Attempt:
         self.outcome: Outcome | None = None
         self._agent, self._machine = agent, agent.machine
         self._bucket: Bucket = agent.bucket
-        self._name = f"{assignment.role.value}-{assignment.index}"
         self._reports = Reports(Path("progress"), started=self._seconds())
         self._silence = Silence()
         self._effort, self._used, self._looked = Effort(), 0.0, self._seconds()
@@ -132,9 +88,10 @@ class Attempt:
             cluster, assignment, bucket=agent.bucket, mailbox=agent.mailbox, sender=agent.sender
         )
         self._curve = Curve(self._bucket, keys.metrics(cluster.run))
-        self._upload = Uploaded(last, last)
-        self._log: list[str] = []
-        self._logged = ""
+        self._uploads = Uploads(
+            self._machine, self._bucket, cluster, last, uploaded=self._note_upload, wake=agent.wake
+        )
+        self._log = Log(self._machine, self._bucket, cluster, assignment)
         self._flows: list[Flow] = []
         self._reporter: Flow | None = None
         self._uploader: Flow | None = None
@@ -149,13 +106,13 @@ class Attempt:
             yield from self._machine.stage("prepare", "after")
         if self._machine.disk.is_full:
             raise HostTrouble(f"the program could not be started: {self._room().advice}", final=True)
-        self.program = self._agent.enter(self, step=max(0, self._upload.step))
+        self.program = self._log.program = self._agent.enter(self, step=max(0, self._uploads.step))
         role, index = self.assignment.role, self.assignment.index
         self._say(signals.Started(role=role, index=index, instead=instead or None))
 
     def recall(self, program: Program | None) -> None:
         """After a reboot: the program did not outlive it."""
-        self.program = program
+        self.program = self._log.program = program
         if self.assignment.is_chief:
             self._curve.begin()
 
@@ -163,15 +120,15 @@ class Attempt:
         asked, alone = self.cluster.checkpoint, self.cluster.restores_alone(self.assignment)
         disk = self._machine.disk
         step, instead = checkpoints.restore(self._bucket, self.cluster.run, asked, disk, alone=alone)
-        self._upload.step = self._upload.saved = step
+        self._uploads.begin_at(step)
         self._agent.note_checkpoint(step)
         self._fetch_shares()
         if self.assignment.is_chief:
             self._curve.begin(up_to=step)
         what = f"restore the checkpoint of step {step}" if asked else "a fresh start"
-        self._say_in_log(*([instead] if instead else []))
-        self._say_in_log(f"attempt {self.cluster.attempt} on {self._machine.instance}: {what}")
-        self._send_log()
+        self._log.say(*([instead] if instead else []))
+        self._log.say(f"attempt {self.cluster.attempt} on {self._machine.instance}: {what}")
+        self._log.send()
         return instead
 
     def _fetch_shares(self) -> None:
@@ -207,14 +164,14 @@ class Attempt:
             program,
             leaving,
             saves=self._run_has_saved(),
-            saved=lambda: self._upload.step,
+            saved=lambda: self._uploads.step,
             chief_has_left=self._chief_has_left,
-            note=self._say_in_log,
+            note=self._log.say,
         )
 
     def _run_has_saved(self) -> bool:
         if self.assignment.is_chief:
-            return self._upload.step >= 0
+            return self._uploads.step >= 0
         if self.assignment.role is Role.EVALUATOR:
             return False
         try:
@@ -232,13 +189,13 @@ class Attempt:
         self._machine.is_busy(self.assignment.role is not Role.PS)
         if self.assignment.is_chief:
             self._reporter = self._carry(self._report(program), "reports")
-            self._uploader = self._carry(self._upload_when_saved(), "checkpoints")
+            self._uploader = self._carry(self._uploads.upload_when_saved(self._has_ended), "checkpoints")
         elif self.assignment.role is Role.EVALUATOR:
             self._carry(self._follow_checkpoints(), "evaluator's checkpoints")
         elif self._machine.site.is_exact or program.gang.work.silent:  # else nobody asks
             self._carry(self._say_that_it_works(program), "says that it works")
         if self._machine.site.is_exact:
-            self._carry(self._send_log_often(), "log")
+            self._carry(self._log.send_often(), "log")
 
     def _carry(self, steps: Steps, what: str) -> Flow:
         flow = self._machine.flow(steps, f"{what} {self._machine.instance}")
@@ -267,7 +224,7 @@ class Attempt:
             lease=self._agent.watchdog.lease,
             now=now,
         )
-        trouble = self._upload.trouble
+        trouble = self._uploads.trouble
         return leaving or (leave_for_trouble(trouble, now) if trouble else None)
 
     def _hang(self, program: Program) -> Leaving | None:
@@ -275,7 +232,7 @@ class Attempt:
             return None
         if not self._silence.hangs(self._seconds(), lambda: self._signs_of_life(program)):
             return None
-        self._say_in_log(silence.SAID)
+        self._log.say(silence.SAID)
         return leave_since_it_hangs(self._machine.now())
 
     def news(self) -> None:
@@ -286,8 +243,7 @@ class Attempt:
 
     def saved(self, step: int) -> None:
         """A checkpoint lies on this host's disk."""
-        self._upload.saved = step
-        self._machine.disk.checkpoints.add(step)
+        self._uploads.saved(step)
         if self._uploader:
             self._uploader.wake()
 
@@ -332,51 +288,16 @@ class Attempt:
                 self._peers.say_works(self._seconds(), self._machine.now())
             yield SAY_SECONDS
 
-    def _upload_when_saved(self) -> Steps:
-        while True:
-            if self._upload.saved <= self._upload.step:
-                yield Nap()
-                continue
-            yield self._machine.draw((0.0, UPLOAD_LOOK_SECONDS))
-            if self.program is None or self.program.exit_code is not None:
-                return
-            self._upload.busy = True
-            try:
-                yield from self._bring_checkpoint()
-            except HostTrouble as trouble:
-                self._machine.note("cannot bring a checkpoint away", reason=trouble.reason)
-                if trouble.final:
-                    self._upload.trouble = trouble
-                    self._agent.wake()
-                    return
-            finally:
-                self._upload.busy = False
-            yield UPLOAD_LOOK_SECONDS
-
-    def _bring_checkpoint(self) -> Steps:
-        """The newest that lies on the disk, if it is not in the bucket yet."""
-        step = self._upload.saved
-        if step <= self._upload.step:
-            return
-        run, keep = self.cluster.run, self.cluster.job["checkpoints"]["keep"]
-        yield from self._machine.stage("upload")
-        yield self._machine.draw(self._machine.delays.upload)
-        version, manifest = checkpoints.upload(self._bucket, run, step, self._machine.now())
-        yield from self._machine.stage("catalogue")
-        catalogue = in_bucket.make_newest(self._bucket, run, version, manifest, keep=keep)
-        self._upload.step = step
+    def _note_upload(self, version: Version) -> None:
         self._say(signals.Checkpointed(step=version.step, key=version.key))
-        self._agent.note_checkpoint(step)
-        known = self._upload.manifests
-        known[version.key] = manifest
-        in_bucket.prune(self._bucket, run, catalogue, known, thorough=len(known) == 1)
-        named = {version.key for version in catalogue.all}
-        self._upload.manifests = {key: each for key, each in known.items() if key in named}
-        self._machine.disk.checkpoints = set(sorted(self._machine.disk.checkpoints)[-keep:])
+        self._agent.note_checkpoint(version.step)
+
+    def _has_ended(self) -> bool:
+        return self.program is None or self.program.exit_code is not None
 
     def _follow_checkpoints(self) -> Steps:
         """An evaluator's folder gets every new latest one."""
-        have = self._upload.step
+        have = self._uploads.step
         while True:
             yield EVALUATOR_SECONDS if self._machine.site.is_exact else 60.0
             try:
@@ -387,19 +308,14 @@ class Attempt:
             except HostTrouble as trouble:
                 self._machine.note("cannot follow the checkpoints", reason=trouble.reason)
 
-    def _send_log_often(self) -> Steps:
-        while True:
-            yield LOG_SECONDS
-            self._send_log()
-
     # ---- its end
 
     def _conclude(self, code: int, parting: Parting | None) -> Steps:
         program, leaving = self.program, parting.leaving if parting else None
         assert program is not None, "who has ended was started"
-        self._say_in_log(f"the program ended with exit code {code}")
+        self._log.say(f"the program ended with exit code {code}")
         self._listen(program)
-        tail = "".join(f"{line}\n" for line in [*self._log, *program.tail])
+        tail = "".join(f"{line}\n" for line in [*self._log.lines, *program.tail])
         end = End(
             code=code,
             tail=tail,
@@ -416,7 +332,7 @@ class Attempt:
         self._peers.say_ended(ending.RESTART if end.left_early else code, self._machine.now())
         if code == 0 and not leaving:
             yield from self._wait_for_workers()
-        trouble = yield from self._finish_upload()
+        trouble = (yield from self._uploads.finish()) if self.assignment.is_chief else None
         ended = ending.decide(replace(end, missing=self._missing(program)))
         if isinstance(ended, Failed | Stopped) and not leaving and self._chief_has_finished():
             ended = Finished()
@@ -428,7 +344,7 @@ class Attempt:
                 results = self._bring_results(program)
                 yield from self._machine.stage("results", "after")
                 yield from self._wait_for_evaluator()
-            self._send_log()
+            self._log.send()
             if self.assignment.is_chief:
                 self._bucket.write(f"{keys.tensorboard(self.cluster.run)}events.out.tfevents", b"events")
                 self._curve.send()
@@ -457,7 +373,7 @@ class Attempt:
 
     def _wait_for_evaluator(self) -> Steps:
         end = self._seconds() + EVALUATION_SECONDS
-        evaluators = self.cluster.evaluators if self._upload.step >= 0 else ()
+        evaluators = self.cluster.evaluators if self._uploads.step >= 0 else ()
         while any(not has_ended(state) for state in self._peers.states_of(evaluators).values()):
             if self._reason_to_leave() or self._seconds() >= end:
                 return
@@ -468,20 +384,6 @@ class Attempt:
             return False
         state = self._peers.state_of(self.cluster.chief)
         return state is not None and state.finished
-
-    def _finish_upload(self) -> Generator[float | Nap, None, HostTrouble | None]:
-        """What keeps the last checkpoint from its place, if anything does."""
-        if not self.assignment.is_chief:
-            return None
-        while self._upload.busy:
-            yield LOOK_SECONDS
-        if self._upload.trouble:
-            return self._upload.trouble
-        try:
-            yield from self._bring_checkpoint()
-        except HostTrouble as trouble:
-            return trouble
-        return None
 
     def _outcome(self, ended: Finished | Stopped | Failed, results: dict[str, Any], tail: str) -> Outcome:
         match ended:
@@ -500,7 +402,7 @@ class Attempt:
         if not self.assignment.is_chief:
             return ()
         expected = tuple((self.cluster.job.get("program") or {}).get("expect") or ())
-        lacks = {program.gang.work.lacks} | ({"checkpoint"} if self._upload.step < 0 else set())
+        lacks = {program.gang.work.lacks} | ({"checkpoint"} if self._uploads.step < 0 else set())
         return tuple(word for word in expected if word in lacks)
 
     def _bring_results(self, program: Program) -> dict[str, Any]:
@@ -523,30 +425,13 @@ class Attempt:
     # ---- small things
 
     def _step(self, written: int | None = None) -> int | None:
-        told = (self._upload.step, self._reports.step, written)
+        told = (self._uploads.step, self._reports.step, written)
         known = [step for step in told if step is not None]
         return max((step for step in known if step >= 0), default=None)
 
     def _room(self) -> Room:
         free = FULL_BELOW // 2 if self._machine.disk.is_full else DISK_BYTES // 2
         return Room(Path("/var/lib/trainyard"), free, DISK_BYTES)
-
-    def _say_in_log(self, *lines: str) -> None:
-        self._log += [f"{AGENTS_OWN}{line}" for line in lines]
-
-    def _send_log(self) -> None:
-        program = self.program
-        stepped = [f"step {program.gang.step}/{program.gang.work.steps}"] if program else []
-        lines = [*self._log, *(program.tail if program else ()), *stepped]
-        who = f"{self._name} {self._machine.instance}"
-        text = "\n".join(lines)
-        if text == self._logged:
-            return
-        self._logged = text
-        at = stamp(self._machine.now())
-        body = "".join(f"{at} {who} | {line}\n" for line in lines)
-        folder = f"{keys.logs(self.cluster.run, self.cluster.attempt)}{self._name}/"
-        self._bucket.write(chunk_key(folder, 1), body.encode())
 
     def _send_curve(self) -> None:
         try:

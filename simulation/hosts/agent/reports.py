@@ -1,0 +1,39 @@
+"""What a program reports, without a file between it and its agent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from training.host.reporting.metrics import Metrics
+from training.host.reporting.progress import ALIVE_SECONDS, EVERY_SECONDS, Progress, facts_in, resumed_in
+
+LOOK_SECONDS = 0.2
+
+
+class Reports(Progress):
+    """What the program has reported, without a file in between."""
+
+    def take(self, report: dict[str, Any]) -> None:
+        self._offset += len(json.dumps(report)) + 1
+        self.facts = facts_in(report)
+        self.resumed = resumed_in(report) or self.resumed
+        self._fresh = True
+
+    def wait(self, now: float, next_report: float | None) -> float:
+        """Seconds until there may be something to signal."""
+        quiet = now - (self.started if self._sent_at is None else self._sent_at)
+        alive = ALIVE_SECONDS - quiet
+        if next_report is None:
+            return max(LOOK_SECONDS, alive)
+        new = next_report if self._sent_at is None else max(EVERY_SECONDS - quiet, next_report)
+        return max(LOOK_SECONDS, min(new + 0.01, alive))
+
+
+class Curve(Metrics):
+    """metrics.json, without a file of the program's."""
+
+    def lay_over(self, own: dict[str, Any] | None) -> dict[str, Any] | None:
+        self._own = own or {}
+        self.send()
+        return None if own is None else self._document()

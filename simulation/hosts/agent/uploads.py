@@ -1,0 +1,104 @@
+"""The chief's checkpoints on their way from its disk into the bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+from simulation.hosts.agent import checkpoints
+from simulation.hosts.agent.reports import LOOK_SECONDS
+from simulation.hosts.flow import Nap, Steps
+from simulation.hosts.machine import Machine
+from training.host.bucket import Bucket
+from training.host.checkpoints import in_bucket
+from training.host.checkpoints.in_bucket import Manifest, Version
+from training.host.cluster import Cluster
+from training.host.errors import HostTrouble
+
+UPLOAD_LOOK_SECONDS = 1.0
+
+
+class Uploads:
+    """`uploaded` is called with each checkpoint that is whole in the bucket, `wake` when none can come there."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        bucket: Bucket,
+        cluster: Cluster,
+        step: int,
+        *,
+        uploaded: Callable[[Version], None],
+        wake: Callable[[], None],
+    ) -> None:
+        self.step = step
+        """Of the last checkpoint that is whole in the bucket, or was restored."""
+        self.trouble: HostTrouble | None = None
+        self._machine, self._bucket, self._cluster = machine, bucket, cluster
+        self._saved = step
+        """The newest that lies on the disk."""
+        self._manifests: dict[str, Manifest] = {}
+        """Of checkpoints in the bucket, by their keys."""
+        self._is_busy = False
+        self._uploaded, self._wake = uploaded, wake
+
+    def begin_at(self, step: int) -> None:
+        """Begin with the checkpoint that was restored."""
+        self.step = self._saved = step
+
+    def saved(self, step: int) -> None:
+        """Note a checkpoint that lies on this host's disk."""
+        self._saved = step
+        self._machine.disk.checkpoints.add(step)
+
+    def upload_when_saved(self, has_ended: Callable[[], bool]) -> Steps:
+        while True:
+            if self._saved <= self.step:
+                yield Nap()
+                continue
+            yield self._machine.draw((0.0, UPLOAD_LOOK_SECONDS))
+            if has_ended():
+                return
+            self._is_busy = True
+            try:
+                yield from self._bring_checkpoint()
+            except HostTrouble as trouble:
+                self._machine.note("cannot bring a checkpoint away", reason=trouble.reason)
+                if trouble.final:
+                    self.trouble = trouble
+                    self._wake()
+                    return
+            finally:
+                self._is_busy = False
+            yield UPLOAD_LOOK_SECONDS
+
+    def _bring_checkpoint(self) -> Steps:
+        """The newest that lies on the disk, if it is not in the bucket yet."""
+        step = self._saved
+        if step <= self.step:
+            return
+        run, keep = self._cluster.run, self._cluster.job["checkpoints"]["keep"]
+        yield from self._machine.stage("upload")
+        yield self._machine.draw(self._machine.delays.upload)
+        version, manifest = checkpoints.upload(self._bucket, run, step, self._machine.now())
+        yield from self._machine.stage("catalogue")
+        catalogue = in_bucket.make_newest(self._bucket, run, version, manifest, keep=keep)
+        self.step = step
+        self._uploaded(version)
+        known = self._manifests
+        known[version.key] = manifest
+        in_bucket.prune(self._bucket, run, catalogue, known, thorough=len(known) == 1)
+        named = {version.key for version in catalogue.all}
+        self._manifests = {key: each for key, each in known.items() if key in named}
+        self._machine.disk.checkpoints = set(sorted(self._machine.disk.checkpoints)[-keep:])
+
+    def finish(self) -> Generator[float | Nap, None, HostTrouble | None]:
+        """What keeps the last checkpoint from its place, if anything does."""
+        while self._is_busy:
+            yield LOOK_SECONDS
+        if self.trouble:
+            return self.trouble
+        try:
+            yield from self._bring_checkpoint()
+        except HostTrouble as trouble:
+            return trouble
+        return None
