@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from simulation.faults import Fault, Passed, Place, Plan
-from simulation.promises import Broken, Oracle
+from simulation.invariants.model import Broken
+from simulation.invariants.oracle import Oracle
 from simulation.scenarios import Scenario
 from simulation.strikes import Strikes
 from simulation.template import YardTemplate

@@ -29,7 +29,7 @@ from simulation.aws.door.rates import CONCURRENCY, Throttle
 from simulation.aws.ec2 import Pools
 from simulation.aws.stepfunctions import Status
 from simulation.faults import Fault, Kind, Passed, Plan
-from simulation.promises import Oracle
+from simulation.invariants.oracle import Oracle
 from simulation.scenarios import Scenario, job
 from simulation.template import YardTemplate
 from simulation.trials import process

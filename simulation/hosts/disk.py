@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from simulation.hosts.surroundings import CommandEnd
 from training.host.agent.state import State
 from training.host.cluster import Cluster
+from training.host.disk import FULL_BELOW, Room
+
+DISK_BYTES = 100 * 1024**3
 
 
 @dataclass
@@ -23,6 +27,11 @@ class Disk:
     """What a bake's documents came to, by word and run."""
     generalized: bool = False
     is_full: bool = False
+
+    @property
+    def room(self) -> Room:
+        free = FULL_BELOW // 2 if self.is_full else DISK_BYTES // 2
+        return Room(Path("/var/lib/trainyard"), free, DISK_BYTES)
 
     def wipe(self) -> None:
         """Of all that is a run's."""

@@ -145,9 +145,9 @@ class Gang:
             return self._pace.base
         return self._pace.step(self.world.now)
 
-    def until_next_step(self) -> float | None:
-        """Seconds; None while nobody trains."""
-        if self.phase is not Phase.TRAINING or self._pause:
+    def until_next_report(self) -> float | None:
+        """Seconds; None while no step is to come, or none is reported."""
+        if self.work.silent or self.phase is not Phase.TRAINING or self._pause:
             return None
         return self._pace.until_next_step(self.world.now)
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from simulation.promises import Promise
+from simulation.invariants.model import Promise
 from simulation.scenarios import Scenario, job
 from simulation.story import tell
 from simulation.template import YardTemplate

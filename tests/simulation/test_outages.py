@@ -9,7 +9,7 @@ import pytest
 
 from simulation.aws.door.api import Caller, ServiceError
 from simulation.aws.stepfunctions import Execution
-from simulation.promises import Promise
+from simulation.invariants.model import Promise
 from simulation.scenarios import SCENARIOS
 from simulation.story import tell
 from simulation.template import YardTemplate

@@ -15,7 +15,7 @@ from lambdas.aws.ec2 import instances
 from lambdas.steps import attempts, orders
 from lambdas.steps.signals.context import SignalContext
 from lambdas.workflows import signal
-from simulation.promises import Promise
+from simulation.invariants.model import Promise
 from simulation.scenarios import SCENARIOS
 from simulation.story import tell
 from simulation.template import YardTemplate

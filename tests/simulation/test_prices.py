@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from simulation.aws.door.api import Caller, ServiceError
-from simulation.promises import Promise
+from simulation.invariants.model import Promise
 from simulation.scenarios import Scenario, job
 from simulation.story import tell
 from simulation.template import YardTemplate

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from simulation import promises
 from simulation.faults import Fault
+from simulation.invariants.model import in_words
 from simulation.scenarios import SCENARIOS
 from simulation.story import Story, tell
 from simulation.template import YardTemplate
@@ -54,7 +54,7 @@ except Exception as error:
 
 
 def broken_in(story: Story) -> list[str]:
-    return list(promises.in_words(story.broken))
+    return list(in_words(story.broken))
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

@@ -3,8 +3,7 @@ end means. The judgements are the real agent's own."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -14,6 +13,9 @@ from typing import Any, Protocol
 from simulation.hosts.agent import checkpoints
 from simulation.hosts.agent.log import Log
 from simulation.hosts.agent.reports import LOOK_SECONDS, Curve, Reports
+from simulation.hosts.agent.results import bring_events, bring_model, missing
+from simulation.hosts.agent.shares import look_at_shares
+from simulation.hosts.agent.signs import SignsOfLife
 from simulation.hosts.agent.uploads import Uploads
 from simulation.hosts.agent.watchdog import Watchdog
 from simulation.hosts.flow import Flow, Nap, Steps
@@ -34,11 +36,9 @@ from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
 from training.host.checkpoints.in_bucket import Version
 from training.host.cluster import Assignment, Cluster
-from training.host.disk import FULL_BELOW, Room
 from training.host.errors import HostTrouble
 from training.host.program import ending, silence
 from training.host.program.ending import End, Failed, Finished, Stopped
-from training.host.program.silence import Effort, Silence
 from training.host.reporting.outbox import Sender, failed
 from training.host.reporting.progress import ALIVE_SECONDS, facts_in
 from trainyard.protocol import keys, signals
@@ -47,11 +47,6 @@ from trainyard.protocol.orders import Order, OrderKind
 from trainyard.protocol.signals import Signal
 
 HOLD_LOOK_SECONDS = 1.0
-EVALUATOR_SECONDS = 5.0
-DISK_BYTES = 100 * 1024**3
-WAITING_SHARE = 0.002
-"""Of a processor, by gRPC's polling and heartbeats: seen of gangs that hung."""
-VARIABLES_IN_MODEL = {"saved_model.pb": b"a model", "variables/variables.index": b"an index"}
 
 
 class Within(Protocol):
@@ -82,11 +77,10 @@ class Attempt:
         self._agent, self._machine = agent, agent.machine
         self._bucket: Bucket = agent.bucket
         self._reports = Reports(Path("progress"), started=self._seconds())
-        self._silence = Silence()
-        self._effort, self._used, self._looked = Effort(), 0.0, self._seconds()
         self._peers = Peers(
             cluster, assignment, bucket=agent.bucket, mailbox=agent.mailbox, sender=agent.sender
         )
+        self._signs = SignsOfLife(self._reports, self._peers, self._seconds())
         self._curve = Curve(self._bucket, keys.metrics(cluster.run))
         self._uploads = Uploads(
             self._machine, self._bucket, cluster, last, uploaded=self._note_upload, wake=agent.wake
@@ -105,7 +99,9 @@ class Attempt:
             instead = self._prepare()
             yield from self._machine.stage("prepare", "after")
         if self._machine.disk.is_full:
-            raise HostTrouble(f"the program could not be started: {self._room().advice}", final=True)
+            raise HostTrouble(
+                f"the program could not be started: {self._machine.disk.room.advice}", final=True
+            )
         self.program = self._log.program = self._agent.enter(self, step=max(0, self._uploads.step))
         role, index = self.assignment.role, self.assignment.index
         self._say(signals.Started(role=role, index=index, instead=instead or None))
@@ -122,7 +118,7 @@ class Attempt:
         step, instead = checkpoints.restore(self._bucket, self.cluster.run, asked, disk, alone=alone)
         self._uploads.begin_at(step)
         self._agent.note_checkpoint(step)
-        self._fetch_shares()
+        look_at_shares(self._bucket, self.cluster)
         if self.assignment.is_chief:
             self._curve.begin(up_to=step)
         what = f"restore the checkpoint of step {step}" if asked else "a fresh start"
@@ -130,13 +126,6 @@ class Attempt:
         self._log.say(f"attempt {self.cluster.attempt} on {self._machine.instance}: {what}")
         self._log.send()
         return instead
-
-    def _fetch_shares(self) -> None:
-        """Data that are shared out are looked at only now."""
-        for entry in (self.cluster.job.get("data") or {}).values():
-            if isinstance(entry, dict) and entry.get("sharding") == "file":
-                bucket, key = self._bucket.of(entry["source"])
-                next(bucket.list(key), None)
 
     # ---- while it runs
 
@@ -191,7 +180,10 @@ class Attempt:
             self._reporter = self._carry(self._report(program), "reports")
             self._uploader = self._carry(self._uploads.upload_when_saved(self._has_ended), "checkpoints")
         elif self.assignment.role is Role.EVALUATOR:
-            self._carry(self._follow_checkpoints(), "evaluator's checkpoints")
+            self._carry(
+                checkpoints.follow(self._machine, self._bucket, self.cluster.run, self._uploads.step),
+                "evaluator's checkpoints",
+            )
         elif self._machine.site.is_exact or program.gang.work.silent:  # else nobody asks
             self._carry(self._say_that_it_works(program), "says that it works")
         if self._machine.site.is_exact:
@@ -230,7 +222,7 @@ class Attempt:
     def _hang(self, program: Program) -> Leaving | None:
         if not self.assignment.is_chief:
             return None
-        if not self._silence.hangs(self._seconds(), lambda: self._signs_of_life(program)):
+        if not self._signs.hangs(program.gang, self._seconds()):
             return None
         self._log.say(silence.SAID)
         return leave_since_it_hangs(self._machine.now())
@@ -254,33 +246,12 @@ class Attempt:
             if facts is not None:
                 self._say(signals.Progress(**facts))
                 if self._machine.site.is_exact:
-                    self._send_curve()
-            yield Nap(self._reports.wait(self._seconds(), self._next_report(program)))
+                    self._curve.try_to_send(self._machine)
+            yield Nap(self._reports.wait(self._seconds(), program.gang.until_next_report()))
 
     def _listen(self, program: Program) -> None:
-        """Take in what the program has reported since the last time."""
-        gang = program.gang
-        step = gang.step
-        if gang.work.silent or step <= gang.restored or step == self._reports.facts.get("step"):
-            return
-        resumed = gang.work.resumed(gang.restored)
-        self._reports.take(gang.work.facts(step) | ({"resumed": resumed} if resumed else {}))
-        self._curve.add(self._reports.facts, self._machine.now())
-
-    def _next_report(self, program: Program) -> float | None:
-        return None if program.gang.work.silent else program.gang.until_next_step()
-
-    def _signs_of_life(self, program: Program) -> Hashable:
-        """A program that is silent uses its processor, unless it stands still or waits for its peers."""
-        gang, now = program.gang, self._seconds()
-        works = gang.phase in (Phase.TRAINING, Phase.ENDING) and not gang.work.delegates
-        self._used += (now - self._looked) * (1.0 if works else WAITING_SHARE)
-        self._looked = now
-        self._effort.look(now, self._used)
-        shown = (0 if gang.work.silent else gang.step, self._reports.length)
-        if self._reports.reports:
-            return (*shown, self._effort.looks) if self._reports.is_at_its_end else shown
-        return (*shown, self._effort.looks, self._peers.signs(now) if self._peers.are_there else None)
+        if self._reports.listen(program.gang):
+            self._curve.add(self._reports.facts, self._machine.now())
 
     def _say_that_it_works(self, program: Program) -> Steps:
         while True:
@@ -294,19 +265,6 @@ class Attempt:
 
     def _has_ended(self) -> bool:
         return self.program is None or self.program.exit_code is not None
-
-    def _follow_checkpoints(self) -> Steps:
-        """An evaluator's folder gets every new latest one."""
-        have = self._uploads.step
-        while True:
-            yield EVALUATOR_SECONDS if self._machine.site.is_exact else 60.0
-            try:
-                known = in_bucket.catalogue_of(self._bucket, self.cluster.run)
-                if known and known.newest.step != have:
-                    checkpoints.fetch(self._bucket, known.newest, self._machine.disk)
-                    have = known.newest.step
-            except HostTrouble as trouble:
-                self._machine.note("cannot follow the checkpoints", reason=trouble.reason)
 
     # ---- its end
 
@@ -326,14 +284,21 @@ class Attempt:
             with_keeper=code == KILLED and not (parting and parting.killed),
             gang=len(self.cluster.assignments),
             serves=self.cluster.serves(self.assignment),
-            room=self._room(),
+            room=self._machine.disk.room,
             strict=bool((self.cluster.job.get("program") or {}).get("strict")),
         )
         self._peers.say_ended(ending.RESTART if end.left_early else code, self._machine.now())
         if code == 0 and not leaving:
             yield from self._wait_for_workers()
         trouble = (yield from self._uploads.finish()) if self.assignment.is_chief else None
-        ended = ending.decide(replace(end, missing=self._missing(program)))
+        ended = ending.decide(
+            replace(
+                end,
+                missing=missing(self.cluster, program.gang.work, has_checkpoint=self._uploads.step >= 0)
+                if self.assignment.is_chief
+                else (),
+            )
+        )
         if isinstance(ended, Failed | Stopped) and not leaving and self._chief_has_finished():
             ended = Finished()
         results: dict[str, Any] = {}
@@ -346,7 +311,7 @@ class Attempt:
                 yield from self._wait_for_evaluator()
             self._log.send()
             if self.assignment.is_chief:
-                self._bucket.write(f"{keys.tensorboard(self.cluster.run)}events.out.tfevents", b"events")
+                bring_events(self._bucket, self.cluster.run)
                 self._curve.send()
         except HostTrouble as problem:
             trouble = trouble or problem
@@ -397,28 +362,10 @@ class Attempt:
                 last, far = ending.last_lines(tail.encode()), {**self._reports.all, "step": self._step()}
                 return Outcome(ended, failed(ended, last, how_far=far))
 
-    def _missing(self, program: Program) -> tuple[str, ...]:
-        """Of what the job expects, what the program has not left."""
-        if not self.assignment.is_chief:
-            return ()
-        expected = tuple((self.cluster.job.get("program") or {}).get("expect") or ())
-        lacks = {program.gang.work.lacks} | ({"checkpoint"} if self._uploads.step < 0 else set())
-        return tuple(word for word in expected if word in lacks)
-
     def _bring_results(self, program: Program) -> dict[str, Any]:
-        run, work = self.cluster.run, program.gang.work
-        step = program.gang.step
-        beside = {
-            "run": run,
-            "job": self.cluster.job.get("name"),
-            "step": step,
-            "image": self._machine.host.metadata.image,
-            "tensorflow": "2.21.0",
-            "signatures": ["serving_default"],
-        }
-        files = VARIABLES_IN_MODEL | {"trainyard.json": json.dumps(beside).encode()}
-        for name, content in sorted(files.items()) if work.lacks != "model" else ():
-            self._bucket.write(f"{keys.model(run)}{name}", content)
+        work, step = program.gang.work, program.gang.step
+        if work.lacks != "model":
+            bring_model(self._bucket, self.cluster, self._machine.host.metadata.image, step)
         document = self._curve.lay_over(None if work.lacks == "metrics" else work.metrics(step))
         return facts_in(document) if document else self._reports.facts
 
@@ -428,16 +375,6 @@ class Attempt:
         told = (self._uploads.step, self._reports.step, written)
         known = [step for step in told if step is not None]
         return max((step for step in known if step >= 0), default=None)
-
-    def _room(self) -> Room:
-        free = FULL_BELOW // 2 if self._machine.disk.is_full else DISK_BYTES // 2
-        return Room(Path("/var/lib/trainyard"), free, DISK_BYTES)
-
-    def _send_curve(self) -> None:
-        try:
-            self._curve.send()
-        except HostTrouble as trouble:
-            self._machine.note("cannot send metrics.json", reason=trouble.reason)
 
     @contextmanager
     def _heartbeat(self) -> Iterator[None]:

@@ -6,13 +6,16 @@ import json
 from datetime import datetime
 
 from simulation.hosts.disk import Disk
+from simulation.hosts.flow import Steps
+from simulation.hosts.machine import Machine
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
 from training.host.checkpoints.in_bucket import FACTS, STEP, Manifest, Stored, Version
 from training.host.checkpoints.restore import bring
 from training.host.cluster import Checkpoint
-from training.host.errors import Damaged
+from training.host.errors import Damaged, HostTrouble
 
+EVALUATOR_SECONDS = 5.0
 VARIABLES = "variables.data-00000-of-00001"
 
 
@@ -93,3 +96,16 @@ def _damage(bucket: Bucket, manifest: Manifest) -> str | None:
             if found != expected:
                 return f"{path} has the SHA-256 {found[:16]}... instead of {expected[:16]}..."
     return None
+
+
+def follow(machine: Machine, bucket: Bucket, run: str, have: int) -> Steps:
+    """Fetch every new latest checkpoint into an evaluator's folder, after the step that it has."""
+    while True:
+        yield EVALUATOR_SECONDS if machine.site.is_exact else 60.0
+        try:
+            known = in_bucket.catalogue_of(bucket, run)
+            if known and known.newest.step != have:
+                fetch(bucket, known.newest, machine.disk)
+                have = known.newest.step
+        except HostTrouble as trouble:
+            machine.note("cannot follow the checkpoints", reason=trouble.reason)

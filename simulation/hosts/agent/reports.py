@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from simulation.hosts.gang import Gang
+from simulation.hosts.machine import Machine
+from training.host.errors import HostTrouble
 from training.host.reporting.metrics import Metrics
 from training.host.reporting.progress import ALIVE_SECONDS, EVERY_SECONDS, Progress, facts_in, resumed_in
 
@@ -19,6 +22,15 @@ class Reports(Progress):
         self.facts = facts_in(report)
         self.resumed = resumed_in(report) or self.resumed
         self._fresh = True
+
+    def listen(self, gang: Gang) -> bool:
+        """Take in what the program has reported since the last time; return True if there was anything."""
+        step = gang.step
+        if gang.work.silent or step <= gang.restored or step == self.facts.get("step"):
+            return False
+        resumed = gang.work.resumed(gang.restored)
+        self.take(gang.work.facts(step) | ({"resumed": resumed} if resumed else {}))
+        return True
 
     def wait(self, now: float, next_report: float | None) -> float:
         """Seconds until there may be something to signal."""
@@ -37,3 +49,9 @@ class Curve(Metrics):
         self._own = own or {}
         self.send()
         return None if own is None else self._document()
+
+    def try_to_send(self, machine: Machine) -> None:
+        try:
+            self.send()
+        except HostTrouble as trouble:
+            machine.note("cannot send metrics.json", reason=trouble.reason)

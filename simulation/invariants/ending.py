@@ -1,17 +1,12 @@
-"""What must hold, always: eleven promises, each checked on what a user could see beside the world's own books."""
+"""What must hold once everything is over, or ought to be."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from simulation import invariants
 from simulation.aws.door.gateway import Fate
-from simulation.aws.dynamodb.tables import Key
-from simulation.aws.dynamodb.values import Item
 from simulation.aws.ec2 import Instance
 from simulation.aws.ec2.books import bill
 from simulation.aws.stepfunctions import Execution, Status
@@ -27,12 +22,15 @@ from simulation.faults import (
     PoolFault,
 )
 from simulation.hosts.agent.agent import NOT_WIPED
+from simulation.invariants import checks
 from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
 
 if TYPE_CHECKING:
     from simulation.scenarios import Scenario
     from simulation.yard import Yard
+
+from simulation.invariants.model import Promise
 
 PASSES = 4
 """Of patrol, after a run's end: no host of it lives longer."""
@@ -45,45 +43,12 @@ JOINS = timedelta(minutes=26)
 more."""
 RETRIED = 24
 """Transitions that one fault may add by being tried again."""
-BILL_SECONDS, BILL_SHARE = 90.0, 0.03
-"""How far the bill of a host may be from EC2's: the looks are a minute apart."""
 RIGHTLY_REFUSED = ("BakeUnderWay", "SnapshotRefused", "YardFull")
 """Another bake of the family goes on, the host to be imaged is gone or not there yet, or the yard has as many runs as
 it may: nothing was touched."""
 PLANNED = "Planned only"
 """Where an execution ends of which nobody wanted a run."""
-HAS_HOSTS = ("AwaitHosts", "Train")
-"""States of a run that waits neither for capacity nor for its place."""
 SOON = timedelta(minutes=10)
-TAGS = (Tag.YARD, Tag.ATTEMPT, Tag.GANG, Tag.GPUS, Tag.LEASE, Tag.AFTER, Tag.PRICE, Tag.DISK)
-"""Of each host that a run launches."""
-END = ("ended", "outcome", "error")
-"""What a run's row says of its end."""
-
-
-class Promise(StrEnum):
-    ONE_END = "one end"
-    NO_ORPHAN = "no orphan"
-    ONE_MODEL = "one model"
-    TRUE_BOOKS = "true books"
-    WHOLE_GANG = "a whole gang, and one"
-    SURVIVES = "survives any fault of infrastructure"
-    ENDS_IN_TIME = "ends in time"
-    NEVER_STUCK = "never waits for what cannot come"
-    WITHIN_BUDGETS = "within budgets"
-    FORWARD = "never backward"
-    ONE_CLAIMANT = "one claimant"
-
-
-@dataclass(frozen=True)
-class Broken:
-    """A promise that did not hold: when that was seen, and what was seen."""
-
-    promise: Promise
-    what: str
-    at: datetime
-
-
 TRAINS_ON: frozenset[str] = frozenset(
     {
         str(each)
@@ -93,14 +58,10 @@ TRAINS_ON: frozenset[str] = frozenset(
     | {str(PersonFault.TERMINATES_HOST), str(PersonFault.UPLOADS_AGAIN)}
 ) - {str(Fate.DENIED), str(Fate.ROWS_DELETED), str(HostFault.PROGRAM_ERROR), str(HostFault.DISK_FULL)}
 """Faults of infrastructure, by their names: whichever strikes, the run succeeds where restarts are left."""
-
-
 DENIED_FOR_SECONDS = "train-"
 """Functions that are called again if a permission is missing."""
 OF_A_RUNNING_RUN = "which is still running and replaces its checkpoints"
 """Part of the reason why Admit refuses to resume a run that trains."""
-NEEDED = {"host": "launched", "token": "token"}
-"""What the row of a host and that of a wait begin with."""
 HARMLESS = frozenset(
     {
         EventFault.TWICE,
@@ -115,102 +76,30 @@ HARMLESS = frozenset(
 UNKNOWN = frozenset({BootFault.NEVER_REGISTERS, BootFault.REGISTERS_LATE})
 """Nor does a host that trains and that Systems Manager does not know. Builders and other lone hosts need it."""
 
+BILL_SECONDS, BILL_SHARE = 90.0, 0.03
+"""How far the bill of a host may be from EC2's: the looks are a minute apart."""
 
-class Oracle:
-    """Watches one yard from its begin. `broken` grows; a promise is said to be broken once."""
 
-    def __init__(self, yard: Yard, scenario: Scenario) -> None:
-        self.yard, self.scenario = yard, scenario
-        self.broken: dict[Promise, Broken] = {}
-        yard.ec2.on_change.append(lambda instance: self._look_at_gang(instance.tags.get(Tag.RUN)))
-        yard.ec2.on_change.append(self._look_at_tags)
-        yard.ec2.on_change.append(lambda _: self._look_at_builders())
-        yard.dynamodb.on_change.append(lambda _, key, before, after: self._look_at_row(key, before, after))
-        yard.on_object.append(self._look_at_object)
-        self._claims = invariants.Claims()
+class Ending:
+    """One yard at its end. `breaks` is called for each invariant that does not hold, with what was seen."""
+
+    def __init__(self, yard: Yard, scenario: Scenario, breaks: Callable[[Promise, str], None]) -> None:
+        self.yard, self.scenario, self.breaks = yard, scenario, breaks
 
     @property
     def faults(self) -> Sequence[Fault]:
         return self.yard.plan.faults
 
-    def breaks(self, promise: Promise, what: str) -> None:
-        if promise not in self.broken:
-            now = self.yard.world.now
-            self.broken[promise] = Broken(promise, what, now)
-            self.yard.world.note("oracle", f"sees a broken promise: {promise}", because=what)
-
-    # ------------------------------------------------------------------------------------------------- while it goes
-
-    def _look_at_gang(self, run: str | None) -> None:
-        """Never two gangs of a run at once."""
-        if not run or not self.scenario.gang:
-            return
-        live = [each for each in self.yard.ec2.tagged(Tag.RUN, run) if each.live]
-        if len(live) > self.scenario.gang:
-            names = ", ".join(each.id for each in live)
-            self.breaks(
-                Promise.WHOLE_GANG,
-                f"{run} has {len(live)} hosts at once ({names}): it asked for {self.scenario.gang}",
-            )
-
-    def _look_at_tags(self, instance: Instance) -> None:
-        """Each host of a run has all the tags by which patrol, permissions and its own agent judge it."""
-        lacks = [name for name in TAGS if name not in instance.tags]
-        if Tag.RUN in instance.tags and instance.live and lacks:
-            self.breaks(Promise.NO_ORPHAN, f"{instance.id} is launched without the tags {', '.join(lacks)}")
-
-    def _look_at_builders(self) -> None:
-        """Never two bakes at once."""
-        builders = [each for each in self.yard.ec2.instances.values() if each.tags.get(Tag.KIND) == "bake"]
-        runs = sorted({each.tags[Tag.RUN] for each in builders if each.state in ("pending", "running")})
-        if len(runs) > 1 and not self.faults:
-            self.breaks(Promise.ONE_CLAIMANT, f"{' and '.join(runs)} bake at once")
-
-    def _look_at_row(self, key: Key, before: Item | None, after: Item | None) -> None:
-        """News of a host or a wait is news of one that is known. `ended` never changes once it is written. Whoever
-        deletes a row means it."""
-        if two := self._claims.look(key, after):
-            self.breaks(Promise.ONE_CLAIMANT, two)
-        for back in invariants.went_back(key, before, after) if before and after else ():
-            self.breaks(Promise.FORWARD, f"{key[0]} {key[1]}: {back}")
-        needed = NEEDED.get(key[1].partition("#")[0])
-        if after and needed and needed not in after:
-            self.breaks(
-                Promise.TRUE_BOOKS, f"{key} has {sorted(after)}, and nobody has launched or asked for it"
-            )
-        if key[1] != "run" or not after:
-            return
-        state = after.get("state", {}).get("S")
-        if "waiting" in after and ("ended" in after or state in HAS_HOSTS):
-            self.breaks(Promise.TRUE_BOOKS, f"{key} says that the run waits, in {state}")
-        if not before or "ended" not in before:
-            return
-        was, now = ([row.get(each) for each in END] for row in (before, after))
-        if was != now:
-            self.breaks(Promise.ONE_END, f"{key} had ended as {was}, and then as {now}")
-
-    def _look_at_object(self, key: str) -> None:
-        """A catalogue names checkpoints that are whole. Credentials are of the run that has the host."""
-        if missing := invariants.missing_of(self.yard, key):
-            self.breaks(Promise.TRUE_BOOKS, missing)
-        if replaced := invariants.replaced_end(self.yard, key):
-            self.breaks(Promise.ONE_END, replaced)
-        if stranger := invariants.stranger_of(self.yard, key):
-            self.breaks(Promise.ONE_CLAIMANT, stranger)
-
-    # --------------------------------------------------------------------------------------------------- at the end
-
-    def conclude(self) -> list[Broken]:
-        """All promises, now that everything is over or ought to be."""
+    def conclude(self) -> None:
+        """Look at every run, then at what is left of all of them."""
         for execution in self.yard.runs():
             self._end_of(execution)
         self._orphans()
         self._stuck()
         self._pool()
         self._warnings()
-        for wrong in invariants.notices_of_ends(self.yard):
+        for wrong in checks.notices_of_ends(self.yard):
             self.breaks(Promise.ONE_END, wrong)
-        return list(self.broken.values())
 
     def _warnings(self) -> None:
         """A training host that EC2 warns of is marked as one that goes: that event, too, has its peers save."""
@@ -464,7 +353,7 @@ class Oracle:
         rows = self.yard.host_rows()
         for row in rows if self.scenario.pool_minutes else ():
             minutes = self.scenario.pool_minutes or 0
-            if too_long := invariants.too_long_in_pool(row, minutes, self.yard.world.now):
+            if too_long := checks.too_long_in_pool(row, minutes, self.yard.world.now):
                 self.breaks(Promise.TRUE_BOOKS, too_long)
         if not any("taken" in row or "pooled" in row for row in rows):
             return
@@ -493,11 +382,6 @@ def _seconds(row: Mapping[str, Any], begin: str, end: str, now: datetime) -> flo
         return 0.0
     until = datetime.fromisoformat(row[end]) if end in row else now
     return (until - datetime.fromisoformat(row[begin])).total_seconds()
-
-
-def in_words(broken: Sequence[Broken]) -> Iterator[str]:
-    for each in broken:
-        yield f"{each.promise}: {each.what}"
 
 
 def _is_survived(fault: Fault) -> bool:

@@ -1,0 +1,36 @@
+"""The invariants: eleven, each checked on what a user could see beside what the world knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Promise(StrEnum):
+    ONE_END = "one end"
+    NO_ORPHAN = "no orphan"
+    ONE_MODEL = "one model"
+    TRUE_BOOKS = "true books"
+    WHOLE_GANG = "a whole gang, and one"
+    SURVIVES = "survives any fault of infrastructure"
+    ENDS_IN_TIME = "ends in time"
+    NEVER_STUCK = "never waits for what cannot come"
+    WITHIN_BUDGETS = "within budgets"
+    FORWARD = "never backward"
+    ONE_CLAIMANT = "one claimant"
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A promise that did not hold: when that was seen, and what was seen."""
+
+    promise: Promise
+    what: str
+    at: datetime
+
+
+def in_words(broken: Sequence[Broken]) -> Iterator[str]:
+    for each in broken:
+        yield f"{each.promise}: {each.what}"

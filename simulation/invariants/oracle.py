@@ -1,0 +1,119 @@
+"""What must hold at every moment: looked at whenever a host, a row or an object changes, and once at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from simulation.aws.dynamodb.tables import Key
+from simulation.aws.dynamodb.values import Item
+from simulation.aws.ec2 import Instance
+from simulation.faults import (
+    Fault,
+)
+from simulation.invariants import checks
+from trainyard.protocol.tags import Tag
+
+if TYPE_CHECKING:
+    from simulation.scenarios import Scenario
+    from simulation.yard import Yard
+
+from simulation.invariants.ending import Ending
+from simulation.invariants.model import Broken, Promise
+
+HAS_HOSTS = ("AwaitHosts", "Train")
+"""States of a run that waits neither for capacity nor for its place."""
+TAGS = (Tag.YARD, Tag.ATTEMPT, Tag.GANG, Tag.GPUS, Tag.LEASE, Tag.AFTER, Tag.PRICE, Tag.DISK)
+"""Of each host that a run launches."""
+END = ("ended", "outcome", "error")
+"""What a run's row says of its end."""
+NEEDED = {"host": "launched", "token": "token"}
+"""What the row of a host and that of a wait begin with."""
+
+
+class Oracle:
+    """Watches one yard from its begin. `broken` grows; a promise is said to be broken once."""
+
+    def __init__(self, yard: Yard, scenario: Scenario) -> None:
+        self.yard, self.scenario = yard, scenario
+        self.broken: dict[Promise, Broken] = {}
+        yard.ec2.on_change.append(lambda instance: self._look_at_gang(instance.tags.get(Tag.RUN)))
+        yard.ec2.on_change.append(self._look_at_tags)
+        yard.ec2.on_change.append(lambda _: self._look_at_builders())
+        yard.dynamodb.on_change.append(lambda _, key, before, after: self._look_at_row(key, before, after))
+        yard.on_object.append(self._look_at_object)
+        self._claims = checks.Claims()
+
+    @property
+    def faults(self) -> Sequence[Fault]:
+        return self.yard.plan.faults
+
+    def breaks(self, promise: Promise, what: str) -> None:
+        if promise not in self.broken:
+            now = self.yard.world.now
+            self.broken[promise] = Broken(promise, what, now)
+            self.yard.world.note("oracle", f"sees a broken promise: {promise}", because=what)
+
+    # ------------------------------------------------------------------------------------------------- while it goes
+
+    def _look_at_gang(self, run: str | None) -> None:
+        """Never two gangs of a run at once."""
+        if not run or not self.scenario.gang:
+            return
+        live = [each for each in self.yard.ec2.tagged(Tag.RUN, run) if each.live]
+        if len(live) > self.scenario.gang:
+            names = ", ".join(each.id for each in live)
+            self.breaks(
+                Promise.WHOLE_GANG,
+                f"{run} has {len(live)} hosts at once ({names}): it asked for {self.scenario.gang}",
+            )
+
+    def _look_at_tags(self, instance: Instance) -> None:
+        """Each host of a run has all the tags by which patrol, permissions and its own agent judge it."""
+        lacks = [name for name in TAGS if name not in instance.tags]
+        if Tag.RUN in instance.tags and instance.live and lacks:
+            self.breaks(Promise.NO_ORPHAN, f"{instance.id} is launched without the tags {', '.join(lacks)}")
+
+    def _look_at_builders(self) -> None:
+        """Never two bakes at once."""
+        builders = [each for each in self.yard.ec2.instances.values() if each.tags.get(Tag.KIND) == "bake"]
+        runs = sorted({each.tags[Tag.RUN] for each in builders if each.state in ("pending", "running")})
+        if len(runs) > 1 and not self.faults:
+            self.breaks(Promise.ONE_CLAIMANT, f"{' and '.join(runs)} bake at once")
+
+    def _look_at_row(self, key: Key, before: Item | None, after: Item | None) -> None:
+        """News of a host or a wait is news of one that is known. `ended` never changes once it is written. Whoever
+        deletes a row means it."""
+        if two := self._claims.look(key, after):
+            self.breaks(Promise.ONE_CLAIMANT, two)
+        for back in checks.went_back(key, before, after) if before and after else ():
+            self.breaks(Promise.FORWARD, f"{key[0]} {key[1]}: {back}")
+        needed = NEEDED.get(key[1].partition("#")[0])
+        if after and needed and needed not in after:
+            self.breaks(
+                Promise.TRUE_BOOKS, f"{key} has {sorted(after)}, and nobody has launched or asked for it"
+            )
+        if key[1] != "run" or not after:
+            return
+        state = after.get("state", {}).get("S")
+        if "waiting" in after and ("ended" in after or state in HAS_HOSTS):
+            self.breaks(Promise.TRUE_BOOKS, f"{key} says that the run waits, in {state}")
+        if not before or "ended" not in before:
+            return
+        was, now = ([row.get(each) for each in END] for row in (before, after))
+        if was != now:
+            self.breaks(Promise.ONE_END, f"{key} had ended as {was}, and then as {now}")
+
+    def _look_at_object(self, key: str) -> None:
+        """A catalogue names checkpoints that are whole. Credentials are of the run that has the host."""
+        if missing := checks.missing_of(self.yard, key):
+            self.breaks(Promise.TRUE_BOOKS, missing)
+        if replaced := checks.replaced_end(self.yard, key):
+            self.breaks(Promise.ONE_END, replaced)
+        if stranger := checks.stranger_of(self.yard, key):
+            self.breaks(Promise.ONE_CLAIMANT, stranger)
+
+    def conclude(self) -> list[Broken]:
+        """Return what is broken, now that everything is over or ought to be."""
+        Ending(self.yard, self.scenario, self.breaks).conclude()
+        return list(self.broken.values())
