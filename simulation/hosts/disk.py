@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from simulation.hosts.surroundings import CommandEnd
 from training.host.agent.state import State
-from training.host.cluster import Cluster
 from training.host.disk import FULL_BELOW, Room
+from trainyard.core.model.job import Job
+from trainyard.protocol.cluster import Cluster
 
 DISK_BYTES = 100 * 1024**3
 
@@ -19,7 +19,7 @@ class Disk:
     """What outlives a reboot, and a stop."""
 
     state: State | None = None
-    job: dict[str, Any] = field(default_factory=dict)
+    job: Job | None = None
     clusters: dict[int, Cluster] = field(default_factory=dict)
     checkpoints: set[int] = field(default_factory=set)
     restores: set[int] = field(default_factory=set)
@@ -35,5 +35,5 @@ class Disk:
 
     def wipe(self) -> None:
         """Of all that is a run's."""
-        self.state, self.job = None, {}
+        self.state = self.job = None
         self.clusters, self.checkpoints, self.restores = {}, set(), set()

@@ -9,8 +9,8 @@ from typing import Protocol
 from simulation.hosts.pace import Pace, Phase
 from simulation.hosts.work import Work
 from simulation.world.world import Planned, World
-from training.host.cluster import Assignment, Cluster
-from trainyard.protocol.cluster import Role
+from trainyard.core.model.job import Job
+from trainyard.protocol.cluster import Assignment, Cluster, Role
 
 FINISHED, FAILED, RESTART, TERMINATED, KILLED = 0, 1, 75, 143, 137
 LEAVE_SECONDS = 0.3
@@ -60,7 +60,7 @@ class Program:
 
     @property
     def name(self) -> str:
-        return f"{self.assignment.role.value}-{self.assignment.index}"
+        return self.assignment.name
 
     @property
     def trains(self) -> bool:
@@ -112,9 +112,11 @@ class Program:
 class Gang:
     """`step` is where the attempt began."""
 
-    def __init__(self, world: World, cluster: Cluster, *, step: int, peer_gone: tuple[float, float]) -> None:
+    def __init__(
+        self, world: World, cluster: Cluster, job: Job, *, step: int, peer_gone: tuple[float, float]
+    ) -> None:
         self.world = world
-        self.work = Work.of(cluster.job)
+        self.work = Work.of(job)
         self.cluster = cluster
         self.phase = Phase.FORMING
         self.others_hang = False
@@ -132,7 +134,7 @@ class Gang:
 
     @property
     def in_step(self) -> bool:
-        return not self.cluster.has_servers
+        return not self.cluster.strategy.is_asynchronous
 
     @property
     def chief(self) -> Program | None:

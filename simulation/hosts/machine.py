@@ -33,8 +33,9 @@ from simulation.hosts.gang import Gang, Program
 from simulation.hosts.life import Life
 from simulation.hosts.surroundings import CommandEnd, Done, Host
 from simulation.world.world import Planned, World
-from training.host.cluster import Cluster
 from training.host.metadata import Identity
+from trainyard.core.model.job import Job
+from trainyard.protocol.cluster import Cluster
 
 FORCED_SECONDS = 120.0
 """After which EC2 takes the power from a machine that does not shut down."""
@@ -59,7 +60,7 @@ class Site(Protocol):
 
     def life_of(self, machine: Machine) -> Life: ...
 
-    def gang(self, cluster: Cluster, *, step: int) -> Gang: ...
+    def gang(self, cluster: Cluster, job: Job, *, step: int) -> Gang: ...
 
     def document(
         self, machine: Machine, word: str, parameters: Mapping[str, Sequence[str]]

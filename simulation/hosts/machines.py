@@ -22,8 +22,9 @@ from simulation.hosts.quiet import Bare, Builder, Quiet
 from simulation.hosts.surroundings import CommandEnd, Done, Host
 from simulation.world.world import World
 from training.host.agent.deadlines.hold import entry_of
-from training.host.cluster import Cluster
 from training.host.pool.tag import warm_of
+from trainyard.core.model.job import Job
+from trainyard.protocol.cluster import Cluster
 from trainyard.protocol.tags import Tag
 
 
@@ -212,12 +213,12 @@ class Machines:
         agent = None if machine.disk.generalized else Agent.of(machine, identity)
         return agent or Quiet(machine, identity)
 
-    def gang(self, cluster: Cluster, *, step: int) -> Gang:
+    def gang(self, cluster: Cluster, job: Job, *, step: int) -> Gang:
         """The programs of this attempt. The first who comes says at which step it begins: all restore the same."""
         key = (cluster.run, cluster.attempt)
         if key not in self._gangs:
             self._gangs.pop((cluster.run, cluster.attempt - 2), None)
-            self._gangs[key] = Gang(self.world, cluster, step=step, peer_gone=self.delays.peer_gone)
+            self._gangs[key] = Gang(self.world, cluster, job, step=step, peer_gone=self.delays.peer_gone)
         return self._gangs[key]
 
     def document(

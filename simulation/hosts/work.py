@@ -1,10 +1,12 @@
 """What the program of a simulated job does: read from `program.args` and the section `checkpoints` of its job."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from training.host.program.environment import FORM_SECONDS, FORM_SECONDS_WITH_SHARDS
+from trainyard.core.model.job import Job
+from trainyard.core.model.program import Sharding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,27 +37,21 @@ class Work:
     batch_size: int = 32
 
     @staticmethod
-    def of(job: Mapping[str, Any]) -> "Work":
+    def of(job: Job) -> "Work":
         """Arguments that it does not know are another program's."""
-        given = (job.get("program") or {}).get("args") or {}
-        known = {
+        given = job.program.args if isinstance(job.program.args, Mapping) else {}
+        known: Mapping[str, Any] = {
             name: value
             for key, value in given.items()
             if (name := key.replace("-", "_")) in Work.__dataclass_fields__
         }
-        asked = job.get("checkpoints") or {}
-        sharded = any(
-            isinstance(entry, Mapping) and entry.get("sharding") == "file"
-            for entry in (job.get("data") or {}).values()
+        sharded = any(data.sharding is Sharding.FILE for data in job.data.values())
+        work = Work(
+            save_steps=job.checkpoints.steps,
+            save_seconds=job.checkpoints.seconds,
+            form_seconds=FORM_SECONDS_WITH_SHARDS if sharded else FORM_SECONDS,
         )
-        return Work(
-            **{
-                "save_steps": int(asked.get("steps", 0)),
-                "save_seconds": float(asked.get("seconds", 120)),
-                "form_seconds": FORM_SECONDS_WITH_SHARDS if sharded else FORM_SECONDS,
-            }
-            | known
-        )
+        return replace(work, **known)
 
     def facts(self, step: int) -> dict[str, Any]:
         """What the program reports of a step."""

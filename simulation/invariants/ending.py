@@ -251,16 +251,12 @@ class Ending:
     def _gangs(self, run: str) -> None:
         """Each attempt began with as many hosts as it may have, which all know it."""
         most = self.scenario.gang
+        wants_evaluator = self.yard.document(keys.job(run))["cluster"]["evaluator"]
         for attempt, cluster in self.yard.clusters(run).items():
-            roles, told = [host["role"] for host in cluster["hosts"]], cluster["job"]["cluster"]
-            count, workers = len(roles), roles.count("chief") + roles.count("worker")
-            if self.scenario.least and workers != told["workers"]:
-                self.breaks(
-                    Promise.WHOLE_GANG,
-                    f"attempt {attempt} of {run} has {workers} workers, which are told of {told['workers']}",
-                )
-            if roles.count("evaluator") != told["evaluator"]:
-                self.breaks(Promise.WHOLE_GANG, f"attempt {attempt} of {run} has {', '.join(roles)}")
+            count = len(cluster.assignments)
+            if len(cluster.evaluators) != wants_evaluator:
+                roles = ", ".join(assignment.role for assignment in cluster.assignments)
+                self.breaks(Promise.WHOLE_GANG, f"attempt {attempt} of {run} has {roles}")
             if not (self.scenario.least or most) <= count <= most:
                 self.breaks(Promise.WHOLE_GANG, f"attempt {attempt} of {run} began with {count} hosts")
         if self.scenario.least:
@@ -269,7 +265,7 @@ class Ending:
     def _newcomers(self, run: str) -> None:
         """A host that was launched for a run joins it, or goes, within the time that it has to get ready."""
         clusters = self.yard.clusters(run).values()
-        joined = {host["instance"] for cluster in clusters for host in cluster["hosts"]}
+        joined = {each.instance for cluster in clusters for each in cluster.assignments}
         for each in self.yard.ec2.tagged(Tag.RUN, run):
             lived = (each.ended or self.yard.world.now) - each.created
             if each.id not in joined and lived > JOINS:

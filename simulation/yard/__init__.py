@@ -36,7 +36,8 @@ from simulation.yard.network import Network
 from simulation.yard.people import People
 from simulation.yard.wiring import Bridge, SimulatedHost
 from trainyard.core.model.yard.warm import warm_until
-from trainyard.protocol import keys
+from trainyard.protocol import cluster, keys
+from trainyard.protocol.cluster import Cluster
 from trainyard.protocol.tags import Tag
 
 MINUTE = timedelta(minutes=1)
@@ -212,10 +213,12 @@ class Yard:
         """All that were ever written, the oldest first."""
         return [each for each in self.s3.versions(self.bucket, key) if each.body is not None]
 
-    def clusters(self, run: str) -> dict[int, dict[str, Any]]:
-        """cluster.json by attempt."""
+    def clusters(self, run: str) -> dict[int, Cluster]:
+        """Return cluster.json by attempt."""
         found = self.s3.keys(self.bucket, keys.attempts(run))
-        return {int(key.split("/")[3]): self.document(key) for key in found if key.endswith("/cluster.json")}
+        texts = (self.s3.body(self.bucket, key) for key in found if key.endswith("/cluster.json"))
+        written = [cluster.read(text) for text in texts if text]
+        return {each.attempt: each for each in written}
 
     def confirmed(self, run: str) -> set[int]:
         """Every step whose checkpoint latest.json has ever named."""

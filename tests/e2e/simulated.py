@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.support import quick
 from trainyard.client.jobs.source import packed
+from trainyard.protocol.cluster import Role
 
 if TYPE_CHECKING:
     from simulation.aws.stepfunctions import Execution
@@ -139,8 +140,7 @@ def once_saved(yard: Yard, do: Callable[[str], None]) -> None:
     def look() -> None:
         for run in yard.runs():
             if yard.document(f"runs/{run.name}/checkpoints/latest.json"):
-                hosts = yard.clusters(run.name)[1]["hosts"]
-                worker = next(host["instance"] for host in hosts if host["role"] == "worker")
+                worker = yard.clusters(run.name)[1].of_role(Role.WORKER)[0].instance
                 yard.after(STRIKES_SECONDS, functools.partial(do, worker), "somebody strikes")
                 return
         yard.after(0.3, look, "somebody looks for a checkpoint")

@@ -1,18 +1,18 @@
 """A run of min and max workers, from what there is to what there may be: real hosts, a real program."""
 
-from typing import Any
-
 from tests.e2e.runs import Runs
 from trainyard.client import Run
+from trainyard.protocol.cluster import Cluster
+from trainyard.values import wire
 
 LONG = {"steps": 40_000, "step-delay": 0.05, "checkpoint-every": 20}
 """Longer than half an hour, so that more hosts are worth asking for; the test stops it."""
 
 
 def workers_of(run: Run, attempt: int) -> int:
-    """How many the attempt's hosts were told of; 0 before it began."""
-    cluster: dict[str, Any] = run.json(f"attempts/{attempt}/cluster.json")
-    return int(cluster["job"]["cluster"]["workers"]) if cluster else 0
+    """Return the number of workers of an attempt, 0 before it began."""
+    document = run.json(f"attempts/{attempt}/cluster.json")
+    return len(wire.read(Cluster, document).workers) if document else 0
 
 
 def is_due(runs: Runs, run: Run) -> None:

@@ -22,15 +22,15 @@ from localcloud.base.facts import Facts
 from tests.unit.core.facts import NOON
 from training.host.agent import standing_order
 from training.host.agent.deadlines import lease
-from training.host.cluster import Cluster as HostsCluster
-from training.host.program import ending, silence
+from training.host.program import ending, frameworks, silence
 from training.host.reporting import progress
 from trainyard.client.admin import teardown
 from trainyard.core.model import gang
 from trainyard.core.model.hardware import Cluster
 from trainyard.core.model.job import Checkpoints, Job, Limits, Outputs, Pool
 from trainyard.core.model.program import Data, Program, Result
-from trainyard.protocol.cluster import Role, Strategy
+from trainyard.protocol.cluster import Cluster as HostsCluster
+from trainyard.protocol.cluster import Member, Role, Strategy
 from trainyard.protocol.plan import RefusalKind
 from trainyard.protocol.storage import GIB_MONTH
 from trainyard.values import fields
@@ -101,18 +101,17 @@ def test_hosts_form_a_cluster_of_every_strategy(strategy: Strategy) -> None:
         evaluator=strategy.has_several_hosts,
     )
     job = Job(name="digits", program=Program(module="main"), cluster=cluster)
-    assigned = [
-        gang.Assignment(f"i-{number}", role, number, f"10.0.0.{number}")
-        for number, role in enumerate(job.roles)
-    ]
-    hosts = HostsCluster.from_json(
-        gang.cluster_document(
-            job, run="digits-1", attempt=1, assignments=assigned, checkpoint=None, deadline=NOON
-        )
+    members = [Member(instance=f"i-{number}", address=f"10.0.0.{number}") for number in range(job.gang)]
+    hosts = HostsCluster(
+        run="digits-1",
+        attempt=1,
+        strategy=strategy,
+        assignments=gang.assignments(job, members),
+        deadline=NOON,
     )
     chief, *others = hosts.assignments
     assert hosts.chief_trains is cluster.chief_trains
-    assert (hosts.tf_config(chief) is not None) is strategy.has_several_hosts
+    assert (frameworks.tf_config(hosts, chief) is not None) is strategy.has_several_hosts
     assert all(hosts.serves(other) is (asynchronous or other.role == "evaluator") for other in others)
     assert {host.role for host in hosts.assignments} <= set(Role)
 
@@ -126,14 +125,14 @@ SECTIONS = {
     "limits": Limits,
     "pool": Pool,
 }
-"""Those that hosts are told of in cluster.json; `hardware`, `after` and `policy` are the control plane's."""
+"""Those that hosts read in job.json; `hardware`, `after` and `policy` are the control plane's."""
 CONTROL_PLANES = {
-    *(("cluster", key) for key in ("strategy", "parameter_servers", "evaluator")),
+    *(("cluster", key) for key in ("strategy", "parameter_servers", "chief", "evaluator")),
     ("pool", "minutes"),
     *(("limits", key) for key in ("hours", "dollars", "restarts")),
 }
 """Keys of these that no host needs: roles and strategy stand in cluster.json itself, the deadline does, too."""
-AS_HOSTS_CALL_IT = {"data": "(entry|fields)", "outputs": "asked"}
+THROUGH = {("cluster", "workers"): "least_workers", ("outputs", "restore"): "are_restored"}
 
 
 @pytest.mark.parametrize(
@@ -142,7 +141,8 @@ AS_HOSTS_CALL_IT = {"data": "(entry|fields)", "outputs": "asked"}
 )
 def test_hosts_read_every_key_of_a_job_that_is_for_them(section: str, key: str) -> None:
     """A key that is new: hosts must do what it says, or CONTROL_PLANES here says that they need not."""
-    reading = rf"""\b{AS_HOSTS_CALL_IT.get(section, section)}(["'](, {{}})?[\])])?(\[|\.get\()["']{key}["']"""
+    of = "job.cluster" if section == "cluster" else section
+    reading = rf"\b{of}\.{THROUGH.get((section, key), key)}\b"
     reads = any(re.search(reading, text) for text in HOST_TEXTS)
     assert reads is ((section, key) not in CONTROL_PLANES)
 

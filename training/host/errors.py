@@ -5,11 +5,13 @@ HostTrouble            something on this host keeps the attempt from going on
 ├── AccessDenied       a permission is missing (final)
 ├── Missing            an object is not there (final)
 ├── Damaged            what came from the bucket is not what was put there
+├── OtherVersion       a file of the yard is of another version (final)
 ├── Replaced           a newer checkpoint has taken the place of the one that is asked for
 ├── GivenUp            the hosts of a cluster must restore an earlier checkpoint, all of them (the host is well)
 └── ProgramFault       what the user handed in cannot be run (reported as the program's, final)
 """
 
+from trainyard.command_line import command_line
 from trainyard.protocol.signals import FailureKind
 
 
@@ -46,6 +48,17 @@ class AccessDenied(HostTrouble):
 class Missing(HostTrouble):
     def __init__(self, reason: str) -> None:
         super().__init__(reason, final=True)
+
+
+class OtherVersion(HostTrouble):
+    """`file` of the yard does not have the form that this host's software reads."""
+
+    def __init__(self, file: str, faults: ValueError) -> None:
+        super().__init__(
+            f"{file} is not what this host's software reads ({faults}). The run cannot train on this image. "
+            f"Bake an image of the yard's version: {command_line('image', 'bake', 'RECIPE')}",
+            final=True,
+        )
 
 
 class Damaged(HostTrouble):

@@ -1,9 +1,17 @@
-"""The cluster of an attempt: its strategy, and the role of each host."""
+"""cluster.json of an attempt: which host has which role, and where the attempt begins."""
 
+import json
+from collections.abc import Mapping
+from dataclasses import field
+from datetime import datetime
 from enum import IntEnum, StrEnum
-from typing import assert_never
+from typing import Any, assert_never
 
+from trainyard.values import wire
 from trainyard.values.lazy import dataclass
+
+PORT = 2222
+"""The port of TensorFlow's server on every host."""
 
 
 class Strategy(StrEnum):
@@ -14,7 +22,7 @@ class Strategy(StrEnum):
 
     @property
     def has_several_hosts(self) -> bool:
-        """Whether more than one host may train."""
+        """Return True if more than one host may train."""
         match self:
             case Strategy.SINGLE | Strategy.MIRRORED:
                 return False
@@ -24,7 +32,7 @@ class Strategy(StrEnum):
 
     @property
     def is_asynchronous(self) -> bool:
-        """Whether workers train each at its own speed, with parameter servers that hold the variables."""
+        """Return True if each worker trains at its own speed and parameter servers hold the variables."""
         match self:
             case Strategy.SINGLE | Strategy.MIRRORED | Strategy.MULTI_WORKER:
                 return False
@@ -34,7 +42,7 @@ class Strategy(StrEnum):
 
 
 class Role(StrEnum):
-    """What a host is in its cluster, in TensorFlow's words."""
+    """The role of a host in its cluster, by TensorFlow's names."""
 
     CHIEF = "chief"
     WORKER = "worker"
@@ -75,3 +83,145 @@ class Member:
     gang: Gang = Gang.MAIN
     address: str | None = None
     """None before the host has reported it."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One host's role in the cluster."""
+
+    instance: str
+    role: Role
+    index: int
+    """Counts the hosts of a role from 0. Workers count from 1 if the chief is worker 0."""
+    address: str
+
+    @property
+    def is_chief(self) -> bool:
+        return self.role is Role.CHIEF
+
+    @property
+    def name(self) -> str:
+        """Return the name of the host in logs and outputs, such as `worker-1`."""
+        return f"{self.role}-{self.index}"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A whole checkpoint in the bucket. Every host of the attempt restores this one."""
+
+    step: int
+    """Orders the checkpoints of a run. It is a step of the program only if the program's runtime is Trainyard's."""
+    key: str
+    """The folder of the checkpoint in the bucket."""
+    at_step: int | None = None
+    """The step that the program had reported; None if it had reported none."""
+
+    @property
+    def in_words(self) -> str:
+        """Return the name for users. It contains a step only if the program has reported one."""
+        return f"checkpoint {self.step}" if self.at_step is None else f"the checkpoint of step {self.at_step}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """The hosts of an attempt. The job is not part of it: hosts read job.json."""
+
+    run: str
+    attempt: int
+    strategy: Strategy
+    port: int = PORT
+    assignments: tuple[Assignment, ...] = field(metadata={"wire_key": "hosts"})
+    checkpoint: Checkpoint | None = None
+    """None if the attempt begins without a checkpoint."""
+    deadline: datetime
+    """The time at which every host asks its program to save and leave."""
+
+    def assignment(self, instance: str) -> Assignment | None:
+        """Return the assignment of an instance, or None if the attempt was made without it."""
+        return next((assignment for assignment in self.assignments if assignment.instance == instance), None)
+
+    @property
+    def chief(self) -> Assignment:
+        return next(assignment for assignment in self.assignments if assignment.is_chief)
+
+    @property
+    def chief_trains(self) -> bool:
+        """Return True if the chief is one of the workers."""
+        workers = self.of_role(Role.WORKER)
+        return not self.strategy.is_asynchronous or not workers or workers[0].index > 0
+
+    @property
+    def trainers(self) -> tuple[Assignment, ...]:
+        """Return the chief and then the workers: the job `worker` of MultiWorkerMirroredStrategy and of compat.v1."""
+        return (self.chief, *self.of_role(Role.WORKER))
+
+    @property
+    def workers(self) -> tuple[Assignment, ...]:
+        """Return the hosts that train: a chief that only coordinates is none of them."""
+        return self.trainers if self.chief_trains else self.of_role(Role.WORKER)
+
+    @property
+    def servers(self) -> tuple[Assignment, ...]:
+        return self.of_role(Role.PS)
+
+    @property
+    def evaluators(self) -> tuple[Assignment, ...]:
+        """Return the evaluator, if the cluster has one."""
+        return self.of_role(Role.EVALUATOR)
+
+    @property
+    def ranked(self) -> tuple[Assignment, ...]:
+        """Return the hosts in the order of their ranks: chief, workers, parameter servers. An evaluator has no rank,
+        because the others would wait for it."""
+        return (*self.trainers, *self.servers)
+
+    def of_role(self, role: Role) -> tuple[Assignment, ...]:
+        """Return the hosts of a role in the order of their indices."""
+        found = (assignment for assignment in self.assignments if assignment.role is role)
+        return tuple(sorted(found, key=lambda assignment: assignment.index))
+
+    def serves(self, assignment: Assignment) -> bool:
+        """Return True if the host only serves the chief. How its program ends does not matter once the chief has
+        finished."""
+        is_evaluator = assignment.role is Role.EVALUATOR
+        return is_evaluator or (self.strategy.is_asynchronous and not assignment.is_chief)
+
+    def is_done_without(self, assignment: Assignment) -> bool:
+        """Return True if the program of this host ends by itself, and the chief can finish without it. A chief that
+        only coordinates tells its workers to end instead."""
+        is_evaluator = assignment.role is Role.EVALUATOR
+        return is_evaluator or (self.serves(assignment) and self.chief_trains)
+
+    def trains_beside(self, assignment: Assignment) -> tuple[Assignment, ...]:
+        """Return the workers that train on after the program of this host has ended. Only a chief that trains with
+        parameter servers has such workers."""
+        if not (self.strategy.is_asynchronous and self.chief_trains and assignment.is_chief):
+            return ()
+        return self.of_role(Role.WORKER)
+
+    def restores_alone(self, assignment: Assignment) -> bool:
+        """Return True if no other host restores the same checkpoint."""
+        one_trains = self.strategy.is_asynchronous or len(self.trainers) == 1
+        return assignment.is_chief and one_trains
+
+    @property
+    def addresses(self) -> list[str]:
+        """Return the addresses of all hosts."""
+        return [assignment.address for assignment in self.assignments]
+
+    def with_port(self, assignments: tuple[Assignment, ...]) -> list[str]:
+        """Return `address:port` of each host."""
+        return [f"{assignment.address}:{self.port}" for assignment in assignments]
+
+
+def read(text: str | bytes) -> Cluster:
+    """Return the cluster that a file describes. Raise ValueError with every fault if the file is no whole cluster."""
+    cluster = wire.read(Cluster, json.loads(text))
+    if sum(assignment.is_chief for assignment in cluster.assignments) != 1:
+        raise ValueError("hosts: found no chief or several, expected one")
+    return cluster
+
+
+def checkpoint_of(latest: Mapping[str, Any] | None) -> Checkpoint | None:
+    """Return the checkpoint that `checkpoints/latest.json` names, or None if the run has none yet."""
+    return wire.read(Checkpoint, latest) if latest else None

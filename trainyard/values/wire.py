@@ -67,6 +67,13 @@ def from_json(noun: type[Noun], data: Mapping[str, Any]) -> Noun:
     return noun(**given)
 
 
+def read(noun: type[Noun], data: object) -> Noun:
+    """Return the noun that `to_json` wrote. Raise ValueError with every key that is missing or has a wrong type."""
+    if wrong := faults(noun, data):
+        raise ValueError("; ".join(wrong))
+    return from_json(noun, cast(Mapping[str, Any], data))
+
+
 def faults(noun: type, data: object) -> list[str]:
     """Every key whose value does not fit the noun, with what was found and what is expected; none: it can be read."""
     return [f"{path or 'it'}: {problem}" for path, problem in _faults(noun, data, "")]
@@ -100,6 +107,9 @@ def _faults(hint: Any, value: object, path: str) -> Iterator[tuple[str, str]]:
     elif origin is tuple and isinstance(value, list | tuple):
         for index, item in enumerate(value):
             yield from _faults(inside[0], item, f"{path}[{index}]")
+    elif inside and isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _faults(inside[1], item, f"{path}.{key}")
     elif dataclasses.is_dataclass(hint) and isinstance(value, Mapping):
         for each in keys(cast(type, hint)):
             here = f"{path}.{each.key}" if path else each.key

@@ -7,11 +7,10 @@ from lambdas.core.run.conclusion import summary
 from lambdas.core.run.conclusion.summary import RunFacts
 from trainyard.command_line import command_line
 from trainyard.core.model import dev
-from trainyard.core.model.gang import Assignment
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.images.imaging import parent_tags
 from trainyard.core.model.job_fields import NAME, RUN_ID
-from trainyard.protocol.cluster import Role
+from trainyard.protocol.cluster import Assignment, Role
 from trainyard.protocol.imaging import Imaging, Quiesce, Then
 from trainyard.protocol.plan import Market
 from trainyard.protocol.tags import Tag

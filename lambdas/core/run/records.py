@@ -9,7 +9,7 @@ from typing import Any
 from lambdas.core.capacity.plan import Refusal, refused
 from trainyard.core.model import gang
 from trainyard.core.model.job import Job
-from trainyard.protocol.cluster import Gang, Role
+from trainyard.protocol.cluster import Assignment, Gang, Role
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.attempt import AttemptRow, Ending, TokenRow, WaitRow
 from trainyard.protocol.ledger.host import HostRow
@@ -97,7 +97,7 @@ class Records:
             (assignment.role, self.hosts[assignment.instance]) for assignment in self.assignments(attempt)
         )
 
-    def assignments(self, attempt: int) -> tuple[gang.Assignment, ...]:
+    def assignments(self, attempt: int) -> tuple[Assignment, ...]:
         """Return the hosts of that attempt with their roles and numbers, the chief first."""
         assert self.job is not None, "only a job's hosts have roles"
         return tuple(gang.assignments(self.job, self.members(attempt)))

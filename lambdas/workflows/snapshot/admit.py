@@ -20,7 +20,7 @@ from lambdas.steps.inputs import AdmitInput, Admitted
 from trainyard.core.model import gang
 from trainyard.core.model.errors import Refused, SnapshotRefused
 from trainyard.core.model.yard.warm import warm_until
-from trainyard.protocol import keys
+from trainyard.protocol import cluster, keys
 from trainyard.protocol.imaging import Imaging
 from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
@@ -146,5 +146,5 @@ def _step(yard: YardSettings, records: Records | None) -> int | None:
     if records is None or records.run.kind != "train":
         return None
     key = keys.latest_checkpoint(records.run.run)
-    checkpoint = gang.checkpoint_of(s3.get_json(yard.bucket_name, key))
+    checkpoint = cluster.checkpoint_of(s3.get_json(yard.bucket_name, key))
     return checkpoint.at_step if checkpoint else None

@@ -15,10 +15,9 @@ from lambdas.steps import waits
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Nothing, WaitInput
 from lambdas.steps.observability import clock
-from trainyard.core.model import gang
 from trainyard.core.model.errors import HostLost, ImageFailed
 from trainyard.core.model.images.imaging import parent_tags
-from trainyard.protocol import keys
+from trainyard.protocol import cluster, keys
 from trainyard.protocol.imaging import Imaging
 from trainyard.protocol.ledger.host import HostRow
 from trainyard.values.lazy import dataclass
@@ -95,7 +94,7 @@ def _of_run(yard: QuiesceSettings, records: Records, attempt: int) -> Imaging:
     assert job is not None, "an admitted run has a job"
     parent = records.plan.image if records.plan else str(records.run.image_id)
     latest = s3.get_json(yard.bucket_name, keys.latest_checkpoint(run))
-    checkpoint = gang.checkpoint_of(latest)
+    checkpoint = cluster.checkpoint_of(latest)
     return Imaging(
         instance=host.instance,
         type=host.type,

@@ -24,7 +24,7 @@ from lambdas.steps.observability import clock
 from trainyard.core.jobfile import check, data_files, references
 from trainyard.core.jobfile.check import JobSource
 from trainyard.core.jobfile.references import PrefixFacts, SourceFacts
-from trainyard.core.model import outputs, submitter, tokens
+from trainyard.core.model import submitter, tokens
 from trainyard.core.model.errors import JobRefused, Refused
 from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
@@ -220,8 +220,7 @@ def _owner_of_work(run: str, new: Job, yard_bucket: str) -> tuple[str | Fault, C
     latest, job = (_document(yard_bucket, key) for key in (keys.latest_checkpoint(run), keys.job(run)))
     runs = references.lineage(run, job)
     kept = {each for each in runs if s3.first_page(yard_bucket, keys.outputs(each))}
-    restores = outputs.are_restored(wire.to_json(new))
-    return references.owner_of_work(runs, latest, kept=kept, restores=restores), kept
+    return references.owner_of_work(runs, latest, kept=kept, restores=new.outputs.are_restored()), kept
 
 
 def _document(yard_bucket: str, key: str) -> Mapping[str, Any] | None:

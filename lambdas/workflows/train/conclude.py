@@ -22,12 +22,10 @@ from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import ConcludeInput
 from lambdas.steps.observability import logger
-from trainyard.core.model import outputs
 from trainyard.core.model.ends import BUT
 from trainyard.core.model.errors import ProgramFailed
 from trainyard.protocol import keys
 from trainyard.protocol.ledger.attempt import Ending
-from trainyard.values import wire
 
 
 class ConcludeSettings(YardSettings):
@@ -85,10 +83,7 @@ def _doubted(end: RunEnd) -> RunEnd:
 
 
 def _failures(end: RunEnd, records: Records, attempt: int) -> list[Failure]:
-    names = {
-        assignment.instance: f"{assignment.role.value}-{assignment.index}"
-        for assignment in records.assignments(attempt)
-    }
+    names = {assignment.instance: assignment.name for assignment in records.assignments(attempt)}
     said = [
         each
         for each in left_words.of_attempt(end.bucket, end.run, attempt)
@@ -114,7 +109,7 @@ def _resumable(end: RunEnd, objects: Collection[str]) -> RunEnd:
         end.run,
         has_checkpoint=_has_checkpoint(end, objects),
         has_outputs=job is not None
-        and outputs.are_restored(wire.to_json(job))
+        and job.outputs.are_restored()
         and any(key.startswith(prefix) for key in objects),
     )
     return replace(end, conclusion=conclusion)

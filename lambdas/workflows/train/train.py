@@ -1,8 +1,6 @@
 """Train: say who is who, order the gang to start, and wait. What its hosts say is the heartbeat."""
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from lambdas import environment
 from lambdas.aws import s3
@@ -17,8 +15,9 @@ from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Nothing, WaitInput
 from lambdas.steps.observability import clock, note
 from trainyard.core.model import gang
-from trainyard.core.model.outputs import are_restored
+from trainyard.protocol import cluster as cluster_file
 from trainyard.protocol import keys
+from trainyard.protocol.cluster import Cluster
 from trainyard.values import wire
 
 
@@ -47,9 +46,8 @@ def handler(given: WaitInput) -> Nothing:
     if attempts.settle(ledger, records, attempt, now) or records.attempts[attempt].started:
         return Nothing()  # it has ended, or goes on although no event has come for long
     cluster = _cluster(records, attempt, yard.bucket_name, now)
-    deadline = wire.instant(cluster["deadline"])
-    hosts = [assignment["instance"] for assignment in cluster["hosts"]]
-    checkpoint = gang.checkpoint_of(cluster["checkpoint"])
+    hosts = [assignment.instance for assignment in cluster.assignments]
+    checkpoint = cluster.checkpoint
     resumed = (checkpoint.at_step or checkpoint.step) if checkpoint else 0
     order = orders.Order("start", run, attempt, tuple(hosts))
     out_of_reach = orders.give(order, bucket=yard.bucket_name, document=yard.start_document)
@@ -59,7 +57,7 @@ def handler(given: WaitInput) -> Nothing:
     where = (
         f"from {checkpoint.in_words}"
         if checkpoint
-        else f"without a checkpoint{_missed(ledger, run, attempt) or _outputs(cluster, attempt)}"
+        else f"without a checkpoint{_missed(ledger, run, attempt) or _outputs(records, attempt)}"
     )
     reason = f"{'one host starts' if len(hosts) == 1 else f'{len(hosts)} hosts start'} {where}"
     if out_of_reach:
@@ -67,7 +65,7 @@ def handler(given: WaitInput) -> Nothing:
     entry = note("starting", reason, at=now, attempt=attempt, hosts=hosts, from_step=resumed)
     ledger.write(
         attempt_row(run, attempt, {"from_step": resumed}),
-        run_row(run, {"deadline": deadline}),
+        run_row(run, {"deadline": cluster.deadline}),
         event_row(run, entry),
     )
     return Nothing()
@@ -87,13 +85,11 @@ def _end_unstarted(ledger: Ledger, run: str, attempt: int, now: datetime) -> Non
     attempts.end(ledger, run, attempt, entry, now, trouble=trouble, step=None)
 
 
-def _outputs(cluster: Mapping[str, Any], attempt: int) -> str:
-    """What a later attempt without a checkpoint begins with."""
-    return (
-        ", with what the attempt before kept of its outputs"
-        if attempt > 1 and are_restored(cluster["job"])
-        else ""
-    )
+def _outputs(records: Records, attempt: int) -> str:
+    """Return what a later attempt without a checkpoint begins with."""
+    job = records.job
+    restores = attempt > 1 and job is not None and job.outputs.are_restored()
+    return ", with what the attempt before kept of its outputs" if restores else ""
 
 
 def _missed(ledger: Ledger, run: str, attempt: int) -> str:
@@ -107,23 +103,21 @@ def _missed(ledger: Ledger, run: str, attempt: int) -> str:
     return f": the checkpoint{which} is not in the bucket any more ({key}), so its steps are done again"
 
 
-def _cluster(records: Records, attempt: int, yard_bucket: str, now: datetime) -> dict[str, Any]:
-    """cluster.json, written once: a repeated call starts the hosts on what the first one wrote."""
+def _cluster(records: Records, attempt: int, yard_bucket: str, now: datetime) -> Cluster:
+    """Write cluster.json once: a repeated call returns what the first one wrote."""
     run, job = records.run.run, records.job
     assert job is not None, "an admitted run has a job"
     latest = s3.get_json(yard_bucket, keys.latest_checkpoint(run))
     members = records.members(attempt)
-    document = gang.cluster_document(
-        gang.sized(job, members),
+    cluster = Cluster(
         run=run,
         attempt=attempt,
+        strategy=job.cluster.strategy,
         assignments=gang.assignments(job, members),
-        checkpoint=gang.checkpoint_of(latest),
+        checkpoint=cluster_file.checkpoint_of(latest),
         deadline=deadlines.deadline(records, attempt, now),
     )
     key = keys.cluster(run, attempt)
-    if s3.put_json_once(yard_bucket, key, document):
-        return document
-    written = s3.get_json(yard_bucket, key)
-    assert written is not None, "whoever took the key wrote the whole object"
-    return written
+    if s3.put_json_once(yard_bucket, key, wire.to_json(cluster)):
+        return cluster
+    return wire.read(Cluster, s3.get_json(yard_bucket, key))

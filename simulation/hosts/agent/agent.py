@@ -25,15 +25,17 @@ from training.host.agent.attempt import Outcome
 from training.host.agent.deadlines import lease
 from training.host.agent.deadlines.lease import Lease
 from training.host.agent.state import State
-from training.host.cluster import Assignment, Cluster
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.metadata import Identity
 from training.host.program.ending import Failed, Finished, Stopped
 from training.host.reporting.outbox import failed
+from trainyard.core.model.job import Job
 from trainyard.protocol import keys, signals
+from trainyard.protocol.cluster import Assignment, Cluster, read
 from trainyard.protocol.orders import Order, OrderKind
 from trainyard.protocol.signals import FailureKind, Signal, StopReason
 from trainyard.protocol.tags import Tag
+from trainyard.values import wire
 
 NOT_WIPED = "still has what another run has left"
 READY_EVERY = timedelta(seconds=READY_EVERY_SECONDS)
@@ -153,7 +155,7 @@ class Agent:
 
     def enter(self, attempt: Attempt, *, step: int) -> Program:
         """The program's process begins; it looks for its peers once it has loaded what it needs."""
-        gang = self.machine.site.gang(attempt.cluster, step=step)
+        gang = self.machine.site.gang(attempt.cluster, attempt.job, step=step)
         program = Program(gang, attempt.assignment, self.machine, changed=attempt.news, saved=attempt.saved)
         self.machine.program = program
         seconds = self.machine.draw(self.machine.delays.program)
@@ -193,7 +195,7 @@ class Agent:
     def _one_attempt(self) -> Steps:
         job = yield from self._fetch()
         if self._state.phase == "running":
-            attempt = self._recalled_attempt()
+            attempt = self._recalled_attempt(job)
         else:
             order = yield from self._await_start()
             if order is None:
@@ -201,7 +203,7 @@ class Agent:
                 return
             self._change(attempt=order.attempt)
             yield from self.machine.stage("join")
-            attempt = self._new_attempt(*self._join(order))
+            attempt = self._new_attempt(*self._join(order), job)
             self._attempt = attempt
             self.watchdog.renew(lease.while_training(attempt.cluster.deadline))
             yield from attempt.start()
@@ -218,14 +220,12 @@ class Agent:
             return disk.job
         yield from self.machine.stage("fetch")
         yield from self._renewal.wait()
-        job: dict[str, Any] = json.loads(self.bucket.read(keys.job(self._tags.run)))
-        source = (job.get("program") or {}).get("source")
-        if source:
-            bucket, key = self.bucket.of(source)
+        job = wire.read(Job, json.loads(self.bucket.read(keys.job(self._tags.run))))
+        if job.program.source:
+            bucket, key = self.bucket.of(job.program.source)
             bucket.read(key)
-        for entry in (job.get("data") or {}).values():
-            named = entry["source"] if isinstance(entry, dict) else entry
-            bucket, key = self.bucket.of(named)
+        for data in job.data.values():
+            bucket, key = self.bucket.of(data.source)
             next(bucket.list(key), None)
         yield self.machine.draw(self.machine.delays.fetch)
         checkpoints.fetch_ahead(self.bucket, self._tags.run, disk)
@@ -269,8 +269,7 @@ class Agent:
         self._change(attempt=attempt + 1)
 
     def _join(self, order: Order) -> tuple[Cluster, Assignment]:
-        text = self.bucket.read(keys.cluster(order.run, order.attempt))
-        cluster = Cluster.from_json(json.loads(text))
+        cluster = read(self.bucket.read(keys.cluster(order.run, order.attempt)))
         self.machine.disk.clusters = {order.attempt: cluster}
         return cluster, self._assignment_in(cluster)
 
@@ -280,24 +279,24 @@ class Agent:
             raise HostTrouble(
                 f"cluster.json of attempt {cluster.attempt} has no assignment for {self.machine.instance}"
             )
-        self.machine.role = f"{assignment.role.value}-{assignment.index}"
+        self.machine.role = assignment.name
         return assignment
 
-    def _new_attempt(self, cluster: Cluster, assignment: Assignment) -> Attempt:
-        return Attempt(self, cluster, assignment, last=self._state.checkpoint_step)
+    def _new_attempt(self, cluster: Cluster, assignment: Assignment, job: Job) -> Attempt:
+        return Attempt(self, cluster, assignment, job, last=self._state.checkpoint_step)
 
-    def _recalled_attempt(self) -> Attempt:
+    def _recalled_attempt(self, job: Job) -> Attempt:
         """Of before a reboot, which its program did not survive."""
         cluster = self.machine.disk.clusters[self._state.attempt]
-        attempt = self._new_attempt(cluster, self._assignment_in(cluster))
+        attempt = self._new_attempt(cluster, self._assignment_in(cluster), job)
         self.watchdog.renew(lease.while_training(cluster.deadline))
-        gang = self.machine.site.gang(cluster, step=max(0, self._state.checkpoint_step))
+        gang = self.machine.site.gang(cluster, job, step=max(0, self._state.checkpoint_step))
         program = Program(gang, attempt.assignment, self.machine, changed=lambda: None, saved=attempt.saved)
         program.exit_code = KILLED
         attempt.recall(program)
         return attempt
 
-    def _after(self, outcome: Outcome, cluster: Cluster, job: dict[str, Any]) -> None:
+    def _after(self, outcome: Outcome, cluster: Cluster, job: Job) -> None:
         if outcome.signal:
             self.say(cluster.attempt, outcome.signal)
         now = self.machine.now()
@@ -314,10 +313,9 @@ class Agent:
             self._change(phase="done")
             self.watchdog.renew(lease.when_done(now))
 
-    def _wait_for_next(self, deadline: datetime, now: datetime, job: dict[str, Any]) -> None:
+    def _wait_for_next(self, deadline: datetime, now: datetime, job: Job) -> None:
         self._change(phase="waiting", attempt=self._state.attempt + 1)
-        minutes = float((job.get("limits") or {}).get("wait_minutes", 60))
-        waiting: Lease = lease.while_waiting(now, wait_minutes=minutes, deadline=deadline)
+        waiting: Lease = lease.while_waiting(now, wait_minutes=job.limits.wait_minutes, deadline=deadline)
         self.watchdog.renew(waiting)
 
     def _report_trouble(self, trouble: HostTrouble) -> Steps:

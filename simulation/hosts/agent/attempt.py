@@ -35,14 +35,14 @@ from training.host.agent.parting import Parting
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
 from training.host.checkpoints.in_bucket import Version
-from training.host.cluster import Assignment, Cluster
 from training.host.errors import HostTrouble
 from training.host.program import ending, silence
 from training.host.program.ending import End, Failed, Finished, Stopped
 from training.host.reporting.outbox import Sender, failed
 from training.host.reporting.progress import ALIVE_SECONDS, facts_in
+from trainyard.core.model.job import Job
 from trainyard.protocol import keys, signals
-from trainyard.protocol.cluster import Role
+from trainyard.protocol.cluster import Assignment, Cluster, Role
 from trainyard.protocol.orders import Order, OrderKind
 from trainyard.protocol.signals import Signal
 
@@ -70,8 +70,10 @@ class Within(Protocol):
 
 
 class Attempt:
-    def __init__(self, agent: Within, cluster: Cluster, assignment: Assignment, *, last: int) -> None:
-        self.cluster, self.assignment = cluster, assignment
+    def __init__(
+        self, agent: Within, cluster: Cluster, assignment: Assignment, job: Job, *, last: int
+    ) -> None:
+        self.cluster, self.assignment, self.job = cluster, assignment, job
         self.program: Program | None = None
         self.outcome: Outcome | None = None
         self._agent, self._machine = agent, agent.machine
@@ -83,7 +85,13 @@ class Attempt:
         self._signs = SignsOfLife(self._reports, self._peers, self._seconds())
         self._curve = Curve(self._bucket, keys.metrics(cluster.run))
         self._uploads = Uploads(
-            self._machine, self._bucket, cluster, last, uploaded=self._note_upload, wake=agent.wake
+            self._machine,
+            self._bucket,
+            cluster.run,
+            last,
+            keep=job.checkpoints.keep,
+            uploaded=self._note_upload,
+            wake=agent.wake,
         )
         self._log = Log(self._machine, self._bucket, cluster, assignment)
         self._flows: list[Flow] = []
@@ -118,7 +126,7 @@ class Attempt:
         step, instead = checkpoints.restore(self._bucket, self.cluster.run, asked, disk, alone=alone)
         self._uploads.begin_at(step)
         self._agent.note_checkpoint(step)
-        look_at_shares(self._bucket, self.cluster)
+        look_at_shares(self._bucket, self.job)
         if self.assignment.is_chief:
             self._curve.begin(up_to=step)
         what = f"restore the checkpoint of step {step}" if asked else "a fresh start"
@@ -285,7 +293,7 @@ class Attempt:
             gang=len(self.cluster.assignments),
             serves=self.cluster.serves(self.assignment),
             room=self._machine.disk.room,
-            strict=bool((self.cluster.job.get("program") or {}).get("strict")),
+            strict=self.job.program.strict,
         )
         self._peers.say_ended(ending.RESTART if end.left_early else code, self._machine.now())
         if code == 0 and not leaving:
@@ -294,7 +302,7 @@ class Attempt:
         ended = ending.decide(
             replace(
                 end,
-                missing=missing(self.cluster, program.gang.work, has_checkpoint=self._uploads.step >= 0)
+                missing=missing(self.job, program.gang.work, has_checkpoint=self._uploads.step >= 0)
                 if self.assignment.is_chief
                 else (),
             )
@@ -365,7 +373,7 @@ class Attempt:
     def _bring_results(self, program: Program) -> dict[str, Any]:
         work, step = program.gang.work, program.gang.step
         if work.lacks != "model":
-            bring_model(self._bucket, self.cluster, self._machine.host.metadata.image, step)
+            bring_model(self._bucket, self.cluster.run, self.job, self._machine.host.metadata.image, step)
         document = self._curve.lay_over(None if work.lacks == "metrics" else work.metrics(step))
         return facts_in(document) if document else self._reports.facts
 

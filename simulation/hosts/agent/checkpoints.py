@@ -12,8 +12,8 @@ from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
 from training.host.checkpoints.in_bucket import FACTS, STEP, Manifest, Stored, Version
 from training.host.checkpoints.restore import bring
-from training.host.cluster import Checkpoint
 from training.host.errors import Damaged, HostTrouble
+from trainyard.protocol.cluster import Checkpoint
 
 EVALUATOR_SECONDS = 5.0
 VARIABLES = "variables.data-00000-of-00001"

@@ -6,10 +6,10 @@ from simulation.hosts.flow import Steps
 from simulation.hosts.gang import Program
 from simulation.hosts.machine import Machine
 from training.host.bucket import Bucket
-from training.host.cluster import Assignment, Cluster
 from training.host.program.tracebacks import AGENTS_OWN
 from training.host.reporting.chunks import chunk_key
 from trainyard.protocol import keys
+from trainyard.protocol.cluster import Assignment, Cluster
 from trainyard.values.wire import stamp
 
 LOG_SECONDS = 3.0
@@ -22,7 +22,7 @@ class Log:
         self.lines: list[str] = []
         self.program: Program | None = None
         self._machine, self._bucket = machine, bucket
-        self._name = f"{assignment.role.value}-{assignment.index}"
+        self._name = assignment.name
         self._folder = f"{keys.logs(cluster.run, cluster.attempt)}{self._name}/"
         self._sent = ""
 

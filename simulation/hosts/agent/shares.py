@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from training.host.bucket import Bucket
-from training.host.cluster import Cluster
+from trainyard.core.model.job import Job
+from trainyard.core.model.program import Sharding
 
 
-def look_at_shares(bucket: Bucket, cluster: Cluster) -> None:
+def look_at_shares(bucket: Bucket, job: Job) -> None:
     """List each source that is shared out by file, as the fetch of a host's share does."""
-    for entry in (cluster.job.get("data") or {}).values():
-        if isinstance(entry, dict) and entry.get("sharding") == "file":
-            name, key = bucket.of(entry["source"])
+    for data in job.data.values():
+        if data.sharding is Sharding.FILE:
+            name, key = bucket.of(data.source)
             next(name.list(key), None)

@@ -11,7 +11,6 @@ from simulation.hosts.machine import Machine
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
 from training.host.checkpoints.in_bucket import Manifest, Version
-from training.host.cluster import Cluster
 from training.host.errors import HostTrouble
 
 UPLOAD_LOOK_SECONDS = 1.0
@@ -24,16 +23,17 @@ class Uploads:
         self,
         machine: Machine,
         bucket: Bucket,
-        cluster: Cluster,
+        run: str,
         step: int,
         *,
+        keep: int,
         uploaded: Callable[[Version], None],
         wake: Callable[[], None],
     ) -> None:
         self.step = step
         """Of the last checkpoint that is whole in the bucket, or was restored."""
         self.trouble: HostTrouble | None = None
-        self._machine, self._bucket, self._cluster = machine, bucket, cluster
+        self._machine, self._bucket, self._run, self._keep = machine, bucket, run, keep
         self._saved = step
         """The newest that lies on the disk."""
         self._manifests: dict[str, Manifest] = {}
@@ -76,7 +76,7 @@ class Uploads:
         step = self._saved
         if step <= self.step:
             return
-        run, keep = self._cluster.run, self._cluster.job["checkpoints"]["keep"]
+        run, keep = self._run, self._keep
         yield from self._machine.stage("upload")
         yield self._machine.draw(self._machine.delays.upload)
         version, manifest = checkpoints.upload(self._bucket, run, step, self._machine.now())

@@ -129,6 +129,7 @@ class Yard:
         self.put("programs/p.tar.gz", packed({"mine.py": textwrap.dedent(code)}))
         self.put("data/d/sub/a.txt", "hello")
         job: dict[str, Any] = {
+            "name": "mine",
             "program": {"source": f"s3://{self.bucket}/programs/p.tar.gz", "module": "mine", "args": {}}
             | (program or {}),
             "data": {"train": {"source": f"s3://{self.bucket}/data/d/", "sharding": "none"}},
@@ -226,7 +227,6 @@ class Yard:
             "hosts": [{"instance": INSTANCE, "role": "chief", "index": 0, "address": "10.0.1.5"}],
             "checkpoint": checkpoint,
             "deadline": (datetime.now(UTC) + timedelta(hours=1)).isoformat(),
-            "job": self.job,
         } | changes
         if word == "start":
             self.put(f"runs/{self.run}/attempts/{attempt}/cluster.json", json.dumps(cluster))

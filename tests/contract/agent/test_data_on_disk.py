@@ -2,21 +2,22 @@
 
 import os
 import uuid
-from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.contract.agent.host import become
 from tests.contract.conftest import Cloud, allow
 from training.host.bucket import Bucket
-from training.host.cluster import Assignment, Cluster
 from training.host.data.fetch import fetch_shares, fetch_whole
 from training.host.data.transfer import download_all
 from training.host.errors import AccessDenied, Damaged, HostTrouble, Missing
 from training.host.places import Places
-from trainyard.protocol.cluster import Role
+from trainyard.core.model.hardware import Cluster as Workers
+from trainyard.core.model.job import Job
+from trainyard.core.model.program import Data, Program, Sharding
+from trainyard.protocol.cluster import Assignment, Cluster, Role, Strategy
 
 CHIEF, WORKER = Assignment("i-1", Role.CHIEF, 0, "10.0.1.5"), Assignment("i-2", Role.WORKER, 1, "10.0.1.6")
 
@@ -35,12 +36,16 @@ class Store:
         for name, body in bodies.items():
             self.s3.put_object(Bucket=self.name, Key=f"data/{name.replace('__', '/')}", Body=body)
 
-    def job(self, sharding: str = "none", **entries: str) -> dict[str, Any]:
+    def job(self, sharding: Sharding = Sharding.NONE, **entries: str) -> Job:
         named = entries or {"train": "data/train/"}
-        data = {
-            name: {"source": f"s3://{self.name}/{key}", "sharding": sharding} for name, key in named.items()
-        }
-        return {"cluster": {"workers": 2}, "data": data}
+        return Job(
+            name="digits",
+            program=Program(module="main"),
+            cluster=Workers(strategy=Strategy.MULTI_WORKER, workers=2),
+            data={
+                name: Data(source=f"s3://{self.name}/{key}", sharding=sharding) for name, key in named.items()
+            },
+        )
 
     def files(self) -> dict[str, bytes]:
         data = self.places.data
@@ -57,26 +62,13 @@ def store(cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stor
     return Store(cloud, tmp_path)
 
 
-def cluster(job: Mapping[str, Any], *assignments: Assignment) -> Cluster:
-    said = [
-        {
-            "instance": assignment.instance,
-            "role": assignment.role,
-            "index": assignment.index,
-            "address": assignment.address,
-        }
-        for assignment in assignments
-    ]
-    return Cluster.from_json(
-        {
-            "run": "r",
-            "attempt": 1,
-            "strategy": "multi_worker",
-            "port": 2222,
-            "hosts": said,
-            "deadline": "2026-11-20T00:00:00Z",
-            "job": job,
-        }
+def cluster(*assignments: Assignment) -> Cluster:
+    return Cluster(
+        run="r",
+        attempt=1,
+        strategy=Strategy.MULTI_WORKER,
+        assignments=assignments,
+        deadline=datetime(2026, 11, 20, tzinfo=UTC),
     )
 
 
@@ -135,15 +127,15 @@ def test_a_restarted_agent_fetches_only_what_is_missing_or_has_changed(store: St
 
 def test_workers_share_the_files_and_another_share_replaces_the_first(store: Store) -> None:
     store.put(**{f"train__{number}": bytes(10) for number in range(5)})
-    job = store.job(sharding="file")
+    job = store.job(Sharding.FILE)
     fetch_whole(store.bucket, job, store.places)
     assert store.files() == {}
-    both = cluster(job, CHIEF, WORKER)
-    fetch_shares(store.bucket, both, CHIEF, store.places)
+    both = cluster(CHIEF, WORKER)
+    fetch_shares(store.bucket, both, CHIEF, job, store.places)
     assert sorted(store.inodes()) == ["0", "2", "4"]
-    fetch_shares(store.bucket, both, WORKER, store.places)
+    fetch_shares(store.bucket, both, WORKER, job, store.places)
     assert sorted(store.inodes()) == ["1", "3"]
-    fetch_shares(store.bucket, cluster(job, CHIEF), CHIEF, store.places)
+    fetch_shares(store.bucket, cluster(CHIEF), CHIEF, job, store.places)
     assert sorted(store.inodes()) == ["0", "1", "2", "3", "4"]
 
 

@@ -222,7 +222,7 @@ def test_a_cluster_file_of_another_version_is_said_to_be_one(yard: Yard) -> None
     orders.give(Order(OrderKind.START, yard.run, 1), yard.places)
     failed = yard.hear("failed")
     assert failed["final"]
-    assert "bake the image anew" in failed["reason"]
+    assert "Bake an image of the yard's version: trainyard image bake" in failed["reason"]
 
 
 def test_the_programs_own_error_is_told_with_its_last_lines(yard: Yard) -> None:

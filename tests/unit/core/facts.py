@@ -46,14 +46,14 @@ def job(**changes: Any) -> Job:
     return made
 
 
-def admitted(**sections: Mapping[str, Any]) -> dict[str, Any]:
-    """A job as hosts find it in cluster.json: every key that admission writes, and these laid over them."""
+def admitted(**sections: Mapping[str, Any]) -> Job:
+    """Return the job as hosts read it in job.json: every key that admission writes, and these laid over them."""
     whole = dict(wire.to_json(job()))
     for name, given in sections.items():
         if name != "data":
             assert given.keys() <= whole[name].keys(), f"no job has {set(given) - set(whole[name])} in {name}"
         whole[name] = dict(given) if name == "data" else whole[name] | dict(given)
-    return whole
+    return wire.read(Job, whole)
 
 
 def served_job(cluster: dict[str, Any] | None = None, **hardware: Any) -> Job:

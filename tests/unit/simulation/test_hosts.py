@@ -34,6 +34,7 @@ from simulation.hosts.machines import Machines
 from simulation.hosts.surroundings import CommandEnd
 from simulation.world.world import World
 from tests.unit.core.facts import admitted
+from trainyard.values import wire
 
 RUN, BUCKET = "digits-1a2b3c4d", "yard-bucket"
 WORD_OF_MOUTH = ("ready", "started", "progress", "checkpointed", "finished", "stopped", "failed")
@@ -193,7 +194,7 @@ class Yard:
                 **sections,
             }
         )
-        self.objects[f"runs/{RUN}/job.json"] = json.dumps(self.job).encode()
+        self.objects[f"runs/{RUN}/job.json"] = json.dumps(wire.to_json(self.job)).encode()
 
     def start(
         self, hosts: list[Instance], *, attempt: int = 1, roles: list[str] | None = None, hours: float = 1
@@ -204,7 +205,7 @@ class Yard:
         document = {
             "run": RUN,
             "attempt": attempt,
-            "strategy": self.job["cluster"]["strategy"],
+            "strategy": self.job.cluster.strategy,
             "port": 2222,
             "hosts": [
                 {
@@ -217,7 +218,6 @@ class Yard:
             ],
             "checkpoint": latest and {"step": latest["step"], "key": latest["key"]},
             "deadline": (self.world.now + timedelta(hours=hours)).isoformat(),
-            "job": self.job,
         }
         self.objects[f"runs/{RUN}/attempts/{attempt}/cluster.json"] = json.dumps(document).encode()
         self.order("start", hosts, attempt)

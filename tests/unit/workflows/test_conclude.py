@@ -233,7 +233,7 @@ def test_an_end_that_is_no_success_says_once_how_to_go_on_from_the_checkpoint(
 def test_an_end_without_a_checkpoint_says_how_to_continue_from_outputs_that_a_run_restores(
     run: Run, outputs: dict[str, Any], says: bool
 ) -> None:
-    job = json.loads(json.dumps(admitted(outputs=outputs)), parse_float=Decimal)
+    job = json.loads(json.dumps(wire.to_json(admitted(outputs=outputs))), parse_float=Decimal)
     run.put("run", job=job)
     lost = {"kind": "error", "error": "HostLost", "cause": "gone"}
     assert "checkpoints.resume" not in run.would_end(outcome=lost)["reason"]

@@ -1,6 +1,5 @@
 """The host agent: boot, fetch, say ready, train when ordered, be ready again, and never outlive the lease."""
 
-import json
 import logging
 import os
 import signal
@@ -22,13 +21,12 @@ from training.host.agent.deadlines import hold, lease
 from training.host.agent.deadlines.lease import Lease
 from training.host.agent.insistence import Insistence, is_unreachable
 from training.host.agent.life import Peers
-from training.host.agent.membership import join, recall_assignment
+from training.host.agent.membership import join, recall
 from training.host.agent.standing_order import StandingOrder
 from training.host.agent.watchdog import Watchdog, power_off
 from training.host.bucket import Bucket
 from training.host.checkpoints import restore
 from training.host.checkpoints.upload import LastCheckpoint
-from training.host.cluster import Assignment, Cluster
 from training.host.credentials import CALLS
 from training.host.dev import jupyter, owner, serve
 from training.host.dev.idle import watch
@@ -41,14 +39,16 @@ from training.host.periodic import Repeat
 from training.host.places import Places
 from training.host.pool import kept, waiting
 from training.host.program.ending import Failed, Finished, Stopped
-from training.host.program.fetch import fetch_all, fetch_job
+from training.host.program.fetch import fetch_all, fetch_job, recall_job
 from training.host.program.process import Program
 from training.host.renewal import Renewal
 from training.host.reporting import gpus
 from training.host.reporting.outbox import Outbox, Sender, failed
 from training.host.reporting.progress import ALIVE_SECONDS
 from trainyard import command_line
+from trainyard.core.model.job import Job
 from trainyard.protocol import signals
+from trainyard.protocol.cluster import Assignment, Cluster
 from trainyard.protocol.orders import Order, OrderKind
 from trainyard.protocol.signals import FailureKind, Signal, StopReason
 from trainyard.protocol.tags import Tag
@@ -279,7 +279,7 @@ class Agent:
         self._state = state.recall(
             places.state, run=tags.run, instance=identity.instance, attempt=tags.attempt
         )
-        self._job: dict[str, Any] = {}
+        self._job: Job | None = None
         self._credentials = Renewal(
             mailbox,
             tags.sender,
@@ -354,11 +354,9 @@ class Agent:
             return
         program = None
         if self._state.phase == "running":
-            cluster, assignment = recall_assignment(
-                self._places, self._state.attempt, instance=self._identity.instance
-            )
-            self._put_up_fence(cluster.hosts)
-            attempt = self._attempt(cluster, assignment)
+            cluster, assignment = recall(self._places, self._state.attempt, instance=self._identity.instance)
+            self._put_up_fence(cluster.addresses)
+            attempt = self._attempt(cluster, assignment, self._job)
             program = attempt.recall()
             self._watchdog.renew(lease.while_training(cluster.deadline))
         if program is None:
@@ -373,18 +371,17 @@ class Agent:
                 if not self._leaves_unstarted():
                     raise
                 return
-            self._put_up_fence(cluster.hosts)
-            attempt = self._attempt(cluster, assignment)
+            self._put_up_fence(cluster.addresses)
+            attempt = self._attempt(cluster, assignment, self._job)
             program = self._start(attempt, cluster)
             if program is None:
                 return
         self._after(attempt.watch(program), cluster)
 
-    def _fetch(self) -> dict[str, Any]:
-        """Job, program and data on disk; once per host."""
+    def _fetch(self) -> Job:
+        """Return the job. Once per host, bring program and data on disk."""
         if self._state.phase != "fetching":
-            job: dict[str, Any] = json.loads(self._places.job.read_text())
-            return job
+            return recall_job(self._places)
         self._credentials.wait()
         job = self._get("fetching the job", lambda: fetch_job(self._bucket, self._tags.run, self._places))
         kept.give(job, self._places, self._account)
@@ -396,7 +393,7 @@ class Agent:
         packages = self._get("fetching program, packages and data", fetch)
         self._fetch_ahead()
         remove_tree(self._places.spare)
-        if job.get("pool", {}).get("keep"):
+        if job.pool.keep:
             kept.note(job, packages, self._places)
         self._change(phase="waiting")
         return job
@@ -490,10 +487,11 @@ class Agent:
         self._say(signals.Stopped(why=StopReason.ASKED))
         self._change(attempt=attempt + 1)
 
-    def _attempt(self, cluster: Cluster, assignment: Assignment) -> Attempt:
+    def _attempt(self, cluster: Cluster, assignment: Assignment, job: Job) -> Attempt:
         return Attempt(
             cluster,
             assignment,
+            job,
             account=self._account,
             places=self._places,
             bucket=self._bucket,
@@ -556,7 +554,8 @@ class Agent:
 
     def _wait_for_next(self, deadline: datetime | None, now: datetime) -> None:
         self._change(phase="waiting", attempt=self._state.attempt + 1)
-        minutes = float(self._job.get("limits", {}).get("wait_minutes", 60))
+        assert self._job is not None, "an attempt begins with the job"
+        minutes = self._job.limits.wait_minutes
         self._watchdog.renew(lease.while_waiting(now, wait_minutes=minutes, deadline=deadline))
 
     def _report_trouble(self, trouble: HostTrouble) -> None:

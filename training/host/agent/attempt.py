@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -41,7 +41,6 @@ from training.host.checkpoints import in_bucket
 from training.host.checkpoints.in_bucket import Version
 from training.host.checkpoints.restore import Restored, restore
 from training.host.checkpoints.upload import CheckpointUpload, LastCheckpoint
-from training.host.cluster import Assignment, Cluster
 from training.host.data import keras_home
 from training.host.data.fetch import fetch_shares
 from training.host.disk import SHARED_MEMORY, Disk, Room, fresh, readable_files, room_at
@@ -67,8 +66,9 @@ from training.host.reporting.program_log import ProgramLog
 from training.host.reporting.progress import ALIVE_SECONDS, Progress, Source, facts_in, not_finite
 from training.host.reporting.results import FolderUpload
 from trainyard.command_line import command_line
+from trainyard.core.model.job import Job
 from trainyard.protocol import keys, signals
-from trainyard.protocol.cluster import Role
+from trainyard.protocol.cluster import Assignment, Cluster, Role
 from trainyard.protocol.orders import OrderKind
 from trainyard.protocol.signals import FailureKind, Signal, StopReason
 from trainyard.protocol.tags import Tag
@@ -135,6 +135,7 @@ class Attempt:
         self,
         cluster: Cluster,
         assignment: Assignment,
+        job: Job,
         *,
         account: Account,
         places: Places,
@@ -150,6 +151,7 @@ class Attempt:
     ) -> None:
         self._cluster = cluster
         self._assignment = assignment
+        self._job = job
         self._account = account
         self._places = places
         self._bucket = bucket
@@ -160,9 +162,8 @@ class Attempt:
         self._say = say
         self._note_checkpoint = note_checkpoint
         self._ssm = ssm
-        self._secrets: Mapping[str, str] = cluster.job["program"].get("secrets", {})
         self._seen: SimpleQueue[tuple[Source, dict[str, Any]]] = SimpleQueue()
-        pattern = cluster.job["program"].get("progress") if assignment.is_chief else None
+        pattern = job.program.progress if assignment.is_chief else None
         self._printed = PrintedProgress(pattern) if pattern else None
         self._lines = PrintedLines()
         self._heard: deque[str] = deque(maxlen=LINES_AT_ONCE if assignment.is_chief and not pattern else 0)
@@ -180,7 +181,7 @@ class Attempt:
             cluster.run,
             places,
             account,
-            keep=cluster.job["checkpoints"]["keep"],
+            keep=job.checkpoints.keep,
             last=last,
             reported=lambda: self._progress.step,
             uploaded=self._checkpointed,
@@ -188,7 +189,7 @@ class Attempt:
         )
         self._closing = Closing(cluster, assignment, peers, self._note_at_once)
         self._outputs = Outputs(
-            cluster, assignment, account=account, places=places, bucket=bucket, note=self._log.note
+            cluster, assignment, job, account=account, places=places, bucket=bucket, note=self._log.note
         )
 
     def start(self) -> Program:
@@ -203,12 +204,13 @@ class Attempt:
             values = self._get("fetching its secrets", self._fetch_secrets)
             self._log.hide(values)
         program = Program.start(
-            environment.command_line(self._cluster, self._assignment, self._places),
+            environment.command_line(self._cluster, self._assignment, self._job, self._places),
             account=self._account,
             folder=self._places.program,
             env=environment.environment(
                 self._cluster,
                 self._assignment,
+                self._job,
                 self._places,
                 region=self._identity.region,
                 image=self._identity.image,
@@ -230,7 +232,7 @@ class Attempt:
         program = Program.recall(self._places.process(self._cluster.attempt))
         if program is None:
             return None
-        held = secrets.held_by(program.itself(), self._secrets) if program.is_alive() else {}
+        held = secrets.held_by(program.itself(), self._job.program.secrets) if program.is_alive() else {}
         with self._heartbeat():
             insistence = self._insistence(None, finished=False)
             self._log.hide(held or insistence.get("fetching its secrets", self._fetch_secrets))
@@ -253,6 +255,7 @@ class Attempt:
         uploads = uploads_of(
             self._cluster,
             self._assignment,
+            keep=self._job.checkpoints.keep,
             account=self._account,
             bucket=self._bucket,
             places=self._places,
@@ -361,7 +364,7 @@ class Attempt:
         return state is not None and state.ended is not None
 
     def _fetch_secrets(self) -> dict[str, str]:
-        return secrets.fetch(self._secrets, yard=self._identity.tags[Tag.YARD], client=self._ssm)
+        return secrets.fetch(self._job.program.secrets, yard=self._identity.tags[Tag.YARD], client=self._ssm)
 
     def _prepare(self) -> str | None:
         """What must be on the disk before the program starts; why another checkpoint than the one named, if so."""
@@ -378,6 +381,7 @@ class Attempt:
                     self._bucket,
                     self._cluster,
                     self._assignment,
+                    self._job,
                     self._places,
                     given_up=lambda: bool(self._order_to_leave()),
                 )
@@ -487,7 +491,7 @@ class Attempt:
             serves=self._cluster.serves(self._assignment),
             room=room,
             exited=self._hidden(end.exited),
-            strict=bool(self._cluster.job["program"].get("strict")),
+            strict=self._job.program.strict,
         )
         end = replace(end, lacked=self._place_without_room(end))
         self._peers.say_ended(ending.RESTART if end.left_early else code, datetime.now(UTC))
@@ -730,9 +734,10 @@ class Attempt:
         self._note_checkpoint(last)
 
     def _missing(self) -> tuple[str, ...]:
-        expected = tuple(self._cluster.job["program"].get("expect", ()))
         with self._account.acting():
-            return results.missing(expected, self._places, has_checkpoint=self._checkpoints.last.step >= 0)
+            return results.missing(
+                self._job.program.expect, self._places, has_checkpoint=self._checkpoints.last.step >= 0
+            )
 
     def _left_nothing(self, outputs: OutputsUpload) -> dict[str, str]:
         """Return a sentence for the signal if the program has left nothing at all."""

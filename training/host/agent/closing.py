@@ -11,9 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 from training.host.agent.deadlines.notice import FINISHED, Leaving
 from training.host.agent.life import Peers, PeerState, StillTraining, has_ended
-from training.host.cluster import Assignment, Cluster
 from training.host.periodic import Repeat
-from trainyard.protocol.cluster import Role
+from trainyard.protocol.cluster import Assignment, Cluster, Role
 
 LOOK_SECONDS = 5.0
 """How often a host asks whether the chief has finished, and says that it is still uploading."""

@@ -13,7 +13,6 @@ from typing import Any
 from training.host import processes
 from training.host.account import Account
 from training.host.bucket import Bucket
-from training.host.cluster import Assignment, Cluster
 from training.host.disk import written_below
 from training.host.errors import HostTrouble
 from training.host.places import Places
@@ -24,6 +23,7 @@ from training.host.reporting import gpus
 from training.host.reporting.outbox import Sender
 from training.host.reporting.progress import Progress
 from trainyard.protocol import keys
+from trainyard.protocol.cluster import Assignment, Cluster
 from trainyard.values.wire import stamp
 
 SAY_SECONDS = 150.0

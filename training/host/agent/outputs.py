@@ -8,17 +8,18 @@ from datetime import UTC, datetime, timedelta
 from training.host.account import Account
 from training.host.agent.deadlines.notice import LAST_MOMENTS, Leaving
 from training.host.bucket import Bucket
-from training.host.cluster import Assignment, Cluster
 from training.host.outputs import index, restore
 from training.host.outputs.index import CHIEF, Index
 from training.host.outputs.outside import Outside
 from training.host.outputs.restore import Begun, Sources
-from training.host.outputs.settings import Settings
 from training.host.outputs.upload import OutputsUpload
 from training.host.periodic import Repeat
 from training.host.places import Places
+from trainyard.core.model.job import Job
+from trainyard.protocol.cluster import Assignment, Cluster
 from trainyard.protocol.signals import StopReason
 
+GIB = 1 << 30
 BEFORE_THE_END = timedelta(seconds=5)
 """How long before AWS takes the host the last upload of outputs ends: the log and the final signal still follow."""
 WHEN_ASKED = timedelta(minutes=8)
@@ -35,34 +36,29 @@ class Outputs:
 
     cluster: Cluster
     assignment: Assignment
+    job: Job
     _: KW_ONLY
     account: Account
     places: Places
     bucket: Bucket
     note: Callable[[str], None]
-    _settings: Settings = field(init=False)
     _begun: Begun | None = None
     _outside: Outside | None = None
     _looking: Repeat = field(init=False)
     _warned: bool = False
 
     def __post_init__(self) -> None:
-        self._settings = Settings.of(self.cluster.job)
         self._looking = Repeat("outside", self._warn_meanwhile, every=OUTSIDE_SECONDS)
-
-    @property
-    def host(self) -> str:
-        return f"{self.assignment.role}-{self.assignment.index}"
 
     def begin(self) -> None:
         """Prepare the working folder before the program starts. Raises HostTrouble if the bucket cannot be reached."""
-        if not self._settings.keep:
+        if not self.job.outputs.keep:
             self._begun = Begun(Sources(), Index())
             return
         folder, run, attempt = self.places.program, self.cluster.run, self.cluster.attempt
         sources = restore.sources_of(folder, self.places.sources, self.account)
-        resumes = self.cluster.job["checkpoints"].get("resume")
-        restores = self._settings.restores(has_checkpoint=self.cluster.checkpoint is not None)
+        resumes = self.job.checkpoints.resume
+        restores = self.job.outputs.are_restored(has_checkpoint=self.cluster.checkpoint is not None)
         of = None
         with self.account.acting():
             if attempt == 1 and not (resumes and restores):
@@ -70,9 +66,9 @@ class Outputs:
             elif restores:
                 known = None if attempt == 1 else index.read(self.bucket, run, CHIEF)
                 of = resumes if known is None or known.inherits else None
-                self._begun = restore.restore(self.bucket, run, self.host, folder, sources, of=of)
+                self._begun = restore.restore(self.bucket, run, self.assignment.name, folder, sources, of=of)
             else:
-                self._begun = restore.keep_on(self.bucket, run, self.host, folder, sources)
+                self._begun = restore.keep_on(self.bucket, run, self.assignment.name, folder, sources)
         self._note_restored(self._begun, of)  # the program's account may not write into the log
 
     @property
@@ -83,21 +79,21 @@ class Outputs:
     def upload(self, runs: Callable[[], bool]) -> OutputsUpload:
         """Return what brings the outputs away; `runs` answers True while the program runs."""
         begun = self._begun or self._recall()
-        if self._settings.keep:
+        if self.job.outputs.keep:
             started = self.places.process(self.cluster.attempt).stat().st_mtime
             self._outside = Outside(self.places, self.account, started)
             self._looking.start()
         return OutputsUpload(
             self.bucket,
             self.cluster.run,
-            self.host,
+            self.assignment.name,
             self.places.program,
             self.account,
             sources=begun.sources,
             index=begun.index,
-            max_bytes=self._settings.max_bytes,
+            max_bytes=int(self.job.outputs.max_gib * GIB),
             attempt=self.cluster.attempt,
-            keeps=self._settings.keep,
+            keeps=self.job.outputs.keep,
             runs=runs,
             note=self.note,
         )
@@ -138,10 +134,10 @@ class Outputs:
 
     def _recall(self) -> Begun:
         """What an earlier agent of this host had begun with, and has brought away since."""
-        if not self._settings.keep:
+        if not self.job.outputs.keep:
             return Begun(Sources(), Index())
         sources = restore.sources_of(self.places.program, self.places.sources, self.account)
-        return Begun(sources, index.read(self.bucket, self.cluster.run, self.host) or Index())
+        return Begun(sources, index.read(self.bucket, self.cluster.run, self.assignment.name) or Index())
 
     def _note_restored(self, begun: Begun, of: str | None) -> None:
         if begun.restored:

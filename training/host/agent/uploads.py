@@ -11,7 +11,6 @@ from training.host.agent.insistence import Insistence
 from training.host.bucket import Bucket
 from training.host.checkpoints.evaluator import CheckpointDownload
 from training.host.checkpoints.upload import CheckpointUpload
-from training.host.cluster import Assignment, Cluster
 from training.host.errors import HostTrouble, Unreachable
 from training.host.keys import LeftOut
 from training.host.outputs.upload import OutputsUpload
@@ -21,7 +20,7 @@ from training.host.reporting.metrics import Metrics
 from training.host.reporting.program_log import ProgramLog
 from training.host.reporting.results import FolderUpload
 from trainyard.protocol import keys
-from trainyard.protocol.cluster import Role
+from trainyard.protocol.cluster import Assignment, Cluster, Role
 from trainyard.protocol.signals import FailureKind
 
 OFTEN_SECONDS = 1.0
@@ -73,6 +72,7 @@ def uploads_of(
     cluster: Cluster,
     assignment: Assignment,
     *,
+    keep: int,
     account: Account,
     bucket: Bucket,
     places: Places,
@@ -104,7 +104,6 @@ def uploads_of(
             seen = Repeat("events", lambda _: look(), every=SELDOM_SECONDS)
             repeats = [first, seen, *repeats, events, notebook, curve]
         case Role.EVALUATOR:
-            keep = cluster.job["checkpoints"]["keep"]
             download = CheckpointDownload(
                 bucket, cluster.run, places, account, keep=keep, have=checkpoints.last.step
             )

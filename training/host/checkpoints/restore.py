@@ -12,10 +12,10 @@ from training.host.checkpoints import in_bucket, on_disk
 from training.host.checkpoints.in_bucket import FOLDER, STEP, Version, name_of
 from training.host.checkpoints.placing import place, remove
 from training.host.checkpoints.upload import LastCheckpoint
-from training.host.cluster import Checkpoint
 from training.host.errors import Damaged, GivenUp, HostTrouble, Missing, Replaced
 from training.host.places import Places
 from trainyard.command_line import command_line
+from trainyard.protocol.cluster import Checkpoint
 
 logger = logging.getLogger(__name__)
 What = TypeVar("What")

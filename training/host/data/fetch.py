@@ -4,11 +4,9 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from training.host.account import remove_tree
 from training.host.bucket import Bucket, Object
-from training.host.cluster import Assignment, Cluster
 from training.host.data.journal import Journal
 from training.host.data.sharding import All, Nothing, Share, due, shares
 from training.host.data.transfer import clear_staging, download_all, make_sure_they_fit, never
@@ -16,6 +14,9 @@ from training.host.disk import inside
 from training.host.errors import HostTrouble, Missing
 from training.host.places import Places
 from trainyard.core.jobfile.data_files import NamesMeetError, files_of
+from trainyard.core.model.job import Job
+from trainyard.core.model.program import Sharding
+from trainyard.protocol.cluster import Assignment, Cluster
 
 logger = logging.getLogger(__name__)
 
@@ -26,28 +27,23 @@ class DataEntry:
 
     name: str
     source: str
-    sharding: str
+    sharding: Sharding
 
     @property
     def is_shared_out(self) -> bool:
-        return self.sharding == "file"
+        return self.sharding is Sharding.FILE
 
 
-def entries_of(job: Mapping[str, Any]) -> list[DataEntry]:
-    return [
-        DataEntry(name, fields["source"], fields["sharding"])
-        for name, fields in sorted(job.get("data", {}).items())
-    ]
+def entries_of(job: Job) -> list[DataEntry]:
+    return [DataEntry(name, data.source, data.sharding) for name, data in sorted(job.data.items())]
 
 
-def fetch_whole(
-    bucket: Bucket, job: Mapping[str, Any], places: Places, *, given_up: Callable[[], bool] = never
-) -> None:
+def fetch_whole(bucket: Bucket, job: Job, places: Places, *, given_up: Callable[[], bool] = never) -> None:
     """Every entry that all hosts have whole. Those that are shared out are looked at: is there enough for all?"""
     found = {entry: look(bucket, entry) for entry in entries_of(job)}
     for entry, files in found.items():
         if entry.is_shared_out:
-            make_sure_all_get_some(entry, files, workers=int(job["cluster"]["workers"]))
+            make_sure_all_get_some(entry, files, workers=job.cluster.least_workers)
     _bring(
         bucket, {entry: files for entry, files in found.items() if not entry.is_shared_out}, places, given_up
     )
@@ -57,12 +53,13 @@ def fetch_shares(
     bucket: Bucket,
     cluster: Cluster,
     assignment: Assignment,
+    job: Job,
     places: Places,
     *,
     given_up: Callable[[], bool] = never,
 ) -> None:
     """This host's share of every entry that is shared out by file (sharding.py), and nothing else of it."""
-    shared_out = [entry for entry in entries_of(cluster.job) if entry.is_shared_out]
+    shared_out = [entry for entry in entries_of(job) if entry.is_shared_out]
     _bring(
         bucket, {entry: _due(bucket, entry, cluster, assignment) for entry in shared_out}, places, given_up
     )

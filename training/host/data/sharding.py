@@ -20,8 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from training.host.bucket import Object
-from training.host.cluster import Assignment, Cluster
-from trainyard.protocol.cluster import Role
+from trainyard.protocol.cluster import Assignment, Cluster, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ def due(cluster: Cluster, assignment: Assignment) -> All | Share | Nothing:
     """What a host gets of an entry that is shared out by file."""
     if assignment.role is Role.EVALUATOR:
         return All()
-    readers = tuple(other for other in cluster.trainers if cluster.chief_trains or not other.is_chief)
+    readers = cluster.workers
     return Share(readers.index(assignment), len(readers)) if assignment in readers else Nothing()
 
 

@@ -24,6 +24,7 @@ from training.host.account import Account
 from training.host.data.fetch import DataEntry, entries_of
 from training.host.disk import walk
 from training.host.places import Places
+from trainyard.core.model.job import Job
 
 DATA, PACKAGES = "data", "packages"
 MOST_NOTED = 200_000
@@ -67,10 +68,10 @@ class Tree:
 # ------------------------------------------------------------------------------------- while the first run has the host
 
 
-def note(job: Mapping[str, Any], packages: str | None, places: Places) -> None:
+def note(job: Job, packages: str | None, places: Places) -> None:
     """Write down what is there. To be called when all is fetched, and before any program of the run has started."""
     trees: list[Tree] = []
-    if not job["program"].get("requirements"):
+    if not job.program.requirements:
         trees = [_data(entry, places) for entry in entries_of(job) if not entry.is_shared_out]
     elif packages:
         trees = [Tree(PACKAGES, packages, "venv", dict(_look(places.venv)))]
@@ -140,7 +141,7 @@ def _tree(fields: Mapping[str, Any]) -> Tree:
 # ---------------------------------------------------------------------------------------------- when another run has it
 
 
-def give(job: Mapping[str, Any], places: Places, account: Account) -> None:
+def give(job: Job, places: Places, account: Account) -> None:
     """Put what is kept where the run's fetching finds it, and remove the rest. Whether an object of the bucket is still
     what it was, fetching sees, with the credentials of the run that names it."""
     wanted = {entry.source: entry for entry in entries_of(job) if not entry.is_shared_out}

@@ -5,13 +5,17 @@ import re
 from collections.abc import Mapping, Sequence
 
 from training.host import account, credentials
-from training.host.cluster import MASTER_PORT, Assignment, Cluster
 from training.host.errors import ProgramFault
 from training.host.metadata import NO_FILES
 from training.host.places import Places
+from training.host.program import frameworks
 from training.host.program.fetch import search_path
+from training.host.program.frameworks import MASTER_PORT
 from training.host.program.packages import commands_path, python_for
 from training.host.program.process import SHELLS_NAME
+from trainyard.core.model.job import Job
+from trainyard.core.model.program import Sharding
+from trainyard.protocol.cluster import Assignment, Cluster
 
 FORM_SECONDS = 100
 """How long a cluster may take to form: hosts are ready before the start, only imports lie between. With what follows
@@ -38,6 +42,7 @@ ASSIGNED = r"(?m)(?:^|[\s;&|(])NAME\+?=|\b(?:for|select|read(?: -\w+)*)\s+(?:\w+
 def environment(
     cluster: Cluster,
     assignment: Assignment,
+    job: Job,
     places: Places,
     *,
     region: str,
@@ -50,9 +55,7 @@ def environment(
 
     The job's `program.environment` overrides what is only a default, never what Trainyard promises.
     """
-    checkpoints = cluster.job["checkpoints"]
-    data: Mapping[str, Mapping[str, str]] = cluster.job.get("data", {})
-    sharded = any(entry["sharding"] == "file" for entry in data.values())
+    sharded = any(data.sharding is Sharding.FILE for data in job.data.values())
     promised = {
         "TRAINYARD_RUN": cluster.run,
         "TRAINYARD_ATTEMPT": str(cluster.attempt),
@@ -61,51 +64,47 @@ def environment(
         "TRAINYARD_STRATEGY": cluster.strategy,
         "TRAINYARD_ROLE": assignment.role,
         "TRAINYARD_INDEX": str(assignment.index),
-        "TRAINYARD_WORKERS": str(cluster.job["cluster"]["workers"]),
+        "TRAINYARD_WORKERS": str(len(cluster.workers)),
         "TRAINYARD_FORM_SECONDS": str(FORM_SECONDS_WITH_SHARDS if sharded else FORM_SECONDS),
         "TRAINYARD_CHECKPOINTS": str(places.checkpoints),
-        "TRAINYARD_CHECKPOINT_STEPS": str(checkpoints["steps"]),
-        "TRAINYARD_CHECKPOINT_SECONDS": f"{checkpoints['seconds']:g}",
-        "TRAINYARD_CHECKPOINT_KEEP": str(checkpoints["keep"]),
+        "TRAINYARD_CHECKPOINT_STEPS": str(job.checkpoints.steps),
+        "TRAINYARD_CHECKPOINT_SECONDS": f"{job.checkpoints.seconds:g}",
+        "TRAINYARD_CHECKPOINT_KEEP": str(job.checkpoints.keep),
         "TRAINYARD_TENSORBOARD": str(places.tensorboard),
         "TRAINYARD_MODEL": str(places.model),
         "TRAINYARD_METRICS": str(places.metrics),
         "TRAINYARD_NOTEBOOK": str(places.notebook),
         "TRAINYARD_PROGRESS": str(places.progress(cluster.attempt)),
         "PATH": commands_path(places, base.get("PATH", os.defpath)),
-        "PYTHONPATH": os.pathsep.join(
-            [str(places.startup), *search_path(places, source=cluster.job["program"].get("source"))]
-        ),
+        "PYTHONPATH": os.pathsep.join([str(places.startup), *search_path(places, source=job.program.source)]),
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
         **credentials.environment(places),
     }
-    for name, entry in data.items():
+    for name, data in job.data.items():
         variable = f"TRAINYARD_DATA_{name.upper().replace('-', '_')}"
         promised[variable] = str(places.data / name)
-        promised[f"{variable}_SHARDING"] = entry["sharding"]
-    tf_config = cluster.tf_config(assignment)
+        promised[f"{variable}_SHARDING"] = data.sharding
+    tf_config = frameworks.tf_config(cluster, assignment)
     if tf_config:
         promised["TF_CONFIG"] = tf_config
-    known = placeholders(cluster, assignment, places)
-    asked = {
-        name: fill(value, known) for name, value in cluster.job["program"].get("environment", {}).items()
-    }
+    known = placeholders(cluster, assignment, job, places)
+    asked = {name: fill(value, known) for name, value in job.program.environment.items()}
     given = {name: base[name] for name in base if name not in NOT_GIVEN}
-    ranks = cluster.rank_variables(assignment)
+    ranks = frameworks.rank_variables(cluster, assignment)
     person = {"HOME": str(places.home), "USER": account.NAME, "LOGNAME": account.NAME}
     return DEFAULTS | given | person | ranks | asked | secrets | promised
 
 
-def command_line(cluster: Cluster, assignment: Assignment, places: Places) -> list[str]:
-    program, known = cluster.job["program"], placeholders(cluster, assignment, places)
-    line = arguments(program.get("args", {}), known)
-    if program.get("shell"):
-        lines = fill_shell(program["shell"], known)
+def command_line(cluster: Cluster, assignment: Assignment, job: Job, places: Places) -> list[str]:
+    program, known = job.program, placeholders(cluster, assignment, job, places)
+    line = arguments(program.args, known)
+    if program.shell is not None:
+        lines = fill_shell(program.shell, known)
         return [*SHELL, f"{WHEN_ASKED_TO_LEAVE}{lines}", SHELLS_NAME, *line]
-    if program.get("command"):
-        return [*(fill(str(word), known) for word in program["command"]), *line]
-    return [str(python_for(places)), "-m", program["module"], *line]
+    if program.command:
+        return [*(fill(str(word), known) for word in program.command), *line]
+    return [str(python_for(places)), "-m", str(program.module), *line]
 
 
 def arguments(args: Mapping[str, object] | Sequence[object], known: Mapping[str, str]) -> list[str]:
@@ -124,9 +123,9 @@ def option(name: str, value: object, known: Mapping[str, str]) -> list[str]:
     return [f"--{name}={text}"] if isinstance(value, str) and text.startswith("-") else [f"--{name}", text]
 
 
-def placeholders(cluster: Cluster, assignment: Assignment, places: Places) -> dict[str, str]:
+def placeholders(cluster: Cluster, assignment: Assignment, job: Job, places: Places) -> dict[str, str]:
     """What stands for each word in `${}`."""
-    job_name, task_index = cluster.task(assignment)
+    job_name, task_index = frameworks.task(cluster, assignment)
     known = {
         "role": assignment.role,
         "index": str(assignment.index),
@@ -136,19 +135,19 @@ def placeholders(cluster: Cluster, assignment: Assignment, places: Places) -> di
         "tensorboard": str(places.tensorboard),
         "model": str(places.model),
         "metrics": str(places.metrics),
-        "workers": str(cluster.job["cluster"]["workers"]),
+        "workers": str(len(cluster.workers)),
         "job_name": job_name,
         "task_index": str(task_index),
-        "worker_hosts": ",".join(cluster.addresses(cluster.trainers)),
-        "ps_hosts": ",".join(cluster.addresses(cluster.servers)),
-        "chief_host": cluster.addresses((cluster.chief,))[0],
+        "worker_hosts": ",".join(cluster.with_port(cluster.trainers)),
+        "ps_hosts": ",".join(cluster.with_port(cluster.servers)),
+        "chief_host": cluster.with_port((cluster.chief,))[0],
         "hosts": ",".join(each.address for each in cluster.ranked),
         "master_addr": cluster.ranked[0].address,
         "master_port": str(MASTER_PORT),
     }
-    if (rank := cluster.rank(assignment)) is not None:
+    if (rank := frameworks.rank(cluster, assignment)) is not None:
         known["rank"] = str(rank)
-    return known | {f"data.{name}": str(places.data / name) for name in cluster.job.get("data", {})}
+    return known | {f"data.{name}": str(places.data / name) for name in job.data}
 
 
 def fill(text: str, known: Mapping[str, str]) -> str:

@@ -7,7 +7,6 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,14 @@ from typing import Any
 from training.host.bucket import Bucket
 from training.host.data.fetch import fetch_whole
 from training.host.disk import fresh, walk
-from training.host.errors import HostTrouble, ProgramFault
+from training.host.errors import OtherVersion, ProgramFault
 from training.host.places import Places
 from training.host.program import archive
 from training.host.program.packages import command, commands_path, install, python_for, site_packages
+from trainyard.core.model.job import Job
+from trainyard.core.model.program import Program
 from trainyard.protocol import keys
+from trainyard.values import wire
 
 BASH = "bash"
 LIBRARY = "trainyard"
@@ -28,24 +30,28 @@ LIBRARY = "trainyard"
 logger = logging.getLogger(__name__)
 
 
-def fetch_job(bucket: Bucket, run: str, places: Places) -> dict[str, Any]:
-    """The job as admitted, also kept on disk where TRAINYARD_JOB points."""
+def fetch_job(bucket: Bucket, run: str, places: Places) -> Job:
+    """Return the job as admitted, and keep it on disk where TRAINYARD_JOB points."""
     text = bucket.read(keys.job(run))
-    try:
-        job: dict[str, Any] = json.loads(text)
-    except ValueError as error:
-        raise HostTrouble(f"{keys.job(run)} is not JSON: {error}", final=True) from error
     places.work.mkdir(parents=True, exist_ok=True)
     places.job.write_bytes(text)
-    return job
+    return recall_job(places)
 
 
-def fetch_all(bucket: Bucket, job: Mapping[str, Any], places: Places) -> str | None:
+def recall_job(places: Places) -> Job:
+    """Return the job that `fetch_job` has kept on disk."""
+    try:
+        return wire.read(Job, json.loads(places.job.read_bytes()))
+    except ValueError as error:
+        raise OtherVersion("job.json", error) from error
+
+
+def fetch_all(bucket: Bucket, job: Job, places: Places) -> str | None:
     """Program with its packages, and the data that every host has, side by side. Raises the first trouble of either,
     and does not go on with the data for a program that cannot be run. What the list of packages is known by."""
     hopeless = threading.Event()
     with ThreadPoolExecutor(max_workers=2, thread_name_prefix="fetch") as pool:
-        program = pool.submit(fetch_program, bucket, job["program"], places)
+        program = pool.submit(fetch_program, bucket, job.program, places)
         data = pool.submit(fetch_whole, bucket, job, places, given_up=hopeless.is_set)
         waits: list[Future[Any]] = [program, data]
         for wait in as_completed(waits):
@@ -55,7 +61,7 @@ def fetch_all(bucket: Bucket, job: Mapping[str, Any], places: Places) -> str | N
     return program.result()
 
 
-def fetch_program(bucket: Bucket, program: Mapping[str, Any], places: Places) -> str | None:
+def fetch_program(bucket: Bucket, program: Program, places: Places) -> str | None:
     """Unpack the source, install its requirements, and make sure that module or command can be found. What the list of
     packages is known by (packages.install)."""
     packages = None
@@ -63,7 +69,7 @@ def fetch_program(bucket: Bucket, program: Mapping[str, Any], places: Places) ->
     fresh(places.program)
     fresh(places.venv)
     places.venv.rmdir()
-    source = program.get("source")
+    source = program.source
     if source:
         holder, key = bucket.of(source)
         holder.download(key, places.archive)
@@ -71,15 +77,16 @@ def fetch_program(bucket: Bucket, program: Mapping[str, Any], places: Places) ->
         places.archive.unlink()
         logger.info("program: %d files from %s", count, source)
         refuse_our_name(places.program, source)
-    if program.get("requirements"):
-        packages = install(program["requirements"], places)
-        refuse_our_name(site_packages(places.venv), program["requirements"])
-    if program.get("shell"):
+    if program.requirements:
+        packages = install(program.requirements, places)
+        refuse_our_name(site_packages(places.venv), program.requirements)
+    if program.shell is not None:
         find_bash(places)
-    elif program.get("command"):
-        find_command(str(program["command"][0]), places, source=source)
+    elif program.command:
+        find_command(str(program.command[0]), places, source=source)
     else:
-        find_module(program["module"], places, source=source)
+        assert program.module is not None, "the job file requires one of shell, command and module"
+        find_module(program.module, places, source=source)
     return packages
 
 

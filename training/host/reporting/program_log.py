@@ -9,13 +9,13 @@ from datetime import datetime
 from pathlib import Path
 
 from training.host.bucket import Bucket
-from training.host.cluster import Assignment, Cluster
 from training.host.places import Places
 from training.host.program.secrets import Hider
 from training.host.reporting import lines, logs
 from training.host.reporting.chunks import LogUpload
 from training.host.reporting.logs import StampedLog
 from trainyard.protocol import keys
+from trainyard.protocol.cluster import Assignment, Cluster
 
 TAIL_BYTES = 256 * 1024
 """Of the log's end: progress bars take most of it."""
@@ -37,7 +37,7 @@ class ProgramLog:
         hear: Callable[[str], None] = logs.ignore,
         hear_open: Callable[[str], None] = logs.ignore,
     ) -> None:
-        number, name = cluster.attempt, f"{assignment.role}-{assignment.index}"
+        number, name = cluster.attempt, assignment.name
         self.path: Path = places.program_log(number, assignment.role, assignment.index)
         self._hide = Hider({})
         self._stamped = StampedLog(

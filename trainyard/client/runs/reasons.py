@@ -13,7 +13,9 @@ from trainyard.client.runs.execution import Execution
 from trainyard.client.runs.listing import Waiting
 from trainyard.client.runs.records import elapsed, progress_in
 from trainyard.command_line import command_line
-from trainyard.core.model import ends, outputs, states
+from trainyard.core.model import ends, states
+from trainyard.core.model.job import Outputs
+from trainyard.values import wire
 from trainyard.values.quantities import counted, rounded
 
 ADVICE = {
@@ -119,12 +121,16 @@ def _ended(
     advice = [advised(error)] if error in ADVICE else []
     logs, resumes = "", False
     if outcome != "refused":
-        resumes = saved or ("outputs" in where and outputs.are_restored(row.get("job") or {}))
+        resumes = saved or ("outputs" in where and _outputs_of(row).are_restored())
         logs = command_line("logs", run) if LOGS & where.keys() or not summary else ""
         advice += [line for line in (results.get("notebook"), logs) if line]
         advice += [command_line("resume", run)] if resumes else []
     lines = (f"{run} {IN_WORDS.get(outcome, 'has failed')}:", *text)
     return Reason(outcome, lines, tuple(advice), logs, resumes=resumes)
+
+
+def _outputs_of(row: Mapping[str, Any]) -> Outputs:
+    return wire.from_json(Outputs, (row.get("job") or {}).get("outputs") or {})
 
 
 def advised(error: str) -> str:

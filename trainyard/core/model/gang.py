@@ -1,45 +1,14 @@
-"""The gangs of an attempt: which host has which role, what cluster.json says, which hosts are missing."""
+"""The gangs of an attempt: which host has which role, which hosts are missing."""
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
-from typing import Any, assert_never
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import assert_never
 
 from trainyard.core.model.job import Job
-from trainyard.protocol.cluster import Gang, Member, Role
-from trainyard.values import wire
-from trainyard.values.lazy import dataclass
-
-PORT = 2222
-
+from trainyard.protocol.cluster import Assignment, Gang, Member, Role
 
 PROGRAM_SILENT = timedelta(minutes=12)
 """After which the chief's agent says of its program that it hangs."""
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """One host's place in the cluster."""
-
-    instance: str
-    role: Role
-    index: int
-    address: str
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A whole checkpoint in the bucket: the one every host restores, and no other."""
-
-    step: int
-    """Orders the checkpoints of a run. It is a step of the program only if the program's runtime is Trainyard's."""
-    key: str
-    at_step: int | None = None
-    """The step that the program was at, as far as it has reported one."""
-
-    @property
-    def in_words(self) -> str:
-        """Return what to call it. A step is named only if the program has reported it."""
-        return f"checkpoint {self.step}" if self.at_step is None else f"the checkpoint of step {self.at_step}"
 
 
 def of_role(job: Job, role: Role) -> Gang:
@@ -105,33 +74,3 @@ def assignments(job: Job, hosts: Iterable[Member]) -> tuple[Assignment, ...]:
         first = int(role is Role.WORKER and job.cluster.chief_trains)
         taken.append(Assignment(host.instance, role, first + before, host.address or ""))
     return tuple(taken)
-
-
-def cluster_document(
-    job: Job,
-    *,
-    run: str,
-    attempt: int,
-    assignments: Iterable[Assignment],
-    checkpoint: Checkpoint | None,
-    deadline: datetime,
-) -> dict[str, Any]:
-    """Return what cluster.json of an attempt holds."""
-    return {
-        "run": run,
-        "attempt": attempt,
-        "strategy": job.cluster.strategy.value,
-        "port": PORT,
-        "hosts": wire.to_json(tuple(assignments)),
-        "checkpoint": wire.to_json(checkpoint),
-        "deadline": wire.stamp(deadline),
-        "job": wire.to_json(job),
-    }
-
-
-def checkpoint_of(latest: Mapping[str, Any] | None) -> Checkpoint | None:
-    """The checkpoint that `checkpoints/latest.json` names; None when there is none yet."""
-    if not latest:
-        return None
-    at_step = latest.get("at_step")
-    return Checkpoint(int(latest["step"]), str(latest["key"]), None if at_step is None else int(at_step))

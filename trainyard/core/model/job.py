@@ -93,6 +93,10 @@ class Outputs:
         usual="`true` for a run that has no checkpoint in `${checkpoints}`",
     )
 
+    def are_restored(self, *, has_checkpoint: bool = False) -> bool:
+        """Return True if a later attempt, or a run that resumes this one, begins with the outputs."""
+        return self.keep and (not has_checkpoint if self.restore is None else self.restore)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:

@@ -12,7 +12,6 @@ from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import Records
 from trainyard.core.model import ends
 from trainyard.core.model.job import Job
-from trainyard.core.model.outputs import are_restored
 from trainyard.protocol import keys
 from trainyard.protocol.ledger.attempt import AttemptRow, Ending
 from trainyard.protocol.ledger.host import BilledHost, HostRow
@@ -131,7 +130,7 @@ def summarise(
     left in the bucket; `metrics` is metrics.json, `outputs` are the hosts' reports of what they have kept."""
     row, hosts, metrics = facts.row, sorted(facts.hosts, key=lambda host: host.launched), metrics or {}
     steps, kept = _steps(facts, metrics), outputs_of(outputs)
-    restores = bool(kept["files"] and row and row.job and are_restored(row.job))
+    restores = bool(kept["files"] and facts.job and facts.job.outputs.are_restored())
     return head(facts) | {
         "job": facts.job.name if facts.job else None,
         "job_key": row.job_key if row else None,

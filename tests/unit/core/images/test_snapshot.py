@@ -10,10 +10,9 @@ from lambdas.core.run import outcome
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.recovery import Trouble
 from tests.unit.core.facts import AMI, an_image, run_facts
-from trainyard.core.model.gang import Assignment
 from trainyard.core.model.images import imaging
 from trainyard.core.model.images.image import Image
-from trainyard.protocol.cluster import Role
+from trainyard.protocol.cluster import Assignment, Role
 from trainyard.protocol.imaging import Imaging, Quiesce, Then
 from trainyard.protocol.ledger.run import Outcome
 from trainyard.protocol.plan import Market

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.core.facts import job
 from trainyard.core.jobfile.references import lineage, owner_of_work
-from trainyard.core.model.outputs import are_restored
 from trainyard.values.validation import Fault
 
 CHECKPOINT = {"key": "runs/first/checkpoints/00000120/", "step": 120}
@@ -55,4 +55,4 @@ def test_a_run_resumes_a_checkpoint_or_outputs_that_it_would_restore_itself(
 def test_outputs_are_restored_unless_the_job_says_otherwise(
     outputs: dict[str, Any] | None, restored: bool
 ) -> None:
-    assert are_restored({} if outputs is None else {"outputs": outputs}) is restored
+    assert job(**({} if outputs is None else {"outputs": outputs})).outputs.are_restored() is restored

@@ -7,9 +7,8 @@ import pytest
 from lambdas.core.run import readiness
 from tests.unit.core.facts import after, job, served_job
 from trainyard.core.model import gang
-from trainyard.core.model.gang import Checkpoint
 from trainyard.core.model.job import Job
-from trainyard.protocol.cluster import Gang, Member
+from trainyard.protocol.cluster import Checkpoint, Cluster, Gang, Member, Strategy, checkpoint_of
 from trainyard.values import wire
 
 
@@ -57,18 +56,17 @@ def test_a_gang_is_called_by_its_roles() -> None:
 
 
 def test_cluster_json_is_the_contract() -> None:
-    made = job()
-    document = gang.cluster_document(
-        made,
+    cluster = Cluster(
         run="digits-1a2b3c4d",
         attempt=2,
+        strategy=Strategy.MULTI_WORKER,
         assignments=gang.assignments(
-            made, [Member(instance="i-1", address="10.0.1.5"), Member(instance="i-2", address="10.0.1.6")]
+            job(), [Member(instance="i-1", address="10.0.1.5"), Member(instance="i-2", address="10.0.1.6")]
         ),
         checkpoint=Checkpoint(120, "runs/digits-1a2b3c4d/checkpoints/00000120/", 120),
         deadline=after(3600),
     )
-    assert document == {
+    assert wire.to_json(cluster) == {
         "run": "digits-1a2b3c4d",
         "attempt": 2,
         "strategy": "multi_worker",
@@ -79,19 +77,18 @@ def test_cluster_json_is_the_contract() -> None:
         ],
         "checkpoint": {"step": 120, "key": "runs/digits-1a2b3c4d/checkpoints/00000120/", "at_step": 120},
         "deadline": "2026-11-20T13:00:00.000Z",
-        "job": wire.to_json(made),
     }
 
 
 def test_a_fresh_start_has_no_checkpoint() -> None:
-    assert gang.checkpoint_of(None) is None
-    assert gang.checkpoint_of({"step": 3, "key": "k", "at": "x"}) == Checkpoint(3, "k")
+    assert checkpoint_of(None) is None
+    assert checkpoint_of({"step": 3, "key": "k", "at": "x"}) == Checkpoint(3, "k")
 
 
 def test_a_checkpoint_is_called_by_a_step_only_where_the_program_told_one() -> None:
     """The seventh upload of a program that is at step 35 is no checkpoint of step 7."""
     latest = {"step": 7, "key": "k", "at_step": 35}
-    found = gang.checkpoint_of(latest)
+    found = checkpoint_of(latest)
     assert found is not None
     assert found.in_words == "the checkpoint of step 35"
     assert Checkpoint(7, "k").in_words == "checkpoint 7"

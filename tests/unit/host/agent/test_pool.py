@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,18 @@ from training.host.metadata import Identity, Metadata, Notice
 from training.host.places import Places
 from training.host.pool import kept, waiting, wipe
 from training.host.program.packages import list_of_packages
+from trainyard.core.model.job import Job, Pool
+from trainyard.core.model.program import Data, Program, Sharding
 
 SOURCE = "s3://bucket/data/digits/"
-JOB: dict[str, Any] = {
-    "program": {"module": "m"},
-    "data": {
-        "train": {"source": SOURCE, "sharding": "none"},
-        "shared": {"source": "s3://bucket/data/s/", "sharding": "file"},
-    },
-    "pool": {"keep": 1},
-}
+SHARED = Data(source="s3://bucket/data/s/", sharding=Sharding.FILE)
+JOB = Job(
+    name="digits",
+    program=Program(module="m"),
+    data={"train": Data(source=SOURCE), "shared": SHARED},
+    pool=Pool(keep=1),
+)
+BUILDS = replace(JOB, program=Program(module="m", requirements="requirements.txt"))
 LINE = json.dumps(["a.bin", "etag", "yesterday", 3, 5])
 
 
@@ -45,7 +48,7 @@ def places(tmp_path: Path) -> Places:
     return made
 
 
-def another_run(places: Places, job: dict[str, Any]) -> None:
+def another_run(places: Places, job: Job) -> None:
     """The next agent's first deeds, when the host was wiped."""
     for folder in (places.data, places.venv, places.journals):
         if folder.exists():
@@ -119,8 +122,7 @@ def test_the_next_run_gets_data_that_no_program_has_touched(
     program_has(places)
     kept.take(places)
     assert (places.kept.stat().st_mode & 0o777) == 0o700, "root alone comes there"
-    named_otherwise = JOB | {"data": {"mine": {"source": SOURCE, "sharding": "none"}}}
-    another_run(places, named_otherwise)
+    another_run(places, replace(JOB, data={"mine": Data(source=SOURCE)}))
     assert found(places.data / "mine") == stays
     assert (places.journals / "mine.jsonl").read_text() == f"{LINE}\n"
     assert not places.kept.exists(), "what it did not ask for is nobody's"
@@ -129,16 +131,15 @@ def test_the_next_run_gets_data_that_no_program_has_touched(
 def test_a_run_that_names_other_data_finds_none(places: Places) -> None:
     kept.note(JOB, None, places)
     kept.take(places)
-    another_run(places, JOB | {"data": {"train": {"source": "s3://bucket/data/other/", "sharding": "none"}}})
+    another_run(places, replace(JOB, data={"train": Data(source="s3://bucket/data/other/")}))
     assert not (places.data / "train").exists()
     assert not places.kept.exists()
 
 
 def test_data_that_came_while_a_package_was_built_are_fetched_again(places: Places) -> None:
-    builds = JOB | {"program": {"module": "m", "requirements": "requirements.txt"}}
-    kept.note(builds, None, places)
+    kept.note(BUILDS, None, places)
     kept.take(places)
-    another_run(places, builds)
+    another_run(places, BUILDS)
     assert not places.data.exists()
 
 
@@ -153,14 +154,13 @@ def packages_changed(places: Places) -> None:
 def test_packages_are_kept_whole_or_not_at_all(
     places: Places, program_has: Callable[[Places], None], stays: dict[str, str]
 ) -> None:
-    builds = JOB | {"program": {"module": "m", "requirements": "requirements.txt"}}
     known_by = list_of_packages("numpy==2.1\n")
     assert known_by
-    kept.note(builds, known_by, places)
+    kept.note(BUILDS, known_by, places)
     program_has(places)
     (places.venv / "lib/extra.py").write_text("brought by the program")
     kept.take(places)
-    another_run(places, builds)
+    another_run(places, BUILDS)
     assert found(places.spare / known_by) == stays
 
 

@@ -13,9 +13,9 @@ from simulation.hosts.agent import checkpoints as simulated
 from simulation.hosts.disk import Disk
 from training.host.bucket import Bucket
 from training.host.checkpoints.restore import restore
-from training.host.cluster import Checkpoint
 from training.host.errors import GivenUp, HostTrouble, Missing
 from training.host.places import Places
+from trainyard.protocol.cluster import Checkpoint
 
 FACTS = json.dumps({"files": {}})
 

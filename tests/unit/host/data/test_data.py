@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from training.host.bucket import Bucket, Object
-from training.host.cluster import Assignment, Cluster
 from training.host.data.fetch import DataEntry, make_sure_all_get_some, named_files
 from training.host.data.integrity import difference
 from training.host.data.journal import Journal
@@ -15,29 +14,30 @@ from training.host.data.sharding import All, Nothing, Share, due, shares
 from training.host.data.transfer import OutputLine, make_sure_they_fit, parsed, progress
 from training.host.errors import HostTrouble
 from training.host.program.packages import telling_lines
-from trainyard.protocol.cluster import Role, Strategy
+from trainyard.core.model.program import Sharding
+from trainyard.protocol.cluster import Assignment, Cluster, Role, Strategy
 
 
 def item(key: str, size: int = 10, etag: str = "e", changed: str = "2026-11-20T00:00:00+00:00") -> Object:
     return Object(key, size, etag, changed)
 
 
-JOB = {"cluster": {"chief": "coordinator"}}
-
-
-def cluster(strategy: str, *roles: tuple[str, int], chief: str = "coordinator") -> Cluster:
+def cluster(strategy: str, *roles: tuple[str, int]) -> Cluster:
     assignments = tuple(
         Assignment(f"i-{role}-{index}", Role(role), index, "10.0.1.5") for role, index in roles
     )
-    job = {"cluster": {"chief": chief}}
     return Cluster(
-        "r", 1, Strategy(strategy), 2222, assignments, None, datetime(2026, 11, 20, tzinfo=UTC), job
+        run="r",
+        attempt=1,
+        strategy=Strategy(strategy),
+        assignments=assignments,
+        deadline=datetime(2026, 11, 20, tzinfo=UTC),
     )
 
 
 TEAM = cluster("multi_worker", ("chief", 0), ("worker", 1), ("worker", 2))
 SERVED = cluster("parameter_server", ("chief", 0), ("worker", 0), ("worker", 1), ("ps", 0), ("evaluator", 0))
-BETWEEN_GRAPH = cluster("parameter_server", ("chief", 0), ("worker", 1), ("ps", 0), chief="worker")
+BETWEEN_GRAPH = cluster("parameter_server", ("chief", 0), ("worker", 1), ("ps", 0))
 ALONE = cluster("single", ("chief", 0))
 DUE = [
     # sentence, cluster, role, index, what is due
@@ -91,7 +91,7 @@ def test_every_file_has_one_worker_and_the_shares_are_balanced() -> None:
 
 
 def test_fewer_files_than_workers_is_refused_with_both_numbers() -> None:
-    entry = DataEntry("train", "s3://b/data/train/", "file")
+    entry = DataEntry("train", "s3://b/data/train/", Sharding.FILE)
     make_sure_all_get_some(entry, [item("a"), item("b")], workers=2)
     with pytest.raises(HostTrouble, match=r"data\.train: 3 workers are to share 2 files") as refused:
         make_sure_all_get_some(entry, [item("a"), item("b"), item("_SUCCESS", 0)], workers=3)
@@ -247,6 +247,6 @@ def test_what_pip_says_is_told_without_its_noise(said: str, told: list[str]) -> 
 def test_two_objects_that_would_be_one_file_are_both_named(other: str) -> None:
     files = [item("data/x/a/b"), item("data/x/c"), item(other)]
     with pytest.raises(HostTrouble) as refused:
-        named_files(DataEntry("train", "s3://bucket/data/x/", "none"), files, Bucket(None, "bucket"))
+        named_files(DataEntry("train", "s3://bucket/data/x/", Sharding.NONE), files, Bucket(None, "bucket"))
     assert refused.value.final
     assert f"s3://bucket/data/x/a/b and s3://bucket/{other} are two objects" in refused.value.reason

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.unit.core.facts import admitted
-from training.host.cluster import Assignment, Cluster
 from training.host.errors import ProgramFault
 from training.host.metadata import NO_FILES
 from training.host.places import Places
@@ -19,7 +18,8 @@ from training.host.program.environment import (
     fill_shell,
     placeholders,
 )
-from trainyard.protocol.cluster import Role, Strategy
+from trainyard.core.model.job import Job
+from trainyard.protocol.cluster import Assignment, Cluster, Role, Strategy
 
 CHIEF = Assignment("i-1", Role.CHIEF, 0, "10.0.1.5")
 WORKERS = tuple(Assignment(f"i-{2 + index}", Role.WORKER, index, f"10.0.1.{6 + index}") for index in range(2))
@@ -27,35 +27,35 @@ SERVER = Assignment("i-4", Role.PS, 0, "10.0.2.5")
 EVALUATOR = Assignment("i-5", Role.EVALUATOR, 0, "10.0.2.6")
 OF_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE")
 """Variables by which a machine brings packages of its own."""
+HERE = Places()
 BASE = {"PATH": "/bin", "TF_CONFIG": "old", "TF_CPP_MIN_LOG_LEVEL": "1"} | dict.fromkeys(OF_PYTHON, "/theirs")
 
 
-def cluster(
-    strategy: str,
-    *assignments: Assignment,
-    program: dict[str, Any] | None = None,
-    sharding: str = "none",
-    chief: str = "coordinator",
-) -> Cluster:
+def cluster(strategy: str, *assignments: Assignment) -> Cluster:
     return Cluster(
         run="digits-1a2b3c4d",
         attempt=2,
         strategy=Strategy(strategy),
-        port=2222,
         assignments=assignments,
-        checkpoint=None,
         deadline=datetime(2026, 11, 20, tzinfo=UTC),
-        job=admitted(
-            program={"module": "train"} | (program or {}),
-            data={"train-set": {"source": "s3://b/data/x/", "sharding": sharding}},
-            cluster={"strategy": strategy, "workers": 2, "chief": chief},
-            checkpoints={"steps": 50},
-        ),
     )
 
 
-def given(of: Cluster, assignment: Assignment) -> dict[str, str]:
-    return environment(of, assignment, Places(), region="us-east-1", image="ami-1", base=BASE, secrets={})
+def job(program: dict[str, Any] | None = None, *, sharding: str = "none") -> Job:
+    return admitted(
+        program={"module": "train"} | (program or {}),
+        data={"train-set": {"source": "s3://b/data/x/", "sharding": sharding}},
+        checkpoints={"steps": 50},
+    )
+
+
+JOB = job()
+
+
+def given(of: Cluster, assignment: Assignment, of_job: Job = JOB, places: Places = HERE) -> dict[str, str]:
+    return environment(
+        of, assignment, of_job, places, region="us-east-1", image="ami-1", base=BASE, secrets={}
+    )
 
 
 STARTUP = "/opt/trainyard/agent/training/host/program/startup"
@@ -71,7 +71,7 @@ STARTUP = "/opt/trainyard/agent/training/host/program/startup"
 def test_only_programs_that_are_shipped_have_the_package_training_on_their_path(
     source: str | None, path: str
 ) -> None:
-    assert given(cluster("single", CHIEF, program={"source": source}), CHIEF)["PYTHONPATH"] == path
+    assert given(cluster("single", CHIEF), CHIEF, job({"source": source}))["PYTHONPATH"] == path
 
 
 def test_a_program_is_told_where_everything_is() -> None:
@@ -85,7 +85,7 @@ def test_a_program_is_told_where_everything_is() -> None:
             "TRAINYARD_STRATEGY": "single",
             "TRAINYARD_ROLE": "chief",
             "TRAINYARD_INDEX": "0",
-            "TRAINYARD_WORKERS": "2",
+            "TRAINYARD_WORKERS": "1",
             "TRAINYARD_FORM_SECONDS": "100",
             "TRAINYARD_CHECKPOINT_STEPS": "50",
             "TRAINYARD_CHECKPOINT_SECONDS": "120",
@@ -103,8 +103,8 @@ def test_a_program_is_told_where_everything_is() -> None:
 
 
 def test_where_hosts_fetch_shards_after_the_order_the_cluster_has_more_time() -> None:
-    of = cluster("multi_worker", CHIEF, WORKERS[0], sharding="file")
-    assert given(of, CHIEF)["TRAINYARD_FORM_SECONDS"] == "1800"
+    of = cluster("multi_worker", CHIEF, WORKERS[1])
+    assert given(of, CHIEF, job(sharding="file"))["TRAINYARD_FORM_SECONDS"] == "1800"
 
 
 CLUSTER = {"chief": ["10.0.1.5:2222"], "worker": ["10.0.1.6:2222", "10.0.1.7:2222"], "ps": ["10.0.2.5:2222"]}
@@ -137,7 +137,7 @@ def test_a_chief_that_is_worker_0_makes_a_cluster_without_a_chief(
     assignment: Assignment, task: dict[str, Any]
 ) -> None:
     members = (CHIEF, Assignment("i-2", Role.WORKER, 1, "10.0.1.6"), SERVER)
-    of = cluster("parameter_server", *members, chief="worker")
+    of = cluster("parameter_server", *members)
     workers = {"worker": ["10.0.1.5:2222", "10.0.1.6:2222"], "ps": ["10.0.2.5:2222"]}
     assert json.loads(given(of, assignment)["TF_CONFIG"]) == {"cluster": workers, "task": task}
 
@@ -166,18 +166,18 @@ def test_one_host_needs_no_tf_config_and_none_is_left_from_elsewhere(strategy: s
 def test_a_program_reads_what_aws_keys_it_has_put_into_its_own_home() -> None:
     """The agent, which speaks for the host, reads none of anybody's."""
     of = cluster("single", CHIEF)
-    found = environment(of, CHIEF, Places(), region="r", image="i", base=BASE | NO_FILES, secrets={})
+    found = environment(of, CHIEF, JOB, HERE, region="r", image="i", base=BASE | NO_FILES, secrets={})
     assert "AWS_SHARED_CREDENTIALS_FILE" not in found
-    assert found["AWS_CONFIG_FILE"] == str(Places().aws_config)
+    assert found["AWS_CONFIG_FILE"] == str(HERE.aws_config)
 
 
 def test_the_jobs_environment_overrides_defaults_but_no_promise() -> None:
     own = {"TF_CPP_MIN_LOG_LEVEL": "0", "WHO": "${role}-${index}", "TRAINYARD_RUN": "mine"}
-    of = cluster("single", CHIEF, program={"environment": own})
-    found = given(of, CHIEF)
+    of, asks = cluster("single", CHIEF), job({"environment": own})
+    found = given(of, CHIEF, asks)
     assert (found["WHO"], found["TRAINYARD_RUN"]) == ("chief-0", "digits-1a2b3c4d")
     assert (
-        environment(of, CHIEF, Places(), region="r", image="i", base={}, secrets={})["TF_CPP_MIN_LOG_LEVEL"]
+        environment(of, CHIEF, asks, HERE, region="r", image="i", base={}, secrets={})["TF_CPP_MIN_LOG_LEVEL"]
         == "0"
     )
 
@@ -191,8 +191,8 @@ def test_args_become_a_command_line() -> None:
 
 def test_a_program_that_builds_its_cluster_from_flags_is_given_them() -> None:
     args = {"ps_hosts": "${ps_hosts}", "worker_hosts": "${worker_hosts}", "task_index": "${task_index}"}
-    of = cluster("parameter_server", CHIEF, *WORKERS, SERVER, program={"args": args})
-    assert command_line(of, WORKERS[0], Places(Path("/x")))[1:] == [
+    of = cluster("parameter_server", CHIEF, *WORKERS, SERVER)
+    assert command_line(of, WORKERS[0], job({"args": args}), Places(Path("/x")))[1:] == [
         "-m", "train",
         "--ps_hosts", "10.0.2.5:2222",
         "--worker_hosts", "10.0.1.5:2222,10.0.1.6:2222,10.0.1.7:2222",
@@ -207,7 +207,7 @@ def test_a_program_that_builds_its_cluster_from_flags_is_given_them() -> None:
 def test_in_a_cluster_of_flags_the_chief_is_the_first_worker(
     assignment: Assignment, job_name: str, task_index: str
 ) -> None:
-    known = placeholders(cluster("parameter_server", CHIEF, *WORKERS, SERVER), assignment, Places())
+    known = placeholders(cluster("parameter_server", CHIEF, *WORKERS, SERVER), assignment, JOB, HERE)
     assert (known["job_name"], known["task_index"]) == (job_name, task_index)
 
 
@@ -256,8 +256,8 @@ def test_a_command_runs_as_it_is_with_its_words_filled_in_and_args_behind_it() -
         "command": ["torchrun", "--node-rank=${rank}", "--rdzv-endpoint=${master_addr}:${master_port}", 2],
         "args": {"hosts": "${hosts}"},
     }
-    of = cluster("multi_worker", CHIEF, Assignment("i-2", Role.WORKER, 1, "10.0.1.6"), program=program)
-    assert command_line(of, of.assignments[1], Places(Path("/x"))) == [
+    of = cluster("multi_worker", CHIEF, Assignment("i-2", Role.WORKER, 1, "10.0.1.6"))
+    assert command_line(of, of.assignments[1], job(program), Places(Path("/x"))) == [
         "torchrun", "--node-rank=1", "--rdzv-endpoint=10.0.1.5:29500", "2", "--hosts", "10.0.1.5,10.0.1.6",
     ]  # fmt: skip
 
@@ -286,8 +286,8 @@ def test_which_words_of_a_shells_lines_are_replaced(sentence: str, lines: str, f
 
 
 def run_lines(lines: str, args: dict[str, Any] | None = None) -> "subprocess.CompletedProcess[str]":
-    of = cluster("single", CHIEF, program={"module": None, "shell": lines, "args": args or {}})
-    line = command_line(of, of.assignments[0], Places(Path("/x")))
+    asks = job({"module": None, "shell": lines, "args": args or {}})
+    line = command_line(cluster("single", CHIEF), CHIEF, asks, Places(Path("/x")))
     return subprocess.run(line, capture_output=True, text=True, check=False)
 
 
@@ -332,9 +332,9 @@ def test_parameter_servers_have_the_ranks_behind_the_workers() -> None:
 def test_an_evaluator_is_no_rank_and_counts_in_no_world(strategy: str) -> None:
     of = cluster(strategy, EVALUATOR, *WORKERS, CHIEF)
     assert {given(of, each)["WORLD_SIZE"] for each in (CHIEF, *WORKERS)} == {"3"}
-    assert placeholders(of, CHIEF, Places())["hosts"] == "10.0.1.5,10.0.1.6,10.0.1.7"
+    assert placeholders(of, CHIEF, JOB, HERE)["hosts"] == "10.0.1.5,10.0.1.6,10.0.1.7"
     assert not (RANKS.keys() | {"RANK", "NODE_RANK", "JAX_PROCESS_ID"}) & given(of, EVALUATOR).keys()
-    assert "rank" not in placeholders(of, EVALUATOR, Places())
+    assert "rank" not in placeholders(of, EVALUATOR, JOB, HERE)
 
 
 @pytest.mark.parametrize("strategy", ["single", "mirrored"])
@@ -346,8 +346,8 @@ def test_one_host_has_no_rank_since_its_gpus_are_the_programs_to_share_out(strat
 
 
 def test_a_job_may_have_its_processes_meet_at_another_port() -> None:
-    of = cluster("multi_worker", CHIEF, program={"environment": {"MASTER_PORT": "29555"}})
-    assert given(of, CHIEF)["MASTER_PORT"] == "29555"
+    asks = job({"environment": {"MASTER_PORT": "29555"}})
+    assert given(cluster("multi_worker", CHIEF), CHIEF, asks)["MASTER_PORT"] == "29555"
 
 
 def test_no_variable_of_the_machine_names_packages_of_its_own() -> None:
@@ -360,6 +360,5 @@ def test_commands_are_found_with_the_run_then_the_image_then_the_system(tmp_path
     for python in (places.python, places.venv / "bin/python"):
         python.parent.mkdir(parents=True)
         python.touch()
-    of = cluster("single", CHIEF)
-    path = environment(of, CHIEF, places, region="r", image="i", base=BASE, secrets={})["PATH"]
+    path = given(cluster("single", CHIEF), CHIEF, places=places)["PATH"]
     assert path == f"{places.venv}/bin:{places.python.parent}:/bin"
