@@ -5,10 +5,10 @@ from typing import Literal, NamedTuple
 from lambdas.environment import Settings
 
 Sentence = Literal[
+    "act on hosts",
     "answer tasks",
     "call",
     "describe executions",
-    "end hosts",
     "image hosts",
     "invoke functions",
     "keep disks",

@@ -64,7 +64,8 @@ NEEDS = Needs(
     ReleaseSettings,
     (
         may("use the ledger", "GetItem", "Query", "PutItem", "UpdateItem"),
-        may("end hosts"),
+        may("act on hosts", "ec2:StopInstances", "ec2:TerminateInstances"),
+        may("keep disks"),
         may("mark hosts", Tag.POOL),
         may("call", "ec2:DescribeInstances"),
     ),

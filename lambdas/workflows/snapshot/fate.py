@@ -43,7 +43,8 @@ class Imaged(Answer):
 NEEDS = Needs(
     YardSettings,
     (
-        may("end hosts"),
+        may("act on hosts", "ec2:StopInstances", "ec2:TerminateInstances"),
+        may("keep disks"),
         may("start hosts"),
         may("call", "ec2:DescribeImages", "ec2:DescribeInstances"),
         may("use the ledger", "Query", "PutItem", "UpdateItem"),

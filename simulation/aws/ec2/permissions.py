@@ -17,30 +17,25 @@ from simulation.aws.ec2.model import Instance
 from simulation.aws.ec2.requests import tags_for
 
 Context = Mapping[str, str | list[str]]
-ON_INSTANCES = {
-    "start_instances": "ec2:StartInstances",
-    "stop_instances": "ec2:StopInstances",
-    "terminate_instances": "ec2:TerminateInstances",
-    "modify_instance_attribute": "ec2:ModifyInstanceAttribute",
-}
 
 
 def checks(ec2: FleetCalls, operation: str, request: Mapping[str, Any]) -> list[Check]:
     """Each of them once, in the order in which AWS would name the first that fails."""
+    action = f"ec2:{''.join(word.capitalize() for word in operation.split('_'))}"
     if operation.startswith("describe_"):
-        return [Check(f"ec2:{''.join(word.capitalize() for word in operation.split('_'))}", "*")]
-    if operation in ON_INSTANCES:
+        return [Check(action, "*")]
+    if operation.endswith("_instances") or operation == "modify_instance_attribute":
         ids = request.get("InstanceIds") or [request["InstanceId"]]
-        return [_on(ec2, ON_INSTANCES[operation], each, _attributes(request)) for each in ids]
+        return [_on(ec2, action, each, _attributes(request)) for each in ids]
     if operation == "create_tags":
         tags = {tag["Key"]: tag.get("Value", "") for tag in request["Tags"]}
-        return [_on(ec2, "ec2:CreateTags", each, _asked_tags(tags)) for each in request["Resources"]]
+        return [_on(ec2, action, each, _asked_tags(tags)) for each in request["Resources"]]
     if operation == "create_image":
         return list(_create_image(ec2, request))
     if operation == "deregister_image":
-        return [_on(ec2, "ec2:DeregisterImage", request["ImageId"])]
+        return [_on(ec2, action, request["ImageId"])]
     if operation == "delete_snapshot":
-        return [_on(ec2, "ec2:DeleteSnapshot", request["SnapshotId"])]
+        return [_on(ec2, action, request["SnapshotId"])]
     if operation == "create_fleet":
         return _once(_create_fleet(ec2, request))
     raise ServiceError("NotSimulated", f"EC2 does not simulate {operation}")

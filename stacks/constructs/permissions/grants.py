@@ -44,14 +44,14 @@ class Granting:
         role, settings, on = self.role, self.settings, given.on
         yard, key = settings.yard, settings.kms_key
         match given.sentence:
+            case "act on hosts":
+                hosts.act_on_hosts(role, yard, *on)
             case "answer tasks":
                 permissions.answer_tasks(role, *on)
             case "call":
                 permissions.anywhere(role, *on)
             case "describe executions":
                 permissions.allow(role, ["states:DescribeExecution"], self._executions(on), because=BY_NAME)
-            case "end hosts":
-                hosts.end_hosts(role, yard)
             case "image hosts":
                 hosts.image_hosts(role, yard, key=key)
             case "invoke functions":

@@ -28,10 +28,14 @@ def command_hosts(role: Holder, yard: str, *documents: str) -> None:
     allow(role, ["ssm:SendCommand"], [ec2("instance/*")], of_yard, because=BY_TAG)
 
 
+def act_on_hosts(role: Holder, yard: str, *calls: str) -> None:
+    """Make these calls of EC2 on hosts of this yard only."""
+    allow(role, calls, [ec2("instance/*")], tagged(yard), because=BY_TAG)
+
+
 def end_hosts(role: Holder, yard: str) -> None:
     """Terminate and stop, hosts of this yard only, and have them keep their disks."""
-    calls = ["ec2:TerminateInstances", "ec2:StopInstances"]
-    allow(role, calls, [ec2("instance/*")], tagged(yard), because=BY_TAG)
+    act_on_hosts(role, yard, "ec2:TerminateInstances", "ec2:StopInstances")
     keep_disks(role, yard)
 
 
@@ -47,7 +51,7 @@ def keep_disks(role: Holder, yard: str) -> None:
 
 def start_hosts(role: Holder, yard: str, *, key: str) -> None:
     """Start hosts of this yard again that were stopped."""
-    allow(role, ["ec2:StartInstances"], [ec2("instance/*")], tagged(yard), because=BY_TAG)
+    act_on_hosts(role, yard, "ec2:StartInstances")
     kms.use_for_volumes(role, key)
 
 
