@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from simulation.aws.door.api import Caller, Check, ServiceError
+from simulation.aws.door.api import Answer, Caller, Check, Request, ServiceError, Structure
 from simulation.aws.door.parameters import not_simulated, only
 from simulation.world.world import World
 
@@ -92,7 +92,7 @@ class CloudWatch:
 
     # operations
 
-    def put_metric_data(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def put_metric_data(self, caller: Caller, request: Request) -> Answer:
         only(request, ("Namespace", "MetricData"), "PutMetricData")
         if len(request["MetricData"]) > MOST_DATA:
             raise _invalid("The collection MetricData must not have a size greater than 1000.")
@@ -133,7 +133,7 @@ class CloudWatch:
             [float(value) for value, count in zip(values, counts, strict=True) for _ in range(int(count))],
         )
 
-    def get_metric_data(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def get_metric_data(self, caller: Caller, request: Request) -> Answer:
         known = ("MetricDataQueries", "StartTime", "EndTime", "NextToken", "ScanBy", "MaxDatapoints")
         only(request, known, "GetMetricData")
         queries = request["MetricDataQueries"]
@@ -146,7 +146,7 @@ class CloudWatch:
             raise _invalid("The parameter StartTime must be less than the parameter EndTime.")
         most = min(self.page_size, request.get("MaxDatapoints", MOST_POINTS), MOST_POINTS)
         query, point = _place(request.get("NextToken"))
-        results: list[dict[str, Any]] = []
+        results: list[Structure] = []
         left = most
         while query < len(queries) and left > 0:
             points = self._points(queries[query], begin, end, newest_first=_newest_first(request))
@@ -155,7 +155,7 @@ class CloudWatch:
             is_whole = point + len(shown) == len(points)
             results.append(_result(queries[query], shown, is_whole=is_whole))
             query, point = (query + 1, 0) if is_whole else (query, point + len(shown))
-        answer: dict[str, Any] = {"MetricDataResults": results, "Messages": []}
+        answer: Answer = {"MetricDataResults": results, "Messages": []}
         return answer | ({"NextToken": _token(query, point)} if query < len(queries) else {})
 
     def _points(
@@ -207,7 +207,7 @@ def _newest_first(request: Mapping[str, Any]) -> bool:
 
 def _result(
     query: Mapping[str, Any], points: Sequence[tuple[datetime, float]], *, is_whole: bool
-) -> dict[str, Any]:
+) -> Structure:
     return {
         "Id": query["Id"],
         "Label": query.get("Label") or query["MetricStat"]["Metric"]["MetricName"],

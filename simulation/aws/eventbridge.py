@@ -14,7 +14,7 @@ from typing import Any
 
 from localcloud.base import event_entries
 from localcloud.services.eventbridge.patterns import InvalidPatternError, compiled
-from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Caller, Check, ServiceError
+from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Answer, Caller, Check, Request, ServiceError
 from simulation.world.world import World
 
 Event = Mapping[str, Any]
@@ -96,7 +96,7 @@ class EventBridge:
         world: World,
         rules: Iterable[Rule],
         deliver: Callable[[Delivery], object],
-        start: Callable[[Caller, dict[str, Any]], object] | None = None,
+        start: Callable[[Caller, Request], object] | None = None,
         *,
         buses: Iterable[str] = (),
     ) -> None:
@@ -136,7 +136,7 @@ class EventBridge:
             checks += [Check("events:PutEvents", bus, whole) for bus in dict.fromkeys(buses)]
         return checks
 
-    def put_events(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def put_events(self, caller: Caller, request: Request) -> Answer:
         """An entry with something wrong fails, the others are put."""
         if set(request) != {"Entries"}:
             raise ServiceError(

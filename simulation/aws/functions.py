@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import Any
 
 from lambdas import environment
-from simulation.aws.door.api import Caller, Check, ServiceError
+from simulation.aws.door.api import Answer, Caller, Check, ServiceError
 from simulation.world.world import Planned, Process, World
 
 ASYNC_RETRY_SECONDS = (60.0, 120.0)
@@ -206,7 +206,7 @@ class Functions:
         name = named(str(request["FunctionName"]))
         return [Check("lambda:InvokeFunction", arn_of(name))]
 
-    def invoke(self, caller: Caller, request: Mapping[str, Any]) -> dict[str, Any]:
+    def invoke(self, caller: Caller, request: Mapping[str, Any]) -> Answer:
         """The API's Invoke, as functions use it: without waiting."""
         if request.get("InvocationType") != "Event":
             raise ServiceError("NotSimulated", "Invoke waits for no answer in the simulator")

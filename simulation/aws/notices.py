@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from localcloud.base import publications
-from simulation.aws.door.api import REGION, Caller, Check, ServiceError
+from simulation.aws.door.api import REGION, Answer, Caller, Check, Request, ServiceError
 from simulation.aws.door.parameters import not_simulated, only
 from simulation.world.world import World
 
@@ -38,7 +38,7 @@ class Notices:
             raise not_simulated(f"sns.{operation}")
         return [Check("sns:Publish", str(request["TopicArn"]), {"aws:securetransport": "true"})]
 
-    def publish(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def publish(self, caller: Caller, request: Request) -> Answer:
         only(request, ("TopicArn", "Subject", "Message"), "Publish")
         topic, subject, text = request["TopicArn"], request.get("Subject", ""), request["Message"]
         wrong = publications.refusal(topic, REGION, text, request.get("Subject"), None)

@@ -8,7 +8,7 @@ from typing import Any
 
 from localcloud.base.facts import Facts
 from localcloud.base.price_list import ENDPOINTS, PriceList, PriceListError
-from simulation.aws.door.api import Caller, Check, ServiceError
+from simulation.aws.door.api import Answer, Caller, Check, Request, ServiceError
 from simulation.aws.ec2.offered.catalogue import shipped
 
 
@@ -21,7 +21,7 @@ class Pricing:
     def __init__(self, facts: Facts) -> None:
         self.prices = _shipped() if facts is shipped() else PriceList(facts)
 
-    def get_products(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def get_products(self, caller: Caller, request: Request) -> Answer:
         try:
             return self.prices.get_products(request, asked_in=ENDPOINTS[0])
         except PriceListError as error:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from localcloud.base.assume_role import Asked, refusal
-from simulation.aws.door.api import Caller, Check, ServiceError
+from simulation.aws.door.api import Answer, Caller, Check, Request, ServiceError
 from simulation.aws.door.parameters import only
 from simulation.aws.iam import Iam
 from simulation.world.world import World
@@ -35,7 +35,7 @@ class Sts:
     def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]:
         return [Check("sts:AssumeRole", str(request["RoleArn"]))]
 
-    def assume_role(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def assume_role(self, caller: Caller, request: Request) -> Answer:
         only(request, ("RoleArn", "RoleSessionName", "Policy", "DurationSeconds"), "AssumeRole")
         role, name, policy = request["RoleArn"], request["RoleSessionName"], request["Policy"]
         asked = Asked(role, name, str(request["DurationSeconds"]))

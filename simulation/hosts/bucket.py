@@ -6,7 +6,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from simulation.aws.door.api import ServiceError
+from simulation.aws.door.api import Answer, Request, ServiceError
 from training.host.bucket import Bucket
 
 TRIES = 6
@@ -18,7 +18,7 @@ PASSING = {
     "ProvisionedThroughputExceeded",
 }
 
-Ask = Callable[..., dict[str, Any]]
+Ask = Callable[..., Answer]
 
 
 class Unreachable(Exception):  # noqa: N818 - as botocore's
@@ -28,7 +28,7 @@ class Unreachable(Exception):  # noqa: N818 - as botocore's
 def patient(ask: Ask) -> Ask:
     """What may pass is tried again as often as the agent's clients do, at once: their pauses are left out."""
 
-    def calling(*asked: str, **request: Any) -> dict[str, Any]:
+    def calling(*asked: str, **request: Any) -> Answer:
         for left in reversed(range(TRIES)):
             try:
                 return ask(*asked, **request)
@@ -46,22 +46,22 @@ class S3:
     def __init__(self, ask: Ask) -> None:
         self._ask_aws = ask
 
-    def get_object(self, **request: Any) -> dict[str, Any]:
+    def get_object(self, **request: Any) -> Answer:
         answer = self._ask("get_object", request)
         body = answer["Body"]
         return {**answer, "Body": body if hasattr(body, "read") else io.BytesIO(body)}
 
-    def put_object(self, **request: Any) -> dict[str, Any]:
+    def put_object(self, **request: Any) -> Answer:
         return self._ask("put_object", request)
 
-    def delete_objects(self, **request: Any) -> dict[str, Any]:
+    def delete_objects(self, **request: Any) -> Answer:
         return self._ask("delete_objects", request)
 
     def get_paginator(self, operation: str) -> "S3Pages":
         assert operation == "list_objects_v2"
         return S3Pages(self._ask)
 
-    def _ask(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, operation: str, request: Request) -> Answer:
         try:
             return self._ask_aws("s3", operation, **request)
         except ServiceError as error:
@@ -72,11 +72,11 @@ class S3:
 
 
 class S3Pages:
-    def __init__(self, ask: Callable[[str, dict[str, Any]], dict[str, Any]]) -> None:
+    def __init__(self, ask: Callable[[str, Request], Answer]) -> None:
         self._ask = ask
 
-    def paginate(self, **request: Any) -> Iterator[dict[str, Any]]:
-        more: dict[str, Any] = {}
+    def paginate(self, **request: Any) -> Iterator[Answer]:
+        more: Request = {}
         while True:
             page = self._ask("list_objects_v2", request | more)
             yield page

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from simulation.aws.door.api import Answer, ServiceError
+from simulation.aws.door.api import Answer, Request, ServiceError
 from simulation.world.world import Planned, World
 from training.host.reporting.gpus import INTERVAL_SECONDS, MEMORY, NAMESPACE, UTILIZATION, datum
 
@@ -113,7 +113,7 @@ def has_gpus(instance_type: str) -> bool:
     return instance_type[:1] in ("g", "p")
 
 
-def put_request(instance: str, percent: float, now: datetime) -> dict[str, Any]:
+def put_request(instance: str, percent: float, now: datetime) -> Request:
     """PutMetricData of one host's minute."""
     megabytes = BUSY_MEGABYTES if percent else IDLE_MEGABYTES
     data = [datum(UTILIZATION, (percent,), instance, now), datum(MEMORY, (megabytes,), instance, now)]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
+from simulation.aws.door.api import Answer
 from simulation.hosts import gpus
 from simulation.hosts.bucket import Unreachable, patient
 from simulation.hosts.delays import Delays, Range
@@ -112,13 +113,13 @@ class Machine:
         """By the machine's own clock."""
         return (self.world.now + self._ahead).astimezone(UTC)
 
-    def ask(self, service: str, operation: str, **request: Any) -> dict[str, Any]:
+    def ask(self, service: str, operation: str, **request: Any) -> Answer:
         """AWS, as the host's role. Raises Unreachable while nothing gets out."""
         if self.is_cut_off:
             raise Unreachable
         return self._ask(service, operation, **request)
 
-    def ask_as_run(self, service: str, operation: str, **request: Any) -> dict[str, Any]:
+    def ask_as_run(self, service: str, operation: str, **request: Any) -> Answer:
         """The same with the credentials of its run."""
         if self.is_cut_off or self.credentials is None:
             raise Unreachable

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from simulation.aws.door.api import Answer
+
 
 class Metadata(Protocol):
     """The instance metadata service, as this instance sees it."""
@@ -45,11 +47,11 @@ class Host(Protocol):
     @property
     def metadata(self) -> Metadata: ...
 
-    def aws(self, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
+    def aws(self, service: str, operation: str, /, **request: Any) -> Answer:
         """Calls AWS as the host's role: `aws("s3", "get_object", Bucket=..., Key=...)`. Raises ServiceError."""
         ...
 
-    def aws_as_run(self, access_key: str, service: str, operation: str, /, **request: Any) -> dict[str, Any]:
+    def aws_as_run(self, access_key: str, service: str, operation: str, /, **request: Any) -> Answer:
         """The same with credentials of its run: ExpiredToken once they have ended."""
         ...
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lambdas.aws.dynamodb.ledger import unpack
 from simulation.aws.door.gateway import Fate
 from simulation.aws.dynamodb.tables import Key
-from simulation.aws.dynamodb.values import Item
+from simulation.aws.dynamodb.values import Item, Row
 from simulation.faults import Kind, PersonFault
 from training.host.checkpoints.in_bucket import Version
 from trainyard.protocol import keys
@@ -84,7 +84,7 @@ def _named(row: Mapping[str, Any]) -> str:
     return f"{row['state']} of attempt {row.get('attempt')}"
 
 
-def _plain(item: Item) -> dict[str, Any]:
+def _plain(item: Item) -> Row:
     """Return the row's attributes as plain values."""
     return unpack(item)
 

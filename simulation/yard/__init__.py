@@ -11,10 +11,11 @@ from typing import Any
 
 from simulation import assembly
 from simulation.aws.cloudwatch import CloudWatch
-from simulation.aws.door.api import ACCOUNT, PARTITION, Caller
+from simulation.aws.door.api import ACCOUNT, PARTITION, Caller, Request
 from simulation.aws.door.botocore_door import DOOR
 from simulation.aws.door.gateway import Gateway, Service
 from simulation.aws.dynamodb import DynamoDb
+from simulation.aws.dynamodb.values import Row
 from simulation.aws.ec2 import Ec2, Instance, ServiceQuotas
 from simulation.aws.eventbridge import Delivery, EventBridge
 from simulation.aws.functions import ENVIRONMENTS, Functions
@@ -109,7 +110,7 @@ class Yard:
         self.functions.event(delivery.target.arn, delivery.payload)
         return None
 
-    def _start_by_rule(self, caller: Caller, request: dict[str, Any]) -> object:
+    def _start_by_rule(self, caller: Caller, request: Request) -> object:
         return self.gateway.answer(caller, "stepfunctions", "start_execution", request)
 
     def _object_created(
@@ -185,10 +186,10 @@ class Yard:
         under_way = bool(self.functions.running) or self.events.under_way > 0 or self.functions.waiting > 0
         return under_way or any("ended" in (self.run_row(row["sk"]) or {}) for row in self.rows("open"))
 
-    def run_row(self, run: str) -> dict[str, Any] | None:
+    def run_row(self, run: str) -> Row | None:
         return self.dynamodb.row(self.template.table.name, f"run#{run}", "run")
 
-    def rows(self, pk: str) -> list[dict[str, Any]]:
+    def rows(self, pk: str) -> list[Row]:
         """The rows of that partition of the ledger."""
         return list(self.dynamodb.rows(self.template.table.name, pk))
 
@@ -196,7 +197,7 @@ class Yard:
         """How long ago the last execution ended; nothing while one goes on."""
         return min(self.world.now - (each.stopped or self.world.now) for each in self.runs())
 
-    def host_rows(self) -> list[dict[str, Any]]:
+    def host_rows(self) -> list[Row]:
         """What the ledger says of all hosts of all runs, of each run's its own."""
         rows = self.dynamodb.rows(self.template.table.name)
         return [row for row in rows if row["sk"].startswith("host#")]

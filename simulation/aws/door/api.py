@@ -10,6 +10,8 @@ Request = dict[str, Any]
 """The parameters of one call, as boto3 takes them."""
 Answer = dict[str, Any]
 """The answer to one call, as boto3 shows it."""
+Structure = dict[str, Any]
+"""A part of a request or an answer (an instance, a disk, an error), by AWS's names."""
 ACCOUNT, REGION, PARTITION = "123456789012", "us-east-1", "aws"
 
 

@@ -39,19 +39,19 @@ from moto.core.serialize import get_serializer_class
 from moto.core.utils import get_service_model
 
 from lambdas.aws import clients
-from simulation.aws.door.api import REGION, ServiceError
+from simulation.aws.door.api import REGION, Answer, Request, ServiceError, Structure
 from simulation.aws.door.gateway import Broken, Unreachable
 from simulation.aws.door.shapes import fits
 
-Send = Callable[[str, str, Mapping[str, Any], int], dict[str, Any]]
+Send = Callable[[str, str, Mapping[str, Any], int], Answer]
 """(service, operation, request, number of the try) -> answer; raises ServiceError or Broken."""
 
 
 JSON = {"Content-Type": "application/x-amz-json-1.1"}
-Short = Callable[[str, str, Mapping[str, Any]], dict[str, Any] | None]
+Short = Callable[[str, str, Mapping[str, Any]], Answer | None]
 """(service, operation, request) -> answer, or None where the request must be sent. Raises ServiceError for what
 botocore would not try again."""
-Call = Callable[[BaseClient, str, dict[str, Any]], Any]
+Call = Callable[[BaseClient, str, Request], Any]
 """(client, operation, parameters) -> what botocore's method answers."""
 
 
@@ -113,7 +113,7 @@ class Door:
     def _calls(self, stock: Call) -> Call:
         """What clients' methods call: the answer, where nothing is in the way of a request; else botocore sends it."""
 
-        def call(client: BaseClient, operation: str, given: dict[str, Any]) -> Any:
+        def call(client: BaseClient, operation: str, given: Request) -> Any:
             way = self._ways.get((client, operation))
             if way is None:
                 way = self._ways[client, operation] = _Way.of(client, operation)
@@ -134,7 +134,7 @@ class Door:
     def _remember(self, params: Mapping[str, Any], context: dict[str, Any], **_: Any) -> None:
         context["parameters"] = params
 
-    def _begin(self, model: Any, context: dict[str, Any], params: dict[str, Any], **_: Any) -> None:
+    def _begin(self, model: Any, context: dict[str, Any], params: Request, **_: Any) -> None:
         params["headers"]["X-Simulated"] = str(id(context))
         self._asked[id(context)] = (model, context["parameters"], 0)
 
@@ -197,22 +197,22 @@ class _Way:
         events = (f"provide-client-params.{about}", f"before-parameter-build.{about}", f"after-call.{about}")
         return cls(client, model, service.service_name, xform_name(operation), events)
 
-    def parameters(self, given: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
+    def parameters(self, given: Request, context: Structure) -> Request:
         """As they would be sent."""
         emit, (provided, built, _) = self.client.meta.events.emit, self.events
         said = emit(provided, params=given, model=self.model, context=context)
-        parameters: dict[str, Any] = first_non_none_response(said, default=given)
+        parameters: Request = first_non_none_response(said, default=given)
         emit(built, params=parameters, model=self.model, context=context)
         return parameters
 
-    def takes(self, parameters: dict[str, Any]) -> bool:
+    def takes(self, parameters: Request) -> bool:
         """Whether botocore finds nothing wrong with them."""
         shape = self.model.input_shape
         if shape is None or fits(shape, parameters):
             return True
         return not ParamValidator().validate(parameters, shape).has_errors()
 
-    def answered(self, context: dict[str, Any], status: int, answer: dict[str, Any]) -> dict[str, Any]:
+    def answered(self, context: dict[str, Any], status: int, answer: Answer) -> Answer:
         """As botocore has it once an answer is parsed. Raises what botocore raises."""
         if isinstance(answer.get("Body"), bytes):
             answer["Body"] = io.BytesIO(answer["Body"])
@@ -260,7 +260,7 @@ class _Body(io.BytesIO):
         yield self.read()
 
 
-def _nobody(*_: Any) -> dict[str, Any]:
+def _nobody(*_: Any) -> Answer:
     raise RuntimeError("no simulated world answers now")
 
 

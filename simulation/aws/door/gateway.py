@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, Protocol
 
-from simulation.aws.door.api import Caller, Check, ServiceError
+from simulation.aws.door.api import Answer, Caller, Check, ServiceError
 from simulation.world.world import World
 
 
@@ -68,9 +68,7 @@ class Gateway:
         self.after: dict[str, Callable[[Mapping[str, Any]], None]] = {}
         """What the world does once such a request was answered."""
 
-    def answer(
-        self, caller: Caller, service: str, operation: str, request: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def answer(self, caller: Caller, service: str, operation: str, request: Mapping[str, Any]) -> Answer:
         """The answer of a healthy AWS. Raises ServiceError, AWS's no."""
         self.calls[f"{service}.{operation}"] += 1
         refused = self.throttle(caller, f"{service}.{operation}", request)
@@ -87,7 +85,7 @@ class Gateway:
         method = getattr(asked, operation, None)
         if method is None:
             raise ServiceError("NotSimulated", f"{service} has no {operation} in the simulator")
-        answered: dict[str, Any] = method(caller, dict(request))
+        answered: Answer = method(caller, dict(request))
         if told := self.after.get(f"{service}.{operation}"):
             told(request)
         return answered

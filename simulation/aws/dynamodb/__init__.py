@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Caller, Check, ServiceError
+from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Answer, Caller, Check, Request, ServiceError
 from simulation.aws.door.parameters import not_simulated, only
 from simulation.aws.dynamodb import expressions
 from simulation.aws.dynamodb.keys import key_in, key_of, range_after, range_of, read_string
 from simulation.aws.dynamodb.tables import OLD_BY_AT_MOST, Key, Partition, Table
-from simulation.aws.dynamodb.values import Item, invalid, normal_item, plain, size_of
+from simulation.aws.dynamodb.values import Item, Row, invalid, normal_item, plain, size_of
 from simulation.aws.dynamodb.writes import (
     ACTIONS,
     FIELDS,
@@ -76,7 +76,7 @@ class DynamoDb:
     def create_table(self, name: str) -> None:
         self._tables[name] = Table(name)
 
-    def rows(self, table: str, pk: str | None = None) -> Iterator[dict[str, Any]]:
+    def rows(self, table: str, pk: str | None = None) -> Iterator[Row]:
         """As plain Python, by pk and sk."""
         partitions = self._tables[table].partitions
         for word in sorted(partitions) if pk is None else [pk] if pk in partitions else []:
@@ -84,7 +84,7 @@ class DynamoDb:
             for sk in partition.sks:
                 yield {name: plain(value) for name, value in partition.items[sk].items()}
 
-    def row(self, table: str, pk: str, sk: str) -> dict[str, Any] | None:
+    def row(self, table: str, pk: str, sk: str) -> Row | None:
         item = self._tables[table].item((pk, sk))
         return {name: plain(value) for name, value in item.items()} if item else None
 
@@ -112,7 +112,7 @@ class DynamoDb:
 
     # reads
 
-    def get_item(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def get_item(self, caller: Caller, request: Request) -> Answer:
         only(request, ("TableName", "Key", "ConsistentRead"), "GetItem")
         table = self._table(request["TableName"])
         key = key_of(request["Key"])
@@ -120,7 +120,7 @@ class DynamoDb:
         self._count_read([table.size(key, item)], consistent=bool(request.get("ConsistentRead")))
         return {"Item": item} if item is not None else {}
 
-    def batch_get_item(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def batch_get_item(self, caller: Caller, request: Request) -> Answer:
         """In no order, and perhaps not all of it."""
         only(request, ("RequestItems",), "BatchGetItem")
         asked = request["RequestItems"]
@@ -135,9 +135,7 @@ class DynamoDb:
                 left[name] = {**each, "Keys": unread}
         return {"Responses": responses, "UnprocessedKeys": left}
 
-    def _batch(
-        self, caller: Caller, table: Table, asked: Mapping[str, Any]
-    ) -> tuple[list[Item], list[dict[str, Any]]]:
+    def _batch(self, caller: Caller, table: Table, asked: Mapping[str, Any]) -> tuple[list[Item], list[Item]]:
         keys = [key_of(key) for key in asked["Keys"]]
         if not keys:
             raise invalid("1 validation error detected: Value at 'requestItems' must have length at least 1")
@@ -161,7 +159,7 @@ class DynamoDb:
         self._chance.shuffle(items)
         return items, asked["Keys"][first_unread:]
 
-    def query(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def query(self, caller: Caller, request: Request) -> Answer:
         known = (
             "TableName", "KeyConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues",
             "ConsistentRead", "ScanIndexForward", "Limit", "ExclusiveStartKey",
@@ -183,7 +181,7 @@ class DynamoDb:
         page, more = self._page(found, first, last, request.get("Limit"), forward=forward)
         items = [found.items[sk] for sk in page]
         self._count_read([sum(found.sizes[sk] for sk in page)], consistent=consistent)
-        answer: dict[str, Any] = {"Items": items, "Count": len(items), "ScannedCount": len(items)}
+        answer: Answer = {"Items": items, "Count": len(items), "ScannedCount": len(items)}
         if more:
             answer["LastEvaluatedKey"] = {"pk": {"S": pk}, "sk": {"S": page[-1]}}
         return answer
@@ -235,16 +233,16 @@ class DynamoDb:
 
     # writes
 
-    def put_item(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def put_item(self, caller: Caller, request: Request) -> Answer:
         return self._write_one(caller, "Put", request)
 
-    def update_item(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def update_item(self, caller: Caller, request: Request) -> Answer:
         return self._write_one(caller, "Update", request)
 
-    def delete_item(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def delete_item(self, caller: Caller, request: Request) -> Answer:
         return self._write_one(caller, "Delete", request)
 
-    def _write_one(self, caller: Caller, kind: str, request: dict[str, Any]) -> dict[str, Any]:
+    def _write_one(self, caller: Caller, kind: str, request: Request) -> Answer:
         wanted = request.pop("ReturnValues", "NONE")
         if wanted not in ("NONE", "ALL_OLD", "ALL_NEW"):
             raise not_simulated(f"ReturnValues {wanted}")
@@ -261,7 +259,7 @@ class DynamoDb:
         shown = {"ALL_OLD": before, "ALL_NEW": after}.get(wanted)
         return {"Attributes": shown} if shown else {}
 
-    def transact_write_items(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def transact_write_items(self, caller: Caller, request: Request) -> Answer:
         """All of it or nothing. The same token asks for it once, for ten minutes."""
         only(request, ("TransactItems", "ClientRequestToken"), "TransactWriteItems")
         actions = self._actions(request["TransactItems"])

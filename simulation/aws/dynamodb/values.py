@@ -11,6 +11,8 @@ from simulation.aws.door.api import ServiceError
 Value = dict[str, Any]
 """`{"S": "word"}`: one type, one value."""
 Item = dict[str, Value]
+Row = dict[str, Any]
+"""An item as plain Python has it."""
 
 EXACT = Context(prec=60)
 NORMAL = re.compile(r"0|-?[1-9][0-9]*(\.[0-9]*[1-9])?|-?0\.[0-9]*[1-9]")

@@ -9,7 +9,7 @@ from typing import Any
 
 from localcloud.services.ec2.capacity import initialization
 from localcloud.services.ec2.capacity.allocation import Batch, Grant, Refusal, Rules, plan
-from simulation.aws.door.api import Caller, ServiceError
+from simulation.aws.door.api import Answer, Caller, Request, ServiceError, Structure
 from simulation.aws.ec2.launches import Launch, Launches
 from simulation.aws.ec2.model import Instance
 from simulation.aws.ec2.requests import expect
@@ -28,9 +28,9 @@ class FleetCalls(Launches):
         self.refusals: list[Refusal] = []
         """Nothing is launched, for this reason."""
         self.fleets: dict[str, list[Instance]] = {}
-        self._answered: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._answered: dict[str, tuple[str, Answer]] = {}
 
-    def create_fleet(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def create_fleet(self, caller: Caller, request: Request) -> Answer:
         """The same token answers the same; with anything else in the request it is refused."""
         token = request.get("ClientToken") or ""
         if len(token) > 64:
@@ -48,7 +48,7 @@ class FleetCalls(Launches):
             )
         return known[1]
 
-    def _new_fleet(self, request: dict[str, Any], token: str) -> dict[str, Any]:
+    def _new_fleet(self, request: Request, token: str) -> Answer:
         market, wanted, rules = asked(request)
         launches, errors = self.launches(request, market)
         subnets = {(each.pool.zone, each.subnet.id) for each in launches}
@@ -72,10 +72,10 @@ class FleetCalls(Launches):
         )  # fmt: skip
         return {"FleetId": fleet, "Instances": groups, "Errors": errors}
 
-    def launches(self, request: Mapping[str, Any], market: str) -> tuple[list[Launch], list[dict[str, Any]]]:
+    def launches(self, request: Mapping[str, Any], market: str) -> tuple[list[Launch], list[Structure]]:
         """The overrides as launches; what is wrong with the others, as the answer's Errors show it."""
         found: list[Launch] = []
-        errors: list[dict[str, Any]] = []
+        errors: list[Structure] = []
         for config in request["LaunchTemplateConfigs"]:
             expect(config, "LaunchTemplateSpecification", "Overrides")
             template, number = self._version(config["LaunchTemplateSpecification"])
@@ -172,7 +172,7 @@ def asked(request: Mapping[str, Any]) -> tuple[str, int, Rules]:
     return market, wanted, rules
 
 
-def _group(launch: Launch, ids: list[str], market: str) -> dict[str, Any]:
+def _group(launch: Launch, ids: list[str], market: str) -> Structure:
     return {
         "LaunchTemplateAndOverrides": launch.shown,
         "Lifecycle": market,
@@ -183,7 +183,7 @@ def _group(launch: Launch, ids: list[str], market: str) -> dict[str, Any]:
     }
 
 
-def _error(shown: dict[str, Any], market: str, refusal: Refusal) -> dict[str, Any]:
+def _error(shown: Structure, market: str, refusal: Refusal) -> Structure:
     return {
         "LaunchTemplateAndOverrides": shown,
         "Lifecycle": market,

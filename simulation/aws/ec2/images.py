@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from simulation.aws.door.api import ACCOUNT, REGION, Caller, Check, ServiceError
+from simulation.aws.door.api import ACCOUNT, REGION, Answer, Caller, Check, Request, ServiceError, Structure
 from simulation.aws.ec2 import arns
 from simulation.aws.ec2.lifecycle import Lifecycle
 from simulation.aws.ec2.model import Image, Instance, Snapshot
@@ -84,7 +84,7 @@ class ImageCalls(Lifecycle):
 
     # ------------------------------------------------------------------------- operations
 
-    def create_image(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def create_image(self, caller: Caller, request: Request) -> Answer:
         """Pending for minutes. Without NoReboot the host is rebooted first."""
         expect(request, "InstanceId", "Name", "Description", "NoReboot", "TagSpecifications")
         name, (source,) = request["Name"], self._known([request["InstanceId"]])
@@ -109,7 +109,7 @@ class ImageCalls(Lifecycle):
             self.machines.reboot(source)
         return {"ImageId": image.id}
 
-    def describe_images(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def describe_images(self, caller: Caller, request: Request) -> Answer:
         expect(
             request,
             "ImageIds",
@@ -138,7 +138,7 @@ class ImageCalls(Lifecycle):
         rows, token = page(matching, request, self.settings.page)
         return with_token({"Images": [_described(each) for each in rows]}, token)
 
-    def deregister_image(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def deregister_image(self, caller: Caller, request: Request) -> Answer:
         """Also one that is pending. What its snapshot came to stands in the answer."""
         expect(request, "ImageId", "DeleteAssociatedSnapshots")
         if request["ImageId"] in self._deregistered:
@@ -160,7 +160,7 @@ class ImageCalls(Lifecycle):
         result = {"SnapshotId": image.snapshot.id, "ReturnCode": self._deleted(caller, image.snapshot)}
         return {"Return": True, "DeleteSnapshotResults": [result]}
 
-    def describe_snapshots(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def describe_snapshots(self, caller: Caller, request: Request) -> Answer:
         expect(request, "SnapshotIds", "OwnerIds", "Filters", "MaxResults", "NextToken")
         wanted, owners = (
             filters_of(request, OF_SNAPSHOTS),
@@ -179,7 +179,7 @@ class ImageCalls(Lifecycle):
         rows, token = page(matching, request, self.settings.page)
         return with_token({"Snapshots": [_snapshot(each) for each in rows]}, token)
 
-    def delete_snapshot(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def delete_snapshot(self, caller: Caller, request: Request) -> Answer:
         expect(request, "SnapshotId")
         snapshot = self.snapshots.get(request["SnapshotId"])
         if snapshot is None:
@@ -294,7 +294,7 @@ def _facts_of(snapshot: Snapshot) -> dict[str, str | None]:
     }
 
 
-def _described(image: Image) -> dict[str, Any]:
+def _described(image: Image) -> Structure:
     ebs = {
         "SnapshotId": image.snapshot.id,
         "VolumeSize": image.snapshot.gib,
@@ -302,7 +302,7 @@ def _described(image: Image) -> dict[str, Any]:
         "VolumeType": "gp3",
         "Encrypted": image.snapshot.encrypted,
     }
-    shown: dict[str, Any] = {
+    shown: Structure = {
         "ImageId": image.id,
         "Name": image.name,
         "Description": image.description,
@@ -327,7 +327,7 @@ def _described(image: Image) -> dict[str, Any]:
     return shown
 
 
-def _snapshot(snapshot: Snapshot) -> dict[str, Any]:
+def _snapshot(snapshot: Snapshot) -> Structure:
     shown = {
         "SnapshotId": snapshot.id,
         "VolumeId": snapshot.volume,

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
-from typing import Any
 
-from simulation.aws.door.api import ACCOUNT, Caller, ServiceError
+from simulation.aws.door.api import ACCOUNT, Answer, Caller, Request, ServiceError, Structure
 from simulation.aws.ec2 import arns
 from simulation.aws.ec2.lifecycle import Lifecycle
 from simulation.aws.ec2.model import BY_USER, CODES, Image, Instance, Snapshot
@@ -42,7 +41,7 @@ MOST_TAGGED = 1000
 class InstanceCalls(Lifecycle):
     """EC2's operations on instances."""
 
-    def describe_instances(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def describe_instances(self, caller: Caller, request: Request) -> Answer:
         expect(request, "InstanceIds", "Filters", "MaxResults", "NextToken")
         ids, size = request.get("InstanceIds"), request.get("MaxResults")
         if ids and size is not None:
@@ -62,7 +61,7 @@ class InstanceCalls(Lifecycle):
         shown, token = matching[:count], matching[count - 1].id if len(matching) > count else None
         return with_token({"Reservations": self._reservations(shown)}, token)
 
-    def stop_instances(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def stop_instances(self, caller: Caller, request: Request) -> Answer:
         expect(request, "InstanceIds")
         chosen = self._known(request["InstanceIds"])
         for each in chosen:
@@ -81,7 +80,7 @@ class InstanceCalls(Lifecycle):
                 self._halt(each, BY_USER)
         return {"StoppingInstances": _changes(chosen, before)}
 
-    def start_instances(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def start_instances(self, caller: Caller, request: Request) -> Answer:
         expect(request, "InstanceIds")
         chosen = self._known(request["InstanceIds"])
         for each in chosen:
@@ -97,7 +96,7 @@ class InstanceCalls(Lifecycle):
             self._begin(each)
         return {"StartingInstances": _changes(chosen, before)}
 
-    def terminate_instances(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def terminate_instances(self, caller: Caller, request: Request) -> Answer:
         expect(request, "InstanceIds")
         chosen = self._known(request["InstanceIds"])
         before = [each.state for each in chosen]
@@ -106,7 +105,7 @@ class InstanceCalls(Lifecycle):
                 self._end(each, BY_USER)
         return {"TerminatingInstances": _changes(chosen, before)}
 
-    def modify_instance_attribute(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def modify_instance_attribute(self, caller: Caller, request: Request) -> Answer:
         expect(request, "InstanceId", "InstanceInitiatedShutdownBehavior")
         (instance,) = self._known([request["InstanceId"]])
         behavior = request["InstanceInitiatedShutdownBehavior"]["Value"]
@@ -118,7 +117,7 @@ class InstanceCalls(Lifecycle):
         instance.shutdown_behavior = behavior
         return {}
 
-    def create_tags(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def create_tags(self, caller: Caller, request: Request) -> Answer:
         expect(request, "Resources", "Tags")
         ids, tags = request["Resources"], {tag["Key"]: tag.get("Value", "") for tag in request["Tags"]}
         check_tags(tags)
@@ -178,8 +177,8 @@ class InstanceCalls(Lifecycle):
 
     # ------------------------------------------------------------------------- showing
 
-    def _reservations(self, chosen: Iterable[Instance]) -> list[dict[str, Any]]:
-        groups: dict[str, list[dict[str, Any]]] = {}
+    def _reservations(self, chosen: Iterable[Instance]) -> list[Structure]:
+        groups: dict[str, list[Structure]] = {}
         for each in chosen:
             groups.setdefault(each.reservation, []).append(self._shown(each))
         return [
@@ -187,7 +186,7 @@ class InstanceCalls(Lifecycle):
             for reservation, members in groups.items()
         ]
 
-    def _shown(self, instance: Instance) -> dict[str, Any]:
+    def _shown(self, instance: Instance) -> Structure:
         """Made once for every change of the instance: to be read only."""
         if self.world.now < instance.tags_known_at:
             return _described(instance, {})
@@ -196,8 +195,8 @@ class InstanceCalls(Lifecycle):
         return instance.shown
 
 
-def _described(instance: Instance, tags: Mapping[str, str]) -> dict[str, Any]:
-    shown: dict[str, Any] = {
+def _described(instance: Instance, tags: Mapping[str, str]) -> Structure:
+    shown: Structure = {
         "InstanceId": instance.id,
         "InstanceType": instance.type,
         "ImageId": instance.image,
@@ -223,7 +222,7 @@ def _described(instance: Instance, tags: Mapping[str, str]) -> dict[str, Any]:
     return shown if instance.state == "terminated" else shown | _attached(instance)
 
 
-def _attached(instance: Instance) -> dict[str, Any]:
+def _attached(instance: Instance) -> Structure:
     """What an instance has until it is terminated."""
     disk = {
         "VolumeId": instance.volume,
@@ -231,7 +230,7 @@ def _attached(instance: Instance) -> dict[str, Any]:
         "DeleteOnTermination": True,
         "AttachTime": instance.created.replace(microsecond=0),
     }
-    attached: dict[str, Any] = {
+    attached: Structure = {
         "PrivateIpAddress": instance.address,
         "PrivateDnsName": f"ip-{instance.address.replace('.', '-')}.ec2.internal",
         "SubnetId": instance.subnet,
@@ -250,7 +249,7 @@ def _after(found: Iterable[Instance], token: str | None) -> Sequence[Instance]:
     return ranked[bisect.bisect_right(ranked, token, key=attrgetter("id")) :] if token else ranked
 
 
-def _changes(chosen: list[Instance], before: list[str]) -> list[dict[str, Any]]:
+def _changes(chosen: list[Instance], before: list[str]) -> list[Structure]:
     return [
         {
             "InstanceId": each.id,

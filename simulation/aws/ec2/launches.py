@@ -9,7 +9,7 @@ from typing import Any
 
 from localcloud.services.ec2.capacity import initialization
 from localcloud.services.ec2.capacity.allocation import Pool
-from simulation.aws.door.api import ServiceError
+from simulation.aws.door.api import ServiceError, Structure
 from simulation.aws.ec2.lifecycle import Lifecycle
 from simulation.aws.ec2.model import Image, Instance, Subnet, Template
 from simulation.aws.ec2.requests import METADATA_TAG_KEY, check_tags, expect, named, tags_for
@@ -41,7 +41,7 @@ class Launch:
     disk: Mapping[str, Any]
     tags: Mapping[str, Mapping[str, str]]
     """By the type of what is made."""
-    shown: dict[str, Any]
+    shown: Structure
     weight: int = 1
 
     @property
@@ -196,9 +196,9 @@ class Launches(Lifecycle):
         return (late, late) if self._chance.random() < 0.5 else (self.world.now, late)
 
 
-def _disk(image: Image, data: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
+def _disk(image: Image, data: Mapping[str, Any], override: Mapping[str, Any]) -> Structure:
     """The root disk: the image's, the template's over it, the override's over that."""
-    ebs: dict[str, Any] = {"VolumeSize": image.snapshot.gib, "Encrypted": image.snapshot.encrypted}
+    ebs: Structure = {"VolumeSize": image.snapshot.gib, "Encrypted": image.snapshot.encrypted}
     for source in (data, override):
         for device in source.get("BlockDeviceMappings") or ():
             if device["DeviceName"] != image.root_device:

@@ -9,6 +9,7 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Any, Protocol
 
 from localcloud.services.ec2.capacity.allocation import Pool
+from simulation.aws.door.api import Structure
 
 CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80}
 OCCUPIES = frozenset({"pending", "running", "stopping", "shutting-down"})
@@ -98,7 +99,7 @@ class Instance:
     launched: datetime
     known_at: datetime
     tags_known_at: datetime
-    disk: dict[str, Any] = field(default_factory=dict)
+    disk: Structure = field(default_factory=dict)
     """What actors have put on its root disk; images take it along."""
     state: str = "new"
     reason: Reason | None = None
@@ -112,7 +113,7 @@ class Instance:
     intervals: list[Interval] = field(default_factory=list)
     ended: datetime | None = None
     """When it was terminated, its disk deleted."""
-    shown: dict[str, Any] | None = None
+    shown: Structure | None = None
 
     @property
     def type(self) -> str:
@@ -160,7 +161,7 @@ class Image:
     state: str = "pending"
     why: str = ""
     protected: bool = False
-    disk: dict[str, Any] = field(default_factory=dict)
+    disk: Structure = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -224,6 +225,4 @@ class Machines(Protocol):
 
 
 class Emit(Protocol):
-    def __call__(
-        self, source: str, detail_type: str, detail: dict[str, Any], resources: list[str]
-    ) -> None: ...
+    def __call__(self, source: str, detail_type: str, detail: Structure, resources: list[str]) -> None: ...

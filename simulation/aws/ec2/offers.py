@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
-from simulation.aws.door.api import ACCOUNT, Caller, ServiceError
+from simulation.aws.door.api import ACCOUNT, Answer, Caller, Request, ServiceError, Structure
 from simulation.aws.ec2.lifecycle import Lifecycle
 from simulation.aws.ec2.model import Subnet
 from simulation.aws.ec2.requests import exact, expect, filters_of, fits, named, page, with_token
@@ -16,7 +15,7 @@ LINUX = "Linux/UNIX"
 class OfferCalls(Lifecycle):
     """EC2's operations on what does not change by them."""
 
-    def describe_subnets(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def describe_subnets(self, caller: Caller, request: Request) -> Answer:
         expect(request, "SubnetIds", "MaxResults", "NextToken")
         ids = request.get("SubnetIds") or list(self.subnets)
         unknown = [each for each in ids if each not in self.subnets]
@@ -25,7 +24,7 @@ class OfferCalls(Lifecycle):
         rows, token = page([self.subnets[each] for each in dict.fromkeys(ids)], request, self.settings.page)
         return with_token({"Subnets": [self._subnet(each) for each in rows]}, token)
 
-    def describe_instance_type_offerings(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def describe_instance_type_offerings(self, caller: Caller, request: Request) -> Answer:
         expect(request, "LocationType", "Filters", "MaxResults", "NextToken")
         if request.get("LocationType") != "availability-zone":
             raise ServiceError("NotSimulated", "EC2 simulates the LocationType availability-zone only")
@@ -41,7 +40,7 @@ class OfferCalls(Lifecycle):
         rows, token = page(offered, request, self.settings.page)
         return with_token({"InstanceTypeOfferings": list(rows)}, token)
 
-    def describe_spot_price_history(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def describe_spot_price_history(self, caller: Caller, request: Request) -> Answer:
         """The changes from StartTime to EndTime, newest first, and for each pool the last one before."""
         expect(
             request, "InstanceTypes", "ProductDescriptions", "StartTime", "EndTime", "MaxResults", "NextToken"
@@ -66,7 +65,7 @@ class OfferCalls(Lifecycle):
         rows, token = page(found, request, self.settings.page)
         return with_token({"SpotPriceHistory": list(rows)}, token)
 
-    def _subnet(self, subnet: Subnet) -> dict[str, Any]:
+    def _subnet(self, subnet: Subnet) -> Structure:
         return {
             "SubnetId": subnet.id,
             "VpcId": subnet.vpc,

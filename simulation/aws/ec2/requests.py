@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, TypeVar
 
-from simulation.aws.door.api import ServiceError
+from simulation.aws.door.api import Answer, ServiceError
 
 Item = TypeVar("Item")
 MOST_FILTER_VALUES = 200
@@ -105,7 +105,7 @@ def page(rows: Sequence[Item], request: Mapping[str, Any], usual: int) -> tuple[
     return rows[first : first + count], str(first + count) if first + count < len(rows) else None
 
 
-def with_token(answer: dict[str, Any], token: str | None) -> dict[str, Any]:
+def with_token(answer: Answer, token: str | None) -> Answer:
     return {**answer, "NextToken": token} if token else answer
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from simulation.aws.door.api import Caller, Check, ServiceError
+from simulation.aws.door.api import Answer, Caller, Check, Request, ServiceError, Structure
 from simulation.aws.door.parameters import not_simulated, only
 from simulation.aws.s3.buckets import Bucket, Version, find_version
 from simulation.aws.s3.listing import (
@@ -120,7 +120,7 @@ class S3:
 
     # objects
 
-    def put_object(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def put_object(self, caller: Caller, request: Request) -> Answer:
         only(
             request, ("Bucket", "Key", "Body", "ContentType", "IfNoneMatch", "IfMatch", *OF_SDK), "PutObject"
         )
@@ -163,7 +163,7 @@ class S3:
                 status=412,
             )
 
-    def get_object(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def get_object(self, caller: Caller, request: Request) -> Answer:
         only(request, ("Bucket", "Key", "Range", "VersionId", "IfNoneMatch", *OF_SDK), "GetObject")
         version = self._found(request)
         if request.get("IfNoneMatch") == version.etag:
@@ -181,7 +181,7 @@ class S3:
             "ContentRange": f"bytes {first}-{end - 1}/{size}",
         }
 
-    def head_object(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def head_object(self, caller: Caller, request: Request) -> Answer:
         """Its refusals have no body: botocore shows their status."""
         only(request, ("Bucket", "Key", "VersionId", *OF_SDK), "HeadObject")
         try:
@@ -191,7 +191,7 @@ class S3:
             raise ServiceError(str(error.status), words, status=error.status) from error
         return _facts(version) | {"AcceptRanges": "bytes", "ContentLength": len(version.body or b"")}
 
-    def copy_object(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def copy_object(self, caller: Caller, request: Request) -> Answer:
         only(request, ("Bucket", "Key", "CopySource", *OF_SDK), "CopyObject")
         bucket, key, version = source_of(request["CopySource"])
         asked = {"Bucket": bucket, "Key": key} | ({"VersionId": version} if version else {})
@@ -203,11 +203,11 @@ class S3:
             "VersionId": made.id,
         }
 
-    def delete_object(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def delete_object(self, caller: Caller, request: Request) -> Answer:
         only(request, ("Bucket", "Key", "VersionId"), "DeleteObject")
         return self._delete(self._bucket(request["Bucket"]), str(request["Key"]), request.get("VersionId"))
 
-    def delete_objects(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def delete_objects(self, caller: Caller, request: Request) -> Answer:
         only(request, ("Bucket", "Delete", *OF_SDK), "DeleteObjects")
         bucket, asked = self._bucket(request["Bucket"]), request["Delete"]
         only(asked, ("Objects", "Quiet"), "DeleteObjects")
@@ -225,7 +225,7 @@ class S3:
         answer = {} if asked.get("Quiet") else {"Deleted": deleted}
         return answer | ({"Errors": errors} if errors else {})
 
-    def _delete(self, bucket: Bucket, key: str, version: str | None) -> dict[str, Any]:
+    def _delete(self, bucket: Bucket, key: str, version: str | None) -> Answer:
         if version is None:
             marker = Version(self.world.new_id("v-", 8), self._second(), None)
             bucket.add(key, marker)
@@ -236,7 +236,7 @@ class S3:
 
     # lists
 
-    def list_objects_v2(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def list_objects_v2(self, caller: Caller, request: Request) -> Answer:
         known = (
             "Bucket",
             "Prefix",
@@ -256,7 +256,7 @@ class S3:
         encoded = encoder_for(request.get("EncodingType"))
         contents = [describe_object(bucket, entry, encoded) for entry, is_group in page if not is_group]
         groups = [{"Prefix": encoded(entry)} for entry, is_group in page if is_group]
-        answer: dict[str, Any] = {
+        answer: Answer = {
             "Name": bucket.name,
             "Prefix": encoded(prefix),
             "MaxKeys": limit,
@@ -295,7 +295,7 @@ class S3:
         return found
 
 
-def _facts(version: Version) -> dict[str, Any]:
+def _facts(version: Version) -> Structure:
     return {
         "ETag": version.etag,
         "VersionId": version.id,
@@ -306,7 +306,7 @@ def _facts(version: Version) -> dict[str, Any]:
     }
 
 
-def _as_deleted(asked: Mapping[str, str], answer: Mapping[str, Any]) -> dict[str, Any]:
+def _as_deleted(asked: Mapping[str, str], answer: Mapping[str, Any]) -> Structure:
     """How DeleteObjects tells what became of one object."""
     marker = {"DeleteMarker": True, "DeleteMarkerVersionId": answer["VersionId"]}
     return {**asked, **(marker if answer.get("DeleteMarker") else {})}

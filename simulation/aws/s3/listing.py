@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from typing import Any
 from urllib.parse import quote
 
-from simulation.aws.door.api import ServiceError
+from simulation.aws.door.api import ServiceError, Structure
 from simulation.aws.door.parameters import not_simulated
 from simulation.aws.s3.buckets import Bucket
 
@@ -42,7 +41,7 @@ def take_page(found: Iterator[tuple[str, bool]], count: int) -> tuple[list[tuple
     return page, False
 
 
-def describe_object(bucket: Bucket, key: str, encoded: Callable[[str], str]) -> dict[str, Any]:
+def describe_object(bucket: Bucket, key: str, encoded: Callable[[str], str]) -> Structure:
     version = bucket.versions[key][-1]
     return {
         "Key": encoded(key),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from simulation.aws.door.api import ACCOUNT, Answer, Caller, Request, ServiceError
+from simulation.aws.door.api import ACCOUNT, Answer, Caller, Request, ServiceError, Structure
 from simulation.aws.door.parameters import only
 from simulation.aws.ec2 import arns
 from simulation.aws.ec2.model import Emit
@@ -273,7 +273,7 @@ class CommandCalls(HostCalls):
             self._announce(command, command.status, None)
 
     def _announce(self, command: Command, status: str, instance: str | None) -> None:
-        detail: dict[str, Any] = {
+        detail: Structure = {
             "command-id": command.id,
             "document-name": command.document.name,
             "requested-date-time": iso(command.requested),

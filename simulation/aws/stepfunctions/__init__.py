@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from localcloud.base import states_language as language
-from simulation.aws.door.api import Caller, Check, ServiceError
+from simulation.aws.door.api import Answer, Caller, Check, Request, ServiceError, Structure
 from simulation.aws.door.gateway import Permissions
 from simulation.aws.stepfunctions.attempt import Attempt
 from simulation.aws.stepfunctions.document import Document, Machine
@@ -97,7 +97,7 @@ class StepFunctions:
             return [Check(f"states:{ON_TOKEN[operation]}", "*")]  # these know no resources
         raise ServiceError("NotSimulated", f"stepfunctions has no {operation} in the simulator")
 
-    def start_execution(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def start_execution(self, caller: Caller, request: Request) -> Answer:
         _only(request, "stateMachineArn", "name", "input")
         machine = self._machine(request["stateMachineArn"])
         given = request.get("input", "{}")
@@ -113,7 +113,7 @@ class StepFunctions:
         execution = self._start(machine, name, given)
         return {"executionArn": execution.arn, "startDate": execution.started}
 
-    def stop_execution(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def stop_execution(self, caller: Caller, request: Request) -> Answer:
         _only(request, "executionArn", "error", "cause")
         execution = self._execution(request["executionArn"])
         error, cause = request.get("error"), request.get("cause")
@@ -127,7 +127,7 @@ class StepFunctions:
         execution.end(Status.ABORTED, error=error, cause=cause)
         return {"stopDate": execution.stopped}
 
-    def describe_execution(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def describe_execution(self, caller: Caller, request: Request) -> Answer:
         _only(request, "executionArn")
         execution = self._execution(request["executionArn"])
         shown = {
@@ -143,7 +143,7 @@ class StepFunctions:
             shown |= {name: value for name, value in told.items() if value is not None}
         return shown
 
-    def list_executions(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def list_executions(self, caller: Caller, request: Request) -> Answer:
         """The youngest first."""
         _only(request, "stateMachineArn", "statusFilter", "maxResults", "nextToken")
         machine, wanted = self._machine(request["stateMachineArn"]), request.get("statusFilter")
@@ -170,7 +170,7 @@ class StepFunctions:
                 page.append(execution)
         return {"executions": [self._row(each) for each in page]}
 
-    def send_task_success(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def send_task_success(self, caller: Caller, request: Request) -> Answer:
         _only(request, "taskToken", "output")
         output = request["output"]
         _check_length("output", output, MOST_BYTES)
@@ -178,7 +178,7 @@ class StepFunctions:
         self._wait_of(request["taskToken"]).succeed(json.loads(output))
         return {}
 
-    def send_task_failure(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def send_task_failure(self, caller: Caller, request: Request) -> Answer:
         _only(request, "taskToken", "error", "cause")
         error, cause = request.get("error"), request.get("cause")
         _check_length("error", error, MOST_ERROR)
@@ -186,7 +186,7 @@ class StepFunctions:
         self._wait_of(request["taskToken"]).fail(error, cause)
         return {}
 
-    def send_task_heartbeat(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def send_task_heartbeat(self, caller: Caller, request: Request) -> Answer:
         _only(request, "taskToken")
         self._wait_of(request["taskToken"]).beat()
         return {}
@@ -264,7 +264,7 @@ class StepFunctions:
     def _shown_status(self, execution: Execution) -> Status:
         return execution.status if self.world.now >= self._shown_from[execution.arn] else Status.RUNNING
 
-    def _row(self, execution: Execution) -> dict[str, Any]:
+    def _row(self, execution: Execution) -> Structure:
         status = self._shown_status(execution)
         row = {
             "executionArn": execution.arn,
@@ -280,7 +280,7 @@ def _nobody_looks(execution: Execution, state: str, what: str) -> None:
     pass
 
 
-def _detail(execution: Execution) -> dict[str, Any]:
+def _detail(execution: Execution) -> Structure:
     """Of the event."""
     output = execution.output
     return {
@@ -301,7 +301,7 @@ def _detail(execution: Execution) -> dict[str, Any]:
     }
 
 
-def _carried(name: str, text: str) -> dict[str, Any]:
+def _carried(name: str, text: str) -> Structure:
     included = size_of(text) <= MOST_INCLUDED
     return {name: text if included else None, f"{name}Details": {"included": included}}
 

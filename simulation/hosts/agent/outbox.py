@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from simulation.aws.door.api import ServiceError
+from simulation.aws.door.api import Answer, ServiceError
 from simulation.hosts.bucket import Unreachable
 from simulation.hosts.faults import Fault, Late, SaysTwice, When
 from simulation.hosts.flow import Flow, Nap, Steps
@@ -35,7 +35,7 @@ class Mouth(Protocol):
 
     def now(self) -> datetime: ...
 
-    def ask(self, service: str, operation: str, **request: Any) -> dict[str, Any]: ...
+    def ask(self, service: str, operation: str, **request: Any) -> Answer: ...
 
     def flow(self, steps: Steps, what: str) -> Flow: ...
 

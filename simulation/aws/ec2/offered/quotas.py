@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from localcloud.base.facts import Quota
-from simulation.aws.door.api import ACCOUNT, PARTITION, REGION, Caller, Check, ServiceError
+from simulation.aws.door.api import (
+    ACCOUNT,
+    PARTITION,
+    REGION,
+    Answer,
+    Caller,
+    Check,
+    Request,
+    ServiceError,
+    Structure,
+)
 from simulation.aws.ec2.offered.capacity import Pools
 
 
@@ -16,7 +26,7 @@ class ServiceQuotas:
     def __init__(self, pools: Pools) -> None:
         self.pools = pools
 
-    def get_service_quota(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def get_service_quota(self, caller: Caller, request: Request) -> Answer:
         """The applied quota; where only AWS's default exists there is no such resource."""
         code, quota = self._quota(request)
         value = self.pools.quotas[code]
@@ -24,7 +34,7 @@ class ServiceQuotas:
             raise _unknown()
         return {"Quota": _described(code, quota, value)}
 
-    def get_aws_default_service_quota(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+    def get_aws_default_service_quota(self, caller: Caller, request: Request) -> Answer:
         code, quota = self._quota(request)
         return {"Quota": _described(code, quota, quota.default)}
 
@@ -47,7 +57,7 @@ def _unknown() -> ServiceError:
     )
 
 
-def _described(code: str, quota: Quota, value: float) -> dict[str, Any]:
+def _described(code: str, quota: Quota, value: float) -> Structure:
     return {
         "ServiceCode": "ec2",
         "QuotaCode": code,
