@@ -104,7 +104,7 @@ def main(
     """Try the yard in a simulated AWS: every single fault at every place of every scenario.
 
     Of faults, and of places, that are alike one is tried, unless ALIKE=1 asks for all.
-    Ends with 1 where a promise broke, with 2 for what cannot be tried, with 130 where it was stopped before.
+    Ends with 1 where an invariant broke, with 2 for what cannot be tried, with 130 where it was stopped before.
     build/simulation/ has the page (index.html), what broke (broken.txt) and detection.md.
     """
     given = {"SEED": seed, "SEEDS": seeds, "SCENARIO": scenario, "KIND": kind, "SAMPLE": sample, "FILE": file}
@@ -316,10 +316,10 @@ def _tried(folder: Path, wanted: Trial) -> Told:
 
 
 def _say_smallest(folder: Path, broken: Finding) -> None:
-    """The fewest of its faults that break one of the same promises."""
-    promises = [each.promise for each in broken.violations]
+    """The fewest of its faults that break one of the same invariants."""
+    invariants = [each.invariant for each in broken.violations]
     for fewer in selection.smaller(broken.trial):
-        if _tried(folder, fewer).finding.breaks(promises):
+        if _tried(folder, fewer).finding.breaks(invariants):
             console.print(Text(f"Fewer faults break it too: {fewer.command}", "cyan"))
             return
     console.print(f"It takes all {len(broken.trial.faults)} faults.")

@@ -1,5 +1,5 @@
 """A simulated week of 1,000 train runs a day under AWS's request rates: requests by kind, throttles, functions, ledger,
-dollars; and that every run ended well and every promise held.
+dollars; and that every run ended well and every invariant held.
 
 All runs of the first day are uploaded in one second, so that limits are met; the other days' come by chance. Every run,
 host and pass of patrol is simulated in full. Programs take twenty seconds, so few hosts live at a time but in the rush:
@@ -70,7 +70,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Week:
-    """`broken` are promises in words. Seconds of a run are from its begin to its end, of the rush and of the others;
+    """`broken` are invariants in words. Seconds of a run are from its begin to its end, of the rush and of the others;
     `dollars` are the control plane's, patrol's passes included, without hosts and disks."""
 
     days: float
@@ -193,7 +193,7 @@ def week(template: YardTemplate, *, days: float = DAYS, runs_a_day: int = RUNS_A
         runs=len(uploads),
         succeeded=sum(each.status is Status.SUCCEEDED for each in runs),
         attempts=sum(len(yard.clusters(each.name)) for each in runs),
-        broken=[f"{each.promise}: {each.what}" for each in broken],
+        broken=[f"{each.invariant}: {each.what}" for each in broken],
         most_hosts=meter.most_hosts,
         asked=meter.asked(length.total_seconds() / 3600),
         functions_at_once=yard.functions.most_at_once,

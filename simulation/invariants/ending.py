@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from simulation.scenarios import Scenario
     from simulation.yard import Yard
 
-from simulation.invariants.model import Promise
+from simulation.invariants.model import Invariant
 
 PASSES = 4
 """Of patrol, after a run's end: no host of it lives longer."""
@@ -83,7 +83,7 @@ BILL_SECONDS, BILL_SHARE = 90.0, 0.03
 class Ending:
     """One yard at its end. `breaks` is called for each invariant that does not hold, with what was seen."""
 
-    def __init__(self, yard: Yard, scenario: Scenario, breaks: Callable[[Promise, str], None]) -> None:
+    def __init__(self, yard: Yard, scenario: Scenario, breaks: Callable[[Invariant, str], None]) -> None:
         self.yard, self.scenario, self.breaks = yard, scenario, breaks
 
     @property
@@ -99,7 +99,7 @@ class Ending:
         self._pool()
         self._warnings()
         for wrong in checks.notices_of_ends(self.yard):
-            self.breaks(Promise.ONE_END, wrong)
+            self.breaks(Invariant.ONE_END, wrong)
 
     def _warnings(self) -> None:
         """A training host that EC2 warns of is marked as one that goes: that event, too, has its peers save."""
@@ -108,13 +108,15 @@ class Ending:
         if len(self.faults) == len(in_training) == 1 and not any(
             "warned" in row for row in self.yard.host_rows()
         ):
-            self.breaks(Promise.TRUE_BOOKS, f"EC2 has warned of {in_training[0].place}, and no row says so")
+            self.breaks(
+                Invariant.TRUE_LEDGER, f"EC2 has warned of {in_training[0].place}, and no row says so"
+            )
 
     def _end_of(self, execution: Execution) -> None:
         run = execution.name
         if execution.status is Status.RUNNING:
             self.breaks(
-                Promise.ENDS_IN_TIME, f"{run} still is in {execution.at} after {self.scenario.longest}"
+                Invariant.ENDS_IN_TIME, f"{run} still is in {execution.at} after {self.scenario.longest}"
             )
             return
         summary = self.yard.summary(run)
@@ -122,13 +124,13 @@ class Ending:
             if execution.machine.name.endswith("retire") or execution.at == PLANNED:
                 return
             self.breaks(
-                Promise.ONE_END, f"{run} is {execution.status}, and there is no summary that says why"
+                Invariant.ONE_END, f"{run} is {execution.status}, and there is no summary that says why"
             )
             return
         well = execution.status is Status.SUCCEEDED
         if well != (summary["outcome"] == "succeeded") and not self._was_stopped_at_its_end():
             self.breaks(
-                Promise.ONE_END, f"{run} is {execution.status}, its summary says {summary['outcome']}"
+                Invariant.ONE_END, f"{run} is {execution.status}, its summary says {summary['outcome']}"
             )
         if run not in self.scenario.refused:
             self._survival(execution, summary)
@@ -149,7 +151,8 @@ class Ending:
         """A run that resumes one that trains is refused, unless that one has ended by then."""
         if summary["outcome"] != "refused" and len(self.faults) == 0:
             self.breaks(
-                Promise.ONE_CLAIMANT, f"{execution.name} ended as {summary['outcome']}: it was to be refused"
+                Invariant.ONE_CLAIMANT,
+                f"{execution.name} ended as {summary['outcome']}: it was to be refused",
             )
 
     def _resumed(self, run: str, summary: Mapping[str, Any]) -> None:
@@ -168,7 +171,7 @@ class Ending:
         last = max(self.yard.confirmed(earlier[0]), default=0)
         if begins[0] != last:
             self.breaks(
-                Promise.ONE_CLAIMANT,
+                Invariant.ONE_CLAIMANT,
                 f"{run} began at step {begins[0]}; the last checkpoint of {earlier[0]} is of {last}",
             )
 
@@ -176,16 +179,16 @@ class Ending:
         """A run that somebody has stopped ends soon and says so, unless its program was faster."""
         row = self.yard.run_row(execution.name) or {}
         if summary["outcome"] == "stopped" and execution.name not in self.yard.people.asked_to_stop:
-            self.breaks(Promise.ONE_END, f"{execution.name} says that it was stopped, and nobody has asked")
+            self.breaks(Invariant.ONE_END, f"{execution.name} says that it was stopped, and nobody has asked")
         if "stopping" not in row or any(fault.what not in ASKS for fault in self.faults):
             return
         if summary["outcome"] not in ("stopped", "succeeded"):
-            self.breaks(Promise.ONE_END, f"{execution.name} was stopped, and ended as {summary['error']}")
+            self.breaks(Invariant.ONE_END, f"{execution.name} was stopped, and ended as {summary['error']}")
         if summary["outcome"] == "stopped" and PERSON not in summary["reason"]:
-            self.breaks(Promise.ONE_END, f"{execution.name} does not say who has stopped it")
+            self.breaks(Invariant.ONE_END, f"{execution.name} does not say who has stopped it")
         took = datetime.fromisoformat(summary["ended"]) - datetime.fromisoformat(row["stopping"])
         if took > SOON:
-            self.breaks(Promise.ENDS_IN_TIME, f"{execution.name} went on for {took} after it was stopped")
+            self.breaks(Invariant.ENDS_IN_TIME, f"{execution.name} went on for {took} after it was stopped")
 
     def _was_asked_to_stop(self, execution: Execution) -> bool:
         return "stopping" in (self.yard.run_row(execution.name) or {})
@@ -212,7 +215,7 @@ class Ending:
             return  # a program that hangs twice before its first step is given up: it would again
         if execution.status is not Status.SUCCEEDED:
             self.breaks(
-                Promise.SURVIVES,
+                Invariant.SURVIVES,
                 f"{execution.name} ended as {summary['error']} though nothing but infrastructure failed: "
                 f"{str(summary['reason'])[:400]}",
             )
@@ -224,7 +227,7 @@ class Ending:
         reason = str(summary.get("reason") or "")
         if len(reason) < 20 or "Trainyard does not know this error" in reason:
             self.breaks(
-                Promise.ONE_END, f"{execution.name} ended as {summary['error']} without a cause: {reason!r}"
+                Invariant.ONE_END, f"{execution.name} ended as {summary['error']} without a cause: {reason!r}"
             )
         denied = [fault for fault in self.faults if fault.what == Fate.DENIED]
         if (
@@ -234,7 +237,7 @@ class Ending:
             and summary["error"] != "AccessDenied"
         ):
             self.breaks(
-                Promise.ONE_END,
+                Invariant.ONE_END,
                 f"{execution.name}: a permission was missing, the summary says {reason[:300]!r}",
             )
 
@@ -244,9 +247,11 @@ class Ending:
         # A failed run keeps what its program had finished as its hosts shut down: harmless, and maybe all it has.
         late = [each for each in models if execution.stopped and each.at > execution.stopped]
         if late and (well or len(models) > 1):
-            self.breaks(Promise.ONE_MODEL, f"{execution.name} wrote its model after its end, at {late[0].at}")
+            self.breaks(
+                Invariant.ONE_MODEL, f"{execution.name} wrote its model after its end, at {late[0].at}"
+            )
         if well and not models:
-            self.breaks(Promise.ONE_MODEL, f"{execution.name} succeeded without a model")
+            self.breaks(Invariant.ONE_MODEL, f"{execution.name} succeeded without a model")
 
     def _gangs(self, run: str) -> None:
         """Each attempt began with as many hosts as it may have, which all know it."""
@@ -256,9 +261,9 @@ class Ending:
             count = len(cluster.assignments)
             if len(cluster.evaluators) != wants_evaluator:
                 roles = ", ".join(assignment.role for assignment in cluster.assignments)
-                self.breaks(Promise.WHOLE_GANG, f"attempt {attempt} of {run} has {roles}")
+                self.breaks(Invariant.WHOLE_GANG, f"attempt {attempt} of {run} has {roles}")
             if not (self.scenario.least or most) <= count <= most:
-                self.breaks(Promise.WHOLE_GANG, f"attempt {attempt} of {run} began with {count} hosts")
+                self.breaks(Invariant.WHOLE_GANG, f"attempt {attempt} of {run} began with {count} hosts")
         if self.scenario.least:
             self._newcomers(run)
 
@@ -269,7 +274,9 @@ class Ending:
         for each in self.yard.ec2.tagged(Tag.RUN, run):
             lived = (each.ended or self.yard.world.now) - each.created
             if each.id not in joined and lived > JOINS:
-                self.breaks(Promise.NO_ORPHAN, f"{each.id} lived for {lived} and joined no attempt of {run}")
+                self.breaks(
+                    Invariant.NO_ORPHAN, f"{each.id} lived for {lived} and joined no attempt of {run}"
+                )
 
     def _steps(self, run: str, summary: Mapping[str, Any]) -> None:
         """Steps only go back to a checkpoint that was confirmed."""
@@ -277,7 +284,8 @@ class Ending:
         for step in summary.get("resume", {}).get("resumed_at", ()):
             if step and step not in confirmed:
                 self.breaks(
-                    Promise.TRUE_BOOKS, f"{run} says it resumed at {step}; confirmed are {sorted(confirmed)}"
+                    Invariant.TRUE_LEDGER,
+                    f"{run} says it resumed at {step}; confirmed are {sorted(confirmed)}",
                 )
 
     def _bill(self, run: str, summary: Mapping[str, Any]) -> None:
@@ -290,7 +298,7 @@ class Ending:
         billed = float(summary["cost"]["hours"]) * 3600
         if abs(billed - seconds) > max(BILL_SECONDS * max(hosts, 1), BILL_SHARE * seconds):
             self.breaks(
-                Promise.TRUE_BOOKS,
+                Invariant.TRUE_LEDGER,
                 f"{run} is billed for {billed:.0f} s of hosts, EC2 says {seconds:.0f} s of {hosts}",
             )
 
@@ -306,14 +314,14 @@ class Ending:
         grown = sum(row["ending"] == "resized" for row in rows)
         if attempts > 1 + reasons + grown:
             self.breaks(
-                Promise.WITHIN_BUDGETS,
+                Invariant.WITHIN_BUDGETS,
                 f"{execution.name} took {attempts} attempts, though {reasons} faults at most can end one each",
             )
         asks = self.yard.gateway.calls["ec2.create_fleet"]
         most = clean + each * (attempts - 1) + RETRIED * len(self.faults) + 3 * asks
         if execution.transitions > most:
             self.breaks(
-                Promise.WITHIN_BUDGETS,
+                Invariant.WITHIN_BUDGETS,
                 f"{execution.name} took {execution.transitions} transitions in {attempts} attempts: more than {most}",
             )
 
@@ -332,7 +340,7 @@ class Ending:
         ]
         if len(overdue) > allowed:
             names = ", ".join(f"{each.id} ({each.state})" for each in overdue)
-            self.breaks(Promise.NO_ORPHAN, f"{names}: still there {PASSES} patrol passes after the end")
+            self.breaks(Invariant.NO_ORPHAN, f"{names}: still there {PASSES} patrol passes after the end")
 
     def _is_told_of(self, instance: Instance) -> bool:
         """Whether somebody was told of a host that no run launched: as shipped, one of which CloudWatch knows nothing
@@ -345,12 +353,12 @@ class Ending:
         """A host is wiped between two runs, and the bills of all together are EC2's, the time in the pool with them."""
         for entry in self.yard.world.trace:
             if entry.what == NOT_WIPED:
-                self.breaks(Promise.WHOLE_GANG, f"{entry.who} {entry.what}")
+                self.breaks(Invariant.WHOLE_GANG, f"{entry.who} {entry.what}")
         rows = self.yard.host_rows()
         for row in rows if self.scenario.pool_minutes else ():
             minutes = self.scenario.pool_minutes or 0
             if too_long := checks.too_long_in_pool(row, minutes, self.yard.world.now):
-                self.breaks(Promise.TRUE_BOOKS, too_long)
+                self.breaks(Invariant.TRUE_LEDGER, too_long)
         if not any("taken" in row or "pooled" in row for row in rows):
             return
         if any(fault.what in (PersonFault.DELETES_ROWS, Fate.ROWS_DELETED) for fault in self.faults):
@@ -362,14 +370,14 @@ class Ending:
         seconds = bill(instances, now, gib_month=0.0).hours * 3600
         if abs(billed - seconds) > max(BILL_SECONDS * max(len(rows), 1), BILL_SHARE * seconds):
             self.breaks(
-                Promise.TRUE_BOOKS,
+                Invariant.TRUE_LEDGER,
                 f"all runs are billed for {billed:.0f} s of hosts, EC2 says {seconds:.0f} s",
             )
 
     def _stuck(self) -> None:
         for execution in self.yard.stepfunctions.stuck():
             self.breaks(
-                Promise.NEVER_STUCK, f"{execution.label} waits in {execution.at}, and nothing is to come"
+                Invariant.NEVER_STUCK, f"{execution.label} waits in {execution.at}, and nothing is to come"
             )
 
 

@@ -8,11 +8,11 @@ from datetime import datetime
 from enum import StrEnum
 
 
-class Promise(StrEnum):
+class Invariant(StrEnum):
     ONE_END = "one end"
     NO_ORPHAN = "no orphan"
     ONE_MODEL = "one model"
-    TRUE_BOOKS = "true books"
+    TRUE_LEDGER = "true ledger"
     WHOLE_GANG = "a whole gang, and one"
     SURVIVES = "survives any fault of infrastructure"
     ENDS_IN_TIME = "ends in time"
@@ -24,13 +24,13 @@ class Promise(StrEnum):
 
 @dataclass(frozen=True)
 class Broken:
-    """A promise that did not hold: when that was seen, and what was seen."""
+    """An invariant that did not hold: when that was seen, and what was seen."""
 
-    promise: Promise
+    invariant: Invariant
     what: str
     at: datetime
 
 
 def in_words(broken: Sequence[Broken]) -> Iterator[str]:
     for each in broken:
-        yield f"{each.promise}: {each.what}"
+        yield f"{each.invariant}: {each.what}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from simulation.yard import Yard
 
 from simulation.invariants.ending import Ending
-from simulation.invariants.model import Broken, Promise
+from simulation.invariants.model import Broken, Invariant
 
 HAS_HOSTS = ("AwaitHosts", "Train")
 """States of a run that waits neither for capacity nor for its place."""
@@ -32,11 +32,11 @@ NEEDED = {"host": "launched", "token": "token"}
 
 
 class Oracle:
-    """Watches one yard from its begin. `broken` grows; a promise is said to be broken once."""
+    """Watches one yard from its begin. `broken` grows; an invariant is said to be broken once."""
 
     def __init__(self, yard: Yard, scenario: Scenario) -> None:
         self.yard, self.scenario = yard, scenario
-        self.broken: dict[Promise, Broken] = {}
+        self.broken: dict[Invariant, Broken] = {}
         yard.ec2.on_change.append(lambda instance: self._look_at_gang(instance.tags.get(Tag.RUN)))
         yard.ec2.on_change.append(self._look_at_tags)
         yard.ec2.on_change.append(lambda _: self._look_at_builders())
@@ -48,11 +48,11 @@ class Oracle:
     def faults(self) -> Sequence[Fault]:
         return self.yard.plan.faults
 
-    def breaks(self, promise: Promise, what: str) -> None:
-        if promise not in self.broken:
+    def breaks(self, invariant: Invariant, what: str) -> None:
+        if invariant not in self.broken:
             now = self.yard.world.now
-            self.broken[promise] = Broken(promise, what, now)
-            self.yard.world.note("oracle", f"sees a broken promise: {promise}", because=what)
+            self.broken[invariant] = Broken(invariant, what, now)
+            self.yard.world.note("oracle", f"sees a broken invariant: {invariant}", because=what)
 
     # ------------------------------------------------------------------------------------------------- while it goes
 
@@ -64,7 +64,7 @@ class Oracle:
         if len(live) > self.scenario.gang:
             names = ", ".join(each.id for each in live)
             self.breaks(
-                Promise.WHOLE_GANG,
+                Invariant.WHOLE_GANG,
                 f"{run} has {len(live)} hosts at once ({names}): it asked for {self.scenario.gang}",
             )
 
@@ -72,46 +72,46 @@ class Oracle:
         """Each host of a run has all the tags by which patrol, permissions and its own agent judge it."""
         lacks = [name for name in TAGS if name not in instance.tags]
         if Tag.RUN in instance.tags and instance.live and lacks:
-            self.breaks(Promise.NO_ORPHAN, f"{instance.id} is launched without the tags {', '.join(lacks)}")
+            self.breaks(Invariant.NO_ORPHAN, f"{instance.id} is launched without the tags {', '.join(lacks)}")
 
     def _look_at_builders(self) -> None:
         """Never two bakes at once."""
         builders = [each for each in self.yard.ec2.instances.values() if each.tags.get(Tag.KIND) == "bake"]
         runs = sorted({each.tags[Tag.RUN] for each in builders if each.state in ("pending", "running")})
         if len(runs) > 1 and not self.faults:
-            self.breaks(Promise.ONE_CLAIMANT, f"{' and '.join(runs)} bake at once")
+            self.breaks(Invariant.ONE_CLAIMANT, f"{' and '.join(runs)} bake at once")
 
     def _look_at_row(self, key: Key, before: Item | None, after: Item | None) -> None:
         """News of a host or a wait is news of one that is known. `ended` never changes once it is written. Whoever
         deletes a row means it."""
         if two := self._claims.look(key, after):
-            self.breaks(Promise.ONE_CLAIMANT, two)
+            self.breaks(Invariant.ONE_CLAIMANT, two)
         for back in checks.went_back(key, before, after) if before and after else ():
-            self.breaks(Promise.FORWARD, f"{key[0]} {key[1]}: {back}")
+            self.breaks(Invariant.FORWARD, f"{key[0]} {key[1]}: {back}")
         needed = NEEDED.get(key[1].partition("#")[0])
         if after and needed and needed not in after:
             self.breaks(
-                Promise.TRUE_BOOKS, f"{key} has {sorted(after)}, and nobody has launched or asked for it"
+                Invariant.TRUE_LEDGER, f"{key} has {sorted(after)}, and nobody has launched or asked for it"
             )
         if key[1] != "run" or not after:
             return
         state = after.get("state", {}).get("S")
         if "waiting" in after and ("ended" in after or state in HAS_HOSTS):
-            self.breaks(Promise.TRUE_BOOKS, f"{key} says that the run waits, in {state}")
+            self.breaks(Invariant.TRUE_LEDGER, f"{key} says that the run waits, in {state}")
         if not before or "ended" not in before:
             return
         was, now = ([row.get(each) for each in END] for row in (before, after))
         if was != now:
-            self.breaks(Promise.ONE_END, f"{key} had ended as {was}, and then as {now}")
+            self.breaks(Invariant.ONE_END, f"{key} had ended as {was}, and then as {now}")
 
     def _look_at_object(self, key: str) -> None:
         """A catalogue names checkpoints that are whole. Credentials are of the run that has the host."""
         if missing := checks.missing_of(self.yard, key):
-            self.breaks(Promise.TRUE_BOOKS, missing)
+            self.breaks(Invariant.TRUE_LEDGER, missing)
         if replaced := checks.replaced_end(self.yard, key):
-            self.breaks(Promise.ONE_END, replaced)
+            self.breaks(Invariant.ONE_END, replaced)
         if stranger := checks.stranger_of(self.yard, key):
-            self.breaks(Promise.ONE_CLAIMANT, stranger)
+            self.breaks(Invariant.ONE_CLAIMANT, stranger)
 
     def conclude(self) -> list[Broken]:
         """Return what is broken, now that everything is over or ought to be."""

@@ -93,7 +93,7 @@ def _matrix(scenario: str, kind: str, places: Mapping[str, Mapping[str, Finding]
     whats = list(dict.fromkeys(what for row in places.values() for what in row))
     cells = {place: "".join(_code(row.get(what)) for what in whats) for place, row in places.items()}
     broken = {
-        f"{place}: {what}": [f"{each.promise}: {each.what}" for each in finding.violations]
+        f"{place}: {what}": [f"{each.invariant}: {each.what}" for each in finding.violations]
         for place, row in places.items()
         for what, finding in row.items()
         if finding.violations
@@ -114,7 +114,7 @@ def _code(finding: Finding | None) -> str:
 
 
 def _of_pairs(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """A cell is red if any world with both of its faults broke a promise."""
+    """A cell is red if any world with both of its faults broke an invariant."""
     found: dict[str, dict[tuple[str, str], list[Finding]]] = {}
     for finding in findings:
         whats = sorted({f"{fault.kind}: {fault.what}" for fault in finding.trial.faults})
@@ -134,7 +134,7 @@ def _square(scenario: str, pairs: Mapping[tuple[str, str], Sequence[Finding]]) -
     ]
     broken = {
         f"{one}: {other}": [
-            f"{each.trial} · {each.violations[0].promise}" for each in found if each.violations
+            f"{each.trial} · {each.violations[0].invariant}" for each in found if each.violations
         ][:5]
         for (one, other), found in pairs.items()
         if any(each.violations for each in found)

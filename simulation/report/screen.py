@@ -102,7 +102,9 @@ def say_campaign(findings: Sequence[Finding], groups: Sequence[Group], wall: flo
     worlds = len(findings)
     broken = sum(bool(each.violations) for each in findings)
     cpu = sum(each.cpu for each in findings) / max(worlds, 1)
-    verdict = f"{broken:,} broke a promise, for {len(groups):,} causes" if groups else "all promises held"
+    verdict = (
+        f"{broken:,} broke an invariant, for {len(groups):,} causes" if groups else "all invariants held"
+    )
     console.print(
         f"\n{worlds:,} worlds in {wall:,.0f} s ({worlds / wall:.1f} a second, {cpu:.2f} s of CPU each): {verdict}"
     )
@@ -130,9 +132,9 @@ def tell(told: Told) -> None:
         parts = f"{seen.seen:.1f} s until the run heard of it{ec2}"
         console.print(f"From the fault to the next attempt's request: {seen.asked:.1f} s; {parts}")
     for violation in finding.violations:
-        console.print(Text.assemble((f"Broken: {violation.promise}", BROKEN), f": {violation.what}"))
+        console.print(Text.assemble((f"Broken: {violation.invariant}", BROKEN), f": {violation.what}"))
     if not finding.violations:
-        console.print(Text("All promises held", "green"))
+        console.print(Text("All invariants held", "green"))
 
 
 def _in_words(line: Line) -> Text:

@@ -135,7 +135,7 @@ def group_lines(groups: Sequence[Group]) -> list[Text]:
     for number, group in enumerate(groups[:MOST_GROUPS], 1):
         worlds = len(group.findings)
         head = Text.assemble(
-            (f"{number:>3}. {group.promise}", "bold red"),
+            (f"{number:>3}. {group.invariant}", "bold red"),
             f" · {worlds:,} {'world' if worlds == 1 else 'worlds'} of {', '.join(group.scenarios)}",
         )
         lines += [

@@ -120,7 +120,7 @@ def _followed(assembly: Path, trial: Trial, plan: Plan, *, in_full: bool = False
 def found(trial: Trial, story: Story) -> Finding:
     """The finding of a world that has come to its end."""
     broken = [
-        Violation(str(each.promise), each.what, (each.at - BEGINNING).total_seconds())
+        Violation(str(each.invariant), each.what, (each.at - BEGINNING).total_seconds())
         for each in story.broken
     ]
     only = trial.faults[0] if len(trial.faults) == 1 else None

@@ -17,7 +17,7 @@ from simulation.scenarios import SCENARIOS
 CLEAN_SEED = 1
 JOINED = " + "
 SIMULATOR = "the simulator itself works"
-"""What a world breaks whose own code raises: no promise of the product."""
+"""What a world breaks whose own code raises: no invariant of the product."""
 
 
 class BadInputError(Exception):
@@ -47,9 +47,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Violation:
-    """A promise that did not hold: when, in seconds since the begin, and what was seen."""
+    """An invariant that did not hold: when, in seconds since the begin, and what was seen."""
 
-    promise: str
+    invariant: str
     what: str
     seconds: float
 
@@ -77,16 +77,16 @@ class Finding:
     def succeeded(self) -> bool:
         return all("SUCCEEDED" in each for each in self.outcome.split("; ") if ": " in each)
 
-    def breaks(self, promises: Iterable[str]) -> bool:
-        broken = {each.promise for each in self.violations}
-        return not broken.isdisjoint(promises)
+    def breaks(self, invariants: Iterable[str]) -> bool:
+        broken = {each.invariant for each in self.violations}
+        return not broken.isdisjoint(invariants)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Violations of one promise that have one cause; the first is the shortest."""
+    """Violations of one invariant that have one cause; the first is the shortest."""
 
-    promise: str
+    invariant: str
     cause: str
     findings: Sequence[Finding]
 
@@ -129,16 +129,18 @@ def known(name: str, names: Iterable[str], of: str) -> str:
 
 
 def grouped(findings: Iterable[Finding]) -> list[Group]:
-    """By promise and cause, the most frequent first."""
+    """By invariant and cause, the most frequent first."""
     by_cause: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         for violation in finding.violations:
-            by_cause.setdefault((violation.promise, without_ids(violation.what)), []).append(finding)
+            by_cause.setdefault((violation.invariant, without_ids(violation.what)), []).append(finding)
     groups = [
-        Group(promise, cause, sorted(found, key=lambda each: (len(each.trial.faults), len(str(each.trial)))))
-        for (promise, cause), found in by_cause.items()
+        Group(
+            invariant, cause, sorted(found, key=lambda each: (len(each.trial.faults), len(str(each.trial))))
+        )
+        for (invariant, cause), found in by_cause.items()
     ]
-    return sorted(groups, key=lambda group: (-len(group.findings), group.promise, group.cause))
+    return sorted(groups, key=lambda group: (-len(group.findings), group.invariant, group.cause))
 
 
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)?")

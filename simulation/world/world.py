@@ -131,7 +131,7 @@ class World:
         self.now = beginning
         self.trace: list[Entry] = []
         self.on_step: list[Callable[[], None]] = []
-        """Called after everything that happened: for the promises."""
+        """Called after everything that happened: for the invariants."""
         self.on_time: list[Callable[[datetime], None]] = []
         """Called whenever time goes on, with the new instant."""
         self._planned: list[tuple[datetime, int, Planned]] = []

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from simulation.invariants.model import Promise
+from simulation.invariants.model import Invariant
 from simulation.scenarios import Scenario, job
 from simulation.story import tell
 from simulation.template import YardTemplate
@@ -66,7 +66,7 @@ def test_hosts_that_come_when_the_run_is_over_never_stay(yard: YardTemplate) -> 
         world.after(630.2, lambda: world.people.stop(world.runs()[0]), "somebody stops the execution")
 
     story = tell(yard, Scenario("stopped", "one that is stopped as it grows", begin, gang=4, least=2))
-    assert {each.promise for each in story.broken} == {Promise.SURVIVES}, story.broken
+    assert {each.invariant for each in story.broken} == {Invariant.SURVIVES}, story.broken
     assert story.outcome.endswith("ABORTED")
 
 
@@ -79,6 +79,6 @@ def test_room_for_fewer_than_the_least_launches_nothing(yard: YardTemplate) -> N
     scenario = Scenario("few", "one host where there must be two", begin, timedelta(hours=3), gang=4, least=2)
     launched: list[str] = []
     story = tell(yard, scenario, at_end=lambda world: launched.extend(world.ec2.ever))
-    assert {each.promise for each in story.broken} == {Promise.SURVIVES}, story.broken
+    assert {each.invariant for each in story.broken} == {Invariant.SURVIVES}, story.broken
     assert "NoOffer" in story.outcome
     assert launched == []

@@ -69,4 +69,4 @@ def test_a_world_that_kills_its_process_is_a_finding_and_the_others_go_on(
     by_trial = {each.trial: each.violations for each in findings.branched(folder, trials)}
     assert not by_trial[well]
     [violation] = by_trial[killed]
-    assert (violation.promise, violation.what) == (SIMULATOR, "its process ended with -9 and said nothing")
+    assert (violation.invariant, violation.what) == (SIMULATOR, "its process ended with -9 and said nothing")

@@ -9,7 +9,7 @@ import pytest
 
 from simulation.aws.door.api import Caller, ServiceError
 from simulation.aws.stepfunctions import Execution
-from simulation.invariants.model import Promise
+from simulation.invariants.model import Invariant
 from simulation.scenarios import SCENARIOS
 from simulation.story import tell
 from simulation.template import YardTemplate
@@ -53,7 +53,7 @@ def with_outage(service: str, state: str, ends: list[datetime]) -> Callable[[Yar
 
 @pytest.mark.parametrize(("service", "state"), OUTAGES)
 def test_an_outage_of_three_minutes_costs_no_attempt(yard: YardTemplate, service: str, state: str) -> None:
-    """Tries again take more transitions than a run without a fault may have; every other promise holds."""
+    """Tries again take more transitions than a run without a fault may have; every other invariant holds."""
     attempts: list[int] = []
     ends: list[datetime] = []
 
@@ -64,4 +64,4 @@ def test_an_outage_of_three_minutes_costs_no_attempt(yard: YardTemplate, service
     story = tell(yard, scenario, at_end=look)
     assert "SUCCEEDED" in story.outcome
     assert (attempts, len(ends)) == ([1], 1)
-    assert {each.promise for each in story.broken} <= {Promise.WITHIN_BUDGETS}
+    assert {each.invariant for each in story.broken} <= {Invariant.WITHIN_BUDGETS}

@@ -1,4 +1,4 @@
-"""Defects planted on purpose are found, by the promise that they break or the test that fails."""
+"""Defects planted on purpose are found, by the invariant that they break or the test that fails."""
 
 import hashlib
 import subprocess
@@ -15,7 +15,7 @@ from lambdas.aws.ec2 import instances
 from lambdas.steps import attempts, orders
 from lambdas.steps.signals.context import SignalContext
 from lambdas.workflows import signal
-from simulation.invariants.model import Promise
+from simulation.invariants.model import Invariant
 from simulation.scenarios import SCENARIOS
 from simulation.story import tell
 from simulation.template import YardTemplate
@@ -76,28 +76,28 @@ def orders_by_systems_manager_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(orders, "_write", lambda bucket, order: True)
 
 
-def promises_broken_by(yard: YardTemplate, text: str) -> Iterator[Promise]:
+def invariants_broken_by(yard: YardTemplate, text: str) -> Iterator[Invariant]:
     trial = parse(text)
     story = tell(yard, SCENARIOS[trial.scenario], seed=trial.seed, faults=trial.faults)
-    return (broken.promise for broken in story.broken)
+    return (broken.invariant for broken in story.broken)
 
 
 def test_a_lost_catch_is_found(yard: YardTemplate) -> None:
     world = "train: host host-1 after started #1: dies"
-    assert Promise.SURVIVES not in promises_broken_by(yard, world)
-    assert Promise.SURVIVES in promises_broken_by(without_catch(yard, "Train"), world)
+    assert Invariant.SURVIVES not in invariants_broken_by(yard, world)
+    assert Invariant.SURVIVES in invariants_broken_by(without_catch(yard, "Train"), world)
 
 
 def test_a_token_that_nobody_stores_is_found(yard: YardTemplate, monkeypatch: pytest.MonkeyPatch) -> None:
     forgets_the_token(monkeypatch)
-    assert Promise.SURVIVES in promises_broken_by(yard, "train")
+    assert Invariant.SURVIVES in invariants_broken_by(yard, "train")
 
 
 def test_a_release_that_stops_at_the_first_error_is_found(
     yard: YardTemplate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stops_at_the_first_error(monkeypatch)
-    assert Promise.SURVIVES in promises_broken_by(yard, "train: pool ask #1: grants too few")
+    assert Invariant.SURVIVES in invariants_broken_by(yard, "train: pool ask #1: grants too few")
 
 
 def test_a_signal_that_ignores_its_attempt_is_found(
@@ -106,18 +106,18 @@ def test_a_signal_that_ignores_its_attempt_is_found(
     world = (
         "train: host host-1 after progress #2: dies + event HostSignal stopped host-2 #1: late by 2 minutes"
     )
-    assert list(promises_broken_by(yard, world)) == []
+    assert list(invariants_broken_by(yard, world)) == []
     forgets_the_attempt(monkeypatch)
-    assert Promise.WITHIN_BUDGETS in promises_broken_by(yard, world)
+    assert Invariant.WITHIN_BUDGETS in invariants_broken_by(yard, world)
 
 
 def test_an_order_that_goes_one_way_alone_is_found(
     yard: YardTemplate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = "train: host host-1 boots: never registers with Systems Manager"
-    assert list(promises_broken_by(yard, world)) == []
+    assert list(invariants_broken_by(yard, world)) == []
     orders_by_systems_manager_alone(monkeypatch)
-    assert Promise.WITHIN_BUDGETS in promises_broken_by(yard, world)
+    assert Invariant.WITHIN_BUDGETS in invariants_broken_by(yard, world)
 
 
 def test_a_lost_condition_of_the_ledger_is_found(yard: YardTemplate, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,9 +125,9 @@ def test_a_lost_condition_of_the_ledger_is_found(yard: YardTemplate, monkeypatch
         "train: request release#1/3 dynamodb.transact_write_items: "
         "the rows of all runs are deleted before the request"
     )
-    assert list(promises_broken_by(yard, world)) == []
+    assert list(invariants_broken_by(yard, world)) == []
     writes_whatever_is_there(monkeypatch)
-    assert Promise.TRUE_BOOKS in promises_broken_by(yard, world)
+    assert Invariant.TRUE_LEDGER in invariants_broken_by(yard, world)
 
 
 def slice_of_commit() -> list[Defect]:

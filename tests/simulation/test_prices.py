@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from simulation.aws.door.api import Caller, ServiceError
-from simulation.invariants.model import Promise
+from simulation.invariants.model import Invariant
 from simulation.scenarios import Scenario, job
 from simulation.story import tell
 from simulation.template import YardTemplate
@@ -38,7 +38,7 @@ def trained(
 
     story = tell(template, Scenario("dear", "in a dear region", begin), at_end=look)
     capped = found[0][0]["error"] == "LimitReached"
-    assert {each.promise for each in story.broken} == ({Promise.SURVIVES} if capped else set())
+    assert {each.invariant for each in story.broken} == ({Invariant.SURVIVES} if capped else set())
     return found[0]
 
 

@@ -1,4 +1,4 @@
-"""The promises hold in clean worlds, in a slice of all single faults that is another with every commit, and in every
+"""The invariants hold in clean worlds, in a slice of all single faults that is another with every commit, and in every
 world that has ever broken one; and a world is what its seed says, wherever and however it is made."""
 
 import hashlib
@@ -58,7 +58,7 @@ def broken_in(story: Story) -> list[str]:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_a_world_without_faults_keeps_every_promise(yard: YardTemplate, scenario: str) -> None:
+def test_a_world_without_faults_keeps_every_invariant(yard: YardTemplate, scenario: str) -> None:
     assert broken_in(tell(yard, SCENARIOS[scenario])) == []
 
 
@@ -77,7 +77,7 @@ def test_a_process_is_its_own_again_after_its_worlds(folder: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_no_single_fault_of_this_commits_slice_breaks_a_promise(yard: YardTemplate, folder: Path) -> None:
+def test_no_single_fault_of_this_commits_slice_breaks_an_invariant(yard: YardTemplate, folder: Path) -> None:
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     ).stdout
@@ -103,7 +103,7 @@ def test_what_is_tried_again_and_again_is_a_place_three_times_and_where_it_does_
 
 
 @pytest.mark.parametrize("text", WORLDS)
-def test_what_once_broke_a_promise_keeps_it_now(yard: YardTemplate, text: str) -> None:
+def test_what_once_broke_an_invariant_keeps_it_now(yard: YardTemplate, text: str) -> None:
     trial: Trial = parse(text)
     story = tell(yard, SCENARIOS[trial.scenario], seed=trial.seed, faults=trial.faults)
     assert broken_in(story) == []

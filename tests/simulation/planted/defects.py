@@ -8,7 +8,7 @@ from typing import Final
 
 FORWARD: Final = "never backward"
 CLAIMANT: Final = "one claimant"
-BOOKS: Final = "true books"
+BOOKS: Final = "true ledger"
 SURVIVES: Final = "survives any fault of infrastructure"
 ORPHAN: Final = "no orphan"
 ONE_END: Final = "one end"
@@ -20,10 +20,10 @@ STORM: Final = "ten times, in any order, up to 90 s late, as all events from it 
 
 @dataclass(frozen=True)
 class World:
-    """A simulated world in which the defect breaks the promise."""
+    """A simulated world in which the defect breaks the invariant."""
 
     text: str
-    promise: str
+    invariant: str
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Defect:
     def row(self) -> str:
         """Return its row in docs/simulation.md."""
         found = self.found_by
-        by = f"*{found.promise}* in `{found.text}`" if isinstance(found, World) else f"`{found}`"
+        by = f"*{found.invariant}* in `{found.text}`" if isinstance(found, World) else f"`{found}`"
         return f"| {self.name} | {self.what} | {by} |"
 
 

@@ -31,9 +31,9 @@ def plant(defect: Defect) -> None:
 
 
 def is_found(defect: Defect) -> bool:
-    """Return True if the world breaks its promise, or the test fails."""
+    """Return True if the world breaks its invariant, or the test fails."""
     if isinstance(defect.found_by, World):
-        return defect.found_by.promise in _broken(defect.found_by.text)
+        return defect.found_by.invariant in _broken(defect.found_by.text)
     import pytest
 
     return (
@@ -49,8 +49,8 @@ def _broken(text: str) -> set[str]:
 
     finding = findings.tried(assembly.synthesised(), parse(text)).finding
     for violation in finding.violations:
-        print(f"{violation.promise}: {violation.what[:300]}")
-    return {violation.promise for violation in finding.violations}
+        print(f"{violation.invariant}: {violation.what[:300]}")
+    return {violation.invariant for violation in finding.violations}
 
 
 if __name__ == "__main__":

@@ -74,12 +74,12 @@ def test_causes_of_two_worlds_are_alike_without_their_ids() -> None:
     assert "EC2" in trial.without_ids(one)
 
 
-def test_violations_of_one_promise_and_cause_are_a_group_with_the_shortest_first() -> None:
+def test_violations_of_one_invariant_and_cause_are_a_group_with_the_shortest_first() -> None:
     other = Violation("one end", "two-cf1324de is FAILED, and there is no summary", 1.0)
     pair = Finding(Trial("train", (HANGS, LOST), 3), violations=(ORPHAN,))
     single = Finding(Trial("train", (HANGS,)), violations=(ORPHAN, other))
     groups = trial.grouped([Finding(Trial("train")), pair, single])
-    assert [(group.promise, len(group.findings)) for group in groups] == [("no orphan", 2), ("one end", 1)]
+    assert [(group.invariant, len(group.findings)) for group in groups] == [("no orphan", 2), ("one end", 1)]
     assert groups[0].findings[0] is single
 
 
@@ -308,7 +308,7 @@ def test_the_page_needs_nothing_else_and_is_safe_from_what_it_shows() -> None:
         stories={Trial("train", (HANGS,)): timeline.told(STORY)},
     )
     html = page.rendered(about)
-    assert "3 of 7 worlds break a promise" in html
+    assert "3 of 7 worlds break an invariant" in html
     assert Trial("train", (HANGS,)).command in unescape(html)
     assert "<script>alert" not in html
     assert "http://" not in html
