@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from simulation.aws.door.gateway import Fate
-
 
 class Kind(StrEnum):
     """What a place is a place of."""
@@ -25,6 +23,25 @@ class Kind(StrEnum):
     HOST = "host"
     STATE = "state"
     POOL = "pool"
+
+
+class RequestFault(StrEnum):
+    """What may become of one request; botocore tries again where it would on AWS."""
+
+    THROTTLED = "throttled once"
+    THROTTLED_FOR_LONG = "throttled until botocore gives up"
+    SERVER_ERROR = "5xx once"
+    SERVER_ERRORS = "5xx until botocore gives up"
+    LOST_BEFORE = "connection lost before the effect"
+    UNREACHABLE = "no connection until botocore gives up"
+    LOST_AFTER = "connection lost after the effect"
+    DENIED = "access denied"
+    SLOW = "slow by 45 s"
+    CONFLICT = "transaction conflict once"
+    CONFLICTS = "transaction conflicts for 10 s"
+    ROWS_DELETED = "the rows of all runs are deleted before the request"
+    KILLED_BEFORE = "function killed before the request"
+    KILLED_AFTER = "function killed after the request"
 
 
 class InvocationFault(StrEnum):
@@ -96,7 +113,7 @@ ASKS = (PersonFault.ASKS_TO_STOP, PersonFault.ASKS_TWICE)
 
 
 WHATS: dict[Kind, tuple[type[StrEnum], ...]] = {
-    Kind.REQUEST: (Fate,),
+    Kind.REQUEST: (RequestFault,),
     Kind.INVOCATION: (InvocationFault,),
     Kind.EVENT: (EventFault,),
     Kind.HOST: (HostFault, BootFault),
@@ -114,8 +131,8 @@ STORMS = (
 PERSON = "alice"
 """Who asks for runs to be stopped."""
 READS = ("get_", "describe_", "list_", "query", "batch_get", "head_")
-KILLS = (Fate.KILLED_BEFORE, Fate.KILLED_AFTER)
-RETRIED = (Fate.THROTTLED, Fate.SERVER_ERROR, Fate.LOST_BEFORE)
+KILLS = (RequestFault.KILLED_BEFORE, RequestFault.KILLED_AFTER)
+RETRIED = (RequestFault.THROTTLED, RequestFault.SERVER_ERROR, RequestFault.LOST_BEFORE)
 """botocore tries once more after each of them, after the same wait, and has its answer: the same world."""
 ONE_AFTER_ANOTHER = 3
 """Of what is said, asked or tried again and again only the first few are places: what the tenth one meets, the third
@@ -224,7 +241,7 @@ def singles(places: Mapping[Place, Passed | None]) -> Iterator[Fault]:
 def end_of_killed(kill: Fault, asks: Sequence[str]) -> tuple[str, int]:
     """The invocation, and which of its requests was the last to change anything before it is killed; 0: none."""
     invocation, _, number = kill.place.partition(" ")[0].rpartition("/")
-    made = int(number) - (kill.what == Fate.KILLED_BEFORE)
+    made = int(number) - (kill.what == RequestFault.KILLED_BEFORE)
     writes = (each for each in range(made, 0, -1) if not asks[each - 1].partition(".")[2].startswith(READS))
     return invocation, next(writes, 0)
 
@@ -233,11 +250,11 @@ def makes_sense(fault: Fault) -> bool:
     """Whether it is another world than without it, or than with another of these faults."""
     if fault.kind is Kind.REQUEST:
         operation = fault.place.rpartition(" ")[2].partition(".")[2]
-        if fault.what == Fate.DENIED and "conclude#" in fault.place:
+        if fault.what == RequestFault.DENIED and "conclude#" in fault.place:
             return False  # no role lacks a permission for one request and has it for the next, which a rule makes there
-        if fault.what in (Fate.CONFLICT, Fate.CONFLICTS, Fate.ROWS_DELETED):
+        if fault.what in (RequestFault.CONFLICT, RequestFault.CONFLICTS, RequestFault.ROWS_DELETED):
             return operation == "transact_write_items"
-        if fault.what in (Fate.LOST_AFTER, Fate.KILLED_AFTER):
+        if fault.what in (RequestFault.LOST_AFTER, RequestFault.KILLED_AFTER):
             return not operation.startswith(READS)
         return True
     if fault.what == EventFault.STORM:

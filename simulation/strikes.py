@@ -69,7 +69,7 @@ class Strikes:
 
     def listen(self) -> None:
         self.yard.functions.on_begin = self._invocation
-        self.yard.events.fate = self._event
+        self.yard.events.delays = self._event
         self.yard.stepfunctions.on_state = self._state
         self.yard.machines.on_word = self._word
         self.yard.gateway.throttle = self._asked

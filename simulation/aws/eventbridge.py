@@ -103,7 +103,7 @@ class EventBridge:
         self.world = world
         self.rules = [rule for rule in rules if rule.enabled]
         self.dead_letters: list[DeadLetter] = []
-        self.fate: Callable[[Event, Rule, Target], Sequence[float] | None] = _as_usual
+        self.delays: Callable[[Event, Rule, Target], Sequence[float] | None] = _as_usual
         """The fault plan's: after how many seconds the event is delivered, each time; None: as usual."""
         self.under_way = 0
         """Events that are still to be delivered, but for those of schedules."""
@@ -237,7 +237,7 @@ class EventBridge:
 
     def _plan(self, rule: Rule, event: Event, *, standing: bool = False) -> None:
         for target in rule.targets:
-            delays = self.fate(event, rule, target)
+            delays = self.delays(event, rule, target)
             if delays is None:
                 delays = (self.world.chance("events").uniform(*DELIVERY_SECONDS),)
             for delay in delays:

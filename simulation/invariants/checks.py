@@ -9,10 +9,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lambdas.aws.dynamodb.ledger import unpack
-from simulation.aws.door.gateway import Fate
 from simulation.aws.dynamodb.tables import Key
 from simulation.aws.dynamodb.values import Item, Row
-from simulation.faults import Kind, PersonFault
+from simulation.faults import Kind, PersonFault, RequestFault
 from training.host.checkpoints.in_bucket import Version
 from trainyard.protocol import keys
 
@@ -43,7 +42,7 @@ FIXED: Mapping[str, tuple[str, ...]] = {
     "run": ("created", "notified"),
 }
 """Attributes that never change once they are written."""
-DELETES = (PersonFault.DELETES_ROWS, Fate.ROWS_DELETED)
+DELETES = (PersonFault.DELETES_ROWS, RequestFault.ROWS_DELETED)
 LOOKS = timedelta(minutes=10)
 """From the end of a host's time in the pool until patrol has ended it: the wipe and its passes."""
 
@@ -148,7 +147,7 @@ def notices_of_ends(yard: Yard) -> Iterator[str]:
     """Yield each run that has another number of notifications than one. A function that dies as it sends may send
     again, and a lost answer is asked for again."""
     faults = yard.plan.struck
-    if any(fault.what in (*DELETES, Fate.DENIED) for fault in faults):
+    if any(fault.what in (*DELETES, RequestFault.DENIED) for fault in faults):
         return
     again = sum(
         fault.kind in (Kind.REQUEST, Kind.INVOCATION) and "conclude" in fault.place for fault in faults

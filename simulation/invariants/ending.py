@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from simulation.aws.door.gateway import Fate
 from simulation.aws.ec2 import Instance
 from simulation.aws.ec2.books import bill
 from simulation.aws.stepfunctions import Execution, Status
@@ -20,6 +19,7 @@ from simulation.faults import (
     InvocationFault,
     PersonFault,
     PoolFault,
+    RequestFault,
 )
 from simulation.hosts.agent.agent import NOT_WIPED
 from simulation.invariants import checks
@@ -52,11 +52,16 @@ SOON = timedelta(minutes=10)
 TRAINS_ON: frozenset[str] = frozenset(
     {
         str(each)
-        for names in (Fate, InvocationFault, EventFault, HostFault, BootFault, PoolFault)
+        for names in (RequestFault, InvocationFault, EventFault, HostFault, BootFault, PoolFault)
         for each in names
     }
     | {str(PersonFault.TERMINATES_HOST), str(PersonFault.UPLOADS_AGAIN)}
-) - {str(Fate.DENIED), str(Fate.ROWS_DELETED), str(HostFault.PROGRAM_ERROR), str(HostFault.DISK_FULL)}
+) - {
+    str(RequestFault.DENIED),
+    str(RequestFault.ROWS_DELETED),
+    str(HostFault.PROGRAM_ERROR),
+    str(HostFault.DISK_FULL),
+}
 """Faults of infrastructure, by their names: whichever strikes, the run succeeds where restarts are left."""
 DENIED_FOR_SECONDS = "train-"
 """Functions that are called again if a permission is missing."""
@@ -204,7 +209,7 @@ class Ending:
     def _survival(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         if not all(_is_survived(fault) for fault in self.faults) or len(self.faults) > 3:
             return
-        if sum(fault.what == Fate.DENIED for fault in self.faults) > 1:
+        if sum(fault.what == RequestFault.DENIED for fault in self.faults) > 1:
             return  # a permission that stays missing ends the run
         if summary["error"] in RIGHTLY_REFUSED or self._was_asked_to_stop(execution):
             return
@@ -229,7 +234,7 @@ class Ending:
             self.breaks(
                 Invariant.ONE_END, f"{execution.name} ended as {summary['error']} without a cause: {reason!r}"
             )
-        denied = [fault for fault in self.faults if fault.what == Fate.DENIED]
+        denied = [fault for fault in self.faults if fault.what == RequestFault.DENIED]
         if (
             denied
             and len(self.faults) == len(self.yard.runs()) == 1
@@ -290,7 +295,7 @@ class Ending:
 
     def _bill(self, run: str, summary: Mapping[str, Any]) -> None:
         """The summary's hours are EC2's, unless somebody has deleted what the ledger knew."""
-        if any(fault.what in (PersonFault.DELETES_ROWS, Fate.ROWS_DELETED) for fault in self.faults):
+        if any(fault.what in (PersonFault.DELETES_ROWS, RequestFault.ROWS_DELETED) for fault in self.faults):
             return
         if self.scenario.name in ("pool", "rivals"):
             return  # a host has several runs: _pool looks at all of them
@@ -361,7 +366,7 @@ class Ending:
                 self.breaks(Invariant.TRUE_LEDGER, too_long)
         if not any("taken" in row or "pooled" in row for row in rows):
             return
-        if any(fault.what in (PersonFault.DELETES_ROWS, Fate.ROWS_DELETED) for fault in self.faults):
+        if any(fault.what in (PersonFault.DELETES_ROWS, RequestFault.ROWS_DELETED) for fault in self.faults):
             return
         now, instances = self.yard.world.now, list(self.yard.ec2.ever.values())
         billed = sum(
@@ -390,5 +395,5 @@ def _seconds(row: Mapping[str, Any], begin: str, end: str, now: datetime) -> flo
 
 def _is_survived(fault: Fault) -> bool:
     """Return True if the run succeeds though this strikes."""
-    of_seconds = fault.what == Fate.DENIED and fault.place.startswith(DENIED_FOR_SECONDS)
+    of_seconds = fault.what == RequestFault.DENIED and fault.place.startswith(DENIED_FOR_SECONDS)
     return of_seconds or fault.what in TRAINS_ON

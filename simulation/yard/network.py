@@ -9,10 +9,10 @@ from greenlet import GreenletExit
 
 from lambdas.aws.clients import THROTTLED
 from simulation.aws.door.api import REGION, Answer, Caller, ServiceError
-from simulation.aws.door.gateway import Broken, Fate, Gateway, Unreachable
+from simulation.aws.door.gateway import Broken, Gateway, Unreachable
 from simulation.aws.dynamodb.writes import CONFLICT, cancelled
 from simulation.aws.functions import Functions, Invocation
-from simulation.faults import ONE_AFTER_ANOTHER, READS, Fault, Kind, Passed, Plan
+from simulation.faults import ONE_AFTER_ANOTHER, READS, Fault, Kind, Passed, Plan, RequestFault
 from simulation.world.world import World
 
 REQUEST_SECONDS = (0.008, 0.06)
@@ -64,20 +64,20 @@ class Network:
             invocation.asks.append(f"{service}.{operation}")
         place = _place(invocation, invocation.requests, service, operation)
         found = self._struck_at(place, invocation) if self._is_new(invocation, place) else ()
-        fates = [Fate(fault.what) for fault in found]
+        faults = [RequestFault(fault.what) for fault in found]
         caller = Caller(invocation.name, invocation.function.role)
         if self._refused:
             refused, self._refused = self._refused, None
             raise refused
-        for fate in fates:
-            self._strike_before(fate, invocation, tries, operation)
+        for fault in faults:
+            self._strike_before(fault, invocation, tries, operation)
         self.world.sleep(self._chance.uniform(*REQUEST_SECONDS))
         try:
             answer = self.gateway.answer(caller, service, operation, request)
         except ServiceError:
-            self._strike_after(fates, invocation, tries)  # a refusal may not arrive either
+            self._strike_after(faults, invocation, tries)  # a refusal may not arrive either
             raise
-        self._strike_after(fates, invocation, tries)
+        self._strike_after(faults, invocation, tries)
         return answer
 
     def answer_at_once(self, service: str, operation: str, request: Mapping[str, Any]) -> Answer | None:
@@ -128,44 +128,44 @@ class Network:
             raise GreenletExit  # its process is gone: whatever runs on of it reaches nobody
         return invocation
 
-    def _strike_before(self, fate: Fate, invocation: Invocation, tries: int, operation: str) -> None:
+    def _strike_before(self, fault: RequestFault, invocation: Invocation, tries: int, operation: str) -> None:
         if tries == 0:
-            self.world.note(invocation.name, f"meets a fault: {fate}", operation=operation)
-        match fate:
-            case Fate.THROTTLED if tries == 0:
+            self.world.note(invocation.name, f"meets a fault: {fault}", operation=operation)
+        match fault:
+            case RequestFault.THROTTLED if tries == 0:
                 raise ServiceError("ThrottlingException", "Rate exceeded")
-            case Fate.THROTTLED_FOR_LONG:
+            case RequestFault.THROTTLED_FOR_LONG:
                 raise ServiceError("ThrottlingException", "Rate exceeded")
-            case Fate.SERVER_ERROR if tries == 0:
+            case RequestFault.SERVER_ERROR if tries == 0:
                 raise ServiceError("InternalError", "An internal error has occurred", status=500)
-            case Fate.SERVER_ERRORS:
+            case RequestFault.SERVER_ERRORS:
                 raise ServiceError("InternalError", "An internal error has occurred", status=500)
-            case Fate.LOST_BEFORE if tries == 0:
+            case RequestFault.LOST_BEFORE if tries == 0:
                 raise Broken
-            case Fate.UNREACHABLE:
+            case RequestFault.UNREACHABLE:
                 raise Unreachable
-            case Fate.DENIED:
+            case RequestFault.DENIED:
                 raise ServiceError(
                     "AccessDeniedException",
                     f"User: {invocation.function.role} is not authorized to perform: {operation}",
                     status=403,
                 )
-            case Fate.CONFLICT if tries == 0:
+            case RequestFault.CONFLICT if tries == 0:
                 raise cancelled([CONFLICT])
-            case Fate.CONFLICTS if tries < 20:
+            case RequestFault.CONFLICTS if tries < 20:
                 raise cancelled([CONFLICT])
-            case Fate.ROWS_DELETED if tries == 0:
+            case RequestFault.ROWS_DELETED if tries == 0:
                 self.delete_all_rows()
-            case Fate.SLOW if tries == 0:
+            case RequestFault.SLOW if tries == 0:
                 self.world.sleep(SLOW_SECONDS)
-            case Fate.KILLED_BEFORE:
+            case RequestFault.KILLED_BEFORE:
                 self.functions.kill(invocation)
                 raise GreenletExit
 
-    def _strike_after(self, fates: Sequence[Fate], invocation: Invocation, tries: int) -> None:
-        if Fate.LOST_AFTER in fates and tries == 0:
+    def _strike_after(self, faults: Sequence[RequestFault], invocation: Invocation, tries: int) -> None:
+        if RequestFault.LOST_AFTER in faults and tries == 0:
             raise Broken
-        if Fate.KILLED_AFTER in fates:
+        if RequestFault.KILLED_AFTER in faults:
             self.functions.kill(invocation)
             raise GreenletExit
 

@@ -4,8 +4,7 @@ import json
 import re
 from datetime import timedelta
 
-from simulation.aws.door.gateway import Fate
-from simulation.faults import Kind, singles
+from simulation.faults import Kind, RequestFault, singles
 from simulation.scenarios import Scenario, job
 from simulation.story import tell
 from simulation.template import YardTemplate
@@ -80,6 +79,6 @@ def test_whatever_befalls_a_renewal_the_run_goes_on_to_its_end(yard: YardTemplat
     )
     for fault, (broken, outcome, refused) in worlds.items():
         assert not broken, (fault, broken)
-        may_fail = fault.kind is Kind.HOST or fault.what == Fate.DENIED
+        may_fail = fault.kind is Kind.HOST or fault.what == RequestFault.DENIED
         assert may_fail or outcome.endswith("SUCCEEDED"), (fault, outcome)
         assert refused == 0, fault

@@ -1,13 +1,12 @@
-"""Every request to the simulated AWS passes here: whoever asks, its permission, its fate, its answer.
+"""Every request to the simulated AWS passes here: whoever asks, its permission, its answer.
 
-What may become of a request is its fate: yard/network.py deals with it, before the gateway is asked or after.
+What goes wrong with a request is a RequestFault: yard/network.py deals with it, before the gateway is asked or after.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from enum import StrEnum
 from typing import Any, Protocol
 
 from simulation.aws.door.api import Answer, Caller, Check, ServiceError
@@ -24,25 +23,6 @@ class Permissions(Protocol):
     def first_denied(self, caller: Caller, checks: list[Check]) -> Check | None: ...
 
     def denial(self, check: Check, caller: Caller, service: str) -> ServiceError: ...
-
-
-class Fate(StrEnum):
-    """What may become of one request; botocore tries again where it would on AWS."""
-
-    THROTTLED = "throttled once"
-    THROTTLED_FOR_LONG = "throttled until botocore gives up"
-    SERVER_ERROR = "5xx once"
-    SERVER_ERRORS = "5xx until botocore gives up"
-    LOST_BEFORE = "connection lost before the effect"
-    UNREACHABLE = "no connection until botocore gives up"
-    LOST_AFTER = "connection lost after the effect"
-    DENIED = "access denied"
-    SLOW = "slow by 45 s"
-    CONFLICT = "transaction conflict once"
-    CONFLICTS = "transaction conflicts for 10 s"
-    ROWS_DELETED = "the rows of all runs are deleted before the request"
-    KILLED_BEFORE = "function killed before the request"
-    KILLED_AFTER = "function killed after the request"
 
 
 class Broken(Exception):  # noqa: N818 - no answer at all, which is no error of AWS

@@ -170,15 +170,15 @@ def test_what_a_role_must_be_allowed_is_asked_for_each_entry() -> None:
     ]
 
 
-# ---------------------------------------------------------------------------------------------------- fate and targets
+# ---------------------------------------------------------------------------------------------------- fault and targets
 
 
 @pytest.mark.parametrize(
-    ("fate", "seconds"), [([], []), ([2.0], [2]), ([0.0, 3600.0], [0, 3600]), (None, [0])]
+    ("delays", "seconds"), [([], []), ([2.0], [2]), ([0.0, 3600.0], [0, 3600]), (None, [0])]
 )
-def test_an_event_may_be_lost_late_or_delivered_twice(fate: list[float] | None, seconds: list[int]) -> None:
+def test_an_event_may_be_lost_late_or_delivered_twice(delays: list[float] | None, seconds: list[int]) -> None:
     bus = Bus([rule({"source": ["trainyard.host"]}, bus="yard")])
-    bus.events.fate = lambda *_: fate
+    bus.events.delays = lambda *_: delays
     bus.put(ENTRY)
     bus.go_on(4000)
     assert [int(at) for at, _ in bus.deliveries] == seconds
