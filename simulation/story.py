@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from simulation.faults import Fault, Passed, Place, Plan
+from simulation.injections import Injections
 from simulation.invariants.model import Broken
 from simulation.invariants.oracle import Oracle
 from simulation.scenarios import Scenario
-from simulation.strikes import Strikes
 from simulation.template import YardTemplate
 from simulation.world.world import Entry, World
 from simulation.yard import Yard
@@ -63,7 +63,7 @@ def follow(
     """The same, by a plan, of which the faults may only come about on the way."""
     world = World(seed)
     yard = Yard(world, template, plan)
-    Strikes(yard).listen()
+    Injections(yard).listen()
     oracle = Oracle(yard, scenario)
     beginning = world.now
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from simulation.hosts.bucket import bucket_of
-from simulation.hosts.flow import Nap
+from simulation.hosts.flow import Sleep
 from simulation.hosts.machine import Machine
 from simulation.hosts.surroundings import CommandEnd
 from training.baking.recipe import as_admitted
@@ -22,7 +22,7 @@ from trainyard.protocol.orders import OrderKind
 from trainyard.values.wire import stamp
 
 Parameters = Mapping[str, Sequence[str]]
-Ending = Generator["float | Nap", None, CommandEnd]
+Ending = Generator["float | Sleep", None, CommandEnd]
 
 BREAKS = ("false", "exit 1", "/bin/false")
 """A line of a recipe that is one of these fails, in `commands` as in `tests`."""
@@ -102,7 +102,7 @@ def _bake(machine: Machine, word: str, parameters: Parameters) -> Ending:
     return known
 
 
-Saying = Generator["float | Nap", None, str]
+Saying = Generator["float | Sleep", None, str]
 
 
 def _install(

@@ -7,13 +7,13 @@ from simulation.world.world import Planned, World
 
 
 @dataclass(frozen=True)
-class Nap:
+class Sleep:
     """Until somebody wakes the flow, at most so many seconds. A plain number of seconds cannot be cut short."""
 
     seconds: float | None = None
 
 
-Steps = Generator["float | Nap", None, None]
+Steps = Generator["float | Sleep", None, None]
 
 
 class Gone(Exception):  # noqa: N818 - no error: the machine is
@@ -80,15 +80,15 @@ class Flow:
             self._running = False
         self._wait(wish)
 
-    def _wait(self, wish: float | Nap) -> None:
+    def _wait(self, wish: float | Sleep) -> None:
         if self.ended:  # by its own doing
             self._steps.close()
-        elif isinstance(wish, Nap):
+        elif isinstance(wish, Sleep):
             self._nap(wish)
         else:
             self._plan(wish)
 
-    def _nap(self, wish: Nap) -> None:
+    def _nap(self, wish: Sleep) -> None:
         if self._woken:
             self._woken = False
             self._plan(0.0)

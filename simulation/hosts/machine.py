@@ -29,7 +29,7 @@ from simulation.hosts.faults import (
     Struck,
     When,
 )
-from simulation.hosts.flow import Flow, Gone, Nap, Steps
+from simulation.hosts.flow import Flow, Gone, Sleep, Steps
 from simulation.hosts.gang import Gang, Program
 from simulation.hosts.life import Life
 from simulation.hosts.surroundings import CommandEnd, Done, Host
@@ -65,7 +65,7 @@ class Site(Protocol):
 
     def document(
         self, machine: Machine, word: str, parameters: Mapping[str, Sequence[str]]
-    ) -> Generator[float | Nap, None, CommandEnd]: ...
+    ) -> Generator[float | Sleep, None, CommandEnd]: ...
 
 
 class Machine:
@@ -321,7 +321,7 @@ class Machine:
 
     def _until_reached(self) -> Steps:
         while self.is_cut_off:
-            yield Nap()
+            yield Sleep()
 
     def _deliver_kept(self) -> None:
         for command_id, (document, _, _) in self._kept.items():

@@ -14,7 +14,7 @@ from simulation.hosts.agent.waiting import Waiting
 from simulation.hosts.bucket import Unreachable
 from simulation.hosts.delays import Delays
 from simulation.hosts.faults import Fault, OnWord, Strike, Struck, When
-from simulation.hosts.flow import Nap, Steps
+from simulation.hosts.flow import Sleep, Steps
 from simulation.hosts.gang import Gang
 from simulation.hosts.life import Life
 from simulation.hosts.machine import Machine
@@ -223,7 +223,7 @@ class Machines:
 
     def document(
         self, machine: Machine, word: str, parameters: Mapping[str, Sequence[str]]
-    ) -> Generator[float | Nap, None, CommandEnd]:
+    ) -> Generator[float | Sleep, None, CommandEnd]:
         return documents.run(machine, word, parameters)
 
 

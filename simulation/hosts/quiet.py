@@ -7,7 +7,7 @@ from datetime import datetime
 
 from simulation.hosts.agent.watchdog import Watchdog
 from simulation.hosts.faults import DiskFull, ProgramEnds
-from simulation.hosts.flow import Nap, Steps
+from simulation.hosts.flow import Sleep, Steps
 from simulation.hosts.machine import Machine
 from training.host.agent.agent import lease_of
 from training.host.metadata import Identity
@@ -28,7 +28,7 @@ class Quiet:
             self._watchdog = Watchdog(machine, lease, changed=lambda: None, leave=self._leave)
 
     def live(self) -> Steps:
-        yield Nap()
+        yield Sleep()
 
     def look(self) -> None:
         if self._watchdog:
@@ -65,7 +65,7 @@ class Builder(Quiet):
 
     def live(self) -> Steps:
         if self._ends is None:
-            yield Nap()
+            yield Sleep()
             return
         left = (datetime.fromisoformat(self._ends) - self._machine.now()).total_seconds()
         yield max(0.0, (math.trunc(left / 60) + 1) * 60.0)

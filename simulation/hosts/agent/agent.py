@@ -16,7 +16,7 @@ from simulation.hosts.agent.renewal import Renewal
 from simulation.hosts.agent.watchdog import Watchdog
 from simulation.hosts.bucket import bucket_of
 from simulation.hosts.faults import DiskFull, ProgramEnds
-from simulation.hosts.flow import Flow, Nap, Steps
+from simulation.hosts.flow import Flow, Sleep, Steps
 from simulation.hosts.gang import KILLED, Program
 from simulation.hosts.machine import Machine
 from training.host.agent import standing_order
@@ -85,7 +85,7 @@ class Agent:
     def live(self) -> Steps:
         self._main = self.machine.flow(self._work(), f"agent {self.machine.instance}")
         self.ordered(self._tags.run)
-        yield Nap()
+        yield Sleep()
 
     def wake(self) -> None:
         if self._main:
@@ -132,7 +132,7 @@ class Agent:
                 self._seen = found.etag if found else self._seen
                 return
             except HostTrouble:
-                yield Nap() if self.machine.is_cut_off else seconds
+                yield Sleep() if self.machine.is_cut_off else seconds
 
     def trouble(self, fault: ProgramEnds | DiskFull) -> None:
         """What is found out before the program runs."""
@@ -188,7 +188,7 @@ class Agent:
                 yield from self._outbox.flush(FLUSH_SECONDS)
                 self.machine.begin_anew()
                 return
-            yield Nap()
+            yield Sleep()
         over = Failed(FailureKind.HOST, self.watchdog.lease.reason, None)
         self._say(failed(over, tail=""))
 
@@ -261,7 +261,7 @@ class Agent:
                 self._say(signals.Ready(address=self._identity.address, boot_seconds=boot_seconds))
                 left = READY_EVERY_SECONDS
                 ready_at = self.machine.world.now + READY_EVERY
-            yield Nap(left)
+            yield Sleep(left)
 
     def _leave_unstarted(self, attempt: int) -> None:
         self._change(attempt=attempt)

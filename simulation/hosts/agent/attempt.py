@@ -18,7 +18,7 @@ from simulation.hosts.agent.shares import look_at_shares
 from simulation.hosts.agent.signs import SignsOfLife
 from simulation.hosts.agent.uploads import Uploads
 from simulation.hosts.agent.watchdog import Watchdog
-from simulation.hosts.flow import Flow, Nap, Steps
+from simulation.hosts.flow import Flow, Sleep, Steps
 from simulation.hosts.gang import KILLED, Program
 from simulation.hosts.machine import Machine
 from simulation.hosts.pace import Phase
@@ -148,7 +148,7 @@ class Attempt:
             if parting:
                 parting.turn(self._machine.now())
             if program.exit_code is None:
-                yield Nap(self._until_next_look(parting))
+                yield Sleep(self._until_next_look(parting))
         self._machine.is_busy(False)
         for flow in self._flows:
             flow.end()
@@ -255,7 +255,7 @@ class Attempt:
                 self._say(signals.Progress(**facts))
                 if self._machine.site.is_exact:
                     self._curve.try_to_send(self._machine)
-            yield Nap(self._reports.wait(self._seconds(), program.gang.until_next_report()))
+            yield Sleep(self._reports.wait(self._seconds(), program.gang.until_next_report()))
 
     def _listen(self, program: Program) -> None:
         if self._reports.listen(program.gang):

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from simulation.aws.door.api import Answer, ServiceError
 from simulation.hosts.bucket import Unreachable
 from simulation.hosts.faults import Fault, Late, SaysTwice, When
-from simulation.hosts.flow import Flow, Nap, Steps
+from simulation.hosts.flow import Flow, Sleep, Steps
 from training.host.bucket import Bucket
 from training.host.errors import HostTrouble
 from training.host.reporting.outbox import DENIED, RETRY_SECONDS, SUPERSEDED, Sender, entry, final_report
@@ -89,7 +89,7 @@ class Outbox:
     def _send_all(self) -> Steps:
         while True:
             while not self._waiting:
-                yield Nap()
+                yield Sleep()
             letter = self._waiting.pop(0)
             self._sending = True
             is_sent = yield from self._send(letter)
@@ -102,7 +102,7 @@ class Outbox:
                 self._waiting.insert(0, letter)
             yield from self._pause()
 
-    def _send(self, letter: Letter) -> Generator[float | Nap, None, bool]:
+    def _send(self, letter: Letter) -> Generator[float | Sleep, None, bool]:
         """Whether it is on the bus."""
         fault = None
         if not letter.was_struck:
@@ -116,7 +116,7 @@ class Outbox:
         return is_sent
 
     def _pause(self) -> Steps:
-        yield Nap() if self._mouth.is_cut_off else RETRY_SECONDS
+        yield Sleep() if self._mouth.is_cut_off else RETRY_SECONDS
 
     def _is_superseded(self, signal: Signal) -> bool:
         return isinstance(signal, SUPERSEDED) and any(

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from datetime import datetime
 
-from simulation.hosts.flow import Nap, Steps
+from simulation.hosts.flow import Sleep, Steps
 from simulation.hosts.machine import Machine
 from training.host import credentials
 from training.host.bucket import Bucket
@@ -62,10 +62,10 @@ class Renewal:
         while True:
             until = self._until
             if until and are_fresh(until, self._machine.now()):
-                yield Nap((until - self._machine.now() - RENEW_BEFORE).total_seconds())
+                yield Sleep((until - self._machine.now() - RENEW_BEFORE).total_seconds())
                 continue
             self._turn()
-            yield Nap() if self._machine.is_cut_off else LOOK_SECONDS
+            yield Sleep() if self._machine.is_cut_off else LOOK_SECONDS
 
     def _turn(self) -> None:
         try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 
 from simulation.hosts.agent import checkpoints
 from simulation.hosts.agent.reports import LOOK_SECONDS
-from simulation.hosts.flow import Nap, Steps
+from simulation.hosts.flow import Sleep, Steps
 from simulation.hosts.machine import Machine
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
@@ -53,7 +53,7 @@ class Uploads:
     def upload_when_saved(self, has_ended: Callable[[], bool]) -> Steps:
         while True:
             if self._saved <= self.step:
-                yield Nap()
+                yield Sleep()
                 continue
             yield self._machine.draw((0.0, UPLOAD_LOOK_SECONDS))
             if has_ended():
@@ -91,7 +91,7 @@ class Uploads:
         self._manifests = {key: each for key, each in known.items() if key in named}
         self._machine.disk.checkpoints = set(sorted(self._machine.disk.checkpoints)[-keep:])
 
-    def finish(self) -> Generator[float | Nap, None, HostTrouble | None]:
+    def finish(self) -> Generator[float | Sleep, None, HostTrouble | None]:
         """What keeps the last checkpoint from its place, if anything does."""
         while self._is_busy:
             yield LOOK_SECONDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simulation.aws.door.api import ServiceError
 from simulation.hosts.bucket import Unreachable
 from simulation.hosts.faults import DiskFull, Late, ProgramEnds, SaysTwice
-from simulation.hosts.flow import Flow, Nap, Steps
+from simulation.hosts.flow import Flow, Sleep, Steps
 from simulation.hosts.machine import Machine
 from training.host.metadata import Identity
 from training.host.pool.tag import warm_of
@@ -27,7 +27,7 @@ class Waiting:
 
     def live(self) -> Steps:
         self._main = self._machine.flow(self._work(), f"{self._machine.instance} waits in the pool")
-        yield Nap()
+        yield Sleep()
 
     def look(self) -> None:
         self._wake()
@@ -73,10 +73,10 @@ class Waiting:
                 machine.power_off("its time in the pool is over, and no run has taken it")
                 return
             if tags[Tag.POOL] != self._first:
-                yield Nap(left)
+                yield Sleep(left)
                 continue
             yield from self._say()
-            yield Nap(SAY_SECONDS)
+            yield Sleep(SAY_SECONDS)
 
     def _say(self) -> Steps:
         machine = self._machine

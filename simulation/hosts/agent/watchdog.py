@@ -6,7 +6,7 @@ The real one asks the metadata service every five seconds; here the machine look
 from collections.abc import Callable
 from datetime import datetime
 
-from simulation.hosts.flow import Nap, Steps
+from simulation.hosts.flow import Sleep, Steps
 from simulation.hosts.machine import Machine
 from training.host.agent.deadlines.hold import held_until
 from training.host.agent.deadlines.lease import Lease
@@ -69,11 +69,11 @@ class Watchdog:
         while True:
             left = (self.lease.until - self._machine.now()).total_seconds()
             if left > 0:
-                yield Nap(left)
+                yield Sleep(left)
                 continue
             self._changed()
             left += TIME_TO_LEAVE.total_seconds()
             if left <= 0:
                 break
-            yield Nap(left)
+            yield Sleep(left)
         yield from self._leave(self.lease.reason)

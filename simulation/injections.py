@@ -59,7 +59,7 @@ ON_THE_WAY = ("catalogue", "results", "fetch", "install", "test", "generalize")
 RULE = re.compile(r"([A-Z][A-Za-z]+?)[0-9A-F]{8}")
 
 
-class Strikes:
+class Injections:
     """Listens at every place of a yard."""
 
     def __init__(self, yard: Yard) -> None:
