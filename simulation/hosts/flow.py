@@ -21,7 +21,7 @@ class Gone(Exception):  # noqa: N818 - no error: the machine is
 
 
 class Flow:
-    """A wake-up that comes while the flow is busy is not lost: the next nap ends at once. One that is due while
+    """A wake-up that comes while the flow is busy is not lost: the next sleep ends at once. One that is due while
     `is_frozen` goes on after `thaw`."""
 
     def __init__(self, world: World, steps: Steps, is_frozen: Callable[[], bool], what: str) -> None:
