@@ -77,7 +77,7 @@ format: .venv/.ready ## mend what can be mended by itself; write schemas and tab
 	@$(VENV) -m tests.unit.core.jobfile.reference && $(VENV) -m tests.unit.core.patrol.patrol_page && $(VENV) -m tests.unit.cli.reference
 	@$(VENV) -m tests.unit.voice --lower
 
-lock: .venv/.ready ## write locks/ anew after a change of requirements*.txt: every package by its SHA-256
+lock: .venv/.ready ## write requirements/locks after a change of a list: every package by its SHA-256
 	@scripts/lock
 
 bench: setup ## measure the budgets and write build/bench.json; PARTS="patrol saving" measures these alone
@@ -88,13 +88,13 @@ clean: ## stop the local cloud and remove what was built (environments stay: .ve
 	rm -rf .localcloud build cdk.out .mypy_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -not -path './.venv*' -not -path './.tools/*' -prune -exec rm -rf {} +
 
-.venv/.ready: locks/requirements-bootstrap.txt locks/requirements-dev.txt
+.venv/.ready: requirements/locks/bootstrap.txt requirements/locks/dev.txt
 	@echo "setup: Python environment (.venv)"
 	@python=$$(PYTHON='$(PYTHON)' sh scripts/interpreter) && { [ -x $(VENV) ] || "$$python" -m venv .venv; }
-	@$(VENV) -m pip install --quiet --require-hashes -r locks/requirements-bootstrap.txt
-	@$(call install,$(VENV),-r locks/requirements-dev.txt)
+	@$(VENV) -m pip install --quiet --require-hashes -r requirements/locks/bootstrap.txt
+	@$(call install,$(VENV),-r requirements/locks/dev.txt)
 	@grep -q 'jsii_type="aws-cdk-lib' $(SCHEMA) || $(UV) pip install --quiet --require-hashes --no-deps \
-		--python $(VENV) --reinstall-package aws-cdk-lib -r locks/requirements-dev.txt
+		--python $(VENV) --reinstall-package aws-cdk-lib -r requirements/locks/dev.txt
 	@touch $@
 
 # The command, and the package of that name for any program of this environment, from whichever folder: a link to it alone,
@@ -112,15 +112,15 @@ clean: ## stop the local cloud and remove what was built (environments stay: .ve
 	@ln -sf ../cdk/node_modules/.bin/cdk .tools/bin/cdk
 	@touch $@
 
-.tools/awscli/.ready: locks/requirements-awscli.txt .venv/.ready
+.tools/awscli/.ready: requirements/locks/awscli.txt .venv/.ready
 	@echo "setup: the aws command (.tools/awscli)"
 	@mkdir -p .tools/bin && { [ -x .tools/awscli/bin/python ] || $(VENV) -m venv .tools/awscli; }
-	@$(call install,.tools/awscli/bin/python,-r locks/requirements-awscli.txt)
+	@$(call install,.tools/awscli/bin/python,-r requirements/locks/awscli.txt)
 	@ln -sf ../awscli/bin/aws .tools/bin/aws
 	@touch $@
 
 # What the local cloud's base image carries instead of a way to the package index, downloaded once for both.
-LOCAL := locks/requirements-bootstrap.txt locks/requirements-host-local.txt locks/requirements-host-tf-keras.txt
+LOCAL := requirements/locks/bootstrap.txt requirements/locks/host-local.txt requirements/locks/host-tf-keras.txt
 .tools/wheels/.ready: $(LOCAL) .venv/.ready
 	@echo "setup: wheels for the local cloud's base image (.tools/wheels; TensorFlow, about 300 MB)"
 	@mkdir -p .tools/wheels
@@ -136,14 +136,14 @@ LOCAL := locks/requirements-bootstrap.txt locks/requirements-host-local.txt lock
 	@touch $@
 
 # More of them, which images baked from then on have; make demo need not wait for them.
-.tools/wheels/.jupyter: locks/requirements-jupyter.txt .tools/wheels/.ready
+.tools/wheels/.jupyter: requirements/locks/jupyter.txt .tools/wheels/.ready
 	@echo "setup: wheels of JupyterLab for the local cloud's dev hosts (.tools/wheels; 40 MB)"
 	@$(VENV) -m pip download -qq --only-binary :all: --no-deps --require-hashes --dest .tools/wheels -r $<
 	@touch $@
 
-.venv-host/.ready: .tools/wheels/.ready locks/requirements-host-dev.txt
+.venv-host/.ready: .tools/wheels/.ready requirements/locks/host-dev.txt
 	@echo "setup: TensorFlow environment for evaluation and tests (.venv-host)"
 	@[ -x $(HOST) ] || $(VENV) -m venv .venv-host
-	@$(call install,$(HOST),--find-links .tools/wheels -r locks/requirements-host-dev.txt)
-	@$(call install,$(HOST),--find-links .tools/wheels --no-deps -r locks/requirements-host-tf-keras.txt)
+	@$(call install,$(HOST),--find-links .tools/wheels -r requirements/locks/host-dev.txt)
+	@$(call install,$(HOST),--find-links .tools/wheels --no-deps -r requirements/locks/host-tf-keras.txt)
 	@touch $@

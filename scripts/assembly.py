@@ -18,8 +18,7 @@ SOURCES = (
     "cdk.json",
     "stacks",
     "examples/images",
-    "requirements-lambda.txt",
-    "locks",
+    "requirements",
     *FUNCTIONS,
     *SOFTWARE,
 )

@@ -23,8 +23,7 @@ SOURCES = (
     "training",
     "trainyard",
     "examples/images",
-    "requirements-lambda.txt",
-    "locks",
+    "requirements",
 )
 """What an assembly is made of."""
 KEPT = 3

@@ -21,6 +21,6 @@ def changed(listed: str, lock: str) -> list[str]:
 def warning(name: str, missing: list[str]) -> str:
     """`name` is the list's."""
     return (
-        f"{name} was changed since locks/{name} was written ({', '.join(missing)}): it is installed as it says, and no "
-        "file is held to its SHA-256; `make lock` writes the lock anew"
+        f"requirements/{name} was changed since requirements/locks/{name} was written ({', '.join(missing)}): it is "
+        "installed as it says, and no file is held to its SHA-256; `make lock` writes the lock again"
     )

@@ -30,14 +30,14 @@ RUNTIME = lambda_.Runtime(f"python{packages.PYTHON}", lambda_.RuntimeFamily.PYTH
 
 
 class Dependencies(lambda_.LayerVersion):
-    """What the functions import besides their own code: requirements-lambda.txt."""
+    """What the functions import besides their own code: requirements/lambda.txt."""
 
     def __init__(self, scope: Construct, name: str) -> None:
         super().__init__(
             scope,
             name,
             code=_code(packages.layer_folder()),
-            description="Packages of requirements-lambda.txt",
+            description="Packages of requirements/lambda.txt",
             compatible_runtimes=[RUNTIME],
             compatible_architectures=[lambda_.Architecture.ARM_64, lambda_.Architecture.X86_64],
         )

@@ -25,13 +25,13 @@ PYTHON = "3.13"
 SOFTWARE = (
     "training",
     "trainyard",
-    "requirements-host.txt",
-    "requirements-host-local.txt",
-    "locks/requirements-host.txt",
-    "locks/requirements-host-local.txt",
-    "locks/requirements-host-tf-keras.txt",
-    "requirements-jupyter.txt",
-    "locks/requirements-jupyter.txt",
+    "requirements/host.txt",
+    "requirements/host-local.txt",
+    "requirements/locks/host.txt",
+    "requirements/locks/host-local.txt",
+    "requirements/locks/host-tf-keras.txt",
+    "requirements/jupyter.txt",
+    "requirements/locks/jupyter.txt",
 )
 """What a bake installs on the builder, the client for people on dev hosts too; the local lists are for base images
 without a GPU."""
@@ -72,12 +72,12 @@ def software_folder() -> Path:
 
 
 def layer_folder() -> Path:
-    """The packages of requirements-lambda.txt under `python/`, made anew when that file or its lock changed.
+    """The packages of requirements/lambda.txt under `python/`, made anew when that file or its lock changed.
 
     What is compiled is left out (PyYAML goes without): the layer fits every interpreter and both processors.
     """
-    requirements = ROOT / "requirements-lambda.txt"
-    lock = ROOT / "locks" / requirements.name
+    requirements = ROOT / "requirements/lambda.txt"
+    lock = requirements.parent / "locks" / requirements.name
 
     def install(folder: Path) -> None:
         missing = locks.changed(requirements.read_text(), lock.read_text())

@@ -14,7 +14,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 FOLDER = Path(__file__).parent
-LOCKS = FOLDER.parents[1] / "locks"
+LOCKS = FOLDER.parents[1] / "requirements" / "locks"
 LOCK = re.compile(r"^( *)#\{([\w.-]+)\}$", re.MULTILINE)
 
 

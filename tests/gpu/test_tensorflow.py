@@ -1,5 +1,5 @@
 """What only TensorFlow on a GPU shows: `python -m pytest tests/gpu/test_tensorflow.py`, by root, in the hosts' Python
-(locks/requirements-host.txt) with pytest. What tests/training asks of programs can be asked there, too.
+(requirements/locks/host.txt) with pytest. What tests/training asks of programs can be asked there, too.
 
 Elsewhere all of it is skipped, so neither `make test` nor the continuous integration runs it.
 """

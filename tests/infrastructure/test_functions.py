@@ -171,7 +171,7 @@ def test_the_layer_has_the_pinned_versions(asset_and_layer: tuple[Path, Path]) -
     }
     pinned = dict(
         line.lower().split("==")
-        for line in (ROOT / "requirements-lambda.txt").read_text().splitlines()
+        for line in (ROOT / "requirements/lambda.txt").read_text().splitlines()
         if "==" in line and not line.startswith("#")
     )
     assert there == pinned
@@ -182,7 +182,7 @@ def test_hosts_without_a_gpu_get_the_same_packages_but_for_tensorflows_build() -
         lines = (ROOT / name).read_text().splitlines()
         return dict(line.split("==") for line in lines if line and not line.startswith("#"))
 
-    gpu, local = pins("requirements-host.txt"), pins("requirements-host-local.txt")
+    gpu, local = pins("requirements/host.txt"), pins("requirements/host-local.txt")
     assert gpu.pop("tensorflow[and-cuda]") == local.pop("tensorflow-cpu")
     assert gpu == local
 
@@ -190,8 +190,8 @@ def test_hosts_without_a_gpu_get_the_same_packages_but_for_tensorflows_build() -
 def test_the_softwares_hash_changes_with_it_and_only_with_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for folder in ("training", "trainyard", "locks", "lambdas"):
-        (tmp_path / folder).mkdir()
+    for folder in ("training", "trainyard", "requirements/locks", "lambdas"):
+        (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "training/agent.py").write_text("one")
     for name in packages.SOFTWARE:
         if name.endswith(".txt"):

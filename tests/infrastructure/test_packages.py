@@ -60,7 +60,7 @@ def test_uv_and_pip_make_the_same_layer(tmp_path: Path, monkeypatch: pytest.Monk
 def in_a_copy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a layer is made of."""
     source, root = Path(packages.__file__), packages.ROOT
-    names = ("requirements-lambda.txt", "locks/requirements-lambda.txt", str(source.relative_to(root)))
+    names = ("requirements/lambda.txt", "requirements/locks/lambda.txt", str(source.relative_to(root)))
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / name, folder / name)
@@ -73,7 +73,7 @@ def test_a_list_that_somebody_has_changed_is_installed_as_it_says_and_that_is_sa
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_a_copy(tmp_path, monkeypatch)
-    changed = tmp_path / "requirements-lambda.txt"
+    changed = tmp_path / "requirements/lambda.txt"
     changed.write_text(changed.read_text().replace("PyYAML==6.0.3", "PyYAML==6.0.2"))
     with pytest.warns(UserWarning, match=r"pyyaml==6.0.2.*`make lock`"):
         layer = packages.layer_folder()
@@ -84,7 +84,7 @@ def test_what_is_not_the_file_that_the_lock_has_is_not_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_a_copy(tmp_path, monkeypatch)
-    lock = tmp_path / "locks" / "requirements-lambda.txt"
+    lock = tmp_path / "requirements" / "locks" / "lambda.txt"
     lock.write_text(re.sub(r"sha256:[0-9a-f]{8}", "sha256:00000000", lock.read_text()))
     with pytest.raises(subprocess.CalledProcessError):
         packages.layer_folder()

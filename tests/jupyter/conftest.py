@@ -67,7 +67,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("jupyter") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     uv = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet", "--offline", "--no-index"]
-    listed = ["--require-hashes", "--requirements", str(ROOT / "locks/requirements-jupyter.txt")]
+    listed = ["--require-hashes", "--requirements", str(ROOT / "requirements/locks/jupyter.txt")]
     subprocess.run(
         [*uv, "--find-links", str(WHEELS), "--python", str(folder / "bin/python"), *listed], check=True
     )

@@ -1,4 +1,4 @@
-"""`pip install -r requirements.txt` is enough for `cdk deploy`; what we install has its hash in locks/."""
+"""`pip install -r requirements.txt` is enough for `cdk deploy`; what we install has its hash in requirements/locks."""
 
 import ast
 import json
@@ -32,22 +32,23 @@ def test_the_app_is_started_by_whatever_python_is_there() -> None:
     assert json.loads((ROOT / "cdk.json").read_text())["app"] == "python3 app.py"
 
 
-LISTS = sorted(path.name for path in ROOT.glob("requirements*.txt"))
+LISTS = ["requirements.txt", *sorted(path.name for path in (ROOT / "requirements").glob("*.txt"))]
 ENTRY = re.compile(r"^[\w.-]+==[^\n]*((?:\n    --hash=\S+(?: \\)?)*)", re.MULTILINE)
 
 
 def lock_of(name: str) -> str:
-    return (ROOT / "locks" / name).read_text()
+    return (ROOT / "requirements" / "locks" / name).read_text()
 
 
 def whole(name: str) -> str:
     """The list with those that it names."""
-    text = (ROOT / name).read_text()
-    return text + "".join(whole(other) for other in re.findall(r"^-r (\S+)", text, re.MULTILINE))
+    text = (ROOT / name if name == "requirements.txt" else ROOT / "requirements" / name).read_text()
+    named = re.findall(r"^-r (\S+)", text, re.MULTILINE)
+    return text + "".join(whole(Path(other).name) for other in named)
 
 
 def test_every_list_has_its_lock() -> None:
-    assert sorted(path.name for path in (ROOT / "locks").iterdir()) == LISTS
+    assert {path.name for path in (ROOT / "requirements" / "locks").iterdir()} == set(LISTS)
 
 
 @pytest.mark.parametrize("name", LISTS)
@@ -61,7 +62,7 @@ def test_a_lock_is_of_its_list_and_has_a_hash_of_every_package(name: str) -> Non
 
 
 def test_what_fetches_the_software_is_what_hosts_have() -> None:
-    assert locks.pins(lock_of("requirements-bootstrap.txt")) <= locks.pins(lock_of("requirements-host.txt"))
+    assert locks.pins(lock_of("bootstrap.txt")) <= locks.pins(lock_of("host.txt"))
 
 
 def is_later(node: ast.AST) -> bool:

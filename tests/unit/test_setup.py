@@ -18,7 +18,7 @@ def test_trainyard_can_be_imported_in_any_folder_and_brings_no_other_package(tmp
     shutil.copy(ROOT / "Makefile", clone)
     for name in ("trainyard", "lambdas"):
         (clone / name).symlink_to(ROOT / name)
-    shutil.copytree(ROOT / "locks", clone / "locks")
+    shutil.copytree(ROOT / "requirements", clone / "requirements")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", clone / ".venv"], check=True)
     (clone / ".venv/.ready").touch()
     subprocess.run(["make", "-o", ".venv/.ready", ".venv/.command"], cwd=clone, check=True)

@@ -32,13 +32,13 @@ class Builder:
     @property
     def requirements(self) -> Path:
         """What every host needs, all pinned."""
-        name = "requirements-host.txt" if self.for_gpus else "requirements-host-local.txt"
+        name = "requirements/host.txt" if self.for_gpus else "requirements/host-local.txt"
         return self.places.agent / name
 
     @property
     def beside(self) -> Path:
         """The lock of what is beside either list of the hosts' Python."""
-        return self.places.agent / "locks/requirements-host-tf-keras.txt"
+        return self.places.agent / "requirements/locks/host-tf-keras.txt"
 
     @property
     def our_path(self) -> dict[str, str]:

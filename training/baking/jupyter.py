@@ -12,7 +12,7 @@ from training.host.errors import HostTrouble
 from training.host.places import Places
 from training.host.program.packages import site_packages
 
-LIST = "requirements-jupyter.txt"
+LIST = "requirements/jupyter.txt"
 OURS = {"etc": "etc", "share": "share"}
 """Below training/jupyter, and below the environment: configuration, kernels, extensions of the page."""
 PACKAGES = "packages"

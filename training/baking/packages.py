@@ -265,7 +265,7 @@ def not_to_be_had(entries: Sequence[str], together: CommandResult, alone: Sequen
         f"{named('python_packages', tuple(entries), index)}: {message_of_uv(ended)}" for index, ended in bad
     )
     return (
-        f"{reasons}; correct name or version in the recipe: what Trainyard pins (requirements-host.txt) stays as it "
+        f"{reasons}; correct name or version in the recipe: what Trainyard pins (requirements/host.txt) stays as it "
         "is, and packages come from where the base image says (/etc/uv/uv.toml, else pypi.org)"
     )
 

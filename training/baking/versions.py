@@ -24,7 +24,7 @@ def fits(what: str, found: str, asked: str) -> Finding:
         return passed(f"{what} {found} is {asked}")
     return failed(
         f"{what} is {found}, the recipe asks for {asked}: change the recipe, or the version that Trainyard pins in "
-        "requirements-host.txt"
+        "requirements/host.txt"
     )
 
 

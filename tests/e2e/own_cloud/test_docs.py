@@ -124,7 +124,7 @@ def set_up(clone: Path) -> None:
     for each in made:
         each.touch()
     for made_from in (
-        *(clone / "locks").iterdir(),
+        *(clone / "requirements" / "locks").iterdir(),
         *(clone / "scripts" / "cdk").iterdir(),
         clone / "Makefile",
         *made,

@@ -131,7 +131,7 @@ def test_on_a_builder_without_a_gpu_an_image_for_gpus_is_made_and_what_needs_one
         assert outcome(does, bench) == ("skipped", tests.NO_GPU_HERE)
     assert outcome(tests.cuda, bench)[0] == "passed", "TensorFlow says what it was built with"
     assert (bench.devices, bench.versions.driver, bench.versions.cuda) == ((), "", "12.5.1")
-    assert bench.builder.requirements.name == "requirements-host.txt"
+    assert bench.builder.requirements.name == "host.txt"
 
 
 def test_without_a_gpu_what_needs_one_is_skipped(host: Host) -> None:

@@ -55,7 +55,7 @@ def test_entries_are_judged_before_anything_is_installed(
     assert all(part in fault for part, fault in zip(told, found, strict=True)), (sentence, found)
 
 
-@pytest.mark.parametrize("name", ["requirements-host.txt", "requirements-host-local.txt"])
+@pytest.mark.parametrize("name", ["requirements/host.txt", "requirements/host-local.txt"])
 def test_the_pins_are_those_of_the_list(name: str) -> None:
     pins = dict(locks.pins((ROOT / name).read_text()))
     assert pin_of("tensorflow", pins)[1] == "2.21.0"
@@ -66,10 +66,10 @@ def test_the_pins_are_those_of_the_list(name: str) -> None:
 def test_hosts_get_what_the_lock_has_unless_somebody_has_changed_the_list(
     tmp_path: Path, is_changed: bool
 ) -> None:
-    (tmp_path / "locks").mkdir()
-    for name in ("requirements-host.txt", "locks/requirements-host.txt"):
+    (tmp_path / "requirements/locks").mkdir(parents=True)
+    for name in ("requirements/host.txt", "requirements/locks/host.txt"):
         (tmp_path / name).write_text((ROOT / name).read_text())
-    listed, lock = tmp_path / "requirements-host.txt", tmp_path / "locks/requirements-host.txt"
+    listed, lock = tmp_path / "requirements/host.txt", tmp_path / "requirements/locks/host.txt"
     if is_changed:
         listed.write_text(listed.read_text().replace("numpy==2.4.6", "numpy==2.4.5"))
     (tmp_path / "opt/trainyard/venv").mkdir(parents=True)

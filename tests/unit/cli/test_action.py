@@ -70,7 +70,7 @@ def test_the_page_says_all_of_it() -> None:
 
 def test_what_it_installs_is_what_the_package_needs() -> None:
     """And the modules that the step imports come from nowhere else."""
-    listed = re.findall(r"^([\w-]+)==", (ROOT / "requirements-client.txt").read_text(), re.MULTILINE)
+    listed = re.findall(r"^([\w-]+)==", (ROOT / "requirements/client.txt").read_text(), re.MULTILINE)
     needed = re.search(
         r"^dependencies = \[(.*?)\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE | re.DOTALL
     )

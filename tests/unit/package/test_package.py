@@ -60,12 +60,12 @@ def test_it_says_its_version_and_pulls_nothing_heavy(wheel: zipfile.ZipFile) -> 
 
 def test_its_build_is_the_one_that_is_tested() -> None:
     (backend,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
-    assert backend in (ROOT / "requirements-dev.txt").read_text().splitlines()
+    assert backend in (ROOT / "requirements/dev.txt").read_text().splitlines()
 
 
 def test_the_extra_for_programs_is_what_hosts_run_on(wheel: zipfile.ZipFile) -> None:
     pins: dict[str, str] = {}
-    for name in ("requirements-host.txt", "requirements-host-tf-keras.txt"):
+    for name in ("requirements/host.txt", "requirements/host-tf-keras.txt"):
         pins |= dict(re.findall(r"^([\w-]+)(?:\[.*\])?==(.*)$", (ROOT / name).read_text(), re.MULTILINE))
     needs = [Requirement(line) for line in facts(wheel).get_all("Requires-Dist", [])]
     extra = {need.name: need.specifier for need in needs if need.marker}

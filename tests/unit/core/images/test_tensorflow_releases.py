@@ -15,7 +15,7 @@ from trainyard.values.validation import InputFaults
 ROOT = Path(__file__).resolve().parents[4]
 
 
-@pytest.mark.parametrize("name", ["requirements-host.txt", "requirements-host-local.txt"])
+@pytest.mark.parametrize("name", ["requirements/host.txt", "requirements/host-local.txt"])
 def test_the_usual_release_is_what_hosts_are_made_with(name: str) -> None:
     pinned = dict(pins((ROOT / name).read_text()))
     assert USUAL.keras == pinned["keras"]

@@ -39,7 +39,7 @@ RELEASES = (
 )
 """The newest first."""
 USUAL = RELEASES[0]
-"""What images have whose recipe asks for no other (requirements-host.txt)."""
+"""What images have whose recipe asks for no other (requirements/host.txt)."""
 RANGE = f"{RELEASES[-1].minor} to {USUAL.minor}"
 
 
