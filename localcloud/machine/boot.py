@@ -20,9 +20,9 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from localcloud.machine.kernel import (
     CLONE_NEWIPC,
@@ -78,6 +78,35 @@ START = (
 )
 """How a module of the guest package is run: nothing but it and the standard library is on the path."""
 
+
+class HostFile(TypedDict):
+    """host.json, which the host's init reads and removes."""
+
+    environment: dict[str, str]
+    user_data: str | None
+    instance_id: str
+
+
+class Specification(TypedDict):
+    """A host as the hypervisor orders it."""
+
+    instance_id: str
+    state: str
+    """The local cloud's state folder."""
+    layers: Sequence[str]
+    """The layers of its disk, relative to the state folder, the nearest first."""
+    hostname: str
+    private_ip: str
+    neighbours: list[str]
+    """Addresses on the bridge that it reaches besides other hosts."""
+    python: str
+    python_home: str
+    wheels: str | None
+    """A folder of this machine at /opt/wheels."""
+    shared_memory_mib: int
+    host: HostFile
+
+
 # --- the network card ---
 
 SIOCADDRT, SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK = 0x890B, 0x8914, 0x8916, 0x891C
@@ -129,7 +158,7 @@ def in_user_namespace() -> bool:
     return Path("/proc/self/uid_map").read_text().split() != ["0", "0", "4294967295"]
 
 
-def mount_disk(spec: dict[str, Any]) -> Path:
+def mount_disk(spec: Specification) -> Path:
     """The host's root, at `instances/<id>/root`. Paths are relative: mount options hold 4096 bytes and no colon."""
     os.chdir(spec["state"])
     home = Path("instances", spec["instance_id"])
@@ -137,13 +166,12 @@ def mount_disk(spec: dict[str, Any]) -> Path:
     if in_user_namespace():
         options += ",userxattr"
     mount("overlay", home / "root", "overlay", options=options)
-    state: Path = spec["state"]
-    return state / home / "root"
+    return Path(spec["state"]) / home / "root"
 
 
-def mount_system(root: Path, spec: dict[str, Any]) -> None:
+def mount_system(root: Path, spec: Specification) -> None:
     """The machine's own programs and libraries, read-only; /usr/local stays the disk's unless Python lives there."""
-    python: Path = spec["python_home"]
+    python = Path(spec["python_home"])
     mount("tmpfs", below(root, "/run"), "tmpfs", MS_NOSUID | MS_NODEV, "mode=755")
     kept_local = below(root, "/run/usr-local")
     bind(below(root, "/usr/local"), kept_local)
@@ -182,7 +210,7 @@ def open_way(root: Path, path: Path) -> None:
             inside.chmod(inside.stat().st_mode | 0o111)
 
 
-def mount_own(root: Path, spec: dict[str, Any]) -> None:
+def mount_own(root: Path, spec: Specification) -> None:
     """/proc, /sys, /dev and /tmp of this host alone."""
     mount("proc", below(root, "/proc"), "proc", MS_NOSUID | MS_NODEV)
     mount("sysfs", below(root, "/sys"), "sysfs", MS_NOSUID | MS_NODEV)
@@ -205,10 +233,10 @@ def mount_own(root: Path, spec: dict[str, Any]) -> None:
     (dev / "ptmx").symlink_to("pts/ptmx")
     for name, descriptor in (("fd", ""), ("stdin", "0"), ("stdout", "1"), ("stderr", "2")):
         (dev / name).symlink_to(Path("/proc/self/fd", descriptor))
-    bind(spec["state"] / "instances" / spec["instance_id"] / "tmp", below(root, "/tmp"))  # noqa: S108 - the host's own
+    bind(Path(spec["state"]) / "instances" / spec["instance_id"] / "tmp", below(root, "/tmp"))  # noqa: S108 - the host's own
 
 
-def install_init(root: Path, spec: dict[str, Any]) -> None:
+def install_init(root: Path, spec: Specification) -> None:
     """Init, and the commands that talk to it, in /run/localcloud and over the machine's own."""
     home = below(root, "/run/localcloud")
     for folder in ("bin", "notify"):
@@ -256,11 +284,7 @@ def send(control: socket.socket, **message: Any) -> None:
     control.send(json.dumps(message).encode())
 
 
-def read_specification(spec: dict[str, Any]) -> dict[str, Any]:
-    return {**spec, "state": Path(spec["state"]), "python_home": Path(spec["python_home"])}
-
-
-def become_init(control: socket.socket, spec: dict[str, Any]) -> None:
+def become_init(control: socket.socket, spec: Specification) -> None:
     """Process 1 of the host: never returns, unless something stands in the way."""
     libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
     root = mount_disk(spec)
@@ -284,7 +308,7 @@ def wait_for(pid: int) -> int:
 def main() -> int:
     control = socket.socket(fileno=int(sys.argv[1]))
     received = messages(control)
-    spec = read_specification(next(received))
+    spec = cast(Specification, next(received))
     try:
         namespaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC
         checked(libc.unshare(namespaces), "make the host's namespaces")

@@ -26,7 +26,9 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
-Action = Callable[[dict[str, Any]], dict[str, Any]]
+Json = dict[str, Any]
+"""The JSON object that an admin call takes, or answers."""
+Action = Callable[[Json], Json]
 
 log = logging.getLogger(__name__)
 _routes: dict[tuple[str, str], Action] = {}
@@ -65,7 +67,7 @@ def answers(application: Application, root: RootKey) -> Application:
     return application_with_routes
 
 
-async def _answer(scope: Scope, receive: Receive) -> tuple[int, dict[str, Any]]:
+async def _answer(scope: Scope, receive: Receive) -> tuple[int, Json]:
     if (scope.get("server") or ("",))[0] == ENDPOINT_ADDRESS:
         return 403, {"error": "hosts may not steer the local cloud they run on"}
     path = str(scope["path"])[len(PREFIX) :]
@@ -82,7 +84,7 @@ async def _answer(scope: Scope, receive: Receive) -> tuple[int, dict[str, Any]]:
         return 500, {"error": f"{type(error).__name__}: {error}"}
 
 
-async def _json_object(receive: Receive) -> dict[str, Any]:
+async def _json_object(receive: Receive) -> Json:
     body, more = b"", True
     while more:
         message = await receive()

@@ -14,6 +14,7 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from localcloud.machine.hypervisor import HostNotRunningError
 from localcloud.server import admin
+from localcloud.server.admin import Json
 from localcloud.server.throttling import throttle
 from localcloud.services.cloudwatch import gpu_metrics
 from localcloud.services.ec2.actions.base import Ec2
@@ -24,7 +25,6 @@ from localcloud.services.ec2.store.records import LIVE, LOCK, Notice, everything
 from localcloud.services.eventbridge import service_events
 from localcloud.services.ssm.agent import unknown
 
-Request = dict[str, Any]
 MARKETS = ("spot", "on-demand")
 
 
@@ -58,7 +58,7 @@ class Faults:
     def __init__(self, ec2: Ec2) -> None:
         self._ec2 = ec2
 
-    def interrupt(self, request: Request) -> dict[str, Any]:
+    def interrupt(self, request: Json) -> Json:
         """EC2 wants a spot host back: a notice in its metadata and an event now, its end after the warning time.
 
         {"instance_id", "seconds" (else the facts' warning time)}
@@ -82,26 +82,26 @@ class Faults:
             self._ec2.lifecycle.changed()
         return {"instance_id": host.id, "action": action, "at": at.isoformat()}
 
-    def kill(self, request: Request) -> dict[str, Any]:
+    def kill(self, request: Json) -> Json:
         """A host vanishes: nobody is warned, nothing is written, EC2 terminates the instance. {"instance_id"}"""
         host = _host(request)
         with request_scope(host.owner_id, host.region_name), LOCK:
             self._ec2.lifecycle.fail(host)
         return {"instance_id": host.id}
 
-    def freeze(self, request: Request) -> dict[str, Any]:
+    def freeze(self, request: Json) -> Json:
         """Every process of a host stops where it is; EC2 goes on to call it running. It goes on after `seconds`,
         or when faults are cleared or it is rebooted. {"instance_id", "seconds" (without end)}
         """
         return self._impair(request, "frozen")
 
-    def cut(self, request: Request) -> dict[str, Any]:
+    def cut(self, request: Json) -> Json:
         """No packet reaches a host or leaves it, not even to its metadata service. It heals after `seconds`, or when
         faults are cleared. {"instance_id", "seconds" (without end)}
         """
         return self._impair(request, "cut")
 
-    def oom(self, request: Request) -> dict[str, Any]:
+    def oom(self, request: Json) -> Json:
         """The kernel of a host ends the process that has most memory, and systemd asks the OOMPolicy= of its unit.
         {"instance_id", "process" (a text of its command line)}
         """
@@ -114,7 +114,7 @@ class Faults:
             ) from early
         return {"instance_id": host.id, "process": process}
 
-    def _impair(self, request: Request, kind: Impairment) -> dict[str, Any]:
+    def _impair(self, request: Json, kind: Impairment) -> Json:
         host, seconds = _host(request), _number_if_given(request, "seconds")
         try:
             until = self._ec2.impairments.impair(host.id, kind, seconds)
@@ -124,19 +124,19 @@ class Faults:
             ) from early
         return {"instance_id": host.id, "fault": kind, "until": until.isoformat() if until else None}
 
-    def refuse(self, request: Request) -> dict[str, Any]:
+    def refuse(self, request: Json) -> Json:
         """A pool takes only `slots` (0) hosts from now on. {"instance_type", "zone", "market", "slots"}; "*" is any."""
         pool, slots = self._pool(request), int(_number(request, "slots", 0))
         self._ec2.capacity.set(str(pool), slots)
         return {"pool": str(pool), "slots": slots}
 
-    def allow(self, request: Request) -> dict[str, Any]:
+    def allow(self, request: Json) -> Json:
         """A pool has room without end from now on, whatever the facts say. {"instance_type", "zone", "market"}"""
         pool = self._pool(request)
         self._ec2.capacity.set(str(pool), None)
         return {"pool": str(pool), "slots": None}
 
-    def throttle(self, request: Request) -> dict[str, Any]:
+    def throttle(self, request: Json) -> Json:
         """Refuse requests of an action, or of a whole service: the next `times` (1), or all for `seconds`.
 
         {"action" ("ssm:SendCommand", for EC2's "CreateFleet", "s3:*"), "times", "seconds", "code" (the one that the
@@ -151,14 +151,14 @@ class Faults:
         code = throttle.fail(action, request.get("code"), times, seconds)
         return {"action": action, "code": code, "times": times, "seconds": seconds}
 
-    def image_fail(self, request: Request) -> dict[str, Any]:
+    def image_fail(self, request: Json) -> Json:
         """The next `times` (1) images that are made end `failed`. {"times", "reason"}"""
         reason = str(request.get("reason") or "Injected fault.")
         times = int(_number(request, "times", 1))
         self._ec2.image_faults.fail(reason, times)
         return {"times": times, "reason": reason}
 
-    def image_slow(self, request: Request) -> dict[str, Any]:
+    def image_slow(self, request: Json) -> Json:
         """An image that is made from now on takes `seconds` longer than the facts say; 0: those that wait are finished.
         {"seconds"}
         """
@@ -166,7 +166,7 @@ class Faults:
         self._ec2.image_faults.slow_down(seconds)
         return {"seconds": seconds}
 
-    def snapshot_stuck(self, request: Request) -> dict[str, Any]:
+    def snapshot_stuck(self, request: Json) -> Json:
         """The next `times` (1) images that are deregistered with their snapshot leave it behind, with this code in the
         answer. {"code" (internal-error), "times"}
         """
@@ -177,7 +177,7 @@ class Faults:
         self._ec2.image_faults.keep_snapshots(code, times)
         return {"code": code, "times": times}
 
-    def lose(self, request: Request) -> dict[str, Any]:
+    def lose(self, request: Json) -> Json:
         """Events of a kind never arrive, the next `times` of them or all.
 
         {"detail_type" (may be a pattern), "times"}
@@ -194,7 +194,7 @@ class Faults:
             service_events.losing.set(kind, True, times)
         return {"detail_types": kinds, "times": times}
 
-    def metrics(self, request: Request) -> dict[str, Any]:
+    def metrics(self, request: Json) -> Json:
         """A host publishes no GPU metrics; without an instance no host does.
 
         {"instance_id" (all), "seconds" (without end)}
@@ -204,7 +204,7 @@ class Faults:
         gpu_metrics.muted.set(who, seconds)
         return {"silent": who, "seconds": seconds}
 
-    def unregister(self, request: Request) -> dict[str, Any]:
+    def unregister(self, request: Json) -> Json:
         """Systems Manager does not know a host, as one whose agent never came so far; the host works.
 
         {"instance_id", "seconds" (without end)}
@@ -213,7 +213,7 @@ class Faults:
         unknown.set(str(host.id), seconds)
         return {"unregistered": host.id, "seconds": seconds}
 
-    def clear(self, request: Request) -> dict[str, Any]:
+    def clear(self, request: Json) -> Json:
         """No fault lasts any more; or one pool has the capacity of the facts again, when it is named."""
         if request.get("instance_type"):
             pool = str(self._pool(request))
@@ -238,7 +238,7 @@ class Faults:
         unknown.clear()
         return {"cleared": cleared}
 
-    def active(self, request: Request) -> dict[str, Any]:
+    def active(self, request: Json) -> Json:
         """The faults that last."""
         notices = {
             instance_id: {"action": notice.action, "at": notice.at.isoformat()}
@@ -256,7 +256,7 @@ class Faults:
             "unregistered": unknown.active(),
         }
 
-    def _pool(self, request: Request) -> Pool:
+    def _pool(self, request: Json) -> Pool:
         """The pool, or the pattern of pools; each part must fit something that exists."""
         pool = Pool(*(str(request.get(name) or "*") for name in ("instance_type", "zone", "market")))
         pool = replace(pool, market=pool.market.replace("_", "-"))
@@ -285,7 +285,7 @@ def announce(host: Any, action: str) -> None:
     service_events.emit("aws.ec2", "EC2 Spot Instance Interruption Warning", detail, [arn])
 
 
-def _number(request: Request, name: str, default: float) -> float:
+def _number(request: Json, name: str, default: float) -> float:
     given = request.get(name)
     try:
         number = float(default if given is None else given)
@@ -296,11 +296,11 @@ def _number(request: Request, name: str, default: float) -> float:
     return number
 
 
-def _number_if_given(request: Request, name: str) -> float | None:
+def _number_if_given(request: Json, name: str) -> float | None:
     return None if request.get(name) is None else _number(request, name, 0)
 
 
-def _host(request: Request) -> Any:
+def _host(request: Json) -> Any:
     instance_id = str(request.get("instance_id") or "")
     found = found_anywhere(instance_id)
     if found is None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from localcloud.base.background import in_background
+from localcloud.machine.boot import Specification
 from localcloud.machine.hypervisor import firewall, host_processes
 from localcloud.machine.hypervisor.firewall import Rules
 from localcloud.machine.hypervisor.machine import ENDPOINT_ADDRESS, Machine
@@ -123,7 +124,7 @@ class Host:
                 firewall.apply(rules, self.pid)
                 self._rules = rules
 
-    def start(self, specification: dict[str, Any]) -> None:
+    def start(self, specification: Specification) -> None:
         self.powered_off = self.rebooting = False
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, (self.home / "console.log").open("wb") as console:

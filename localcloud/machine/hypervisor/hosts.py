@@ -12,10 +12,10 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from localcloud.base.background import in_background
-from localcloud.machine.boot import START
+from localcloud.machine.boot import START, Specification
 from localcloud.machine.hypervisor import firewall, nft
 from localcloud.machine.hypervisor.disk import Disk, DiskError, Disks
 from localcloud.machine.hypervisor.firewall import EVERYTHING, Rules
@@ -364,7 +364,7 @@ class Hypervisor:
         except Exception:  # a listener's fault must not keep the host from being cleaned up
             logger.exception("a listener failed at %s: %s", instance_id, what)
 
-    def _specification(self, machine: Machine, disk: Disk) -> dict[str, Any]:
+    def _specification(self, machine: Machine, disk: Disk) -> Specification:
         wheels = self._wheels.get(disk.base)
         return {
             "instance_id": machine.instance_id,

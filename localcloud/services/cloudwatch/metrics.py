@@ -21,6 +21,10 @@ from moto.core.utils import get_service_model
 
 from localcloud.patches import MINISTACK
 
+Request = dict[str, Any]
+"""The body of a request to CloudWatch, in any of its protocols."""
+Answer = dict[str, Any]
+"""An answer of CloudWatch, or a structure in it, named as its API names them."""
 Point = dict[str, Any]
 
 MOST_QUERIES, MOST_DATAPOINTS = 500, 100_800
@@ -110,7 +114,7 @@ def sweep() -> None:
                 cloudwatch._metrics.pop_scoped(account, region, key)
 
 
-def _put(stock_put: Any, params: Any, body: dict[str, Any], is_cbor: bool, is_json: bool = False) -> Any:
+def _put(stock_put: Any, params: Any, body: Request, is_cbor: bool, is_json: bool = False) -> Any:
     """PutMetricData, refused as a whole where one of its metrics contradicts itself."""
     request = body if is_cbor or is_json else _from_query("PutMetricData", params)
     for number, each in enumerate(request.get("MetricData") or [], 1):
@@ -132,7 +136,7 @@ def _put(stock_put: Any, params: Any, body: dict[str, Any], is_cbor: bool, is_js
 # ------------------------------------------------------------------------------------------------- GetMetricData
 
 
-def metric_data(request: Mapping[str, Any]) -> dict[str, Any]:
+def metric_data(request: Mapping[str, Any]) -> Answer:
     """What GetMetricData answers to this request; times are ISO-8601."""
     start, end = _span(request)
     queries = request.get("MetricDataQueries") or []
@@ -146,7 +150,7 @@ def metric_data(request: Mapping[str, Any]) -> dict[str, Any]:
     return {"MetricDataResults": results, "Messages": [], **({"NextToken": token} if token else {})}
 
 
-def page_of(all_series: Sequence[Series], start: int, most: int) -> tuple[list[dict[str, Any]], str | None]:
+def page_of(all_series: Sequence[Series], start: int, most: int) -> tuple[list[Answer], str | None]:
     """The results from datapoint `start` on, `most` datapoints of them, and the next page's token.
 
     A query whose datapoints go on there is PartialData; one without datapoints is Complete and empty.
@@ -162,7 +166,7 @@ def page_of(all_series: Sequence[Series], start: int, most: int) -> tuple[list[d
     return results, str(end) if end < total else None
 
 
-def _shown(series: Series, first: int, last: int) -> dict[str, Any]:
+def _shown(series: Series, first: int, last: int) -> Answer:
     return {
         "Id": series.id,
         "Label": series.label,
@@ -218,7 +222,7 @@ def _series(query: Mapping[str, Any], start: float, end: float, newest_first: bo
 # -------------------------------------------------------------------------------------------- GetMetricStatistics
 
 
-def metric_statistics(request: Mapping[str, Any]) -> dict[str, Any]:
+def metric_statistics(request: Mapping[str, Any]) -> Answer:
     """What GetMetricStatistics answers to this request; times are ISO-8601, the oldest first."""
     start, end = _span(request, "InvalidParameterValue")
     period = int(request.get("Period") or 0)
@@ -242,10 +246,8 @@ def metric_statistics(request: Mapping[str, Any]) -> dict[str, Any]:
     return {"Label": request["MetricName"], "Datapoints": found}
 
 
-def _datapoint(
-    at: float, bucket: list[Point], wanted: Sequence[str], extended: Sequence[str]
-) -> dict[str, Any]:
-    point: dict[str, Any] = {"Timestamp": _iso(at), "Unit": bucket[0]["Unit"]}
+def _datapoint(at: float, bucket: list[Point], wanted: Sequence[str], extended: Sequence[str]) -> Answer:
+    point: Answer = {"Timestamp": _iso(at), "Unit": bucket[0]["Unit"]}
     point |= {name: value_of(bucket, name) for name in wanted}
     further = {name: value for name in extended if (value := value_of(bucket, name)) is not None}
     return point | ({"ExtendedStatistics": further} if further else {})
@@ -256,11 +258,11 @@ def _datapoint(
 
 def _answered(
     operation: str,
-    compute: Callable[[Mapping[str, Any]], dict[str, Any]],
+    compute: Callable[[Mapping[str, Any]], Answer],
     key: str,
     as_cbor: Callable[[Any], Any],
     params: Any,
-    body: dict[str, Any],
+    body: Request,
     is_cbor: bool,
     is_json: bool = False,
 ) -> Any:
@@ -335,7 +337,7 @@ def _iso(at: float) -> str:
     return str(cloudwatch._ts_iso(at))
 
 
-def _from_query(operation: str, params: Mapping[str, Any]) -> dict[str, Any]:
+def _from_query(operation: str, params: Mapping[str, Any]) -> Answer:
     """The request of a client that still speaks the query protocol."""
     from werkzeug.datastructures import MultiDict
 

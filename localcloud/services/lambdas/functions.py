@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from localcloud.machine.kernel import CLONE_NEWPID, alone, checked, libc
 from localcloud.patches import MINISTACK
@@ -57,6 +57,19 @@ PROCESS_GONE = re.compile(r"Worker process (died|exited immediately)")
 TIMED_OUT = re.compile(r"Task timed out after [\d.]+ seconds")
 LAST_LINES_SECONDS = 2.0
 """How long the log of a process that has gone is waited for: a child of it may hold it open."""
+
+Function = dict[str, Any]
+"""A function or a version of one, as ministack keeps it."""
+
+
+class Answer(TypedDict, total=False):
+    """An invocation's answer, as ministack takes it from the process."""
+
+    body: Any
+    error: bool
+    log: str
+    throttle: bool
+
 
 _peak: contextvars.ContextVar[int] = contextvars.ContextVar("peak_megabytes", default=0)
 """Of the process that the current context has invoked last."""
@@ -292,7 +305,7 @@ def count_throttle(function_name: str, duration_ms: float, error: bool, throttle
         metrics.count("AWS/Lambda", "Throttles", 1.0, "Count", {"FunctionName": function_name})
 
 
-def execute(function: dict[str, Any], event: Any, request_id: str) -> dict[str, Any]:
+def execute(function: Function, event: Any, request_id: str) -> Answer:
     """Invoke a function, and tell CloudWatch of it: `Invocations`, `Errors` and `Duration`, or `Throttles`."""
     name, began = (function.get("config") or function)["FunctionName"], time.monotonic()
     answer = _execute(function, event, request_id)
@@ -311,7 +324,7 @@ def execute(function: dict[str, Any], event: Any, request_id: str) -> dict[str, 
     return answer
 
 
-def _execute(function: dict[str, Any], event: Any, request_id: str) -> dict[str, Any]:
+def _execute(function: Function, event: Any, request_id: str) -> Answer:
     """In a warm process; its answer, or its error as Lambda's runtime reports it."""
     from ministack.core import lambda_runtime
     from ministack.services import lambda_svc
@@ -324,7 +337,8 @@ def _execute(function: dict[str, Any], event: Any, request_id: str) -> dict[str,
     lambda_svc._ensure_reaper_thread()
     worker, refusal = lambda_runtime.acquire_worker(name, config, code, qualifier=version)
     if worker is None:
-        return dict(lambda_svc._throttle_response(reason_code=refusal, msg="Rate Exceeded."))
+        refused: Answer = lambda_svc._throttle_response(reason_code=refusal, msg="Rate Exceeded.")
+        return refused
     try:
         answer = worker.invoke(
             event,
@@ -343,7 +357,7 @@ def _execute(function: dict[str, Any], event: Any, request_id: str) -> dict[str,
     return _raised(answer, request_id)
 
 
-def _raised(answer: Mapping[str, Any], request_id: str) -> dict[str, Any]:
+def _raised(answer: Mapping[str, Any], request_id: str) -> Answer:
     text, printed = str(answer.get("error", "")), str(answer.get("log", ""))
     if "fault" in answer:
         return {"body": {**answer["fault"], "requestId": request_id}, "error": True, "log": printed}
@@ -355,7 +369,7 @@ def _raised(answer: Mapping[str, Any], request_id: str) -> dict[str, Any]:
     return _failed("Runtime.HandlerError", text, printed)
 
 
-def _did_not_start(text: str, request_id: str) -> dict[str, Any]:
+def _did_not_start(text: str, request_id: str) -> Answer:
     """The module could not be imported, or the process ended while it was."""
     log.warning("a function did not start: %s", text)
     if text.startswith(START_FAILED + "{"):
@@ -364,5 +378,5 @@ def _did_not_start(text: str, request_id: str) -> dict[str, Any]:
     return _failed("Runtime.ExitError", f"RequestId: {request_id} Error: {text}", text)
 
 
-def _failed(kind: str, message: str, printed: str) -> dict[str, Any]:
+def _failed(kind: str, message: str, printed: str) -> Answer:
     return {"body": {"errorType": kind, "errorMessage": message}, "error": True, "log": printed}
