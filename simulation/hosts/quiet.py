@@ -9,7 +9,7 @@ from simulation.hosts.agent.watchdog import Watchdog
 from simulation.hosts.faults import DiskFull, ProgramEnds
 from simulation.hosts.flow import Sleep, Steps
 from simulation.hosts.machine import Machine
-from training.host.agent.agent import lease_of
+from training.host.agent.tags import lease_of
 from training.host.metadata import Identity
 from trainyard.protocol.orders import OrderKind
 from trainyard.protocol.tags import Tag

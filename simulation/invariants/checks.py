@@ -12,7 +12,7 @@ from lambdas.aws.dynamodb.ledger import unpack
 from simulation.aws.dynamodb.tables import Key
 from simulation.aws.dynamodb.values import Item, Row
 from simulation.faults import Kind, PersonFault, RequestFault
-from training.host.checkpoints.in_bucket import Version
+from training.host.checkpoints.catalogue import Version
 from trainyard.protocol import keys
 
 if TYPE_CHECKING:

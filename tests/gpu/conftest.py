@@ -10,11 +10,11 @@ import boto3
 import pytest
 
 from tests.support.objects import Objects
+from training.baking.bench import Bench
 from training.baking.builder import Builder
 from training.baking.log import BuilderLog
 from training.baking.recipe import Recipe
 from training.baking.shell import Shell
-from training.baking.tests import Bench
 from training.host.metadata import Identity
 from training.host.places import Places
 

@@ -28,8 +28,8 @@ from tests.gpu.machine import (
     shown,
 )
 from training.baking import install, tests
+from training.baking.bench import Bench
 from training.baking.shell import end
-from training.baking.tests import Bench
 from training.host import account
 from training.host.program.advice import GPU_MEMORY, NO_GPU
 from training.host.program.ending import Stopped

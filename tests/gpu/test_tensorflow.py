@@ -14,9 +14,9 @@ import pytest
 
 from tests.gpu.machine import ON_A_GPU, WORK_PERCENT, how_busy, meaning, pair, ran, reason_of_end, shown
 from training.baking import install, tests
+from training.baking.bench import Bench
 from training.baking.results import Finding
 from training.baking.shell import end
-from training.baking.tests import Bench
 from training.host.program.advice import GPU_MEMORY, NO_GPU
 from training.host.program.ending import Stopped
 from trainyard.protocol.signals import StopReason

@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import platform
 import re
 import shlex
 import shutil
@@ -13,11 +12,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from training.baking import versions
+from training.baking.bench import FOR_NO_GPU, Bench
 from training.baking.bill_of_materials import bill_of_materials
 from training.baking.builder import Builder
 from training.baking.install import UNIT
@@ -26,7 +25,6 @@ from training.baking.pair import losses_of_two
 from training.baking.results import (
     Finding,
     Result,
-    Versions,
     counted,
     failed,
     failure,
@@ -35,8 +33,7 @@ from training.baking.results import (
     table,
     to_json,
 )
-from training.baking.shell import CommandResult, end
-from training.baking.tensorflow_facts import TensorFlowFacts
+from training.baking.shell import end
 from training.host import account, fence
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.image.disk_identity import owner
@@ -44,88 +41,13 @@ from training.host.program.tasks import most_tasks
 from training.host.reporting import gpus
 from trainyard.protocol import keys
 
-FOR_NO_GPU = "the base image has no GPU (ACCELERATOR=none)"
-NO_GPU_HERE = "this builder has no GPU: bake on a type that has one before a job trusts in it"
 METRICS_SECONDS, LOOK_SECONDS = 420.0, 5.0
 AGENT_SECONDS = 30.0
 LEAST_SHARE_FREE, LEAST_BYTES_FREE = 0.2, 10 * 2**30
 NOT_LOADED = re.compile(r"dlerror: (lib(?!nvinfer).*?)(?:; LD_LIBRARY_PATH.*)?$", re.MULTILINE)
 """As TensorFlow's loader says it; TensorRT is nobody's need."""
-OPEN_MODULES = "Open Kernel Module"
 SSM_AGENTS = ("amazon-ssm-agent", "/snap/amazon-ssm-agent/current/amazon-ssm-agent")
-EC2_ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64"}
-
 logger = logging.getLogger(__name__)
-
-
-class Bench:
-    """What several tests need to know. `began`: metrics that are older prove nothing."""
-
-    def __init__(self, builder: Builder) -> None:
-        self.builder = builder
-        self.began = datetime.now(UTC)
-
-    @property
-    def shell_python(self) -> str:
-        return str(self.builder.places.python)
-
-    def program(self, module: str, *arguments: str) -> CommandResult:
-        """A module of the package training, run to its end in an empty folder."""
-        with tempfile.TemporaryDirectory() as place:
-            command = [self.shell_python, "-m", module, *arguments]
-            return self.builder.shell.run(command, cwd=Path(place), environment=self.builder.our_path)
-
-    @property
-    def without_gpu(self) -> str:
-        """Why what needs a GPU cannot be tested; empty where it can."""
-        return FOR_NO_GPU if not self.builder.for_gpus else "" if self.builder.gpus else NO_GPU_HERE
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Of matmul."""
-        return () if self.without_gpu else ("--every-gpu",)
-
-    @cached_property
-    def drivers(self) -> tuple[str, ...]:
-        """The driver's version, once for each GPU that it shows. Raises HostTrouble when it does not answer."""
-        command = ["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"]
-        done = self.builder.shell.run(command, seconds=60)
-        shown = tuple(line.partition(",")[0].strip() for line in done.output.splitlines() if "," in line)
-        if not done.is_good or not shown:
-            raise HostTrouble(
-                f"nvidia-smi shows no GPU ({done.reason or 'exit code 0'}): {done.last_lines()}; the base image's "
-                "driver does not fit the builder's GPU, or the builder's instance type has none"
-            )
-        return shown
-
-    @cached_property
-    def tensorflow_facts(self) -> TensorFlowFacts:
-        """What TensorFlow sees. Raises HostTrouble when it cannot be imported."""
-        done = self.program("training.baking.tensorflow_facts")
-        if not done.is_good:
-            raise HostTrouble(f"TensorFlow cannot be imported ({done.reason}): {done.last_lines()}")
-        return TensorFlowFacts.from_output(done.output)
-
-    @cached_property
-    def driver(self) -> str:
-        """The driver's version, ` proprietary` behind it where its kernel modules are not the open ones: only those
-        serve GPUs before Turing. Raises HostTrouble when it does not answer."""
-        version = self.drivers[0]
-        says = self.builder.places.driver
-        is_open = not says.exists() or OPEN_MODULES in says.read_text()
-        return version if is_open else f"{version} proprietary"
-
-    @property
-    def versions(self) -> Versions:
-        """As far as they could be found."""
-        machine = platform.machine()
-        for_gpus = self.builder.for_gpus
-        return Versions(
-            driver=_found(lambda: self.driver) if for_gpus else "none",
-            cuda=_found(lambda: self.tensorflow_facts.cuda) if for_gpus else "none",
-            tensorflow=_found(lambda: self.tensorflow_facts.tensorflow),
-            architecture=EC2_ARCHITECTURES.get(machine, machine),
-        )
 
 
 def run_all(builder: Builder) -> None:
@@ -414,11 +336,3 @@ def _computing(bench: Bench) -> Iterator[None]:
             yield
         finally:
             end(process)
-
-
-def _found(look: Callable[[], str]) -> str:
-    """Empty where a test has already said why it cannot be found."""
-    try:
-        return look()
-    except HostTrouble:
-        return ""

@@ -55,9 +55,9 @@ def main(arguments: list[str] | None = None) -> int:
     os.environ |= NO_FILES
     places = Places()
     if asked.word == "run":
-        from training.host.agent import agent
+        from training.host.agent import boot
 
-        agent.run(places)
+        boot.run(places)
         return 0
     if asked.word in ("pause", "resume"):
         print(pause.pause(places) if asked.word == "pause" else pause.resume(places))

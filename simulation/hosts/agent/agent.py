@@ -20,11 +20,12 @@ from simulation.hosts.flow import Flow, Sleep, Steps
 from simulation.hosts.gang import KILLED, Program
 from simulation.hosts.machine import Machine
 from training.host.agent import standing_order
-from training.host.agent.agent import FLUSH_SECONDS, READY_EVERY_SECONDS, TRY_AGAIN_SECONDS, RunTags, run_tags
+from training.host.agent.agent import FLUSH_SECONDS, READY_EVERY_SECONDS, TRY_AGAIN_SECONDS
 from training.host.agent.attempt import Outcome
 from training.host.agent.deadlines import lease
 from training.host.agent.deadlines.lease import Lease
 from training.host.agent.state import State
+from training.host.agent.tags import RunTags, run_tags
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.metadata import Identity
 from training.host.program.ending import Failed, Finished, Stopped

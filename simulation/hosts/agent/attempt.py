@@ -34,7 +34,7 @@ from training.host.agent.life import SAY_SECONDS, Peers, StillTraining, has_ende
 from training.host.agent.parting import Parting
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
-from training.host.checkpoints.in_bucket import Version
+from training.host.checkpoints.catalogue import Version
 from training.host.errors import HostTrouble
 from training.host.program import ending, silence
 from training.host.program.ending import End, Failed, Finished, Stopped

@@ -9,8 +9,9 @@ from simulation.hosts.disk import Disk
 from simulation.hosts.flow import Steps
 from simulation.hosts.machine import Machine
 from training.host.bucket import Bucket
-from training.host.checkpoints import in_bucket
-from training.host.checkpoints.in_bucket import FACTS, STEP, Manifest, Stored, Version
+from training.host.checkpoints import catalogue, in_bucket
+from training.host.checkpoints.catalogue import STEP, Manifest, Stored, Version
+from training.host.checkpoints.fetching import FACTS
 from training.host.checkpoints.restore import bring
 from training.host.errors import Damaged, HostTrouble
 from trainyard.protocol.cluster import Checkpoint
@@ -23,18 +24,18 @@ def files_of(run: str, step: int) -> dict[str, bytes]:
     """What the program saves at this step."""
     variables = f"{run} {step} ".encode() * 8
     facts = {"step": step, "files": {VARIABLES: hashlib.sha256(variables).hexdigest()}}
-    folder = in_bucket.name_of(step)
+    folder = catalogue.name_of(step)
     return {f"{folder}/{FACTS}": json.dumps(facts).encode(), f"{folder}/{VARIABLES}": variables}
 
 
 def upload(bucket: Bucket, run: str, step: int, at: datetime) -> tuple[Version, Manifest]:
     """Bring the files into the bucket. They are no checkpoint before `in_bucket.make_newest`."""
-    key, time = in_bucket.key_of(run, step), int(at.timestamp() * 1e9)
+    key, time = catalogue.key_of(run, step), int(at.timestamp() * 1e9)
     stored = {}
     for name, content in files_of(run, step).items():
         bucket.write(key + name, content)
         stored[name] = Stored(len(content), time, 0o644, key + name)
-    manifest = Manifest(stored, {}, {in_bucket.name_of(step): (time, 0o755)})
+    manifest = Manifest(stored, {}, {catalogue.name_of(step): (time, 0o755)})
     return in_bucket.new_version(key, step, manifest, kind=STEP, at=at, at_step=step), manifest
 
 

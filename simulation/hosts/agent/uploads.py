@@ -10,7 +10,7 @@ from simulation.hosts.flow import Sleep, Steps
 from simulation.hosts.machine import Machine
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
-from training.host.checkpoints.in_bucket import Manifest, Version
+from training.host.checkpoints.catalogue import Manifest, Version
 from training.host.errors import HostTrouble
 
 UPLOAD_LOOK_SECONDS = 1.0

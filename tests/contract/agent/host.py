@@ -20,8 +20,9 @@ import pytest
 
 from tests.contract.conftest import ACCOUNT, PATIENCE_SECONDS, REGION, ROOT, Cloud, Credentials, eventually
 from training.host import account, orders
-from training.host.agent.agent import Agent, run_tags
+from training.host.agent.agent import Agent
 from training.host.agent.deadlines.lease import Lease
+from training.host.agent.tags import run_tags
 from training.host.metadata import Metadata
 from training.host.places import Places
 from trainyard.protocol.orders import Order, OrderKind

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from training.host import account
-from training.host.agent.agent import Agent, run_tags
+from training.host.agent.agent import Agent
+from training.host.agent.tags import run_tags
 from training.host.metadata import Metadata
 from training.host.places import Places
 

@@ -12,7 +12,7 @@ import pytest
 from tests.contract.agent.host import CREDENTIALS, IMAGE, INSTANCE, MetadataService, Yard, become
 from tests.contract.conftest import REGION, allow, eventually
 from training.host import orders
-from training.host.agent.agent import run_tags
+from training.host.agent.tags import run_tags
 from training.host.metadata import Identity, Notice
 from training.host.program import silence
 from training.host.reporting import progress

@@ -13,13 +13,13 @@ import pytest
 from tests.contract.agent.host import become
 from tests.contract.conftest import Cloud
 from training.host.bucket import Bucket
-from training.host.checkpoints import in_bucket
-from training.host.checkpoints.in_bucket import Version
+from training.host.checkpoints import catalogue, fetching
+from training.host.checkpoints.catalogue import Version
 from training.host.errors import Unreachable
 
 NAMES = [f"20/part-{number:03d}" for number in range(24)]
 KEY = "runs/r/checkpoints/00000020/"
-VERSION = Version(20, KEY, in_bucket.STEP, "2026-11-20T12:00:00.000Z", 20, len(NAMES), 24 * 1000)
+VERSION = Version(20, KEY, catalogue.STEP, "2026-11-20T12:00:00.000Z", 20, len(NAMES), 24 * 1000)
 SOON_SECONDS = 90.0
 """s5cmd's own tries last for eight minutes and more."""
 
@@ -51,11 +51,11 @@ def test_a_transfer_ends_soon_after_s3_has_gone(cloud: Cloud, bucket: Bucket, tm
         patch.setattr(bucket, "list", listing)
         try:
             with pytest.raises(Unreachable):
-                in_bucket.fetch(bucket, VERSION, tmp_path)
+                fetching.fetch(bucket, VERSION, tmp_path)
         finally:
             cloud.admin("POST", "/faults/clear", {})
     assert time.monotonic() - began < SOON_SECONDS
-    fetched = in_bucket.fetch(bucket, VERSION, tmp_path)
+    fetched = fetching.fetch(bucket, VERSION, tmp_path)
     assert sorted(path.name for path in (fetched.folder / "20").iterdir()) == [name[3:] for name in NAMES]
 
 
@@ -65,7 +65,7 @@ def test_what_an_interrupted_restore_has_brought_is_not_fetched_again(bucket: Bu
     (half / "part-000").write_bytes(b"here" * 250)
     (half / "part-001").write_bytes(b"cut off")
     (half / "part-002").symlink_to("/etc/passwd")
-    fetched = in_bucket.fetch(bucket, VERSION, tmp_path)
+    fetched = fetching.fetch(bucket, VERSION, tmp_path)
     assert (fetched.folder / "20/part-000").read_bytes() == b"here" * 250
     assert (fetched.folder / "20/part-001").stat().st_size == 1000
     assert not (fetched.folder / "20/part-002").is_symlink()
@@ -77,5 +77,5 @@ def test_what_a_killed_agent_left_of_a_transfer_is_no_file_of_the_checkpoint(
     left = tmp_path / "00000020.part/20/.incoming-0ene0bn7"
     left.mkdir(parents=True)
     (left / "56").write_bytes(b"x")
-    fetched = in_bucket.fetch(bucket, VERSION, tmp_path)
+    fetched = fetching.fetch(bucket, VERSION, tmp_path)
     assert sorted(path.name for path in (fetched.folder / "20").iterdir()) == [name[3:] for name in NAMES]

@@ -146,13 +146,13 @@ DEFECTS: tuple[Defect, ...] = (
         "catalogue-before-manifest",
         "latest.json names a checkpoint before its manifest is there (D12)",
         "training/host/checkpoints/in_bucket.py",
-        """    bucket.write(version.manifest_key, json.dumps(manifest.to_json(_folder_of(version))).encode())
+        """    bucket.write(version.manifest_key, json.dumps(manifest.to_json(folder_of(version))).encode())
     catalogue = following(catalogue_of(bucket, run), version, keep=keep)
     write_catalogue(bucket, run, catalogue)
 """,
         """    catalogue = following(catalogue_of(bucket, run), version, keep=keep)
     write_catalogue(bucket, run, catalogue)
-    bucket.write(version.manifest_key, json.dumps(manifest.to_json(_folder_of(version))).encode())
+    bucket.write(version.manifest_key, json.dumps(manifest.to_json(folder_of(version))).encode())
 """,
         World("train", BOOKS),
     ),

@@ -12,9 +12,9 @@ import pytest
 from tests.contract.conftest import ROOT
 from tests.unit.baking.builder import Host, host
 from training.baking import cloudwatch, install, tests
+from training.baking.bench import NO_GPU_HERE, Bench
 from training.baking.builder import for_gpus, image_settings
 from training.baking.results import Finding
-from training.baking.tests import Bench
 from training.host.agent import systems_manager
 from training.host.places import Places
 from training.host.reporting import gpus
@@ -128,7 +128,7 @@ def test_on_a_builder_without_a_gpu_an_image_for_gpus_is_made_and_what_needs_one
     host.tensorflow(0)
     bench = host.bench(gpus=0)
     for does in (tests.driver, tests.tensorflow_gpus, tests.gpu_metrics):
-        assert outcome(does, bench) == ("skipped", tests.NO_GPU_HERE)
+        assert outcome(does, bench) == ("skipped", NO_GPU_HERE)
     assert outcome(tests.cuda, bench)[0] == "passed", "TensorFlow says what it was built with"
     assert (bench.devices, bench.versions.driver, bench.versions.cuda) == ((), "", "12.5.1")
     assert bench.builder.requirements.name == "host.txt"

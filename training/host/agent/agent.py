@@ -2,56 +2,44 @@
 
 import logging
 import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from types import FrameType
 from typing import Any, Literal, TypeVar
 
-from training.host import account, credentials, fence, orders, renewal
+from training.host import credentials, orders, renewal
 from training.host.account import Account, remove_tree
 from training.host.agent import standing_order, state, systems_manager
 from training.host.agent.attempt import Attempt, LeftUnstarted, Outcome
 from training.host.agent.deadlines import hold, lease
-from training.host.agent.deadlines.lease import Lease
 from training.host.agent.insistence import Insistence, is_unreachable
 from training.host.agent.life import Peers
 from training.host.agent.membership import join, recall
 from training.host.agent.standing_order import StandingOrder
-from training.host.agent.watchdog import Watchdog, power_off
+from training.host.agent.tags import RunTags
+from training.host.agent.watchdog import Watchdog
 from training.host.bucket import Bucket
 from training.host.checkpoints import restore
-from training.host.checkpoints.upload import LastCheckpoint
+from training.host.checkpoints.choice import LastCheckpoint
 from training.host.credentials import CALLS
-from training.host.dev import jupyter, owner, serve
-from training.host.dev.idle import watch
-from training.host.dev.idle.kernels import Server
 from training.host.disk import Disk
 from training.host.errors import GivenUp, HostTrouble, Unreachable
-from training.host.image import disk_identity
 from training.host.metadata import Identity, Metadata
 from training.host.periodic import Repeat
 from training.host.places import Places
-from training.host.pool import kept, waiting
+from training.host.pool import kept
 from training.host.program.ending import Failed, Finished, Stopped
 from training.host.program.fetch import fetch_all, fetch_job, recall_job
 from training.host.program.process import Program
 from training.host.renewal import Renewal
-from training.host.reporting import gpus
-from training.host.reporting.outbox import Outbox, Sender, failed
+from training.host.reporting.outbox import Outbox, failed
 from training.host.reporting.progress import ALIVE_SECONDS
-from trainyard import command_line
 from trainyard.core.model.job import Job
 from trainyard.protocol import signals
 from trainyard.protocol.cluster import Assignment, Cluster
 from trainyard.protocol.orders import Order, OrderKind
 from trainyard.protocol.signals import FailureKind, Signal, StopReason
-from trainyard.protocol.tags import Tag
 
 READY_EVERY_SECONDS = 15.0
 TICK_SECONDS = 0.2
@@ -59,181 +47,8 @@ TRY_AGAIN_SECONDS = 30.0
 FLUSH_SECONDS = 30.0
 FETCH_SECONDS = 900.0
 """How long a host tries to fetch what a program needs: the yard replaces a host that is not ready after 20 minutes."""
-UNTAGGED_LEASE = timedelta(hours=6)
-
 logger = logging.getLogger(__name__)
 Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, slots=True)
-class RunTags:
-    """What the host's tags say: the run it is for, and how its signals go."""
-
-    run: str
-    bucket: str
-    sender: Sender
-    attempt: int
-    lease: Lease
-
-
-def run_tags(identity: Identity, *, now: datetime) -> RunTags | None:
-    """None for a host that is not for a training run: a builder, one launched from an image, one launched by hand."""
-    tags = identity.tags
-    needed = {Tag.YARD, Tag.RUN, Tag.ATTEMPT, Tag.BUCKET, Tag.BUS, Tag.ROLE}
-    if Tag.KIND in tags or needed - tags.keys():
-        return None
-    return RunTags(
-        run=tags[Tag.RUN],
-        bucket=tags[Tag.BUCKET],
-        sender=Sender.of(identity.instance, tags),
-        attempt=int(tags[Tag.ATTEMPT]),
-        lease=lease_of(identity, now=now),
-    )
-
-
-def lease_of(identity: Identity, *, now: datetime) -> Lease:
-    tag = identity.tags.get(Tag.LEASE)
-    if tag:
-        return lease.at_launch(tag)
-    return Lease(now + UNTAGGED_LEASE, f"the host has no tag {Tag.LEASE}")
-
-
-def with_a_lease(places: Places, identity: Identity, *, now: datetime) -> Identity:
-    """A host that is started after its lease had ended gets another one, once a boot: patrol stops it once it is
-    idle. Whoever needs another sets the tag Tag.LEASE before the start."""
-    tag = identity.tags.get(Tag.LEASE)
-    if tag is None or not lease.at_launch(tag).is_over(now):
-        return identity
-    if not places.started_again.exists():
-        orders.write_whole(places.started_again, (now + lease.RESTARTED).isoformat())
-        logger.info(
-            "started again after its lease of %s had ended: stays for %s at most", tag, lease.RESTARTED
-        )
-    return replace(identity, tags={**identity.tags, Tag.LEASE: places.started_again.read_text()})
-
-
-def run(places: Places) -> None:
-    """The agent's life. Returns only when there is nothing to do on this host at all."""
-    metadata = Metadata()
-    identity = _once_it_has_a_run(places, metadata, metadata.await_identity())
-    with command_line.given(command_line.of_yard(identity.tags.get(Tag.YARD, command_line.DEFAULT_YARD))):
-        _serve(places, metadata, identity)
-
-
-def _serve(places: Places, metadata: Metadata, identity: Identity) -> None:
-    now = datetime.now(UTC)
-    identity = with_a_lease(places, identity, now=now)
-    try:
-        disk_identity.take_over(places, identity)
-    except OSError as error:  # a full disk says so once there is somebody to hear it
-        logger.warning("this disk cannot be made this instance's: %s", error)
-    measuring = _measure(identity, now)
-    if Tag.YARD in identity.tags:
-        _help_systems_manager(places, now)
-    if _is_generalized(places, identity):
-        logger.info("this instance was generalized for an image: staying quiet")
-        _stay_quiet(metadata, identity, measuring, now)
-        return
-    tags = run_tags(identity, now=now)
-    if tags is None:
-        logger.info(
-            "no attempt of a run is tagged on this instance (%s): staying quiet", ", ".join(identity.tags)
-        )
-        if Tag.YARD in identity.tags:
-            _shut_out_runs()
-        if Tag.DEV in identity.tags:
-            _serve_jupyter(places)
-            server = Server(serve.ADDRESS, serve.PORT, places.jupyter_token)
-            watch.begin(places, identity, server, now=now)
-            owner.begin(places, identity)
-        _stay_quiet(metadata, identity, measuring, now)
-        return
-    with orders.presence(places):
-        programs = account.find()
-        put_up = partial(fence.put_up, programs)
-        agent = Agent(
-            places, metadata, identity, tags, account=programs, put_up_fence=put_up, power_off=power_off
-        )
-        signal.signal(signal.SIGTERM, agent.go_down)
-        agent.work()
-    if agent.is_to_wait:
-        begin_anew()
-
-
-def begin_anew() -> None:
-    """The same process with nothing of a run in it: no thread, no client, no credentials."""
-    logger.info("the run is over, and this host is kept for another: beginning anew")
-    os.execv(sys.executable, [sys.executable, "-m", "training.host", "run"])  # noqa: S606 - as the boot unit does
-
-
-def _once_it_has_a_run(places: Places, metadata: Metadata, identity: Identity) -> Identity:
-    """A host in the pool is wiped first, and waits for another run."""
-    return waiting.wait_if_warm(
-        places,
-        metadata,
-        identity,
-        find_account=account.find,
-        account_name=account.NAME,
-        put_up_fence=fence.put_up,
-        events=lambda region: credentials.of_the_host(region).client("events", config=CALLS),
-        power_off=power_off,
-    )
-
-
-def _is_generalized(places: Places, identity: Identity) -> bool:
-    try:
-        return places.generalized.read_text() == identity.instance
-    except FileNotFoundError:
-        return False
-
-
-def _measure(identity: Identity, now: datetime) -> Repeat | None:
-    """GPU metrics from here, should the CloudWatch agent's not arrive; None for a host that has none to tell."""
-    if not gpus.are_wanted(identity.tags):
-        return None
-    client = credentials.of_the_host(identity.region).client("cloudwatch", config=CALLS)
-    metrics = gpus.GpuMetrics(client, identity.instance, born=now)
-    measuring = Repeat("gpu metrics", lambda _: metrics.turn(datetime.now(UTC)), every=gpus.INTERVAL_SECONDS)
-    measuring.start()
-    return measuring
-
-
-def _help_systems_manager(places: Places, now: datetime) -> None:
-    beside = systems_manager.SsmAgent(places.ssm_errors, now, restart=systems_manager.restart)
-    Repeat(
-        "Systems Manager's agent",
-        lambda _: beside.turn(datetime.now(UTC)),
-        every=systems_manager.LOOK_SECONDS,
-    ).start()
-
-
-def _shut_out_runs() -> None:
-    """Whoever works on a host of a launch is not to be reached by the programs of runs."""
-    try:
-        fence.put_up(account.find())
-    except HostTrouble as trouble:
-        logger.warning("%s", trouble.reason)
-
-
-def _serve_jupyter(places: Places) -> None:
-    """Its own unit, which outlives this agent; nothing where the image has none."""
-    try:
-        if places.jupyter.exists():
-            jupyter.start()
-    except (OSError, subprocess.CalledProcessError) as error:
-        logger.warning("JupyterLab could not be started: %s", error)
-
-
-def _stay_quiet(metadata: Metadata, identity: Identity, measuring: Repeat | None, now: datetime) -> None:
-    """A quiet host of the yard is seen, and still ends with its lease; any other machine is none of our business."""
-    if Tag.LEASE in identity.tags:
-        watchdog = Watchdog(
-            metadata, lease_of(identity, now=now), power_off, held=hold.held_until(identity.tags)
-        )
-        watchdog.start()
-        watchdog.join()
-    elif measuring:
-        measuring.join()
 
 
 class Agent:

@@ -38,9 +38,10 @@ from training.host.agent.uploads import Lacking, Uploads, uploads_of
 from training.host.agent.watchdog import Watchdog
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
-from training.host.checkpoints.in_bucket import Version
+from training.host.checkpoints.catalogue import Version
+from training.host.checkpoints.choice import LastCheckpoint
 from training.host.checkpoints.restore import Restored, restore
-from training.host.checkpoints.upload import CheckpointUpload, LastCheckpoint
+from training.host.checkpoints.upload import CheckpointUpload
 from training.host.data import keras_home
 from training.host.data.fetch import fetch_shares
 from training.host.disk import SHARED_MEMORY, Disk, Room, fresh, readable_files, room_at
@@ -61,9 +62,10 @@ from training.host.reporting.events import EventFiles
 from training.host.reporting.metrics import Metrics
 from training.host.reporting.observed import PrintedProgress
 from training.host.reporting.outbox import failed
-from training.host.reporting.printed import PrintedLines, may_say
+from training.host.reporting.printed import PrintedLines
 from training.host.reporting.program_log import ProgramLog
 from training.host.reporting.progress import ALIVE_SECONDS, Progress, Source, facts_in, not_finite
+from training.host.reporting.reading import may_say
 from training.host.reporting.results import FolderUpload
 from trainyard.command_line import command_line
 from trainyard.core.model.job import Job

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from training.host.account import Account, remove_tree
 from training.host.bucket import Bucket
-from training.host.checkpoints import in_bucket, on_disk
-from training.host.checkpoints.in_bucket import STEP, Fetched, Version, name_of
+from training.host.checkpoints import fetching, in_bucket, on_disk
+from training.host.checkpoints.catalogue import STEP, Version, name_of
+from training.host.checkpoints.fetching import Fetched
 from training.host.checkpoints.placing import add_folders, add_link, remove, set_times
 from training.host.disk import inside
 from training.host.errors import Damaged
@@ -37,7 +38,7 @@ class CheckpointDownload:
             return
         with self.account.acting():
             try:
-                fetched = in_bucket.fetch(self.bucket, known.newest, self.places.restores)
+                fetched = fetching.fetch(self.bucket, known.newest, self.places.restores)
             except Damaged as damaged:
                 logger.warning("%s", damaged.reason)
                 return

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from training.host.account import remove_tree
-from training.host.checkpoints.in_bucket import FACTS, Link, Stored, name_of
+from training.host.checkpoints.catalogue import Link, Stored, name_of
+from training.host.checkpoints.fetching import FACTS
 from training.host.disk import fresh, is_readable
 from training.host.keys import LONGEST_KEY_BYTES
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from training.host.account import remove_tree
-from training.host.checkpoints.in_bucket import Fetched, Manifest
+from training.host.checkpoints.catalogue import Manifest
+from training.host.checkpoints.fetching import Fetched
 from training.host.disk import inside
 
 APART_SECONDS = 0.01

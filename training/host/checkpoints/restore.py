@@ -8,10 +8,10 @@ from typing import Generic, TypeVar
 
 from training.host.account import remove_tree
 from training.host.bucket import Bucket
-from training.host.checkpoints import in_bucket, on_disk
-from training.host.checkpoints.in_bucket import FOLDER, STEP, Version, name_of
+from training.host.checkpoints import catalogue, fetching, in_bucket, on_disk
+from training.host.checkpoints.catalogue import FOLDER, STEP, Version, name_of
+from training.host.checkpoints.choice import LastCheckpoint
 from training.host.checkpoints.placing import place, remove
-from training.host.checkpoints.upload import LastCheckpoint
 from training.host.errors import Damaged, GivenUp, HostTrouble, Missing, Replaced
 from training.host.places import Places
 from trainyard.command_line import command_line
@@ -37,7 +37,7 @@ def fetch_ahead(bucket: Bucket, run: str, places: Places) -> None:
     if known is None or (places.checkpoints / name_of(known.newest.step)).is_dir():
         return
     try:
-        fetched = in_bucket.fetch(bucket, known.newest, places.restores)
+        fetched = fetching.fetch(bucket, known.newest, places.restores)
     except Damaged as damaged:
         logger.warning("%s", damaged.reason)
         return
@@ -92,7 +92,7 @@ def _other(
     bucket: Bucket, run: str, checkpoint: Checkpoint, wrong: Damaged | Replaced
 ) -> tuple[Version, str]:
     """Return the checkpoint to restore instead, and why. Raises HostTrouble, which is final, if there is none."""
-    owner = in_bucket.run_of(checkpoint.key)
+    owner = catalogue.run_of(checkpoint.key)
     newer = in_bucket.replacement(bucket, owner, checkpoint.key)
     if newer and owner != run:
         raise HostTrouble(
@@ -135,7 +135,7 @@ def _put(bucket: Bucket, version: Version, places: Places) -> LastCheckpoint:
     if it is whole."""
     folder = places.checkpoints
     have = folder / name_of(version.step) if version.kind == STEP else None
-    fetched = in_bucket.fetch(bucket, version, places.restores, have=have)
+    fetched = fetching.fetch(bucket, version, places.restores, have=have)
     _empty(folder)
     place(fetched, folder)
     fingerprint = on_disk.fingerprint(on_disk.listing_of(folder).files) if version.kind == FOLDER else ""

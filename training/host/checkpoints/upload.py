@@ -14,8 +14,8 @@ from pathlib import Path
 
 from training.host.account import Account, remove_tree
 from training.host.bucket import Bucket
-from training.host.checkpoints import in_bucket, on_disk
-from training.host.checkpoints.in_bucket import (
+from training.host.checkpoints import catalogue, in_bucket, on_disk
+from training.host.checkpoints.catalogue import (
     FOLDER,
     NOTHING,
     STEP,
@@ -25,6 +25,7 @@ from training.host.checkpoints.in_bucket import (
     Version,
     name_of,
 )
+from training.host.checkpoints.choice import Choice, LastCheckpoint
 from training.host.checkpoints.on_disk import FileFacts, Listing
 from training.host.checkpoints.stillness import END_BYTES, Look, Stillness, ends_a_line
 from training.host.keys import LeftOut
@@ -47,45 +48,6 @@ COPY_PAUSE_SECONDS = 0.05
 PAUSE_PER_LISTING = 10.0
 LONGEST_PAUSE_SECONDS = 10.0
 """To list a folder of very many files takes long, and is followed by a pause ten times as long."""
-
-
-@dataclass(frozen=True, slots=True)
-class LastCheckpoint:
-    """The last checkpoint that is whole in the bucket, or was restored from it. If the program keeps its folder in
-    its own way, `folder` is the folder's print. It stays the same while only logs grow."""
-
-    step: int = -1
-    folder: str = ""
-
-    @property
-    def tells_step(self) -> bool:
-        """Return True if `step` is how far the program was. Other programs' checkpoints are mostly counted."""
-        return self.step >= 0 and not self.folder
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What a new checkpoint consists of: all of `listing`, each file taken in one of these ways.
-
-    - `kept`: the bucket has it from an earlier checkpoint.
-    - `linked`: it is still, and is sent as it is.
-    - `logs`: it only grows, and the bytes so far are sent.
-    - `moving`: it may change at any time, and a copy is sent. If no whole copy can be made, the file of the checkpoint
-      before takes its place; if it is `needed`, there is no checkpoint.
-    - any other: it is probably torn, and the file of the checkpoint before takes its place.
-
-    A `revision` replaces the checkpoint of its step.
-    """
-
-    listing: Listing
-    kept: Mapping[str, Stored]
-    linked: frozenset[str]
-    logs: frozenset[str]
-    moving: frozenset[str]
-    needed: frozenset[str]
-    step: int
-    kind: str
-    revision: bool
 
 
 @dataclass(slots=True)
@@ -154,7 +116,7 @@ class CheckpointUpload:
         ended = time.monotonic()
         self._next_look = ended + min(LONGEST_PAUSE_SECONDS, PAUSE_PER_LISTING * (ended - began))
         self._left_out.report(seen.left_out)
-        prefix = in_bucket.key_of(self.run, self.last.step + 1)
+        prefix = catalogue.key_of(self.run, self.last.step + 1)
         seen = seen.without(seen.files.keys() - self._left_out.keep(seen.files, prefix))
         if self.runs() and not at_the_end:
             self._look = self._stillness.look(seen.files, on_disk.open_to_write(folder), time.time())
@@ -322,7 +284,7 @@ class CheckpointUpload:
         """Bring the files into the bucket; None if the program has changed one of them meanwhile."""
         folder, staging = self.places.checkpoints, self.places.staging
         files = choice.listing.files
-        key = in_bucket.key_of(self.run, choice.step, self._newest)
+        key = catalogue.key_of(self.run, choice.step, self._newest)
         try:
             on_disk.stage(folder, staging, choice.linked, {name: files[name].size for name in choice.logs})
             copied = self._copy(choice.moving)

@@ -3,11 +3,12 @@
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from training.host.checkpoints.stillness import END_BYTES, ends_a_line
 from training.host.disk import SPARSE, is_sparse
 from training.host.keys import LONGEST_KEY_BYTES, fault_of
 
@@ -131,3 +132,33 @@ def _kind(mode: int) -> str:
     if stat.S_ISFIFO(mode):
         return "pipe"
     return "socket" if stat.S_ISSOCK(mode) else "device"
+
+
+def over_the_limit(
+    found: Scan, changed: Mapping[str, Seen], kept: Mapping[str, Seen], *, max_bytes: int
+) -> dict[str, Omission]:
+    """Return the files that there is no room for: the largest, and first those that are not `kept` yet."""
+    room = max_bytes - sum(
+        seen.size for path, seen in kept.items() if path in found.files and path not in changed
+    )
+    over = {}
+    for path in sorted(changed, key=lambda path: (path not in kept, changed[path].size)):
+        size = changed[path].size
+        if size > room:
+            limit = f"{max_bytes / 2**30:g} GiB"
+            over[path] = Omission(size, f"a run keeps {limit} of a host (outputs.max_gib)")
+        else:
+            room -= size
+    return over
+
+
+def ends_with_a_line(path: Path) -> bool:
+    """Return True if a text ends with a whole line. Return False if the program has removed or replaced it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return ends_a_line(os.pread(descriptor, END_BYTES, max(0, os.fstat(descriptor).st_size - END_BYTES)))
+    finally:
+        os.close(descriptor)

@@ -16,14 +16,21 @@ from pathlib import Path
 from training.host.account import Account
 from training.host.bucket import Bucket
 from training.host.checkpoints.on_disk import written_by
-from training.host.checkpoints.stillness import END_BYTES, ends_a_line
 from training.host.disk import EVENT_FILE
 from training.host.errors import HostTrouble
 from training.host.keys import shown
 from training.host.outputs import index
 from training.host.outputs.index import Index, Sent
 from training.host.outputs.restore import Sources
-from training.host.outputs.scan import MOST_FILES, Omission, Scan, Seen, scan
+from training.host.outputs.scan import (
+    MOST_FILES,
+    Omission,
+    Scan,
+    Seen,
+    ends_with_a_line,
+    over_the_limit,
+    scan,
+)
 from training.host.reporting.results import due_after
 from trainyard.values.quantities import sized
 
@@ -129,7 +136,8 @@ class OutputsUpload:
         opened = self._open(changed, began) if changed and not at_the_end else frozenset()
         self._next_look = time.monotonic() + max(LOOK_SECONDS, LOOKS_SHARE * (time.monotonic() - began))
         still = self._still(changed, opened, at_the_end)
-        over = self._over_the_limit(found, changed)
+        kept = {path: sent.seen for path, sent in self.index.files.items()}
+        over = over_the_limit(found, changed, kept, max_bytes=self.max_bytes)
         self.left_out = found.left_out | over | self._unreadable
         if found.beyond:
             reason = f"more than {MOST_FILES} files: {found.beyond} further files are not kept"
@@ -228,38 +236,8 @@ class OutputsUpload:
         return since is not None and time.monotonic() - since > patience
 
     def _grows_by_lines(self, path: str) -> bool:
-        if path not in self._grown:
-            return False
-        try:
-            descriptor = os.open(
-                self.folder / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            )
-        except OSError:  # the program has just removed or replaced it
-            return False
-        try:
-            return ends_a_line(
-                os.pread(descriptor, END_BYTES, max(0, os.fstat(descriptor).st_size - END_BYTES))
-            )
-        finally:
-            os.close(descriptor)
+        return path in self._grown and ends_with_a_line(self.folder / path)
 
-    def _over_the_limit(self, found: Scan, changed: Mapping[str, Seen]) -> dict[str, Omission]:
-        """The files that there is no room for: the largest, and first those that are not in the bucket yet."""
-        kept = self.index.files
-        room = self.max_bytes - sum(
-            sent.seen.size for path, sent in kept.items() if path in found.files and path not in changed
-        )
-        over = {}
-        for path in sorted(changed, key=lambda path: (path not in kept, changed[path].size)):
-            size = changed[path].size
-            if size > room:
-                limit = f"{self.max_bytes / 2**30:g} GiB"
-                over[path] = Omission(size, f"a run keeps {limit} of a host (outputs.max_gib)")
-            else:
-                room -= size
-        return over
-
-    # ------------------------------------------------------------------------------------------------- into the bucket
     def _send_all(self, paths: list[str], changed: Mapping[str, Seen]) -> None:
         """Send the files side by side. Raises the first trouble with the bucket, after which no more are sent."""
         if not paths:

@@ -1,8 +1,8 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from training.host.agent.agent import with_a_lease
 from training.host.agent.deadlines import lease
+from training.host.agent.tags import with_a_lease
 from training.host.metadata import Identity
 from training.host.places import Places
 

@@ -18,7 +18,8 @@ from botocore.exceptions import ClientError
 from training.host import account
 from training.host.bucket import Bucket
 from training.host.checkpoints import on_disk, stillness, upload
-from training.host.checkpoints.upload import CheckpointUpload, LastCheckpoint
+from training.host.checkpoints.choice import LastCheckpoint
+from training.host.checkpoints.upload import CheckpointUpload
 from training.host.errors import HostTrouble
 from training.host.places import Places
 

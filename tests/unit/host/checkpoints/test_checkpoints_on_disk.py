@@ -6,18 +6,8 @@ from pathlib import Path
 import pytest
 
 from training.host.checkpoints import on_disk
-from training.host.checkpoints.in_bucket import (
-    FACTS,
-    Catalogue,
-    Link,
-    Manifest,
-    Stored,
-    Version,
-    damage,
-    following,
-    key_of,
-    sha256,
-)
+from training.host.checkpoints.catalogue import Catalogue, Link, Manifest, Stored, Version, following, key_of
+from training.host.checkpoints.fetching import FACTS, damage, sha256
 
 
 def version(step: int) -> Version:

@@ -7,8 +7,9 @@ import pytest
 
 from training.host import account
 from training.host.bucket import Bucket
+from training.host.checkpoints.catalogue import Link, Manifest, Stored, Version
 from training.host.checkpoints.evaluator import CheckpointDownload
-from training.host.checkpoints.in_bucket import Fetched, Link, Manifest, Stored, Version
+from training.host.checkpoints.fetching import Fetched
 from training.host.checkpoints.placing import place
 from training.host.places import Places
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from training.host.reporting.lines import Splitter
-from training.host.reporting.printed import PrintedLines, read
+from training.host.reporting.printed import PrintedLines
+from training.host.reporting.reading import read
 
 BAR = "━" * 20
 TRAINS = [

@@ -5,7 +5,8 @@ import math
 import pytest
 
 from training.host.reporting.lines import Splitter
-from training.host.reporting.printed import PrintedLines, may_say
+from training.host.reporting.printed import PrintedLines
+from training.host.reporting.reading import may_say
 
 Said = list[tuple[int | None, int | None, int | None, float | None]]
 BLOCKS = "█" * 10

@@ -1,0 +1,99 @@
+"""What the tests of a builder share: its commands, its GPUs, and the versions that were found."""
+
+import platform
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from training.baking.builder import Builder
+from training.baking.results import (
+    Versions,
+)
+from training.baking.shell import CommandResult
+from training.baking.tensorflow_facts import TensorFlowFacts
+from training.host.errors import HostTrouble
+
+FOR_NO_GPU = "the base image has no GPU (ACCELERATOR=none)"
+NO_GPU_HERE = "this builder has no GPU: bake on a type that has one before a job trusts in it"
+OPEN_MODULES = "Open Kernel Module"
+EC2_ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64"}
+
+
+class Bench:
+    """What several tests need to know. `began`: metrics that are older prove nothing."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
+        self.began = datetime.now(UTC)
+
+    @property
+    def shell_python(self) -> str:
+        return str(self.builder.places.python)
+
+    def program(self, module: str, *arguments: str) -> CommandResult:
+        """A module of the package training, run to its end in an empty folder."""
+        with tempfile.TemporaryDirectory() as place:
+            command = [self.shell_python, "-m", module, *arguments]
+            return self.builder.shell.run(command, cwd=Path(place), environment=self.builder.our_path)
+
+    @property
+    def without_gpu(self) -> str:
+        """Why what needs a GPU cannot be tested; empty where it can."""
+        return FOR_NO_GPU if not self.builder.for_gpus else "" if self.builder.gpus else NO_GPU_HERE
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Of matmul."""
+        return () if self.without_gpu else ("--every-gpu",)
+
+    @cached_property
+    def drivers(self) -> tuple[str, ...]:
+        """The driver's version, once for each GPU that it shows. Raises HostTrouble when it does not answer."""
+        command = ["nvidia-smi", "--query-gpu=driver_version,name", "--format=csv,noheader"]
+        done = self.builder.shell.run(command, seconds=60)
+        shown = tuple(line.partition(",")[0].strip() for line in done.output.splitlines() if "," in line)
+        if not done.is_good or not shown:
+            raise HostTrouble(
+                f"nvidia-smi shows no GPU ({done.reason or 'exit code 0'}): {done.last_lines()}; the base image's "
+                "driver does not fit the builder's GPU, or the builder's instance type has none"
+            )
+        return shown
+
+    @cached_property
+    def tensorflow_facts(self) -> TensorFlowFacts:
+        """What TensorFlow sees. Raises HostTrouble when it cannot be imported."""
+        done = self.program("training.baking.tensorflow_facts")
+        if not done.is_good:
+            raise HostTrouble(f"TensorFlow cannot be imported ({done.reason}): {done.last_lines()}")
+        return TensorFlowFacts.from_output(done.output)
+
+    @cached_property
+    def driver(self) -> str:
+        """The driver's version, ` proprietary` behind it where its kernel modules are not the open ones: only those
+        serve GPUs before Turing. Raises HostTrouble when it does not answer."""
+        version = self.drivers[0]
+        says = self.builder.places.driver
+        is_open = not says.exists() or OPEN_MODULES in says.read_text()
+        return version if is_open else f"{version} proprietary"
+
+    @property
+    def versions(self) -> Versions:
+        """As far as they could be found."""
+        machine = platform.machine()
+        for_gpus = self.builder.for_gpus
+        return Versions(
+            driver=_found(lambda: self.driver) if for_gpus else "none",
+            cuda=_found(lambda: self.tensorflow_facts.cuda) if for_gpus else "none",
+            tensorflow=_found(lambda: self.tensorflow_facts.tensorflow),
+            architecture=EC2_ARCHITECTURES.get(machine, machine),
+        )
+
+
+def _found(look: Callable[[], str]) -> str:
+    """Empty where a test has already said why it cannot be found."""
+    try:
+        return look()
+    except HostTrouble:
+        return ""

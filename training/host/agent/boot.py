@@ -1,0 +1,155 @@
+"""The beginning of the agent's life: what this host is for, and what it does without a run."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from functools import partial
+
+from training.host import account, credentials, fence, orders
+from training.host.agent import systems_manager
+from training.host.agent.agent import Agent
+from training.host.agent.deadlines import hold
+from training.host.agent.tags import lease_of, run_tags, with_a_lease
+from training.host.agent.watchdog import Watchdog, power_off
+from training.host.credentials import CALLS
+from training.host.dev import jupyter, owner, serve
+from training.host.dev.idle import watch
+from training.host.dev.idle.kernels import Server
+from training.host.errors import HostTrouble
+from training.host.image import disk_identity
+from training.host.metadata import Identity, Metadata
+from training.host.periodic import Repeat
+from training.host.places import Places
+from training.host.pool import waiting
+from training.host.reporting import gpus
+from trainyard import command_line
+from trainyard.protocol.tags import Tag
+
+logger = logging.getLogger(__name__)
+
+
+def run(places: Places) -> None:
+    """The agent's life. Returns only when there is nothing to do on this host at all."""
+    metadata = Metadata()
+    identity = _once_it_has_a_run(places, metadata, metadata.await_identity())
+    with command_line.given(command_line.of_yard(identity.tags.get(Tag.YARD, command_line.DEFAULT_YARD))):
+        _serve(places, metadata, identity)
+
+
+def _serve(places: Places, metadata: Metadata, identity: Identity) -> None:
+    now = datetime.now(UTC)
+    identity = with_a_lease(places, identity, now=now)
+    try:
+        disk_identity.take_over(places, identity)
+    except OSError as error:  # a full disk says so once there is somebody to hear it
+        logger.warning("this disk cannot be made this instance's: %s", error)
+    measuring = _measure(identity, now)
+    if Tag.YARD in identity.tags:
+        _help_systems_manager(places, now)
+    if _is_generalized(places, identity):
+        logger.info("this instance was generalized for an image: staying quiet")
+        _stay_quiet(metadata, identity, measuring, now)
+        return
+    tags = run_tags(identity, now=now)
+    if tags is None:
+        logger.info(
+            "no attempt of a run is tagged on this instance (%s): staying quiet", ", ".join(identity.tags)
+        )
+        if Tag.YARD in identity.tags:
+            _shut_out_runs()
+        if Tag.DEV in identity.tags:
+            _serve_jupyter(places)
+            server = Server(serve.ADDRESS, serve.PORT, places.jupyter_token)
+            watch.begin(places, identity, server, now=now)
+            owner.begin(places, identity)
+        _stay_quiet(metadata, identity, measuring, now)
+        return
+    with orders.presence(places):
+        programs = account.find()
+        put_up = partial(fence.put_up, programs)
+        agent = Agent(
+            places, metadata, identity, tags, account=programs, put_up_fence=put_up, power_off=power_off
+        )
+        signal.signal(signal.SIGTERM, agent.go_down)
+        agent.work()
+    if agent.is_to_wait:
+        begin_anew()
+
+
+def begin_anew() -> None:
+    """The same process with nothing of a run in it: no thread, no client, no credentials."""
+    logger.info("the run is over, and this host is kept for another: beginning anew")
+    os.execv(sys.executable, [sys.executable, "-m", "training.host", "run"])  # noqa: S606 - as the boot unit does
+
+
+def _once_it_has_a_run(places: Places, metadata: Metadata, identity: Identity) -> Identity:
+    """A host in the pool is wiped first, and waits for another run."""
+    return waiting.wait_if_warm(
+        places,
+        metadata,
+        identity,
+        find_account=account.find,
+        account_name=account.NAME,
+        put_up_fence=fence.put_up,
+        events=lambda region: credentials.of_the_host(region).client("events", config=CALLS),
+        power_off=power_off,
+    )
+
+
+def _is_generalized(places: Places, identity: Identity) -> bool:
+    try:
+        return places.generalized.read_text() == identity.instance
+    except FileNotFoundError:
+        return False
+
+
+def _measure(identity: Identity, now: datetime) -> Repeat | None:
+    """GPU metrics from here, should the CloudWatch agent's not arrive; None for a host that has none to tell."""
+    if not gpus.are_wanted(identity.tags):
+        return None
+    client = credentials.of_the_host(identity.region).client("cloudwatch", config=CALLS)
+    metrics = gpus.GpuMetrics(client, identity.instance, born=now)
+    measuring = Repeat("gpu metrics", lambda _: metrics.turn(datetime.now(UTC)), every=gpus.INTERVAL_SECONDS)
+    measuring.start()
+    return measuring
+
+
+def _help_systems_manager(places: Places, now: datetime) -> None:
+    beside = systems_manager.SsmAgent(places.ssm_errors, now, restart=systems_manager.restart)
+    Repeat(
+        "Systems Manager's agent",
+        lambda _: beside.turn(datetime.now(UTC)),
+        every=systems_manager.LOOK_SECONDS,
+    ).start()
+
+
+def _shut_out_runs() -> None:
+    """Whoever works on a host of a launch is not to be reached by the programs of runs."""
+    try:
+        fence.put_up(account.find())
+    except HostTrouble as trouble:
+        logger.warning("%s", trouble.reason)
+
+
+def _serve_jupyter(places: Places) -> None:
+    """Its own unit, which outlives this agent; nothing where the image has none."""
+    try:
+        if places.jupyter.exists():
+            jupyter.start()
+    except (OSError, subprocess.CalledProcessError) as error:
+        logger.warning("JupyterLab could not be started: %s", error)
+
+
+def _stay_quiet(metadata: Metadata, identity: Identity, measuring: Repeat | None, now: datetime) -> None:
+    """A quiet host of the yard is seen, and still ends with its lease; any other machine is none of our business."""
+    if Tag.LEASE in identity.tags:
+        watchdog = Watchdog(
+            metadata, lease_of(identity, now=now), power_off, held=hold.held_until(identity.tags)
+        )
+        watchdog.start()
+        watchdog.join()
+    elif measuring:
+        measuring.join()

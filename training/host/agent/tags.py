@@ -1,0 +1,65 @@
+"""What a host's tags say: the run it is for, and its lease."""
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from training.host import orders
+from training.host.agent.deadlines import lease
+from training.host.agent.deadlines.lease import Lease
+from training.host.metadata import Identity
+from training.host.places import Places
+from training.host.reporting.outbox import Sender
+from trainyard.protocol.tags import Tag
+
+UNTAGGED_LEASE = timedelta(hours=6)
+
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunTags:
+    """What the host's tags say: the run it is for, and how its signals go."""
+
+    run: str
+    bucket: str
+    sender: Sender
+    attempt: int
+    lease: Lease
+
+
+def run_tags(identity: Identity, *, now: datetime) -> RunTags | None:
+    """None for a host that is not for a training run: a builder, one launched from an image, one launched by hand."""
+    tags = identity.tags
+    needed = {Tag.YARD, Tag.RUN, Tag.ATTEMPT, Tag.BUCKET, Tag.BUS, Tag.ROLE}
+    if Tag.KIND in tags or needed - tags.keys():
+        return None
+    return RunTags(
+        run=tags[Tag.RUN],
+        bucket=tags[Tag.BUCKET],
+        sender=Sender.of(identity.instance, tags),
+        attempt=int(tags[Tag.ATTEMPT]),
+        lease=lease_of(identity, now=now),
+    )
+
+
+def lease_of(identity: Identity, *, now: datetime) -> Lease:
+    tag = identity.tags.get(Tag.LEASE)
+    if tag:
+        return lease.at_launch(tag)
+    return Lease(now + UNTAGGED_LEASE, f"the host has no tag {Tag.LEASE}")
+
+
+def with_a_lease(places: Places, identity: Identity, *, now: datetime) -> Identity:
+    """A host that is started after its lease had ended gets another one, once a boot: patrol stops it once it is
+    idle. Whoever needs another sets the tag Tag.LEASE before the start."""
+    tag = identity.tags.get(Tag.LEASE)
+    if tag is None or not lease.at_launch(tag).is_over(now):
+        return identity
+    if not places.started_again.exists():
+        orders.write_whole(places.started_again, (now + lease.RESTARTED).isoformat())
+        logger.info(
+            "started again after its lease of %s had ended: stays for %s at most", tag, lease.RESTARTED
+        )
+    return replace(identity, tags={**identity.tags, Tag.LEASE: places.started_again.read_text()})

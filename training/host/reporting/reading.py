@@ -1,0 +1,147 @@
+"""What one printed line says of the training."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from training.host.program.tracebacks import AGENTS_OWN
+from training.host.reporting import tables
+from training.host.reporting.positions import (
+    EPOCH,
+    NAME,
+    NOT_STEPS,
+    OPENING,
+    PACE,
+    POSITIONS,
+    SECONDS,
+    TRAINERS,
+    VALUE,
+    WORDS,
+    Position,
+)
+from training.host.reporting.words import ASIDE, DISCRIMINATOR, GENERATOR, PLAIN, TRAINING
+
+LONGEST = 2000
+"""Characters of a line that are read."""
+KEYWORDS = ("loss", "acc", "cost", "epoch", "%|", "% ━", "test", "val", "optimization steps")
+"""A line without any of these has nothing to read, and costs no pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one line says. `way` is how it says where the program is; `epoch` alone if nothing else does."""
+
+    loss: float | None = None
+    accuracy: float | None = None
+    pace: float | None = None
+    way: str = "epoch"
+    at: int | None = None
+    of: int | None = None
+    in_epoch: bool = False
+    epoch: float | None = None
+    epochs: int | None = None
+    from_zero: bool = False
+    is_trainers: bool = False
+    """True for a dictionary of Hugging Face's Trainer, which names a part of an epoch and no step."""
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """Return what the line measures, by the names of progress."""
+        numbers = {"loss": self.loss, "accuracy": self.accuracy, "steps_per_second": self.pace}
+        return {name: value for name, value in numbers.items() if value is not None}
+
+
+def may_say(line: str) -> bool:
+    """Return True for a line that is worth reading. It costs a microsecond, and reading costs a hundred."""
+    lowered = line[:LONGEST].lower()
+    is_worth = any(word in lowered for word in KEYWORDS) or tables.is_row(lowered)
+    return is_worth and not line.startswith(AGENTS_OWN)
+
+
+def read(line: str) -> Reading | None:
+    """Return what a line says of the training; None for a line that has no number of it."""
+    values = dict(reversed([*values_in(line)]))
+    generator, discriminator = values.pop("generator", None), values.pop("discriminator", None)
+    if generator is not None and discriminator is not None:
+        values.setdefault("loss", generator)
+    has_one_network = (generator is None) != (discriminator is None)
+    if not (values or has_one_network) or "train_runtime" in line:
+        return None
+    epoch, position, pace = EPOCH.search(line), _position(line), PACE.search(line)
+    way, found = position or (None, {})
+    if not (values or way):
+        return None
+    number = found.get("epoch") or (epoch["epoch"] if epoch else None)
+    if "cost" in values and not way:
+        return None
+    return Reading(
+        loss=values.get("loss", values.get("cost")),
+        accuracy=values.get("accuracy"),
+        pace=_per_second(pace) if pace else None,
+        way=way.name if way else "epoch",
+        at=count_of(found.get("at")),
+        of=count_of(found.get("of")),
+        in_epoch=way.in_epoch if way else False,
+        epoch=float(number) if number else None,
+        epochs=count_of(found.get("epochs")) or (count_of(epoch["epochs"]) if epoch else None),
+        from_zero=way.from_zero if way else False,
+        is_trainers=way is None and bool(epoch) and ("." in epoch["epoch"] or bool(TRAINERS.search(line))),
+    )
+
+
+def values_in(line: str) -> Iterator[tuple[str, float]]:
+    """Each number of the training, by its name. A word like `Validation:` holds until one like `train` comes."""
+    end, aside = 0, False
+    for found in VALUE.finditer(line):
+        before = line[end : found.start()]
+        end = found.end(VALUE.groupindex["number"])
+        name = NAME.search(before)[0]
+        near, far = _words(before, name)
+        for word in far:
+            aside = word not in TRAINING and (aside or word in ASIDE)
+        if aside and not near & TRAINING:
+            continue
+        number, behind = found["number"], line[end : end + 2]
+        if "." not in number and behind[:1] == "," and behind[1:].isdigit():
+            continue  # a decimal comma, or one number of a list
+        value = float(number.replace(",", ""))
+        parts = near & (GENERATOR | DISCRIMINATOR) | {*filter(None, [(found["of"] or "").lower()])}
+        if parts and found["what"].lower() == "loss" and near <= TRAINING | PLAIN | parts:
+            yield "generator" if parts <= GENERATOR else "discriminator", value
+        elif near <= TRAINING | PLAIN and not parts:
+            what = {"acc": "accuracy"}.get(found["what"].lower(), found["what"].lower())
+            yield what, value / (100 if found["unit"] else 1)
+
+
+def _words(before: str, name: str) -> tuple[set[str], list[str]]:
+    """Return the words that belong to the number's name, and those further left in their order. A name is what is
+    attached to the number's word (`val_`), and the words in front of it with only spaces between."""
+    text = before[: len(before) - len(name)].lower()
+    near = [each[0] for each in WORDS.finditer(name.lower())]
+    words = text.split(" ")
+    while words and (not words[-1] or words[-1].lstrip(OPENING).isalpha()):
+        word = words.pop()
+        near += [word.lstrip(OPENING)] if word else []
+        if word and word[0] in OPENING:
+            break
+    return set(near), [each[0] for each in WORDS.finditer(" ".join(words))]
+
+
+def _position(line: str) -> tuple[Position, dict[str, str | None]] | None:
+    for position in POSITIONS:
+        for found in position.pattern.finditer(line):
+            if (found.groupdict().get("before") or "").lower() not in NOT_STEPS:
+                return position, found.groupdict()
+    return None
+
+
+def count_of(text: str | None) -> int | None:
+    digits = (text or "").replace(",", "").replace("_", "")
+    return int(digits) if digits.isdigit() else None
+
+
+def _per_second(found: Any) -> float | None:
+    if found["pace"]:
+        return float(found["pace"])
+    seconds = float(found["time"]) * SECONDS[found["unit"].lower()]
+    return round(1 / seconds, 3) if seconds else None
