@@ -7,7 +7,6 @@ import aws_cdk as cdk
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from lambdas.core.edges.events import OF_PEOPLE
 from stacks.constructs import permissions
 from stacks.constructs.names import by_name
 from stacks.constructs.permissions.holder import PeoplesPolicy
@@ -25,7 +24,7 @@ from stacks.settings import YardSettings
 from stacks.storage import StorageStack
 from trainyard import __version__
 from trainyard.core.model import submitter
-from trainyard.protocol import keys
+from trainyard.protocol import keys, sources
 from trainyard.protocol.tags import Tag
 
 KNOWN_BY = ("aws:username", "aws:userid")
@@ -108,7 +107,7 @@ class PeopleStack(cdk.Stack):
         permissions.keep_secrets(policy, yard)
         self._start(policy, "snapshot")
         stop_at_once(policy, yard, "train", "launch", "snapshot")
-        put_events(policy, yard, *(f"{OF_PEOPLE}${{{key}}}" for key in KNOWN_BY))
+        put_events(policy, yard, *(f"{sources.PEOPLE}${{{key}}}" for key in KNOWN_BY))
 
     def _operate(self, policy: PeoplesPolicy) -> None:
         bucket, yard = self._storage.bucket, self._settings.yard

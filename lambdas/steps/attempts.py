@@ -6,7 +6,7 @@ a signal stores its news, then looks whether a token waits. So whichever comes s
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, assert_never
+from typing import ClassVar, assert_never
 
 from lambdas.aws import states
 from lambdas.aws.dynamodb.ledger import (
@@ -30,6 +30,7 @@ from lambdas.steps.observability import logger, note
 from trainyard.core.model.errors import AccessDenied, Misconfigured
 from trainyard.protocol.ledger.attempt import Ending, TokenRow
 from trainyard.protocol.ledger.host import HostRow
+from trainyard.protocol.signals import Resumed, known
 from trainyard.protocol.timeline import Entry
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
@@ -136,14 +137,14 @@ def end(
     *,
     trouble: Trouble | None,
     step: int | None,
-    resumed: Mapping[str, Any] | None = None,
+    resumed: Resumed | None = None,
 ) -> None:
     """The attempt ended, well or badly: the first word counts, and its token is answered with it. `resumed` is what its
     program found when it restored, where the host that ended it says so."""
     well: AttemptUpdate = {"ending": Ending.FINISHED, "ended": now, "reason": entry.reason}
     values: AttemptUpdate = {**(ended_badly(trouble, now) if trouble else well), "to_step": step}
     if resumed:
-        values["resumed"] = resumed
+        values["resumed"] = known(resumed)
     if not end_once(ledger, run, attempt, values, event_row(run, entry)):
         logger.info("%s changes nothing", entry.event)
     settle(ledger, ledger.known(run), attempt, now)

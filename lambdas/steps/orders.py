@@ -5,28 +5,14 @@ host obeys whichever comes first, once. So neither a host that Systems Manager d
 trouble keeps a gang waiting.
 """
 
-import json
 from collections.abc import Collection
 
 from lambdas.aws import s3, ssm
-from lambdas.core.edges import events
 from lambdas.steps.observability import logger
 from trainyard.core.model.errors import ServiceUnavailable
-from trainyard.protocol import keys
-from trainyard.values.lazy import dataclass
-
-WORDS = ("start", "stop")
-"""In the order in which they follow each other within an attempt."""
-
-
-@dataclass(frozen=True)
-class Order:
-    """`hosts`: the instances that it is for."""
-
-    word: str
-    run: str
-    attempt: int
-    hosts: tuple[str, ...]
+from trainyard.protocol import keys, sources
+from trainyard.protocol import orders as protocol
+from trainyard.protocol.orders import Order, OrderKind
 
 
 def give(order: Order, *, bucket: str, document: str) -> tuple[str, ...] | None:
@@ -48,34 +34,33 @@ def give(order: Order, *, bucket: str, document: str) -> tuple[str, ...] | None:
 def started(bucket: str, run: str) -> int:
     """The attempt whose start is the run's last order; 0 where that was to leave, or there is none."""
     there = s3.get_tagged(bucket, keys.order(run))
-    attempt, word = _place(there.content) if there else (0, 0)
-    return attempt if word == WORDS.index("start") else 0
+    order = _read(there.content) if there else None
+    return order.attempt if order and order.word is OrderKind.START else 0
 
 
 def taken(bucket: str, run: str, attempt: int) -> Collection[str]:
     """The hosts whose agent has the order to leave that attempt, as they have left word of in the bucket."""
     found = s3.keys(bucket, keys.leaving(run, attempt))
-    return frozenset(events.writer_of(key) for key in found)
+    return frozenset(sources.writer_of(key) for key in found)
 
 
 def _write(bucket: str, order: Order) -> bool:
     """Whether it stands then: of a stop that is late and the next attempt's start the start stays, and a start never
     takes back that its attempt is over."""
-    place = (order.attempt, WORDS.index(order.word))
     key = keys.order(order.run)
-    document = {"run": order.run, "attempt": order.attempt, "word": order.word, "hosts": list(order.hosts)}
     while True:
         there = s3.get_tagged(bucket, key)
-        if there and _place(there.content) >= place:
-            return _place(there.content) == place
-        if s3.put_json_once(bucket, key, document, over=there.etag if there else None):
+        last = _read(there.content) if there else None
+        if last and last.place >= order.place:
+            return last.place == order.place
+        if s3.put_json_once(bucket, key, protocol.encode(order), over=there.etag if there else None):
             return True
 
 
-def _place(content: bytes) -> tuple[int, int]:
-    """Where the order stands among all of its run. What is none is before all."""
+def _read(content: bytes) -> Order | None:
+    """Return the order that stands in the bucket; None for a text that is none, which any order replaces."""
     try:
-        document = json.loads(content)
-        return int(document["attempt"]), WORDS.index(document["word"])
-    except (KeyError, TypeError, ValueError):
-        return 0, 0
+        return protocol.decode(content)
+    except ValueError as error:
+        logger.warning("what stands for the last order is none: %s", error)
+        return None

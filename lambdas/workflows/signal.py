@@ -6,41 +6,58 @@ run with that error if Lambda's next try of the same event, a minute later, stil
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TypeVar, assert_never
+from typing import assert_never
 
 from lambdas import environment
 from lambdas.aws.dynamodb.ledger import Ledger
-from lambdas.core.edges import events
-from lambdas.core.edges.events import (
-    CommandStatus,
-    DevAsked,
-    Event,
-    FromHost,
-    FromPatrol,
-    FromPerson,
-    Handled,
-    ImageState,
-    InstanceState,
-    SpotWarning,
-)
 from lambdas.needs import Needs, may
 from lambdas.steps import attempts
 from lambdas.steps.access_denied import end_denied
 from lambdas.steps.entry_point import entry_point, parse
 from lambdas.steps.observability import clock, is_about, logger, measure
-from lambdas.steps.signals import credentials, dev_hosts, from_aws, from_hosts, from_patrol, from_people
+from lambdas.steps.signals import (
+    credentials,
+    dev_hosts,
+    from_aws,
+    from_hosts,
+    from_patrol,
+    from_people,
+    pooled,
+)
 from lambdas.steps.signals.context import SignalContext, SignalSettings
-from trainyard.core.model import dev
+from lambdas.steps.signals.events import (
+    AWS_NEWS,
+    PATROL_NEWS,
+    AtCap,
+    AwsNews,
+    CommandStatus,
+    Event,
+    Forgotten,
+    ImageState,
+    InstanceState,
+    MayGrow,
+    PatrolNews,
+    SpotWarning,
+    StillStopping,
+)
 from trainyard.core.model.errors import AccessDenied, Misconfigured
 from trainyard.core.model.yard.metrics import Metric
-from trainyard.protocol import keys
+from trainyard.protocol import keys, requests, signals, sources
+from trainyard.protocol.requests import Cool, DevHost, Request, Stop
+from trainyard.protocol.signals import DevCredentials, Hold, Sent
 from trainyard.protocol.tags import Tag
-from trainyard.values import wire
+from trainyard.values.lazy import dataclass
 from trainyard.values.text import printable
 
-NewsOfRuns = FromHost | FromPatrol | FromPerson | events.AwsNews
-News = NewsOfRuns | DevAsked
-Wish = TypeVar("Wish", FromPerson, DevAsked)
+
+@dataclass(frozen=True, kw_only=True)
+class Handled:
+    """The result of an event, for the log."""
+
+    result: str
+
+
+NewsOfRuns = Sent | PatrolNews | Stop | Cool | AwsNews
 NOT_OURS = Handled(result="nothing of ours")
 MOST_NAMED = 80
 """Characters of a run's name, at most."""
@@ -80,14 +97,13 @@ def handler(event: Event) -> Handled:
     news, context = _read(event), None
     if news is None:
         return NOT_OURS
-    if isinstance(news, DevAsked):  # of a run that there is not yet
+    if isinstance(news, DevHost):  # its run does not exist yet
         is_about(news.run)
-        by = events.person_of(event.source) or ""
-        return Handled(result=dev_hosts.handle(yard, ledger, news, by, now))
-    if isinstance(news, FromHost) and event.detail_type == dev.CREDENTIALS:  # of no run that goes on
+        return Handled(result=dev_hosts.handle(yard, ledger, news, _person(event), now))
+    if isinstance(news, Sent) and isinstance(news.signal, DevCredentials):  # its run may be over
         return Handled(result=credentials.give_to_dev_host(yard, news))
     try:
-        context = _context(news, event.detail_type, yard, ledger)
+        context = _context(news, yard, ledger)
         if context is None:
             return NOT_OURS
         result = _handle(context, news, event, now)
@@ -103,40 +119,44 @@ def handler(event: Event) -> Handled:
     return Handled(result=result)
 
 
-def _read(event: Event) -> News | None:
-    """What the event says; None for what is no news that anybody here knows."""
-    if sender := events.sender_of(event.source):
+def _read(event: Event) -> NewsOfRuns | DevHost | None:
+    """Return what the event says; None if this version knows no such event."""
+    if sender := sources.host_in(event.source):
         return _from_host(sender, event)
-    if events.person_of(event.source):
-        if event.detail_type == dev.WORD:
-            return _from_person(DevAsked, event)
-        return _from_person(FromPerson, event)
-    if event.source == events.OF_PATROL:
-        return parse(FromPatrol, event.detail, of="signal")
-    kind = events.AWS_NEWS.get(event.detail_type)
+    if sources.person_in(event.source):
+        return _from_person(event)
+    if event.source == sources.PATROL:
+        news = PATROL_NEWS.get(event.detail_type)
+        return parse(news, event.detail, of="signal") if news else None
+    kind = AWS_NEWS.get(event.detail_type)
     return parse(kind, event.detail, of="signal") if kind else None
 
 
-def _from_host(sender: str, event: Event) -> FromHost | None:
-    """What that host says of itself. IAM vouches for the sender alone: what it writes may speak of another."""
-    signal = events.host_signal(event.detail_type, event.detail)
-    if isinstance(signal, str):
-        logger.warning("%s is no signal and is ignored: %s", event.detail_type, signal)
+def _from_host(sender: str, event: Event) -> Sent | None:
+    """Return the signal if it is the sender's own: IAM vouches for the sender only, and the text may name another."""
+    sent = signals.decode(event.detail_type, event.detail)
+    if isinstance(sent, str):
+        logger.warning("%s is no signal and is ignored: %s", event.detail_type, sent)
         return None
-    for value in signal.left_out:
+    for value in sent.left_out:
         logger.warning("%s of %s is read without a value: %s", event.detail_type, sender, value)
-    if signal.instance != sender:
-        _count_forged(f"{sender} says {event.detail_type} in the name of {signal.instance}")
+    if sent.instance != sender:
+        _count_forged(f"{sender} says {event.detail_type} in the name of {sent.instance}")
         return None
-    return signal
+    return sent
 
 
-def _from_person(kind: type[Wish], event: Event) -> Wish | None:
-    """What somebody types is no fault of the yard's."""
-    if wrong := wire.faults(kind, event.detail):
-        logger.warning("%s is ignored: %s", event.detail_type, "; ".join(wrong))
+def _from_person(event: Event) -> Request | None:
+    """Return the request; None for one that cannot be read, which is no fault of the yard's."""
+    request = requests.decode(event.detail_type, event.detail)
+    if isinstance(request, str):
+        logger.warning("%s is ignored: %s", event.detail_type, request)
         return None
-    return wire.from_json(kind, event.detail)
+    return request
+
+
+def _person(event: Event) -> str:
+    return sources.person_in(event.source) or ""
 
 
 def _count_forged(what: str) -> None:
@@ -144,27 +164,33 @@ def _count_forged(what: str) -> None:
     measure(Metric.FORGED_SIGNALS, what=what)
 
 
-def _context(news: NewsOfRuns, word: str, yard: SignalSettings, ledger: Ledger) -> SignalContext | None:
-    """Which run and attempt the news are about: hosts and patrol say it, for AWS's events the look-up rows do. A host
-    speaks of the run that it was launched for; when it asks to be held, its own tag says which that is."""
-    if isinstance(news, FromHost | FromPatrol):
-        is_about(news.run, news.attempt)
-        if isinstance(news, FromHost) and word != "hold" and not _is_of_its_run(news, ledger):
-            return None
-        return SignalContext(yard, ledger, news.run, news.attempt)
-    if isinstance(news, FromPerson):
-        is_about(news.run)
-        return SignalContext(yard, ledger, news.run, 1)
-    noun, name = from_aws.about(news)
-    owner = ledger.owner(noun, name)
-    if owner is None:
-        logger.info("%s %s: not ours", noun, name)
-        return None
-    is_about(owner.run, owner.attempt)
-    return SignalContext(yard, ledger, owner.run, owner.attempt, owner.wait)
+def _context(news: NewsOfRuns, yard: SignalSettings, ledger: Ledger) -> SignalContext | None:
+    """Return the run and attempt of the news: hosts and patrol name them, the look-up rows name those of AWS's events.
+    A host may speak of the run that it was launched for; its tag names that run when it asks to be held."""
+    match news:
+        case Sent():
+            is_about(news.run, news.attempt)
+            if not isinstance(news.signal, Hold) and not _is_of_its_run(news, ledger):
+                return None
+            return SignalContext(yard, ledger, news.run, news.attempt)
+        case AtCap() | StillStopping() | MayGrow() | Forgotten():
+            is_about(news.run, news.attempt)
+            return SignalContext(yard, ledger, news.run, news.attempt)
+        case Stop() | Cool():
+            is_about(news.run)
+            return SignalContext(yard, ledger, news.run, 1)
+        case SpotWarning() | InstanceState() | ImageState() | CommandStatus():
+            noun, name = from_aws.about(news)
+            owner = ledger.owner(noun, name)
+            if owner is None:
+                logger.info("%s %s: not ours", noun, name)
+                return None
+            is_about(owner.run, owner.attempt)
+            return SignalContext(yard, ledger, owner.run, owner.attempt, owner.wait)
+    assert_never(news)
 
 
-def _is_of_its_run(news: FromHost, ledger: Ledger) -> bool:
+def _is_of_its_run(news: Sent, ledger: Ledger) -> bool:
     owner = ledger.owner("instance", news.instance)
     if owner is None:
         logger.info("%s: no host of this yard", news.instance)
@@ -179,17 +205,17 @@ def _is_of_its_run(news: FromHost, ledger: Ledger) -> bool:
 
 def _handle(context: SignalContext, news: NewsOfRuns, event: Event, now: datetime) -> str:
     match news:
-        case FromHost():
-            return from_hosts.handle(context, event.detail_type, news, now)
-        case FromPatrol():
-            return from_patrol.handle(context, event.detail_type, now)
-        case FromPerson():
-            by = events.person_of(event.source) or ""
-            return from_people.handle(context, event.detail_type, by, now)
+        case Sent():
+            return from_hosts.handle(context, news, now)
+        case AtCap() | StillStopping() | MayGrow() | Forgotten():
+            return from_patrol.handle(context, news, now)
+        case Stop():
+            return from_people.stop(context, _person(event), now)
+        case Cool():
+            return pooled.cool(context, _person(event), now)
         case SpotWarning() | InstanceState() | ImageState() | CommandStatus():
             return from_aws.handle(context, news, event.time or now, now)
-        case _:
-            assert_never(news)
+    assert_never(news)
 
 
 def _named(event: Event) -> tuple[str, int]:

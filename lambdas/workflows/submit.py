@@ -1,13 +1,15 @@
 """An uploaded job file becomes one run, an uploaded recipe one bake: the same object version twice is one execution."""
 
+from dataclasses import field
+
 from lambdas import environment
-from lambdas.core.edges.events import Submitted, Upload
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import submission
 from lambdas.steps.entry_point import entry_point
 from trainyard.core.jobfile import recipe
 from trainyard.protocol import keys
+from trainyard.values.lazy import dataclass
 
 
 class SubmitSettings(YardSettings):
@@ -24,6 +26,34 @@ NEEDS = Needs(
         may("start executions", "train", "bake"),
     ),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class UploadedObject:
+    key: str
+    version_id: str | None = field(default=None, metadata={"wire_key": "version-id"})
+    etag: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UploadDetail:
+    object: UploadedObject
+    requester: str | None = None
+    """The account that has uploaded the object."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upload:
+    """An object that was put into the bucket."""
+
+    detail: UploadDetail
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submitted:
+    run: str | None
+    """None for an upload that asks for nothing."""
+    started: bool
 
 
 @entry_point

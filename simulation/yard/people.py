@@ -6,10 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lambdas.core.edges.events import OF_PEOPLE
 from simulation.aws.door.api import Answer, Caller
 from simulation.aws.stepfunctions import Execution, Status
 from simulation.faults import PERSON
+from trainyard.protocol import sources
+from trainyard.protocol.requests import Stop
+from trainyard.values import wire
 
 if TYPE_CHECKING:
     from simulation.yard import Yard
@@ -64,12 +66,12 @@ class People:
     def ask_to_stop(self, run: str) -> None:
         """So that it saves."""
         self.asked_to_stop.add(run)
-        bus, source = self.yard.template.bus.name, f"{OF_PEOPLE}{PERSON}"
+        bus, source = self.yard.template.bus.name, sources.of_person(PERSON)
         entry = {
             "EventBusName": bus,
             "Source": source,
-            "DetailType": "stop",
-            "Detail": json.dumps({"run": run}),
+            "DetailType": Stop.word,
+            "Detail": json.dumps(wire.to_json(Stop(run=run))),
         }
         self.ask("events", "put_events", Entries=[entry])
 

@@ -11,12 +11,12 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from lambdas.core.capacity import initialization
-from lambdas.core.edges.events import OF_HOSTS
 from stacks.constructs.acknowledge import acknowledge
 from trainyard.core.model.yard.data_buckets import DataBucket
+from trainyard.protocol import sources
 from trainyard.protocol.tags import Tag
 
-OF_ITSELF = f"{OF_HOSTS}${{aws:userid}}"
+OF_ITSELF = f"{sources.HOSTS}${{aws:userid}}"
 """What a host puts on the yard's bus comes from it and no other: IAM knows a host as `<id of its role>:<instance>`."""
 
 

@@ -4,13 +4,13 @@ import aws_cdk as cdk
 from aws_cdk import aws_events as events
 from constructs import Construct
 
-from lambdas.core.edges.events import OF_HOSTS, OF_PEOPLE
 from lambdas.workflows import signal
 from stacks.constructs.events import DeadLetterQueue, rule
 from stacks.constructs.factory import FunctionFactory
 from stacks.documents import Document
 from stacks.workflows.launch.dev_host import DevHostRole
 from stacks.workflows.train.host import RunRole, TrainingHost
+from trainyard.protocol import sources
 
 OWN = ("HostSignal", "PersonAsks")
 """The rules of the yard's own bus."""
@@ -53,11 +53,15 @@ class Signal(Construct):
 def _reports(yard: str) -> list[tuple[str, str, events.EventPattern]]:
     """By the rule's name. Hosts report and people ask on the yard's own bus, AWS reports on the account's."""
     return [
-        ("HostSignal", "A host reports how it is", events.EventPattern(source=events.Match.prefix(OF_HOSTS))),
+        (
+            "HostSignal",
+            "A host reports how it is",
+            events.EventPattern(source=events.Match.prefix(sources.HOSTS)),
+        ),
         (
             "PersonAsks",
             "A person stops a run, or wants a dev host",
-            events.EventPattern(source=events.Match.prefix(OF_PEOPLE)),
+            events.EventPattern(source=events.Match.prefix(sources.PEOPLE)),
         ),
         (
             "SpotInterruption",

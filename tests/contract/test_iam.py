@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from lambdas.core.edges.events import from_sources
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, Credentials, allow, packed
+from trainyard.protocol import sources
 
 TABLE = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/iam-matrix"
 BUS = f"arn:aws:events:{REGION}:{ACCOUNT}:event-bus"
@@ -405,7 +405,7 @@ def test_a_policy_variable_has_its_value_in_the_request(cloud: Cloud) -> None:
             events.put_events(Entries=[event(Source=source)])
 
 
-EVERY_SOURCE = from_sources("trainyard.host", "trainyard.people/ada")
+EVERY_SOURCE = sources.only_from("trainyard.host", "trainyard.people/ada")
 SEVERAL: list[tuple[str, dict[str, Any], tuple[str, ...], bool]] = [
     # sentence, condition, the entries' sources, whether they are allowed
     ("one of those that are named", EVERY_SOURCE, ("trainyard.host",), True),

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.edges.events import from_sources
 from tests.infrastructure.assembly import Assembly, Permission, permissions_in, plain
 from trainyard import __version__
 from trainyard.cli.commands.yard.grant import Level
 from trainyard.client.deployment import AS_TOLD
+from trainyard.protocol import sources
 
 PAGE = Path(__file__).parents[2] / "docs" / "permissions.md"
 PEOPLE = ("viewer", "user", "operator")
 YARD = "trainyard"
-SPEAKS_FOR_ITSELF = from_sources("trainyard.people/${aws:username}", "trainyard.people/${aws:userid}")
+SPEAKS_FOR_ITSELF = sources.only_from("trainyard.people/${aws:username}", "trainyard.people/${aws:userid}")
 MOST_CHARACTERS = 6144
 """Of a managed policy, without white space."""
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from policy_sentry.querying.actions import get_action_data
 
-from lambdas.core.edges.events import from_sources
 from lambdas.core.run import pool
 from tests.infrastructure.assembly import Assembly, Permission, as_list, plain
 from tests.infrastructure.conditions import YARD, of, tagged
 from tests.infrastructure.conftest import OTHER_KEY
 from trainyard.core.model.instance_types import all_types
+from trainyard.protocol import sources
 
 NO_METRIC = {"cloudwatch:GetMetricData"}
 """The list gives it datasets, and no metric is one."""
@@ -458,7 +458,7 @@ def test_a_host_speaks_as_a_host_on_the_yards_bus(yard: Assembly) -> None:
     ]
     (bus,) = yard.resources("AWS::Events::EventBus")
     assert permission.resource == f"{{{bus.name}.Arn}}"
-    assert permission.when == from_sources("trainyard.host/${aws:userid}")
+    assert permission.when == sources.only_from("trainyard.host/${aws:userid}")
 
 
 def test_the_builder_reads_software_and_recipe_writes_log_and_results_and_measures(yard: Assembly) -> None:

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from lambdas.core.edges.events import OF_PEOPLE
 from simulation.faults import PERSON
 from simulation.scenarios import Scenario
 from simulation.story import tell
 from simulation.template import YardTemplate
 from simulation.yard import Yard
+from trainyard.protocol import sources
 
 RUN = "dev-mine-20261120T120000-abc123"
 
@@ -24,7 +24,7 @@ def forgotten(
         asked = {"latest": "gpu", "instance_types": ["g6.xlarge"], "market": market}
         entry = {
             "EventBusName": yard.template.bus.name,
-            "Source": f"{OF_PEOPLE}{PERSON}",
+            "Source": sources.of_person(PERSON),
             "DetailType": "dev",
             "Detail": json.dumps({"run": RUN, "name": "mine", "want": "up", "asked": asked}),
         }

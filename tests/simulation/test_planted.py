@@ -63,8 +63,8 @@ def forgets_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a signal is about, it is taken for news of the attempt that goes on now."""
     stock = signal._context
 
-    def context(news: Any, word: str, yard: Any, ledger: Ledger) -> SignalContext | None:
-        found = stock(news, word, yard, ledger)
+    def context(news: Any, yard: Any, ledger: Ledger) -> SignalContext | None:
+        found = stock(news, yard, ledger)
         records = ledger.read(found.run) if found else None
         return found.about(records.run.attempt) if found and records else found
 

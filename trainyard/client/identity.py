@@ -6,11 +6,10 @@ import re
 
 from trainyard.client.session import Session
 from trainyard.core.model import dev, submitter
+from trainyard.protocol import sources
 
 ROOT = "root"
 """The account's own credentials, which IAM has no name for. A local cloud gives these."""
-SOURCE = "trainyard.people/"
-"""What the source of a person's events begins with (docs/contracts/signals.md)."""
 AN_INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
 
 
@@ -21,7 +20,7 @@ def jobs_folder(session: Session) -> str:
 
 def event_source(session: Session) -> str:
     """The only one of which the policy for users lets this caller put events."""
-    return f"{SOURCE}{known_as(session)}"
+    return sources.of_person(known_as(session))
 
 
 def known_as(session: Session) -> str:

@@ -3,40 +3,51 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, assert_never
 
 from trainyard.client.errors import NotTaken
 from trainyard.client.identity import event_source
+from trainyard.protocol.requests import Cool, DevHost, Request, Stop
+from trainyard.values import wire
 
 if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment
 
 
-GOES_ON = {
-    "stop": "{} goes on",
-    "cool": "the hosts that {} keeps wait on",
-    "dev": "{} does not begin, and all is as it was",
-}
-ELSE = {
-    "stop": "ask again, or stop it without saving",
-    "cool": "ask again; they end by themselves when their minutes are over",
-    "dev": "ask again",
-}
-
-
-def ask(yard: Deployment, word: str, run: str, **more: Any) -> None:
-    """`stop` the run, `cool` the hosts that it keeps, have it see to a `dev` host. Raises NotTaken where the yard's bus
-    does not take it."""
-    asked = {
+def ask(yard: Deployment, request: Request) -> None:
+    """Put a request on the yard's bus. Raises NotTaken if the bus refuses it."""
+    event = {
         "EventBusName": yard.bus,
         "Source": event_source(yard.session),
-        "DetailType": word,
-        "Detail": json.dumps({"run": run, **more}),
+        "DetailType": request.word,
+        "Detail": json.dumps(wire.to_json(request)),
     }
-    (answer,) = yard.session.client("events").put_events(Entries=[asked])["Entries"]
+    (answer,) = yard.session.client("events").put_events(Entries=[event])["Entries"]
     if "ErrorCode" in answer:
         raise NotTaken(
             f"the event bus {yard.bus} did not take it ({answer['ErrorCode']})",
-            f"{answer.get('ErrorMessage', 'it does not say why')}; {GOES_ON[word].format(run)}",
-            ELSE[word],
+            f"{answer.get('ErrorMessage', 'it does not say why')}; {_meaning(request)}",
+            _advice(request),
         )
+
+
+def _meaning(request: Request) -> str:
+    match request:
+        case Stop():
+            return f"{request.run} goes on"
+        case Cool():
+            return f"the hosts that {request.run} keeps wait on"
+        case DevHost():
+            return f"{request.run} does not begin, and all is as it was"
+    assert_never(request)
+
+
+def _advice(request: Request) -> str:
+    match request:
+        case Stop():
+            return "ask again, or stop it without saving"
+        case Cool():
+            return "ask again; they end by themselves when their minutes are over"
+        case DevHost():
+            return "ask again"
+    assert_never(request)

@@ -39,6 +39,7 @@ from trainyard.command_line import command_line
 from trainyard.core.jobfile.references import split_uri
 from trainyard.core.model.errors import Stopped
 from trainyard.protocol import keys
+from trainyard.protocol.requests import Stop
 from trainyard.values import floats
 from trainyard.values.quantities import sized
 
@@ -147,7 +148,7 @@ class Run:
         bus does not take it; `now` ends the run all the same."""
         row = records.run_row(self.rows)
         if row and not now:
-            people.ask(self.yard, "stop", self.id)
+            people.ask(self.yard, Stop(run=self.id))
             return
         if row.get("kind") == "train":
             self._have_it_noted()
@@ -161,7 +162,7 @@ class Run:
     def _have_it_noted(self) -> None:
         """Who stops it, in its row: then it ends as `stopped`. Though nobody hears it, it ends."""
         try:
-            people.ask(self.yard, "stop", self.id)
+            people.ask(self.yard, Stop(run=self.id))
         except (YardError, ClientError):
             return
         until = time.monotonic() + NOTED_SECONDS

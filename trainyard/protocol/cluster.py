@@ -58,23 +58,6 @@ class Gang(IntEnum):
     CPU = 2
 
 
-class StopReason(StrEnum):
-    """Why a host has left an attempt."""
-
-    INTERRUPTED = "interrupted"
-    """The host itself goes away."""
-    ASKED = "asked"
-    """The host was told to leave."""
-    LIMIT = "limit"
-    """The run's hours or dollars are used up."""
-    PEER = "peer"
-    """Another host of its cluster has left or failed."""
-    KILLED = "killed"
-    """Its program was ended by a signal of unknown origin."""
-    HANGS = "hangs"
-    """Its program showed no work for PROGRAM_SILENT (core/model/gang.py)."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Member:
     """A host that can have a role in a cluster."""

@@ -71,7 +71,7 @@ class Resumed:
     epoch: int | None = None
     batch: int | None = None
     """Position in the epoch."""
-    verified: bool = False
+    verified: bool | None = None
     """Files and variables have the checksums that they were saved with."""
 
 
@@ -262,7 +262,7 @@ def known(noun: Signal | Resumed) -> dict[str, Any]:
     return {
         each.key: known(value) if isinstance(value, Resumed) else wire.to_json(value)
         for each, value in values
-        if value is not None or each.required
+        if value not in (None, ()) or each.required
     }
 
 

@@ -6,10 +6,9 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
-from lambdas.core.edges.events import OF_PEOPLE, from_sources
 from trainyard.core.model import dev, submitter
 from trainyard.core.model.images.image import Image
-from trainyard.protocol import keys
+from trainyard.protocol import keys, sources
 from trainyard.values.lazy import dataclass
 
 PATIENCE = timedelta(minutes=2)
@@ -105,7 +104,7 @@ def policy_of_owner(bucket: str, owner: str, partition: str = "aws") -> str:
     """What narrows the credentials of a dev host to its owner's name: the role behind them says what any dev host may,
     and may put job files and events in anybody's."""
     places = (f"{submitter.FOLDER}{owner}/", keys.PROGRAMS, keys.DATA)
-    in_own_name = from_sources(f"{OF_PEOPLE}{owner}")
+    in_own_name = sources.only_from(f"{sources.PEOPLE}{owner}")
     statements = [
         {"Effect": "Allow", "NotAction": ["s3:PutObject", "events:PutEvents"], "Resource": "*"},
         {

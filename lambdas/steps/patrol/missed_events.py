@@ -10,15 +10,24 @@ from datetime import datetime, timedelta
 from lambdas.aws import messages, states
 from lambdas.aws.dynamodb.logbook import Logbook, Opened
 from lambdas.aws.ec2 import images
-from lambdas.core.edges import events
-from lambdas.core.edges.events import Event, FromPatrol, ImageState, InstanceState
 from lambdas.core.patrol.judgement import GOING
 from lambdas.core.patrol.verdict import Cause, Verdict, Warn
-from lambdas.steps import left_words
+from lambdas.steps import left_signals
 from lambdas.steps.inputs import ConcludeInput, LastAnswer
 from lambdas.steps.observability import logger
 from lambdas.steps.patrol.observe import Observation, PatrolSettings
+from lambdas.steps.signals.events import (
+    AtCap,
+    Event,
+    Forgotten,
+    ImageState,
+    InstanceState,
+    MayGrow,
+    PatrolNews,
+    StillStopping,
+)
 from trainyard.core.model import names
+from trainyard.protocol import signals, sources
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.tags import Tag
 from trainyard.values import wire
@@ -90,15 +99,7 @@ def _gone(seen: Observation, now: datetime) -> Iterator[Missed]:
     ]
     for instance, state, changed, run in went:
         if run in seen.live and (changed is None or PATIENCE <= now - changed <= LONG_AGO):
-            yield (
-                run,
-                Event(
-                    source="aws.ec2",
-                    detail_type="EC2 Instance State-change Notification",
-                    time=changed or now,
-                    detail=InstanceState(instance=instance, state=state),
-                ),
-            )
+            yield run, _from_ec2(InstanceState(instance=instance, state=state), changed or now)
 
 
 def _imaged(
@@ -110,15 +111,8 @@ def _imaged(
     made = images.of_yard(yard.yard) if whose else ()
     for image in made:
         if image.id in whose and image.state != "pending":
-            yield (
-                whose[image.id],
-                Event(
-                    source="aws.ec2",
-                    detail_type="EC2 AMI State Change",
-                    time=now,
-                    detail=ImageState(image=image.id, state=image.state, error=image.reason),
-                ),
-            )
+            state = ImageState(image=image.id, state=image.state, error=image.reason)
+            yield whose[image.id], _from_ec2(state, now)
 
 
 def _left_signals(runs: Mapping[str, RunRow], yard: PatrolSettings, now: datetime) -> Iterator[Missed]:
@@ -126,17 +120,11 @@ def _left_signals(runs: Mapping[str, RunRow], yard: PatrolSettings, now: datetim
     for run, row in runs.items():
         if row.state != "Train" or not _is_silent(row, now):
             continue
-        for left in left_words.endings_of(yard.bucket_name, run, row.attempt):
+        for left in left_signals.endings_of(yard.bucket_name, run, row.attempt):
             if now - left.at >= PATIENCE:
-                yield (
-                    run,
-                    Event(
-                        source=events.source_of(left.signal.instance),
-                        detail_type=left.word,
-                        time=left.at,
-                        detail=left.detail,
-                    ),
-                )
+                source = sources.of_host(f":{left.sent.instance}")
+                word, detail = left.sent.signal.word, signals.encode(left.sent)
+                yield run, Event(source=source, detail_type=word, time=left.at, detail=detail)
 
 
 def _is_silent(row: RunRow, now: datetime) -> bool:
@@ -149,27 +137,27 @@ def _capped(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
     """Runs whose hours or dollars are used up: the ledger's deadline moves with what their hosts cost."""
     for run, row in runs.items():
         if row.state in UNDER_WAY and row.deadline is not None and now >= row.deadline:
-            yield run, _from_patrol("cap", FromPatrol(run=run, attempt=row.attempt), now)
+            yield run, _from_patrol(AtCap(run=run, attempt=row.attempt), now)
 
 
 def _stopped(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
     """Runs that go on though somebody has stopped them."""
     for run, row in runs.items():
         if row.stopping is not None and now - row.stopping >= PATIENCE:
-            yield run, _from_patrol("stop", FromPatrol(run=run, attempt=row.attempt), now)
+            yield run, _from_patrol(StillStopping(run=run, attempt=row.attempt), now)
 
 
 def _growing(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
     """Runs that train with fewer hosts than they may have, from when they may ask for more."""
     for run, row in runs.items():
         if row.state == "Train" and row.stopping is None and row.grows is not None and now >= row.grows:
-            yield run, _from_patrol("grow", FromPatrol(run=run, attempt=row.attempt), now)
+            yield run, _from_patrol(MayGrow(run=run, attempt=row.attempt), now)
 
 
 def _forgotten(seen: Observation, runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:
     """Live runs with hosts, which the ledger knew when these were launched, and knows no more."""
     for run in sorted({host.run for host in seen.hosts.values() if host.run and host.live} - set(runs)):
-        yield run, _from_patrol("forgotten", FromPatrol(run=run), now)
+        yield run, _from_patrol(Forgotten(run=run), now)
 
 
 def _left_the_pool(seen: Observation, book: Logbook, now: datetime) -> Iterator[Missed]:
@@ -180,19 +168,16 @@ def _left_the_pool(seen: Observation, book: Logbook, now: datetime) -> Iterator[
         changed = there.changed if there else ended.get(host.instance)
         gone = there is None or there.state in GOING
         if gone and now - host.since >= PATIENCE and (changed is None or now - changed >= PATIENCE):
-            yield (
-                host.run,
-                Event(
-                    source="aws.ec2",
-                    detail_type="EC2 Instance State-change Notification",
-                    time=changed or now,
-                    detail=InstanceState(instance=host.instance, state="terminated"),
-                ),
-            )
+            state = InstanceState(instance=host.instance, state="terminated")
+            yield host.run, _from_ec2(state, changed or now)
 
 
-def _from_patrol(word: str, detail: FromPatrol, now: datetime) -> Event:
-    return Event(source=events.OF_PATROL, detail_type=word, time=now, detail=detail)
+def _from_patrol(news: PatrolNews, now: datetime) -> Event:
+    return Event(source=sources.PATROL, detail_type=news.word, time=now, detail=news)
+
+
+def _from_ec2(news: InstanceState | ImageState, at: datetime) -> Event:
+    return Event(source="aws.ec2", detail_type=news.word, time=at, detail=news)
 
 
 def _cut_short(

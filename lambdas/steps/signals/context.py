@@ -1,16 +1,19 @@
 """The run and the attempt that an event is about, and what any event may do to them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws import states
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger, Write
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.environment import YardSettings
 from lambdas.steps import attempts, orders
 from lambdas.steps.observability import logger
+from trainyard.protocol.orders import Order, OrderKind
+from trainyard.protocol.signals import Resumed, Sent
 from trainyard.protocol.timeline import Entry, Source
 from trainyard.values.lazy import dataclass
 
@@ -28,13 +31,14 @@ class SignalSettings(YardSettings):
 
 @dataclass(frozen=True)
 class SignalContext:
-    """`wait` is the wait that the event's command or image was to end."""
+    """The run and the attempt of an event."""
 
     yard: SignalSettings
     ledger: Ledger
     run: str
     attempt: int
     wait: str | None = None
+    """The wait that the event's command or image ends."""
 
     def open_run(self) -> Records | None:
         """The records of the run, if it goes on. Raises Misconfigured where the ledger has lost some of them."""
@@ -73,6 +77,41 @@ class SignalContext:
             detail={key: value for key, value in detail.items() if value is not None},
         )
 
+    def host_entry(
+        self,
+        sent: Sent,
+        event: str,
+        now: datetime,
+        *,
+        reason: str | None = None,
+        **detail: str | float | None,
+    ) -> Entry:
+        """Return the timeline's entry of a signal."""
+        return self.entry(
+            event,
+            at=sent.at or now,
+            source=Source.HOST,
+            instance=sent.instance,
+            reason=reason,
+            left_out="; ".join(sent.left_out) or None,
+            **detail,
+        )
+
+    def move(self, news: Write, *events: Write) -> None:
+        """Write the news and its events. If the row has later news already, write the events only."""
+        try:
+            self.ledger.write(news, *events)
+        except AlreadyWrittenError:
+            logger.info("%s: late or repeated news changes nothing of %s", self.run, news.sk)
+            if events:
+                self.ledger.write(*events)
+
+    def beat(self, records: Records) -> None:
+        """Send the heartbeat of Train for a gang whose chief may have left: hosts that wait for the others live."""
+        token = records.waiting(self.attempt, ("train",))
+        if token:
+            states.heartbeat(token.token)
+
     def end(
         self,
         entry: Entry,
@@ -80,7 +119,7 @@ class SignalContext:
         *,
         trouble: Trouble | None,
         step: int | None,
-        resumed: Mapping[str, Any] | None = None,
+        resumed: Resumed | None = None,
     ) -> None:
         """This attempt is over (attempts.end)."""
         attempts.end(
@@ -103,6 +142,6 @@ class SignalContext:
             if host.lives and host.stopped < self.attempt and host.instance not in besides
         ]
         if asked:
-            order = orders.Order("stop", self.run, self.attempt, tuple(asked))
+            order = Order(OrderKind.STOP, self.run, self.attempt, tuple(asked))
             orders.give(order, bucket=self.yard.bucket_name, document=self.yard.stop_document)
         return bool(asked)

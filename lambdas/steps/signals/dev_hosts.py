@@ -7,12 +7,12 @@ from lambdas.aws import states
 from lambdas.aws.dynamodb.ledger import Ledger, dev_imaging_row
 from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
-from lambdas.core.edges.events import DevAsked
 from lambdas.core.images import dev as names
 from lambdas.core.images.dev import DevRow, NameFacts, Refuse, Take
 from lambdas.steps.signals.context import SignalSettings
 from trainyard.core.model import dev
 from trainyard.core.model.errors import ServiceUnavailable
+from trainyard.protocol.requests import DevHost
 from trainyard.values.lazy import dataclass
 
 
@@ -22,13 +22,13 @@ class Wish:
 
     yard: SignalSettings
     ledger: Ledger
-    asked: DevAsked
+    asked: DevHost
     by: str
     hosts: tuple[Instance, ...]
     now: datetime
 
 
-def handle(yard: SignalSettings, ledger: Ledger, asked: DevAsked, by: str, now: datetime) -> str:
+def handle(yard: SignalSettings, ledger: Ledger, asked: DevHost, by: str, now: datetime) -> str:
     """Do what that person asks for; what came of it, for the log."""
     if not names.is_named(asked.name, asked.run):
         return f"no name of a dev host, or no run of one: {asked.name!r:.50}, {asked.run!r:.90}"

@@ -5,12 +5,12 @@ from typing import assert_never
 
 from lambdas.aws.dynamodb.ledger import Noun, event_row, host_row
 from lambdas.aws.ec2 import instances
-from lambdas.core.edges.events import AwsNews, CommandStatus, ImageState, InstanceState, SpotWarning
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
-from lambdas.steps import attempts, left_words, waits
-from lambdas.steps.signals import from_hosts, newcomers, pooled
+from lambdas.steps import attempts, left_signals, waits
+from lambdas.steps.signals import endings, newcomers, pooled
 from lambdas.steps.signals.context import SignalContext
+from lambdas.steps.signals.events import AwsNews, CommandStatus, ImageState, InstanceState, SpotWarning
 from lambdas.steps.waits import Entered
 from trainyard.core.model.errors import TrainyardError
 from trainyard.core.model.images.image import Image
@@ -116,9 +116,9 @@ def _changed(context: SignalContext, change: InstanceState, at: datetime, now: d
         return LAUNCHING
     if records.run.kind != "train":
         return _lone_host_going(member, records, error, reason, now)
-    last = left_words.last_of(context.yard.bucket_name, context.run, member.attempt, instance)
-    if last:
-        return from_hosts.failed(member, last, now)
+    bucket = context.yard.bucket_name
+    if report := left_signals.final_report_of(bucket, context.run, member.attempt, instance):
+        return endings.end_failed(member, *report, now)
     step = records.attempts[member.attempt].reached
     trouble = Trouble(error=error, reason=reason, lost=(instance,), step=step)
     member.ask_to_stop(records, besides=(instance,))

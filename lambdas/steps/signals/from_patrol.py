@@ -3,6 +3,7 @@ somebody has stopped it, and it goes on; it may have more hosts; or the ledger h
 signal of theirs counts."""
 
 from datetime import datetime
+from typing import assert_never
 
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, attempt_row, event_row
 from lambdas.core.run import deadlines
@@ -12,23 +13,24 @@ from lambdas.core.run.stopping import TO_LEAVE
 from lambdas.steps.observability import logger
 from lambdas.steps.signals import from_people, newcomers
 from lambdas.steps.signals.context import SignalContext
+from lambdas.steps.signals.events import AtCap, Forgotten, MayGrow, PatrolNews, StillStopping
 from trainyard.protocol.timeline import Source
 
 
-def handle(context: SignalContext, word: str, now: datetime) -> str:
-    """Do what patrol asks for; what came of it, for the log."""
-    match word:
-        case "cap":
+def handle(context: SignalContext, news: PatrolNews, now: datetime) -> str:
+    """Do what patrol asks for, and return the result for the log."""
+    match news:
+        case AtCap():
             return _capped(context, now)
-        case "stop":
+        case StillStopping():
             return from_people.go_on(context, now)
-        case "grow":
+        case MayGrow():
             return newcomers.go_on(context, now)
-        case "forgotten":
+        case Forgotten():
             context.ledger.known(context.run)  # raises what ends the run
             return "the ledger knows the run after all"
-        case _:
-            return f"a word nobody knows: {word}"
+        case unknown:
+            assert_never(unknown)
 
 
 def _capped(context: SignalContext, now: datetime) -> str:

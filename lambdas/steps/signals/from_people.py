@@ -11,19 +11,14 @@ from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.stopping import AskGang, EndAttempt, GiveTime, LetItEnd, StopExecution
 from lambdas.steps.observability import logger
-from lambdas.steps.signals import pooled
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.errors import Stopped
 from trainyard.protocol.timeline import Source
 
 
-def handle(context: SignalContext, word: str, by: str, now: datetime) -> str:
-    """Do what that person asks for; what came of it, for the log."""
-    if word == "cool":
-        return pooled.cool(context, by, now)
+def stop(context: SignalContext, by: str, now: datetime) -> str:
+    """Stop a run because a person wants it, and return the result for the log."""
     records = context.open_run()
-    if word != "stop":
-        return f"a word nobody knows: {word}"
     if records is None:
         return "the run is over, or unknown"
     if records.run.kind != "train":

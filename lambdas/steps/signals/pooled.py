@@ -4,22 +4,22 @@ from datetime import datetime
 
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, cooled_rows, event_row, no_warm_row, wiped_row
 from lambdas.aws.ec2 import instances
-from lambdas.core.edges.events import FromHost
 from lambdas.core.run.pool import WarmHost
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.yard import warm
+from trainyard.protocol.signals import Sent, Wiped
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.timeline import Source
 from trainyard.values.quantities import counted
 
 
-def wiped(context: SignalContext, signal: FromHost, now: datetime) -> str:
+def wiped(context: SignalContext, sent: Sent, signal: Wiped, now: datetime) -> str:
     """Nothing of its run is left on the host: from now on it may be taken. It says so until its tag says until when.
     With a reason it cannot be wiped, and ends itself."""
-    host = context.ledger.warm_host(signal.instance)
+    host = context.ledger.warm_host(sent.instance)
     if host is None or host.run != context.run:
-        return f"{signal.instance} is not in the pool for {context.run}"
+        return f"{sent.instance} is not in the pool for {context.run}"
     if signal.reason:
         return _cool(context, host, signal.reason, now)
     ready, until = host.wiped(now)

@@ -16,7 +16,7 @@ from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble, trouble_of
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
-from lambdas.steps import attempts, left_words
+from lambdas.steps import attempts, left_signals
 from lambdas.steps.attempts import Finished
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Answer, AttemptInput, Caught, Nothing
@@ -133,21 +133,21 @@ def _hear_what_was_left(
     if token:
         ledger.write(answered_row(run, token, now))
     heard = SignalContext(SignalSettings(**vars(yard), stop_document=""), ledger, run, attempt)
-    for left in left_words.endings_of(yard.bucket_name, run, attempt):
-        if (left.signal.run, left.signal.attempt) == (run, attempt):
-            logger.info("%s was left: %s", left.word, from_hosts.handle(heard, left.word, left.signal, now))
+    for left in left_signals.endings_of(yard.bucket_name, run, attempt):
+        if (left.sent.run, left.sent.attempt) == (run, attempt):
+            logger.info("%s was left: %s", left.sent.signal.word, from_hosts.handle(heard, left.sent, now))
     return ledger.known(run)
 
 
 def _sign_of_life(yard: YardSettings, records: Records, attempt: int, now: datetime) -> datetime | None:
     """Return when the attempt was last seen to go on, if that is so recent that only its events can be missing: the bus
     or the ledger was down. Return None if a host has left it or is gone, or if its time is used up."""
-    words = list(left_words.of_attempt(yard.bucket_name, records.run.run, attempt))
+    left = list(left_signals.of_attempt(yard.bucket_name, records.run.run, attempt))
     progress = records.run.progress or {}
-    seen = [left.at for left in words if left.word == left_words.SIGN_OF_LIFE]
+    seen = [each.at for each in left if not each.is_ending]
     seen += [wire.instant(str(progress["at"]))] if progress.get("attempt") == attempt else []
     newest = max(seen, default=None)
-    has_left = any(left.word != left_words.SIGN_OF_LIFE for left in words)
+    has_left = any(each.is_ending for each in left)
     if newest is None or now - newest >= FRESH or has_left:
         return None
     if _gone(records, attempt) or deadlines.used_up(records, attempt, now, step=None):

@@ -17,7 +17,7 @@ from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import trouble_of
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
-from lambdas.steps import conclusion, left_words, notification
+from lambdas.steps import conclusion, left_signals, notification
 from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import ConcludeInput
@@ -26,6 +26,7 @@ from trainyard.core.model.ends import BUT
 from trainyard.core.model.errors import ProgramFailed
 from trainyard.protocol import keys
 from trainyard.protocol.ledger.attempt import Ending
+from trainyard.protocol.signals import Failed, FailureKind
 
 
 class ConcludeSettings(YardSettings):
@@ -84,20 +85,21 @@ def _doubted(end: RunEnd) -> RunEnd:
 
 def _failures(end: RunEnd, records: Records, attempt: int) -> list[Failure]:
     names = {assignment.instance: assignment.name for assignment in records.assignments(attempt)}
-    said = [
-        each
-        for each in left_words.of_attempt(end.bucket, end.run, attempt)
-        if each.word == "failed" and each.signal.kind == "program" and each.signal.instance in names
+    failed = [
+        (names[left.sent.instance], left.sent.signal)
+        for left in left_signals.endings_of(end.bucket, end.run, attempt)
+        if left.sent.instance in names and isinstance(left.sent.signal, Failed)
     ]
     return [
         Failure(
-            host=names[each.signal.instance],
-            reason=each.signal.reason or "no reason given",
-            tail=each.signal.tail or "",
-            exit_code=each.signal.exit_code,
-            advised=bool(each.signal.advised),
+            host=host,
+            reason=signal.reason,
+            tail=signal.tail,
+            exit_code=signal.exit_code,
+            advised=signal.advised,
         )
-        for each in sorted(said, key=lambda each: each.at)
+        for host, signal in failed
+        if signal.kind is FailureKind.PROGRAM
     ]
 
 

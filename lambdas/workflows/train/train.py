@@ -18,6 +18,7 @@ from trainyard.core.model import gang
 from trainyard.protocol import cluster as cluster_file
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import Cluster
+from trainyard.protocol.orders import Order, OrderKind
 from trainyard.values import wire
 
 
@@ -49,7 +50,7 @@ def handler(given: WaitInput) -> Nothing:
     hosts = [assignment.instance for assignment in cluster.assignments]
     checkpoint = cluster.checkpoint
     resumed = (checkpoint.at_step or checkpoint.step) if checkpoint else 0
-    order = orders.Order("start", run, attempt, tuple(hosts))
+    order = Order(OrderKind.START, run, attempt, tuple(hosts))
     out_of_reach = orders.give(order, bucket=yard.bucket_name, document=yard.start_document)
     if out_of_reach is None:
         _end_unstarted(ledger, run, attempt, now)

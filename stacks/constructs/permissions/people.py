@@ -4,7 +4,6 @@ import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 
-from lambdas.core.edges.events import from_sources
 from stacks.constructs.names import by_name
 from stacks.constructs.permissions import (
     allow,
@@ -20,7 +19,7 @@ from stacks.constructs.permissions import (
 )
 from stacks.constructs.permissions.holder import Holder
 from stacks.settings import YardSettings
-from trainyard.protocol import keys
+from trainyard.protocol import keys, sources
 
 BY_NAME = "Of this yard, by its name: executions, logs and versions come into being later."
 BY_PREFIX = "DescribeAlarms by a prefix is allowed on all alarms or on none."
@@ -77,9 +76,9 @@ def send_jobs(who: Holder, bucket: s3.IBucket, *jobs: str) -> None:
     delete_objects(who, bucket, *SENT)
 
 
-def put_events(who: Holder, yard: str, *sources: str) -> None:
-    """On the yard's bus, from these sources alone, of which each may end in `*`."""
-    allow(who, ["events:PutEvents"], [by_name(who, "events", f"event-bus/{yard}")], from_sources(*sources))
+def put_events(who: Holder, yard: str, *names: str) -> None:
+    """Allow events on the yard's bus from these sources only. A source may end in `*`."""
+    allow(who, ["events:PutEvents"], [by_name(who, "events", f"event-bus/{yard}")], sources.only_from(*names))
 
 
 def stop_at_once(who: Holder, yard: str, *words: str) -> None:

@@ -5,12 +5,12 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from lambdas.core.edges.events import OF_PEOPLE
 from stacks.constructs.hosts import only_from
 from stacks.constructs.permissions.holder import NarrowedRole
 from stacks.constructs.permissions.people import look, put_events, send_jobs, stop_at_once
 from stacks.settings import YardSettings
 from trainyard.core.model import submitter
+from trainyard.protocol import sources
 
 
 class DevHostRole(NarrowedRole):
@@ -31,6 +31,6 @@ class DevHostRole(NarrowedRole):
         super().__init__(scope, "DevHostRole", description=description, taken_by=taken_by)
         look(self, settings, bucket, table)
         send_jobs(self, bucket, submitter.FOLDER)
-        put_events(self, settings.yard, f"{OF_PEOPLE}*")
+        put_events(self, settings.yard, f"{sources.PEOPLE}*")
         stop_at_once(self, settings.yard, "train")
         only_from(self, s3_vpc, bucket)

@@ -6,7 +6,6 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from lambdas.core.edges.events import from_sources
 from stacks.constructs import permissions
 from stacks.constructs.hosts import OF_ITSELF, HostRole, HostTemplates, only_from
 from stacks.constructs.permissions.data_buckets import read_data_buckets
@@ -14,7 +13,7 @@ from stacks.constructs.permissions.holder import NarrowedRole
 from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
-from trainyard.protocol import keys
+from trainyard.protocol import keys, sources
 from trainyard.protocol.tags import Tag
 
 ITSELF = "${aws:userid}"
@@ -55,7 +54,7 @@ class TrainingHost(Construct):
         permissions.read_objects(role, bucket, CREDENTIALS)
         permissions.list_prefixes(role, bucket, CREDENTIALS)
         only_from(role, network.s3_vpc, bucket)
-        permissions.allow(role, ["events:PutEvents"], [bus.event_bus_arn], from_sources(OF_ITSELF))
+        permissions.allow(role, ["events:PutEvents"], [bus.event_bus_arn], sources.only_from(OF_ITSELF))
         permissions.publish_metrics(role)
         permissions.anywhere(role, "cloudwatch:GetMetricData")
         self.role_id = role.role_id

@@ -47,7 +47,7 @@ class Defect:
 
 UNIT = "tests/unit/workflows"
 LEDGER = "lambdas/aws/dynamodb/ledger.py"
-HOSTS = "lambdas/steps/signals/from_hosts.py"
+PROGRESS = "lambdas/steps/signals/progress.py"
 DEFECTS: tuple[Defect, ...] = (
     # ----- conditions that are left out
     Defect(
@@ -61,7 +61,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "late-checkpoint",
         "a checkpoint that is told late replaces a newer one",
-        HOSTS,
+        PROGRESS,
         'saved, rising=(("saved", wire.stamp(at)),))',
         "saved)",
         f"{UNIT}/test_late_signals.py",
@@ -69,7 +69,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "late-progress",
         "progress that is told late replaces newer progress",
-        HOSTS,
+        PROGRESS,
         "run_row(run, progress, rising=newest)",
         "run_row(run, progress)",
         World(f"train: event HostSignal ready host-1 #1: {STORM}", FORWARD),
@@ -77,7 +77,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "stopped-again",
         "a repeated `stopped` moves the time at which the host left",
-        HOSTS,
+        "lambdas/steps/signals/endings.py",
         'stopped, rising=(("stopped", context.attempt),))',
         "stopped)",
         World(
@@ -197,24 +197,24 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "spot-warning-ignored",
         "signal ignores EC2's interruption warning (D19)",
-        "lambdas/core/edges/events.py",
-        '    "EC2 Spot Instance Interruption Warning": SpotWarning,\n',
-        "",
+        "lambdas/steps/signals/events.py",
+        "for each in get_args(AwsNews)}",
+        "for each in get_args(AwsNews) if each is not SpotWarning}",
         World("train: host host-1 after progress #2: is interrupted with 120 s of notice", BOOKS),
     ),
     Defect(
         "death-ignored",
         "signal ignores that EC2 has ended a host",
-        "lambdas/core/edges/events.py",
-        '    "EC2 Instance State-change Notification": InstanceState,\n',
-        "",
+        "lambdas/steps/signals/events.py",
+        "for each in get_args(AwsNews)}",
+        "for each in get_args(AwsNews) if each is not InstanceState}",
         World("train: host host-1 after progress #2: dies", SEEN),
     ),
     Defect(
         "forged-signal",
         "a signal in another host's name is acted on (D15)",
         "lambdas/workflows/signal.py",
-        "    if signal.instance != sender:",
+        "    if sent.instance != sender:",
         "    if not sender:",
         f"{UNIT}/test_signal.py::test_a_host_speaks_for_itself_and_of_its_run_alone",
     ),
@@ -229,7 +229,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "no-heartbeat",
         "a sign of life is written, and Train gets no heartbeat",
-        HOSTS,
+        PROGRESS,
         'return "alive" if states.heartbeat(token.token) else "alive, though nobody waits any more"',
         'return "alive"',
         World("elastic", BUDGETS),
@@ -237,9 +237,9 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "one-bad-value",
         "a signal with one number that is too large is dropped",
-        "lambdas/core/edges/events.py",
-        "refused = [problem for name, problem in wrong if name in essential] or missing",
-        "refused = [problem for name, problem in wrong] or missing",
+        "trainyard/protocol/signals.py",
+        "if any(each.required and each.key in wrong for each in keys):",
+        "if wrong:",
         f"{UNIT}/test_late_signals.py",
     ),
     # ----- wrong units, denominators and boundaries

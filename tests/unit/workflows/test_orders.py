@@ -7,12 +7,12 @@ import pytest
 from lambdas.aws import s3, ssm, states
 from lambdas.core.run.recovery import Trouble
 from lambdas.steps import orders
-from lambdas.steps.orders import Order
 from lambdas.workflows.train import train
 from tests.support.recorded import CONTEXT
 from tests.support.records import AT
 from tests.unit.workflows.conftest import Place
 from trainyard.core.model.errors import ServiceUnavailable, StartFailed
+from trainyard.protocol.orders import Order, OrderKind
 
 KEY = "runs/digits-1/order.json"
 BOTH = ("i-1", "i-2")
@@ -42,7 +42,9 @@ def manager(place: Place, monkeypatch: pytest.MonkeyPatch) -> SystemsManager:
 
 
 def give(word: str, attempt: int, hosts: tuple[str, ...] = BOTH) -> tuple[str, ...] | None:
-    return orders.give(Order(word, "digits-1", attempt, hosts), bucket="bucket", document=f"trainyard-{word}")
+    return orders.give(
+        Order(OrderKind(word), "digits-1", attempt, hosts), bucket="bucket", document=f"trainyard-{word}"
+    )
 
 
 def test_an_order_goes_both_ways(place: Place, manager: SystemsManager) -> None:

@@ -12,7 +12,6 @@ from lambdas.aws import s3
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.steps import orders
-from lambdas.steps.orders import Order
 from lambdas.steps.signals import from_hosts
 from lambdas.steps.signals.context import SignalContext
 from lambdas.workflows import signal
@@ -21,6 +20,7 @@ from tests.support.recorded import CONTEXT, Host
 from tests.unit.workflows.conftest import Log
 from tests.unit.workflows.signalled_run import AT, DEV_ROLE, JOB, NOON, RUN_ROLE, Run, exact, run
 from trainyard.core.model.errors import AccessDenied
+from trainyard.protocol.orders import Order, OrderKind
 from trainyard.protocol.plan import Market
 
 __all__ = ["run"]
@@ -363,7 +363,9 @@ def test_a_host_that_ec2_could_not_start_is_no_loss_that_another_attempt_mends(
 
 
 @pytest.mark.parametrize(
-    ("word", "told"), [("start", [Order("stop", "r", 1, ("i-b",))]), ("stop", [])], ids=["start", "stop"]
+    ("word", "told"),
+    [("start", [Order(OrderKind.STOP, "r", 1, ("i-b",))]), ("stop", [])],
+    ids=["start", "stop"],
 )
 def test_who_stays_in_an_attempt_that_ended_as_it_was_started_is_called_back(
     word: str, told: list[Order], run: Run, monkeypatch: pytest.MonkeyPatch
@@ -371,7 +373,7 @@ def test_who_stays_in_an_attempt_that_ended_as_it_was_started_is_called_back(
     """By the first host that waits for it; not once it was told."""
     given: list[Order] = []
     monkeypatch.setattr(orders, "give", lambda order, **_: given.append(order))
-    last = s3.Tagged(json.dumps({"attempt": 1, "word": word}).encode(), "etag")
+    last = s3.Tagged(json.dumps({"run": "r", "attempt": 1, "word": word}).encode(), "etag")
     monkeypatch.setattr(s3, "get_tagged", lambda *_: last)
     del run.account.table["run#r", "token#0002#train"]
     run.put("token#0001#train", token="was", stored=AT, answered=AT)

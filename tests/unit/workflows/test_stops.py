@@ -67,7 +67,7 @@ def test_a_run_without_hosts_has_its_execution_stopped(
 
 
 IGNORED = [
-    ("a word nobody knows", {"run": "digits-1"}, "pause", "a word nobody knows: pause"),
+    ("a word that nobody knows", {"run": "digits-1"}, "pause", "nothing of ours"),
     ("a run that nobody knows", {"run": "digits-2"}, "stop", "the run is over, or unknown"),
     ("no run at all", {"job": "digits"}, "stop", "nothing of ours"),
     ("no mapping", ["digits-1"], "stop", "nothing of ours"),

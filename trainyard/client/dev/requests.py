@@ -17,6 +17,7 @@ from trainyard.client.errors import RunNotStarted
 from trainyard.client.identity import known_as
 from trainyard.client.run import Run
 from trainyard.core.model import dev
+from trainyard.protocol.requests import DevHost
 
 Tell = Callable[[str], None]
 """Of each step, in a sentence."""
@@ -29,7 +30,7 @@ WORKFLOWS = {dev.UP: "launch", dev.IMAGE: "snapshot"}
 def begin(yard: Deployment, name: str, want: str, asked: Mapping[str, Any] | None = None) -> Run:
     """Ask for the dev host `up`, or as an `image`; answers the run that sees to it. Raises NotTaken, RunNotStarted."""
     run = f"{dev.family(name)}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
-    people.ask(yard, dev.WORD, run, name=name, want=want, asked=dict(asked or {}))
+    people.ask(yard, DevHost(run=run, name=name, want=want, asked=dict(asked or {})))
     try:
         return _run(yard, want, run).started()
     except RunNotStarted as late:

@@ -13,6 +13,7 @@ from trainyard.client import people
 from trainyard.client.errors import Denied, HostNotFound
 from trainyard.command_line import command_line
 from trainyard.core.model.yard.warm import warm_until
+from trainyard.protocol.requests import Cool
 from trainyard.protocol.tags import Tag
 from trainyard.values import wire
 
@@ -126,7 +127,7 @@ def _mark(yard: Deployment, instance: str, tags: list[dict[str, str]]) -> None:
 def cool(yard: Deployment, run: str) -> None:
     """Give up the hosts that the run keeps in the pool: no run gets one any more, and patrol ends them within some two
     minutes. Raises NotTaken where the yard's event bus does not take it."""
-    people.ask(yard, "cool", run)
+    people.ask(yard, Cool(run=run))
 
 
 def reason_at(now: datetime, judged: Judged | None, held: datetime | None, warm: datetime | None) -> str:

@@ -10,8 +10,6 @@ NAME = r"[a-z][a-z0-9-]{0,35}"
 A_NAME = "a name of 1 to 36 lower-case letters, digits and hyphens that begins with a letter"
 WORD = "dev"
 """Of the event by which somebody asks for one."""
-CREDENTIALS = "dev-credentials"
-"""Of the signal by which a dev host asks for those of its owner."""
 UP, IMAGE = "up", "image"
 """What is wanted by it: a host of that name, or that it becomes an image."""
 

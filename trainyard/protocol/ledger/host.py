@@ -2,8 +2,9 @@
 
 from datetime import datetime
 
-from trainyard.protocol.cluster import Member, StopReason
+from trainyard.protocol.cluster import Member
 from trainyard.protocol.plan import Market
+from trainyard.protocol.signals import StopReason
 from trainyard.protocol.storage import GIB_MONTH, Storage
 from trainyard.values.lazy import dataclass
 

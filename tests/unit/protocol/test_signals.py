@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.edges.events import FromHost, host_signal
+from trainyard.protocol.signals import Checkpointed, Failed, Finished, Progress, Resumed, Sent, decode
+from trainyard.values.wire import Measure
 
 GOOD = {"run": "r", "attempt": 2, "instance": "i-1", "at": "2026-11-21T04:00:00.000Z"}
 CASES: list[tuple[str, str, Any, str | None]] = [
@@ -48,7 +49,7 @@ CASES: list[tuple[str, str, Any, str | None]] = [
     ("a time before the year 1", "ready", {"at": "0001-01-01T00:00+14:00"}, "at: found"),
     ("a hold", "hold", {"until": "2026-11-21T06:00:00.000Z"}, None),
     ("the end of a hold", "hold", {"until": None}, None),
-    ("a hold that forgot until when", "hold", {}, "until is missing"),
+    ("a hold that forgot until when", "hold", {}, "until: is missing"),
     ("a hold for a while", "hold", {"until": "2h"}, "until: found '2h'"),
     ("a hold for ever", "hold", {"until": True}, "until: found True"),
     ("a hold of nobody", "hold", {"until": None, "instance": ""}, "instance is missing"),
@@ -60,53 +61,73 @@ CASES: list[tuple[str, str, Any, str | None]] = [
     ("word", "change", "wrong"), [row[1:] for row in CASES], ids=[row[0] for row in CASES]
 )
 def test_what_counts_as_a_signal(word: str, change: dict[str, Any], wrong: str | None) -> None:
-    found = host_signal(word, GOOD | change)
+    found = decode(word, GOOD | change)
     if wrong is None:
-        assert isinstance(found, FromHost)
+        assert isinstance(found, Sent)
         assert found.left_out == ()
     elif set(change) & {"run", "attempt", "instance"} or word == "hold":
         assert isinstance(found, str)
         assert wrong in found
     else:
-        assert isinstance(found, FromHost)
+        assert isinstance(found, Sent)
         (said,) = found.left_out
         assert wrong in said
-        assert all(getattr(found, name) is None for name in change)
+        assert all(getattr(found.signal, name, getattr(found, name, None)) is None for name in change)
 
 
 @pytest.mark.parametrize("step", [10**15, -(10**15), 1_764_000_000_000_000, 10**50])
 def test_a_signal_with_a_number_that_is_too_large_is_read_without_it(step: int) -> None:
-    said = {"step": step, "steps": 40, "key": "runs/r/checkpoints/\ud800\x1b[1m/", "loss": 0.5}
-    found = host_signal("finished", GOOD | said)
-    assert isinstance(found, FromHost)
-    assert (found.step, found.steps, found.loss) == (None, 40, 0.5)
-    assert found.key == "runs/r/checkpoints/\\ud800/"
+    found = decode("finished", GOOD | {"step": step, "steps": 40, "loss": 0.5})
+    assert isinstance(found, Sent)
+    assert found.signal == Finished(steps=40, loss=Measure(0.5))
     assert "beyond all that is counted" in found.left_out[0]
 
 
+def test_a_key_is_made_printable() -> None:
+    found = decode("checkpointed", GOOD | {"step": 4, "key": "runs/r/checkpoints/\ud800\x1b[1m/"})
+    assert isinstance(found, Sent)
+    assert found.signal == Checkpointed(step=4, key="runs/r/checkpoints/\\ud800/")
+
+
 def test_a_host_cannot_say_that_values_were_left_out() -> None:
-    found = host_signal("ready", GOOD | {"left_out": ["x" * 99_999]})
-    assert isinstance(found, FromHost)
+    found = decode("ready", GOOD | {"left_out": ["x" * 99_999]})
+    assert isinstance(found, Sent)
     assert found.left_out == ()
 
 
 def test_a_detail_that_is_no_mapping_is_no_signal() -> None:
-    assert "found ['run'], expected a mapping" in str(host_signal("ready", ["run"]))
+    assert "found ['run'], expected a mapping" in str(decode("ready", ["run"]))
+
+
+def test_a_word_that_this_version_does_not_know_is_refused_by_name() -> None:
+    assert "'sings' is no signal" in str(decode("sings", GOOD))
 
 
 def test_what_a_host_says_is_fit_to_be_read_and_no_longer_than_anybody_reads() -> None:
     bar = "\x1b[1m1/3\x1b[0m\b\b\b\r2/3\r\nend\t3"
-    said = GOOD | {"reason": "\x1b]0;x\x07gone\u202e\n" + "x" * 300_000, "tail": bar, "why": "caf\u00e9"}
-    found = host_signal("failed", said)
-    assert isinstance(found, FromHost)
-    assert (found.reason or "").startswith("\\x1b]0;x\\x07gone\\u202e\n")
-    assert len(found.reason or "") < 4_200
-    assert (found.tail, found.why) == ("1/3\n2/3\nend\t3", "caf\u00e9")
+    said = GOOD | {"reason": "\x1b]0;x\x07gone\u202e\n" + "x" * 300_000, "tail": bar, "unsaid": "caf\u00e9"}
+    found = decode("failed", said)
+    assert isinstance(found, Sent)
+    assert isinstance(found.signal, Failed)
+    assert found.signal.reason.startswith("\\x1b]0;x\\x07gone\\u202e\n")
+    assert len(found.signal.reason) < 4_200
+    assert (found.signal.tail, found.signal.unsaid) == ("1/3\n2/3\nend\t3", "caf\u00e9")
 
 
-def test_of_what_a_program_restored_the_facts_are_kept_and_nothing_else() -> None:
-    found = host_signal(
-        "progress", GOOD | {"resumed": {"step": 4, "verified": True, "x": "y" * 99, "epoch": 1e99}}
-    )
-    assert isinstance(found, FromHost)
-    assert found.resumed == {"step": 4, "verified": True}
+def test_many_doubts_are_cut() -> None:
+    found = decode("finished", GOOD | {"but": ["x" * 999] * 99})
+    assert isinstance(found, Sent)
+    assert isinstance(found.signal, Finished)
+    assert [len(each) for each in found.signal.but] == [512] * 8
+
+
+@pytest.mark.parametrize(
+    ("epoch", "resumed"),
+    [(1, Resumed(step=4, epoch=1, verified=True)), (1e99, None), ("one", None)],
+)
+def test_of_what_a_program_restored_the_known_facts_are_kept(epoch: object, resumed: Resumed | None) -> None:
+    facts = {"step": 4, "verified": True, "x": "y" * 99, "epoch": epoch}
+    found = decode("progress", GOOD | {"resumed": facts})
+    assert isinstance(found, Sent)
+    assert found.signal == Progress(resumed=resumed)
+    assert bool(found.left_out) is (resumed is None)

@@ -1,1 +1,0 @@
-"""The events that reach functions."""

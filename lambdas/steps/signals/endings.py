@@ -1,0 +1,171 @@
+"""A host's part in an attempt has ended: its program has finished or stopped, or the program or the host has failed."""
+
+from datetime import datetime
+
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, attempt_row, event_row, host_row
+from lambdas.core.run import deadlines, leaving
+from lambdas.core.run.conclusion import steps
+from lambdas.core.run.records import Records
+from lambdas.core.run.recovery import Trouble
+from lambdas.core.run.updates import HostUpdate
+from lambdas.steps import attempts
+from lambdas.steps.signals import from_people, newcomers, progress
+from lambdas.steps.signals.context import SignalContext
+from trainyard.core.model.errors import ServiceUnavailable
+from trainyard.protocol.ledger.attempt import Ending
+from trainyard.protocol.signals import Failed, FailureKind, Finished, Sent, Stopped, StopReason
+from trainyard.protocol.timeline import Source
+
+OVER = {"ProgramHangs": "hung", "Resized": "resized"}
+"""The timeline's words for a gang that has left."""
+NO_PART = "not a host of a live attempt"
+
+
+def finished(context: SignalContext, sent: Sent, signal: Finished, now: datetime) -> str:
+    """End the attempt for all hosts, if the chief has finished."""
+    records = context.live()
+    instance = sent.instance
+    chief = records.chief(context.attempt) if records else None
+    if chief is None or chief.instance != instance:
+        return f"{instance} is not the chief of a live attempt"
+    step = signal.step
+    reason = "the program finished" if step is None else f"the program finished at step {step}"
+    reason = f"{reason}; {signal.left}" if signal.left else reason
+    reason = f"{reason}, but {'; '.join(signal.but)}" if signal.but else reason
+    entry = context.host_entry(sent, "finished", now, reason=reason, step=step)
+    if step is not None:
+        progress.note(context, sent, signal, now)
+    if signal.but:
+        context.ledger.write(attempt_row(context.run, context.attempt, {"but": signal.but}))
+    context.end(entry, now, trouble=None, step=step, resumed=signal.resumed)
+    return "finished"
+
+
+def stopped(context: SignalContext, sent: Sent, signal: Stopped, now: datetime) -> str:
+    """Record that a host has left, also when the next attempt has begun. End the attempt once the whole gang has."""
+    instance, records = sent.instance, _if_it_takes_part(context, sent.instance)
+    if records is None:
+        return _newcomer_lost(context, sent, signal, now) or NO_PART
+    why, step = signal.why or "", signal.step
+    said = f"{why}: {signal.reason}" if signal.reason else why
+    entry = context.host_entry(sent, "stopped", now, reason=said, step=step)
+    is_new = records.hosts[instance].stopped < context.attempt
+    stopped: HostUpdate = {"stopped": context.attempt, "stopped_at": now, "why": why}
+    left = host_row(context.run, instance, stopped, rising=(("stopped", context.attempt),))
+    context.move(left, event_row(context.run, entry))
+    chief = records.chief(context.attempt)
+    if chief and chief.instance == instance and (signal.step is not None or signal.resumed):
+        progress.note(context, sent, signal, now)
+    records = context.ledger.known(context.run)
+    if records.run.attempt != context.attempt:
+        return f"{instance} stopped ({why}), heard when attempt {context.attempt} was over"
+    if records.waiting(context.attempt, ("await_hosts",)):
+        attempts.gather(context.ledger, records, context.attempt, now, lost={})
+        return f"{instance} goes ({why}) before the gang is complete"
+    if leaving.others_must_be_asked(records, context.attempt, instance):
+        context.ask_to_stop(records, besides=(instance,))
+    if not leaving.gang_has_stopped(records, context.attempt):
+        if is_new:  # patrol repeats it every minute, alive or not
+            context.beat(records)
+        return f"{instance} stopped ({why}); others have not yet"
+    # The last to leave may be one that knows no step.
+    step = records.attempts[context.attempt].reached_with(step)
+    if records.run.stopping:
+        from_people.end(context, records, step, now)
+        return "the gang has left: somebody has stopped the run"
+    if leaving.at_its_limit(records, context.attempt):
+        return _limit_reached(context, records, step, now)
+    trouble = leaving.interruption(records, context.attempt, step)
+    over = context.entry(
+        OVER.get(trouble.error, "interrupted"),
+        at=now,
+        source=Source.WORKFLOW,
+        reason=trouble.reason,
+        lost=list(trouble.lost),
+    )
+    context.end(over, now, trouble=trouble, step=step)
+    return "the gang has stopped"
+
+
+def failed(context: SignalContext, sent: Sent, signal: Failed, now: datetime) -> str:
+    """End the attempt, if the host takes part in it and the chief has not finished."""
+    instance, records = sent.instance, _if_it_takes_part(context, sent.instance)
+    if records is None or records.run.attempt != context.attempt:
+        return _newcomer_lost(context, sent, signal, now) or NO_PART
+    row = records.attempts.get(context.attempt)
+    if row is not None and row.ending is Ending.FINISHED:
+        return f"{instance} failed after the chief had finished, which is no error"
+    return end_failed(context, sent, signal, now)
+
+
+def end_failed(context: SignalContext, sent: Sent, signal: Failed, now: datetime) -> str:
+    """End the attempt for all hosts at once, because one has failed. A host that has given up a damaged checkpoint is
+    well, and so are the others."""
+    instance, by_program = sent.instance, signal.kind is FailureKind.PROGRAM
+    is_well, reason = signal.kind.leaves_host_well, signal.reason
+    if not by_program and not is_well:
+        try:
+            context.ledger.write(host_row(context.run, instance, {"lost": reason}))
+        except AlreadyWrittenError:
+            return f"{instance} is not a host of {context.run}"
+    records = context.ledger.known(context.run)
+    row = records.attempts.get(context.attempt)
+    trouble = Trouble(
+        error="ProgramFailed" if by_program else _host_error(signal.kind, reason, signal.exit_code),
+        reason=reason,
+        lost=() if by_program or is_well else (instance,),
+        step=row.reached_with(signal.step) if row else signal.step,
+        tail=signal.tail,
+        exit_code=signal.exit_code,
+        final=signal.final,
+        all_well=is_well,
+    )
+    entry = context.host_entry(sent, "failed", now, reason=reason, kind=signal.kind, step=signal.step)
+    chief = records.chief(context.attempt)
+    if signal.step is not None and chief and chief.instance == instance:
+        progress.note(context, sent, signal, now)
+    context.ask_to_stop(records, besides=(instance,))
+    context.end(entry, now, trouble=trouble, step=trouble.step, resumed=signal.resumed)
+    return f"{trouble.error}: {reason}"
+
+
+def _if_it_takes_part(context: SignalContext, instance: str) -> Records | None:
+    """Return the records if the run goes on, this attempt has begun and the host is in it. During a launch every host
+    of the run is in it; of a host that EC2 took back before the launch, patrol repeats what it has left."""
+    records = context.open_run()
+    if records is None or context.attempt > records.run.attempt:
+        return None
+    row = records.attempts.get(context.attempt)
+    in_it = instance in (row.hosts if row and row.hosts else records.hosts)
+    return records if in_it else None
+
+
+def _newcomer_lost(context: SignalContext, sent: Sent, signal: Stopped | Failed, now: datetime) -> str | None:
+    """Give up a host that was to join and fails or leaves, and return the result; return None for every other host. A
+    host that was ordered to leave an attempt gets ready again."""
+    if isinstance(signal, Failed):
+        return newcomers.lose(context, sent.instance, signal.reason, now)
+    if signal.why is StopReason.ASKED:
+        return None
+    reason = signal.reason or f"it leaves before it could join ({signal.why})"
+    return newcomers.lose(context, sent.instance, reason, now)
+
+
+def _limit_reached(context: SignalContext, records: Records, step: int | None, now: datetime) -> str:
+    """End a run whose gang has saved and left because its hours or dollars are used up."""
+    reached = step if step is not None else steps.walk(records.attempts.values()).done
+    reason = deadlines.at_its_cap(records, now, step=reached)
+    trouble = Trouble(error="LimitReached", reason=reason, step=reached, final=True)
+    over = context.entry("capped", at=now, source=Source.WORKFLOW, reason=trouble.reason)
+    context.end(over, now, trouble=trouble, step=step)
+    return f"the gang has left: {reason}"
+
+
+def _host_error(kind: FailureKind, reason: str, exit_code: int | None) -> str:
+    """Return the error word of a host's trouble. A host says access denied in these words, and the exit code of a
+    program that has ended."""
+    if kind is FailureKind.SERVICE:
+        return ServiceUnavailable.__name__
+    if reason.startswith("access denied") or ": access denied: " in reason:
+        return "AccessDenied"
+    return "StartFailed" if exit_code is None else "UploadFailed"

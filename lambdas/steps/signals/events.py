@@ -1,0 +1,97 @@
+"""Events as EventBridge gives them to the function signal: the news of AWS and of patrol. Signals of hosts and requests
+of people are in trainyard.protocol."""
+
+from collections.abc import Mapping
+from dataclasses import field
+from datetime import datetime
+from typing import Any, ClassVar, get_args
+
+from trainyard.values.lazy import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    source: str
+    """Says who has sent the event (trainyard.protocol.sources)."""
+    detail_type: str = field(metadata={"wire_key": "detail-type"})
+    """Says which class `detail` is."""
+    detail: Any
+    time: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpotWarning:
+    word: ClassVar[str] = "EC2 Spot Instance Interruption Warning"
+    instance: str = field(metadata={"wire_key": "instance-id"})
+    action: str = field(default="terminate", metadata={"wire_key": "instance-action"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstanceState:
+    word: ClassVar[str] = "EC2 Instance State-change Notification"
+    instance: str = field(metadata={"wire_key": "instance-id"})
+    state: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageState:
+    word: ClassVar[str] = "EC2 AMI State Change"
+    image: str = field(metadata={"wire_key": "ImageId"})
+    state: str = field(metadata={"wire_key": "State"})
+    error: str | None = field(default=None, metadata={"wire_key": "ErrorMessage"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandStatus:
+    word: ClassVar[str] = "EC2 Command Status-change Notification"
+    command: str = field(metadata={"wire_key": "command-id"})
+    document: str = field(default="", metadata={"wire_key": "document-name"})
+    status: str
+    parameters: Mapping[str, Any] | None = None
+    """Those that the command was sent with, a list of each."""
+
+
+AwsNews = SpotWarning | InstanceState | ImageState | CommandStatus
+AWS_NEWS: Mapping[str, type[AwsNews]] = {each.word: each for each in get_args(AwsNews)}
+"""By the event's `detail-type`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtCap:
+    """The hours or dollars of a run are used up."""
+
+    word: ClassVar[str] = "cap"
+    run: str
+    attempt: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class StillStopping:
+    """A run goes on although a person has stopped it."""
+
+    word: ClassVar[str] = "stop"
+    run: str
+    attempt: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MayGrow:
+    """A run may have more hosts."""
+
+    word: ClassVar[str] = "grow"
+    run: str
+    attempt: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forgotten:
+    """A run with hosts is missing in the ledger, so it has no attempt any more."""
+
+    word: ClassVar[str] = "forgotten"
+    run: str
+    attempt: int = 1
+
+
+PatrolNews = AtCap | StillStopping | MayGrow | Forgotten
+PATROL_NEWS: Mapping[str, type[PatrolNews]] = {each.word: each for each in get_args(PatrolNews)}
+"""By the event's `detail-type`."""

@@ -1,0 +1,94 @@
+"""A program goes on: it has started, made progress or saved a checkpoint. Each is a heartbeat of Train."""
+
+from datetime import datetime
+from typing import Any
+
+from lambdas.aws import states
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Write, attempt_row, event_row, run_row
+from lambdas.core.run.updates import AttemptUpdate, RunUpdate
+from lambdas.steps.observability import logger
+from lambdas.steps.signals.context import SignalContext
+from trainyard.protocol import signals
+from trainyard.protocol.cluster import Role
+from trainyard.protocol.ledger.attempt import TokenRow
+from trainyard.protocol.signals import Checkpointed, HowFar, Progress, Sent, Started
+from trainyard.values import wire
+
+OVER_BEFORE = "news of an attempt that is over"
+PROGRESS = ("step", "steps", "epoch", "loss", "accuracy", "steps_per_second", "nan_since")
+
+
+def started(context: SignalContext, sent: Sent, signal: Started, now: datetime) -> str:
+    """Record that a program runs; the chief's start is the attempt's."""
+    role = f"{signal.role}-{signal.index}"
+    event = event_row(context.run, context.host_entry(sent, "started", now, role=role, reason=signal.instead))
+    if signal.role != Role.CHIEF:
+        return _alive(context, None, event)
+    started: AttemptUpdate = {"started": sent.at or now}
+    return _alive(context, attempt_row(context.run, context.attempt, started, unless="started"), event)
+
+
+def progress(context: SignalContext, sent: Sent, signal: Progress, now: datetime) -> str:
+    """Write how far the program has come into the rows of the run and of the attempt; the attempt's row also keeps
+    where a restarted program continued."""
+    token = _token(context)
+    if token is None:
+        return OVER_BEFORE
+    note(context, sent, signal, now)
+    return _beat_train(token)
+
+
+def note(context: SignalContext, sent: Sent, signal: HowFar, now: datetime) -> None:
+    """Write how far the program has come, unless later news is written already."""
+    run, attempt, at = context.run, context.attempt, sent.at or now
+    facts = {key: getattr(signal, key) for key in PROGRESS}
+    newest: tuple[tuple[str, Any], ...] = (("progress.attempt", attempt), ("progress.at", wire.stamp(at)))
+    if signal.step is not None:
+        newest = (*newest, ("progress.step", signal.step))  # two words of one millisecond
+    progress: RunUpdate = {"progress": facts | {"at": at, "attempt": attempt}}
+    reported: AttemptUpdate = {"reported": signal.step} if signal.step is not None else {}
+    resumed: AttemptUpdate = {"resumed": signals.known(signal.resumed)} if signal.resumed else {}
+    rows = [attempt_row(run, attempt, {**reported, **resumed})] if reported or resumed else []
+    try:
+        context.ledger.write(run_row(run, progress, rising=newest), *rows)
+    except AlreadyWrittenError:
+        logger.info("%s: late or repeated progress of attempt %s", run, attempt)
+        if reported:
+            context.move(attempt_row(run, attempt, reported, rising=(("reported", signal.step),)))
+        if resumed:
+            context.move(attempt_row(run, attempt, resumed, unless="resumed"))
+
+
+def checkpointed(context: SignalContext, sent: Sent, signal: Checkpointed, now: datetime) -> str:
+    """Record a checkpoint that is whole in the bucket."""
+    entry, at = (
+        context.host_entry(sent, "checkpointed", now, step=signal.step, key=signal.key),
+        sent.at or now,
+    )
+    saved: AttemptUpdate = {"saved": at}
+    if signal.step is not None:
+        saved["checkpointed"] = signal.step
+    newest = attempt_row(context.run, context.attempt, saved, rising=(("saved", wire.stamp(at)),))
+    return _alive(context, newest, event_row(context.run, entry))
+
+
+def _alive(context: SignalContext, news: Write | None, event: Write) -> str:
+    """Write news of a running program, and send the heartbeat of Train."""
+    token = _token(context)
+    if token is None:
+        return OVER_BEFORE
+    if news:
+        context.move(news, event)
+    else:
+        context.ledger.write(event)
+    return _beat_train(token)
+
+
+def _token(context: SignalContext) -> TokenRow | None:
+    """Return the token of Train; None once the attempt has ended."""
+    token = context.ledger.token(context.run, context.attempt, "train")
+    return token if token and token.answered is None else None
+
+
+def _beat_train(token: TokenRow) -> str:
+    return "alive" if states.heartbeat(token.token) else "alive, though nobody waits any more"

@@ -1,0 +1,120 @@
+"""A host is ready for an attempt. Whenever a host that has left is ready again, hosts that neither leave nor take
+orders are looked for."""
+
+from datetime import datetime
+from typing import assert_never
+
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, attempt_row, event_row, host_row
+from lambdas.core.run import silent_hosts
+from lambdas.core.run.records import Records
+from lambdas.core.run.recovery import Trouble
+from lambdas.core.run.updates import HostUpdate
+from lambdas.steps import attempts, orders
+from lambdas.steps.observability import logger
+from lambdas.steps.signals import newcomers
+from lambdas.steps.signals.context import SignalContext
+from trainyard.protocol.ledger.attempt import Ending
+from trainyard.protocol.orders import Order, OrderKind
+from trainyard.protocol.signals import Ready, Sent
+from trainyard.protocol.timeline import Source
+
+
+def ready(context: SignalContext, sent: Sent, signal: Ready, now: datetime) -> str:
+    """Record that a host waits for the next start. A remaining host is ready before its next attempt has begun; a host
+    that was never started still names an older attempt."""
+    records = context.open_run()
+    instance = sent.instance
+    if records is None or instance not in records.hosts:
+        return "not a host of a live run"
+    attempt = max(context.attempt, records.run.attempt)
+    joins = newcomers.is_one(records, instance)
+    if joins:
+        attempt = max(attempt, records.run.attempt + 1)
+    if records.hosts[instance].ready < attempt:
+        update: HostUpdate = {"ready": attempt, "ready_at": now, "address": signal.address}
+        reason = _unmanaged(signal.ssm_denied) if signal.ssm_denied else None
+        entry = context.host_entry(sent, "ready", now, boot_seconds=signal.boot_seconds, reason=reason)
+        events = [] if _has_finished(records) else [event_row(context.run, entry)]
+        context.move(host_row(context.run, instance, update, rising=(("ready", attempt),)), *events)
+        records = context.ledger.known(context.run)
+    attempts.gather(context.ledger, records, attempt, now, lost={})
+    if joins:
+        return f"{instance} is ready to join: {newcomers.go_on(context, now)}"
+    if attempt > records.run.attempt:
+        _check_silent_hosts(context.about(records.run.attempt), records, now)
+    elif behind := silent_hosts.left_behind(records, attempt):
+        _call_back(context, behind, attempt)
+    return f"{instance} is ready for attempt {attempt}"
+
+
+def _has_finished(records: Records) -> bool:
+    """Return True if the last attempt ended well: hosts that are ready after it get no other attempt."""
+    last = records.attempts.get(records.run.attempt)
+    return last is not None and last.ending is Ending.FINISHED
+
+
+def _unmanaged(denied: str) -> str:
+    """Return the timeline's reason for a host that trains without Systems Manager."""
+    return (
+        f"Systems Manager will not know this host: its role lacks {denied}. It trains, but takes no session and "
+        "becomes no image; give the role AmazonSSMManagedInstanceCore"
+    )
+
+
+def _call_back(context: SignalContext, hosts: tuple[str, ...], attempt: int) -> None:
+    """Order hosts out of an attempt that ended in the moment in which it was started. No host could be asked to leave
+    then, and an evaluator, which waits for no peer, stays in it alone."""
+    started = orders.started(context.yard.bucket_name, context.run)
+    if 0 < started < attempt:
+        order = Order(OrderKind.STOP, context.run, started, hosts)
+        orders.give(order, bucket=context.yard.bucket_name, document=context.yard.stop_document)
+
+
+def _check_silent_hosts(context: SignalContext, records: Records, now: datetime) -> None:
+    """Find the hosts that neither leave nor take orders: a host that has left waits for them."""
+    match silent_hosts.detect(records, context.attempt, now):
+        case silent_hosts.LetThemLeave(reason=reason):
+            logger.info("%s: %s", context.run, reason)
+            context.beat(records)
+        case silent_hosts.AskToLeave(hosts=hosts, reason=reason):
+            context.beat(records)
+            _ask_the_silent(context, records, hosts, reason, now)
+        case silent_hosts.PresumeLost(hosts=hosts, all_of_them=all_of_them):
+            have_it = orders.taken(context.yard.bucket_name, context.run, context.attempt)
+            lost = tuple(host for host in hosts if all_of_them or host not in have_it)
+            if lost:
+                reason = silent_hosts.reason_of(lost, took_orders=all_of_them)
+                _lose(context, records, lost, reason, now)
+            else:
+                context.beat(records)
+        case silent_hosts.Wait(reason=reason):
+            logger.info("%s: %s", context.run, reason)
+        case decision:
+            assert_never(decision)
+
+
+def _ask_the_silent(
+    context: SignalContext, records: Records, hosts: tuple[str, ...], reason: str, now: datetime
+) -> None:
+    """Ask once, although every host that has left comes by here."""
+    asking = context.entry("asked to leave", at=now, source=Source.WORKFLOW, reason=reason)
+    try:
+        context.ledger.write(
+            attempt_row(context.run, context.attempt, {"asked": now}, unless="asked"),
+            event_row(context.run, asking),
+        )
+    except AlreadyWrittenError:
+        return
+    left = {host.instance for host in records.members(context.attempt)} - set(hosts)
+    context.ask_to_stop(records, besides=left)
+
+
+def _lose(
+    context: SignalContext, records: Records, lost: tuple[str, ...], reason: str, now: datetime
+) -> None:
+    """End the attempt without these hosts."""
+    step = records.attempts[context.attempt].reached
+    trouble = Trouble(error="HostLost", reason=reason, lost=lost, step=step)
+    entry = context.entry("host lost", at=now, source=Source.WORKFLOW, reason=reason, lost=list(lost))
+    context.ledger.write(*(host_row(context.run, host, {"lost": reason}) for host in lost))
+    context.end(entry, now, trouble=trouble, step=step)
