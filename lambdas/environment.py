@@ -13,20 +13,21 @@ Values = TypeVar("Values", bound="Settings")
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Settings:
-    """To type checkers a frozen dataclass, and so is each class below it: a cold start pays for every dataclass that is
-    made, so none is. A field comes from the environment variable of its name in capitals."""
+    """The settings of a function. The environment variable of a field has the field's name in capitals.
+
+    Type checkers see a frozen dataclass. None is made, because each would cost time in a cold start."""
 
     def __init__(self, **values: Any) -> None:
         vars(self).update(values)
 
     @classmethod
     def fields(cls) -> dict[str, Any]:
-        """The type of every field, by its name."""
+        """Return the type of each field by its name."""
         return typing.get_type_hints(cls)
 
 
 class YardSettings(Settings):
-    """What every function knows."""
+    """The settings of every function."""
 
     yard: str
     table_name: str
@@ -34,7 +35,7 @@ class YardSettings(Settings):
 
 
 class ImageSettings(YardSettings):
-    """Where the yard's current and its previous image are named."""
+    """The parameters that name the current and the previous image of the yard."""
 
     image_parameter: str
     previous_image_parameter: str
@@ -46,7 +47,7 @@ class AdmitSettings(YardSettings):
 
 
 class LimitSettings(AdmitSettings):
-    """The yard's limits of one run and of hosts at once; 0: none. `aws_region`: for its prices."""
+    """The yard's limits of one run and of hosts at once; 0: no limit."""
 
     aws_region: str
     most_dollars_per_run: float = 0.0
@@ -59,11 +60,11 @@ def name_of_yard() -> str:
 
 
 _READ: dict[type[Any], Any] = {}
-"""By hand and not by functools.cache, which hides from mypy which class `read` answers with."""
+"""A dict, because functools.cache hides from mypy which class `read` returns."""
 
 
 def read(kind: type[Values]) -> Values:
-    """The settings of this process; Misconfigured names every variable that is missing or malformed."""
+    """Return the settings of this process. Misconfigured names each variable that is missing or malformed."""
     if kind not in _READ:
         _READ[kind] = _read(kind)
     found: Values = _READ[kind]

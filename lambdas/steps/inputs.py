@@ -25,23 +25,26 @@ class AttemptInput(RunInput):
 
 @dataclass(frozen=True, kw_only=True)
 class WaitInput(AttemptInput):
-    """`token` is the task's, for whoever learns of its end."""
+    """The input of a state that waits."""
 
     token: str
+    """The task token: the function that learns of the end answers it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdmitInput(RunInput):
-    """An execution at its start: its name, its ARN, when it started, and the input that its caller gave it."""
+    """An execution at its start."""
 
     execution: str
+    """The ARN of the execution. Its name is the run."""
     started: datetime
     input: Any
+    """The input of the execution, as its caller gave it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A caught error of another state, as Step Functions has it; no `error`: nothing failed."""
+    """An error of another state, as Step Functions caught it. Without an `error` nothing failed."""
 
     error: str = ""
     cause: str = ""
@@ -53,7 +56,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a state answers, `kind` of its union, and why or what for in a sentence."""
+    """The answer of a state: one kind of a union, with the reason in a sentence."""
 
     kind: ClassVar[str]
     reason: str
@@ -65,16 +68,16 @@ class Admitted(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class Waits(Answer):
-    """The yard is full, the run that this one resumes is saving, or another bake is under way: Admit is called again
-    after `seconds`."""
+    """The yard is full, the run to resume is saving, or another bake is under way."""
 
     kind = "waits"
     seconds: int
+    """When Admit is called again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Caught:
-    """A failure in facts, in place of one that says too little: `error` and `cause` as Catch has them."""
+    """A failure with its facts, in the form in which Catch has errors."""
 
     kind: ClassVar[str] = "error"
     error: str
@@ -87,8 +90,8 @@ class Caught:
 
 @dataclass(frozen=True, kw_only=True)
 class Denied(Caught):
-    """What answers a token that the role may not fail: the next state begins, and finds in the ledger that the attempt
-    has ended."""
+    """Answer a task that the role may not fail: the next state begins, and reads in the ledger that the attempt has
+    ended."""
 
     train_seconds: int = 61
     heartbeat_seconds: int = 60
@@ -96,31 +99,33 @@ class Denied(Caught):
 
 @dataclass(frozen=True, kw_only=True)
 class Nothing:
-    """Of a state that waits: its token is answered, by this call or by whoever learns of its end."""
+    """The answer of a state that waits. The answer of its token is another."""
 
 
 class Scope(StrEnum):
-    """Whose hosts Release ends: those that the next attempt does not keep, all of the run, or the lost ones alone."""
+    """The hosts that Release ends."""
 
     ATTEMPT = "attempt"
+    """All that the next attempt does not keep."""
     RUN = "run"
     LOST = "lost"
+    """The lost hosts only."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseInput(RunInput):
-    """`keep` and `lost`: which hosts the next attempt goes on with. A rule names the execution, and no attempt."""
-
     scope: Scope
     attempt: int | None = None
     execution: str | None = None
+    """Named by a rule, which does not name the attempt."""
     keep: KeptHosts = KeptHosts.NONE
+    """The hosts that the next attempt keeps, except those in `lost`."""
     lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class LastAnswer:
-    """The workflow's `outcome`: what the last state of it answered, or the error that was caught."""
+    """The `outcome` of a workflow: the answer of its last state, or the error that was caught."""
 
     kind: str = "error"
     error: str | None = None
@@ -131,22 +136,23 @@ class LastAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class ConcludeInput(RunInput):
-    """`unreleased`, `unretired` and `undone` say how Release, the retirement of images or Undo failed; `unimaged` how
-    the image failed that a job wants beside its training. A rule or patrol that concludes an execution which did not
-    (`cut_short`) does not know when that started."""
-
     execution: str
     outcome: LastAnswer
     started: datetime | None = None
+    """None in a call with `cut_short`."""
     cut_short: bool = False
+    """True in a call by a rule or by patrol, for an execution that ended before its Conclude."""
     unreleased: Failure = field(default_factory=Failure)
+    """How Release failed."""
     unretired: Failure = field(default_factory=Failure)
+    """How the retirement of images failed."""
     unimaged: Failure = field(default_factory=Failure)
+    """How the image failed that the job wants of its chief."""
     undone: Failure = field(default_factory=Failure)
+    """How Undo failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchInput(AttemptInput):
-    """`more`: this attempt trains, and more hosts are wanted beside it; else it has yet to begin."""
-
     more: bool = False
+    """True for more hosts beside an attempt that trains; False for an attempt that has not begun."""

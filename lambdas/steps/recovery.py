@@ -11,21 +11,21 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What Recover, which may read nothing, is given of the plan. `elastic`: attempts may have fewer workers."""
+    """The part of the plan that Recover, which reads nothing itself, is given."""
 
     restarts: int
     deadline: datetime
     elastic: bool = False
+    """True if attempts may have fewer workers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecoverInput(AttemptInput):
-    """`resized`: how many attempts have ended so that the next one could have more hosts."""
-
     failure: Failure
     plan: Limits
     now: datetime
     resized: int = 0
+    """How many attempts ended so that the next one could have more hosts."""
 
 
 class Decide(Protocol):

@@ -227,7 +227,7 @@ def _count(
     before: Money | None,
     now: datetime,
 ) -> Money:
-    """The month's money goes on, and whoever watches it hears of half, four fifths and all of the budget."""
+    """Count the month's money, and send a notification at 50, 80 and 100 % of the budget."""
     billed = [
         Billed(
             host.launched, None, _hourly(host.price, host.disk_gib, regions), host.volume_charge, host.made

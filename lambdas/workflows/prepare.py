@@ -109,7 +109,7 @@ def handler(asked: ResourceRequest) -> Prepared:
 
 
 def _prepare(asked: ResourceRequest, yard: PrepareSettings) -> Iterator[str]:
-    """A sentence for everything that was done, or that somebody must do."""
+    """Yield a sentence for each thing that was done, or that a person must do."""
     wanted = asked.properties
     for service, name in SERVICE_LINKED_ROLES.items():
         by_hand = f"aws iam create-service-linked-role --aws-service-name {service}"

@@ -142,7 +142,7 @@ def _facts(yard: RetireSettings) -> RetentionFacts:
 
 
 def _pointer(parameter: str) -> str:
-    """Without both pointers nobody knows what hosts may need next, so nothing is retired."""
+    """Retire nothing unless both parameters name an image: hosts may need either next."""
     value = ssm.parameter(parameter)
     if value is None:
         raise Misconfigured(

@@ -96,7 +96,7 @@ def _ended(end: RunEnd) -> RunEnd:
 
 
 def _discard(yard: ImageSettings, end: RunEnd) -> TrainyardError | None:
-    """Retire what the bake made and nobody will use. What could not be retired is the bake's failure, with its name."""
+    """Retire the images of the bake that are not in use. An image that cannot be retired fails the bake, by name."""
     run, records = end.run, end.ledger.read(end.run)
     parameters = (yard.image_parameter, yard.previous_image_parameter)
     keep = [ssm.parameter(name) or bake.NO_IMAGE for name in parameters]

@@ -19,8 +19,7 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchConcluded(Concluded):
-    """The host, how to reach it, what it costs and until when at most; nothing of that where there is none. `held`:
-    until when nobody ends it, used or not, where that was asked for; `dev`: the name of a dev host."""
+    """The host, how to reach it, what it costs, and when it ends at the latest. All fields are None without a host."""
 
     image: str | None = None
     instance: str | None = None
@@ -31,8 +30,10 @@ class LaunchConcluded(Concluded):
     price: float | None = None
     until: str | None = None
     held: str | None = None
+    """Until when the host is kept, used or not, if the user asked for that."""
     connect: str | None = None
     dev: str | None = None
+    """The name of a dev host."""
 
 
 NEEDS = Needs(

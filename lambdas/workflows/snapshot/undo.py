@@ -24,7 +24,7 @@ class UndoSettings(YardSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class UndoInput(RunInput):
-    """A rule names the execution, whose run alone is undone."""
+    """A rule names the execution: only an image of that execution is undone."""
 
     execution: str | None = None
 
@@ -67,7 +67,7 @@ def handler(given: UndoInput) -> Undone:
 
 
 def _discard(yard: UndoSettings, ledger: Ledger, records: Records, imaging: Imaging) -> list[str]:
-    """Every image of this execution that nobody can start from, also one so new that EC2 does not list it."""
+    """Retire each image of this execution that is not available, also one that EC2 does not list yet."""
     run, done, shown = records.run.run, [], images.of_yard(yard.yard)
     asked = [image.id for image in shown if image.execution == run and not image.available]
     if records.run.image and records.run.image not in {image.id for image in shown}:

@@ -37,7 +37,7 @@ from trainyard.values.validation import Fault, InputFaults
 
 @dataclass(frozen=True, kw_only=True)
 class ToPlan(Answer):
-    """A job without faults, of which somebody wants the plan alone; `warnings`: what of it will probably fail."""
+    """A dry run of a job without faults. `warnings`: what of it will probably fail."""
 
     kind = "dry_run"
     job: Mapping[str, Any]
@@ -46,7 +46,7 @@ class ToPlan(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class NotPlanned(Answer):
-    """The job of which somebody wants the plan would be refused: the error and every reason."""
+    """A dry run of a job that would be refused: the error and every reason."""
 
     kind = "not_planned"
     error: str
@@ -124,7 +124,7 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
 def _to_plan(
     yard: TrainAdmitSettings, admitting: Admission, job: Job | InputFaults, warnings: tuple[str, ...]
 ) -> ToPlan | NotPlanned:
-    """Of a job that nobody wants to run now nothing is written, and it needs no place."""
+    """A dry run writes nothing and takes no slot."""
     if isinstance(job, InputFaults):
         refused: Refused | None = admitting.refused(job)
     else:

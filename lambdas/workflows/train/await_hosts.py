@@ -31,7 +31,7 @@ from trainyard.values.lazy import dataclass
 
 
 class Overdue(StrEnum):
-    """The state whose wait was too long."""
+    """The state that has waited too long."""
 
     AWAIT_HOSTS = "AwaitHosts"
     TRAIN = "Train"

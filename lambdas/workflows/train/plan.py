@@ -31,7 +31,7 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class PlanInput(RunInput):
-    """The run to plan; or, where nobody wants more of it than that, its `job`, which no ledger has."""
+    """The run to plan, or the `job` of a dry run, which is not in the ledger."""
 
     job: Mapping[str, Any] | None = None
     warnings: tuple[str, ...] = ()

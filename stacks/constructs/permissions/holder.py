@@ -1,4 +1,4 @@
-"""Who has permissions: a role, or whoever a policy is attached to."""
+"""Holders of permissions: a role, or the people that a policy is attached to."""
 
 from typing import Any
 

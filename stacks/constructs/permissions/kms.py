@@ -78,7 +78,7 @@ def use_for_volumes(role: Holder, key: str) -> None:
 
 
 def grant(role: Holder, key: str, to: Sequence[str]) -> None:
-    """Let these roles, and nobody else, use the key."""
+    """Let only these roles use the key."""
     if key:
         _allow(role, ["kms:CreateGrant"], key, {"StringEquals": {"kms:GranteePrincipal": list(to)}})
 
