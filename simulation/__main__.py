@@ -19,15 +19,15 @@ from typer import TyperException
 
 from simulation import assembly, detection
 from simulation.assembly import BUILD, ROOT, NotSynthesisedError
+from simulation.cases import case, process, selection, traces
+from simulation.cases.campaign import Cores, WorkerDiedError
+from simulation.cases.case import BadInputError, Case, Finding, Group
+from simulation.cases.findings import Retold, Told, differs, tried
 from simulation.faults import Fault, Kind
 from simulation.report import page, screen, summary
 from simulation.report.screen import console
 from simulation.scenarios import SCENARIOS
 from simulation.timeline import Line
-from simulation.trials import process, selection, traces, trial
-from simulation.trials.campaign import Cores, WorkerDiedError
-from simulation.trials.findings import Retold, Told, differs, tried
-from simulation.trials.trial import BadInputError, Finding, Group, Trial
 from simulation.world.clock import CLOCK
 
 MOST_STORIES = 100
@@ -111,8 +111,8 @@ def main(
     given |= {"FIRST": "" if first == "1" else first, "JOBS": jobs, "DETECT": detect, "ALIKE": alike}
     words = [f"{name}={shlex.quote(value)}" for name, value in given.items() if value]
     asked = Asked(
-        scenarios=[trial.known_scenario(name) for name in _words(scenario)] or list(SCENARIOS),
-        kinds=[Kind(trial.known(name, Kind, "kind of fault")) for name in _words(kind)] or list(Kind),
+        scenarios=[case.known_scenario(name) for name in _words(scenario)] or list(SCENARIOS),
+        kinds=[Kind(case.known(name, Kind, "kind of fault")) for name in _words(kind)] or list(Kind),
         seed=seed.strip(),
         seeds=_whole("SEEDS", seeds),
         first=_whole("FIRST", first, least=0),
@@ -162,26 +162,26 @@ def _campaign(asked: Asked) -> int:
     folder = _assembly()
     began = time.monotonic()
     findings: list[Finding] = []
-    stories: dict[Trial, Sequence[Line]] = {}
+    stories: dict[Case, Sequence[Line]] = {}
     stopped = False
     with Cores(folder, asked.jobs) as cores:
         try:
-            trials = file if file is not None else _to_try(asked, cores, findings.extend)
-            with screen.Bar(len(trials)) as bar:
+            cases = file if file is not None else _to_try(asked, cores, findings.extend)
+            with screen.Bar(len(cases)) as bar:
 
                 def heard(found: Sequence[Finding]) -> None:
                     findings.extend(found)
                     bar.heard(found)
 
-                cores.findings(trials, heard)
-            retold = _stories(cores, trial.grouped(findings))
-            stories = {each.finding.trial: each.lines for each in retold}
-            changed = {each.finding.trial: differs(each) for each in retold if not each.same}
-            findings = [changed.get(each.trial, each) for each in findings]
+                cores.findings(cases, heard)
+            retold = _stories(cores, case.grouped(findings))
+            stories = {each.finding.case: each.lines for each in retold}
+            changed = {each.finding.case: differs(each) for each in retold if not each.same}
+            findings = [changed.get(each.case, each) for each in findings]
         except KeyboardInterrupt:
             stopped = True
             console.print(f"\nStopped after {len(findings):,} worlds.")
-    groups = trial.grouped(findings)
+    groups = case.grouped(findings)
     wall = time.monotonic() - began
     screen.say_campaign(findings, groups, wall)
     title = "Trainyard, simulated"
@@ -195,7 +195,7 @@ def _campaign(asked: Asked) -> int:
     return INTERRUPTED if stopped else 0
 
 
-def _to_try(asked: Asked, cores: Cores, heard: Callable[[Sequence[Finding]], None]) -> list[Trial]:
+def _to_try(asked: Asked, cores: Cores, heard: Callable[[Sequence[Finding]], None]) -> list[Case]:
     """What follows from the places of the clean worlds, whose findings are `heard`."""
     clean = cores.clean(["train"] if asked.detect else asked.scenarios)
     heard([each.finding for each in clean.values()])
@@ -204,7 +204,7 @@ def _to_try(asked: Asked, cores: Cores, heard: Callable[[Sequence[Finding]], Non
     spaces = selection.of_kinds(whole if asked.seeds else selection.its_own(whole), kinds)
     if not spaces:
         broken = [
-            f"{each.finding.trial} broke: {each.finding.violations[0].what}"
+            f"{each.finding.case} broke: {each.finding.violations[0].what}"
             for each in clean.values()
             if each.finding.violations
         ]
@@ -221,12 +221,12 @@ def _to_try(asked: Asked, cores: Cores, heard: Callable[[Sequence[Finding]], Non
     return selection.sample(singles, asked.sample, asked.first) if asked.sample else singles
 
 
-def _of_file(path: Path) -> list[Trial]:
+def _of_file(path: Path) -> list[Case]:
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise BadInputError(f"FILE={path} cannot be read: {error}") from error
-    return [trial.parse(line) for line in lines if line.strip() and not line.startswith("#")]
+    return [case.parse(line) for line in lines if line.strip() and not line.startswith("#")]
 
 
 def _stories(cores: Cores, groups: Sequence[Group]) -> list[Retold]:
@@ -236,14 +236,14 @@ def _stories(cores: Cores, groups: Sequence[Group]) -> list[Retold]:
         for turn in range(STORIES_OF_A_GROUP)
     ]
     room = [each for turn in turns[1:] for each in turn][: max(0, MOST_STORIES - len(groups))]
-    by_trial = {each.trial: each for each in [*turns[0], *room]}
-    return cores.stories(list(by_trial.values()))
+    by_case = {each.case: each for each in [*turns[0], *room]}
+    return cores.stories(list(by_case.values()))
 
 
 def _write(asked: Asked, about: page.Campaign) -> None:
     written = page.written(about, BUILD / "index.html")
     console.print(f"Page: {written.relative_to(ROOT)}")
-    broken = dict.fromkeys(str(each.trial) for each in about.findings if each.violations)
+    broken = dict.fromkeys(str(each.case) for each in about.findings if each.violations)
     texts = BUILD / "broken.txt"
     texts.write_text("".join(f"{each}\n" for each in broken))
     if broken:
@@ -282,18 +282,18 @@ def _replay(asked: Asked) -> int:
 
 
 def _check_text(seed: str) -> None:
-    """Raises BadInputError for what is no trial."""
+    """Raises BadInputError for what is no case."""
     if ":" not in seed and seed.partition("@")[0] not in SCENARIOS:
         raise BadInputError(
             f"SEED={seed} is no number and no world: write `train: FAULT` as the tables have it, "
             f"or one of {', '.join(SCENARIOS)}"
         )
-    trial.parse(seed)
+    case.parse(seed)
 
 
-def _wanted(asked: Asked, folder: Path) -> Trial:
+def _wanted(asked: Asked, folder: Path) -> Case:
     if not asked.seed.isdecimal():
-        return trial.parse(asked.seed)
+        return case.parse(asked.seed)
     spaces = selection.of_kinds({name: _space(folder, name) for name in asked.scenarios}, asked.kinds)
     if not spaces:
         raise BadInputError(
@@ -303,11 +303,11 @@ def _wanted(asked: Asked, folder: Path) -> Trial:
 
 
 def _space(folder: Path, scenario: str) -> tuple[Fault, ...]:
-    told = _tried(folder, Trial(scenario))
+    told = _tried(folder, Case(scenario))
     return selection.space_of(told.story) if told.story else ()
 
 
-def _tried(folder: Path, wanted: Trial) -> Told:
+def _tried(folder: Path, wanted: Case) -> Told:
     """In this process, whose clock is the machine's again then."""
     try:
         return tried(folder, wanted, in_full=True)
@@ -318,17 +318,17 @@ def _tried(folder: Path, wanted: Trial) -> Told:
 def _say_smallest(folder: Path, broken: Finding) -> None:
     """The fewest of its faults that break one of the same invariants."""
     invariants = [each.invariant for each in broken.violations]
-    for fewer in selection.smaller(broken.trial):
+    for fewer in selection.smaller(broken.case):
         if _tried(folder, fewer).finding.breaks(invariants):
             console.print(Text(f"Fewer faults break it too: {fewer.command}", "cyan"))
             return
-    console.print(f"It takes all {len(broken.trial.faults)} faults.")
+    console.print(f"It takes all {len(broken.case.faults)} faults.")
 
 
 def _compare(path: Path) -> int:
     """TRACE=file alone: whether the world of that trace is still the same, line by line."""
     of, before = traces.read_trace(path)
-    wanted = trial.parse(of)
+    wanted = case.parse(of)
     told = _tried(_assembly(), wanted)
     if told.story is None:
         console.print(f"{wanted} does not come to its end now: {told.finding.violations[0].what}")

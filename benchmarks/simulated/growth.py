@@ -28,9 +28,9 @@ from simulation.aws.door.rates import Throttle
 from simulation.aws.ec2 import Instance
 from simulation.aws.functions import Invocation, LambdaFailure
 from simulation.aws.stepfunctions import Execution, Status
+from simulation.cases import process
 from simulation.scenarios import job
 from simulation.template import YardTemplate
-from simulation.trials import process
 from simulation.world.world import World
 from simulation.yard import GPU_METRIC, Yard
 

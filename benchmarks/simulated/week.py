@@ -28,11 +28,11 @@ from simulation.aws.door.api import Caller, ServiceError
 from simulation.aws.door.rates import CONCURRENCY, Throttle
 from simulation.aws.ec2 import Pools
 from simulation.aws.stepfunctions import Status
+from simulation.cases import process
 from simulation.faults import Fault, Kind, Passed, Plan
 from simulation.invariants.oracle import Oracle
 from simulation.scenarios import Scenario, job
 from simulation.template import YardTemplate
-from simulation.trials import process
 from simulation.world.world import World
 from simulation.yard import Yard
 

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 import psutil
 
 from simulation import assembly
-from simulation.trials import findings, process
-from simulation.trials.trial import Trial
+from simulation.cases import findings, process
+from simulation.cases.case import Case
 
 FEW, MANY = 100, 1_000
 MEBIBYTE = 2**20
@@ -30,7 +30,7 @@ def measure() -> Worlds:
     folder, me = assembly.synthesised(), psutil.Process()
     seconds, held = [], {}
     for seed in range(1, MANY + 1):
-        told = findings.tried(folder, Trial("train", seed=seed))
+        told = findings.tried(folder, Case("train", seed=seed))
         if told.finding.violations:
             raise RuntimeError(f"seed {seed}: {told.finding.violations}")
         seconds.append(told.finding.cpu)

@@ -12,12 +12,12 @@ from typing import Any
 
 import jinja2
 
+from simulation.cases.case import Case, Finding, Group
 from simulation.report import summary
 from simulation.timeline import Line, since_begin
-from simulation.trials.trial import Finding, Group, Trial
 
 TEMPLATE = "page.html.jinja"
-MOST_TRIALS = 40
+MOST_CASES = 40
 """Of one group, to copy."""
 HELD, RECOVERED, ENDED, BROKEN, NOT_MET, UNTRIED = "hrebn."
 
@@ -33,7 +33,7 @@ class Campaign:
     wall_seconds: float
     findings: Sequence[Finding]
     groups: Sequence[Group]
-    stories: Mapping[Trial, Sequence[Line]]
+    stories: Mapping[Case, Sequence[Line]]
     """Of violations: the first of each group, and more where there is room."""
 
 
@@ -63,7 +63,7 @@ def rendered(campaign: Campaign) -> str:
         median_cpu=statistics.median(each.cpu for each in campaign.findings) if worlds else 0.0,
         counts=summary.counts(campaign.findings),
         detections=summary.detections(campaign.findings),
-        most_trials=MOST_TRIALS,
+        most_cases=MOST_CASES,
         matrices=_script(matrices(campaign.findings)),
     )
 
@@ -75,16 +75,16 @@ def _script(value: Any) -> str:
 
 def matrices(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """Of single faults: place by fault, for each scenario and kind. Of several: fault by fault, for each scenario."""
-    single = [each for each in findings if len(each.trial.faults) == 1]
-    several = [each for each in findings if len(each.trial.faults) > 1]
+    single = [each for each in findings if len(each.case.faults) == 1]
+    several = [each for each in findings if len(each.case.faults) > 1]
     return [*_of_singles(single), *_of_pairs(several)]
 
 
 def _of_singles(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     found: dict[tuple[str, str], dict[str, dict[str, Finding]]] = {}
     for finding in findings:
-        [fault] = finding.trial.faults
-        places = found.setdefault((finding.trial.scenario, str(fault.kind)), {})
+        [fault] = finding.case.faults
+        places = found.setdefault((finding.case.scenario, str(fault.kind)), {})
         places.setdefault(fault.place, {})[fault.what] = finding
     return [_matrix(scenario, kind, places) for (scenario, kind), places in found.items()]
 
@@ -117,11 +117,11 @@ def _of_pairs(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """A cell is red if any world with both of its faults broke an invariant."""
     found: dict[str, dict[tuple[str, str], list[Finding]]] = {}
     for finding in findings:
-        whats = sorted({f"{fault.kind}: {fault.what}" for fault in finding.trial.faults})
+        whats = sorted({f"{fault.kind}: {fault.what}" for fault in finding.case.faults})
         for one in whats:
             for other in whats:
                 if one <= other and (one < other or len(whats) == 1):
-                    found.setdefault(finding.trial.scenario, {}).setdefault((one, other), []).append(finding)
+                    found.setdefault(finding.case.scenario, {}).setdefault((one, other), []).append(finding)
     return [_square(scenario, pairs) for scenario, pairs in found.items()]
 
 
@@ -134,7 +134,7 @@ def _square(scenario: str, pairs: Mapping[tuple[str, str], Sequence[Finding]]) -
     ]
     broken = {
         f"{one}: {other}": [
-            f"{each.trial} · {each.violations[0].invariant}" for each in found if each.violations
+            f"{each.case} · {each.violations[0].invariant}" for each in found if each.violations
         ][:5]
         for (one, other), found in pairs.items()
         if any(each.violations for each in found)

@@ -19,12 +19,12 @@ from rich.progress import (
 from rich.text import Text
 
 from simulation import detection, timeline
+from simulation.cases.campaign import digest_of_all
+from simulation.cases.case import Finding, Group
+from simulation.cases.findings import Told
 from simulation.report import summary
 from simulation.scenarios import SCENARIOS
 from simulation.timeline import Line, Sort
-from simulation.trials.campaign import digest_of_all
-from simulation.trials.findings import Told
-from simulation.trials.trial import Finding, Group
 
 SAID_EVERY = 15.0
 """Seconds, where no terminal shows a bar."""
@@ -113,11 +113,11 @@ def say_campaign(findings: Sequence[Finding], groups: Sequence[Group], wall: flo
 
 def tell(told: Told) -> None:
     """One world as a story: its faults, what happened, what came of it."""
-    finding, trial = told.finding, told.finding.trial
+    finding, case = told.finding, told.finding.case
     console.print(
-        Text.assemble((trial.scenario, "bold"), f": {SCENARIOS[trial.scenario].what} (world {trial.seed})")
+        Text.assemble((case.scenario, "bold"), f": {SCENARIOS[case.scenario].what} (world {case.seed})")
     )
-    for fault in trial.faults:
+    for fault in case.faults:
         met = "" if fault in finding.met else "  (the world did not come to this place)"
         console.print(Text.assemble("  ", (str(fault), "red"), (met, FAINT)))
     console.print()

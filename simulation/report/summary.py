@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from simulation import detection
+from simulation.cases.case import Case, Finding, Group
 from simulation.detection import Row, Told
 from simulation.scenarios import SCENARIOS
-from simulation.trials.trial import Finding, Group, Trial
 
 MOST_GROUPS = 30
 """In a terminal; the page has all."""
@@ -42,7 +42,7 @@ def counts(findings: Iterable[Finding]) -> list[Count]:
     """By scenario and kind, in the order of the scenarios."""
     by_kind: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
-        by_kind.setdefault((finding.trial.scenario, kind_of(finding)), []).append(finding)
+        by_kind.setdefault((finding.case.scenario, kind_of(finding)), []).append(finding)
     order = list(SCENARIOS)
     return [
         _count(scenario, kind, found)
@@ -53,7 +53,7 @@ def counts(findings: Iterable[Finding]) -> list[Count]:
 
 
 def kind_of(finding: Finding) -> str:
-    faults = finding.trial.faults
+    faults = finding.case.faults
     if len(faults) == 1:
         return str(faults[0].kind)
     return f"{len(faults)} faults" if faults else "clean"
@@ -64,7 +64,7 @@ def _count(scenario: str, kind: str, findings: Sequence[Finding]) -> Count:
         scenario,
         kind,
         len(findings),
-        sum(len(each.met) == len(each.trial.faults) for each in findings),
+        sum(len(each.met) == len(each.case.faults) for each in findings),
         sum(bool(each.violations) for each in findings),
         sum(each.recoveries for each in findings),
         statistics.median(each.seconds for each in findings),
@@ -122,7 +122,7 @@ def late_lines(rows: Sequence[Row]) -> list[Text]:
     return [
         Text.assemble(
             (f"     {row.fault}: {row.most:.0f} s, the limit is {row.limit:.0f} s   ", "bold red"),
-            (Trial("train", (row.worst,)).command, "cyan"),
+            (Case("train", (row.worst,)).command, "cyan"),
         )
         for row in rows
         if not row.held
@@ -141,7 +141,7 @@ def group_lines(groups: Sequence[Group]) -> list[Text]:
         lines += [
             head,
             Text(f"     {group.cause}"),
-            Text(f"     {group.findings[0].trial.command}", "cyan"),
+            Text(f"     {group.findings[0].case.command}", "cyan"),
         ]
     if len(groups) > MOST_GROUPS:
         lines.append(Text(f"     and {len(groups) - MOST_GROUPS} more on the page"))
@@ -150,5 +150,5 @@ def group_lines(groups: Sequence[Group]) -> list[Text]:
 
 def detections(findings: Iterable[Finding]) -> list[Row]:
     """Of single faults of `train`."""
-    single = (each for each in findings if each.trial.scenario == "train" and len(each.trial.faults) == 1)
+    single = (each for each in findings if each.case.scenario == "train" and len(each.case.faults) == 1)
     return detection.table(each.detection for each in single if each.detection)

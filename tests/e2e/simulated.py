@@ -64,7 +64,7 @@ def tell() -> dict[str, list[dict[str, Any]]]:
 
 def main() -> None:
     from simulation import assembly
-    from simulation.trials import process
+    from simulation.cases import process
 
     template = process.prepared(assembly.synthesised())
     told = {}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from simulation import assembly
+from simulation.cases import process
 from simulation.template import YardTemplate
-from simulation.trials import process
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

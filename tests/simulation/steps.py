@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from simulation.cases.case import parse
 from simulation.scenarios import SCENARIOS, Scenario
 from simulation.story import Story, tell
 from simulation.template import YardTemplate
-from simulation.trials.trial import parse
 from simulation.yard import Yard
 
 ELASTIC = SCENARIOS["elastic"]
 
 
 def told(yard: YardTemplate, text: str, scenario: Scenario = ELASTIC) -> tuple[Story, dict[str, Any]]:
-    """The world of this trial, whose faults must all have struck, and its run's summary."""
+    """The world of this case, whose faults must all have struck, and its run's summary."""
     ends: list[dict[str, Any]] = []
 
     def at_end(world: Yard) -> None:

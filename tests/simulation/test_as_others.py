@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
+from simulation.cases import traces
+from simulation.cases.forks import told
 from simulation.faults import (
     RETRIED,
     Fault,
@@ -19,8 +21,6 @@ from simulation.faults import (
 from simulation.scenarios import SCENARIOS
 from simulation.story import Story, tell
 from simulation.template import YardTemplate
-from simulation.trials import traces
-from simulation.trials.forks import told
 
 PLACES = 6
 Seen = tuple[str, list[tuple[str, str]]]

@@ -4,11 +4,11 @@ import json
 import re
 from datetime import timedelta
 
+from simulation.cases import forks
 from simulation.faults import Kind, RequestFault, singles
 from simulation.scenarios import Scenario, job
 from simulation.story import tell
 from simulation.template import YardTemplate
-from simulation.trials import forks
 from simulation.yard import Yard
 
 HOSTS = 2

@@ -2,10 +2,10 @@
 
 import pytest
 
+from simulation.cases.case import parse
 from simulation.scenarios import SCENARIOS
 from simulation.story import Story, tell
 from simulation.template import YardTemplate
-from simulation.trials.trial import parse
 from simulation.yard import Yard
 
 FIRST = {
@@ -18,14 +18,14 @@ FIRST = {
 def denied(yard: YardTemplate, function: str, times: int) -> tuple[Story, str]:
     """Return the story, and the reason of the summary."""
     places = (f"request {function}#{number}/1 {FIRST[function]}" for number in range(1, times + 1))
-    trial = parse("train: " + " + ".join(f"{place}: access denied" for place in places))
+    case = parse("train: " + " + ".join(f"{place}: access denied" for place in places))
     reasons: list[str] = []
 
     def look(world: Yard) -> None:
         assert len(world.plan.struck) == times
         reasons.extend((world.summary(each.name) or {})["reason"] for each in world.runs())
 
-    return tell(yard, SCENARIOS["train"], faults=trial.faults, at_end=look), reasons[0]
+    return tell(yard, SCENARIOS["train"], faults=case.faults, at_end=look), reasons[0]
 
 
 @pytest.mark.parametrize("function", FIRST)

@@ -2,11 +2,11 @@
 
 import pytest
 
+from simulation.cases.case import parse
 from simulation.detection import LIMITS, Told, detected
 from simulation.scenarios import SCENARIOS
 from simulation.story import tell
 from simulation.template import YardTemplate
-from simulation.trials.trial import parse
 
 SILENT = [
     "train: host host-1 after progress #1: hangs + host host-2 after progress #1: hangs",
@@ -20,18 +20,18 @@ SILENT = [
 
 def test_who_is_told_to_leave_before_it_saw_the_order_to_start_says_so(yard: YardTemplate) -> None:
     """Or a gang waits until EC2 takes the host, two minutes later."""
-    trial = parse("train: host host-1 after ready #1: is interrupted with 120 s of notice")
-    found = detected(trial.faults[0], tell(yard, SCENARIOS["train"], faults=trial.faults).trace)
+    case = parse("train: host host-1 after ready #1: is interrupted with 120 s of notice")
+    found = detected(case.faults[0], tell(yard, SCENARIOS["train"], faults=case.faults).trace)
     assert found
     assert not found.late, found.how_late
 
 
 @pytest.mark.parametrize("text", SILENT)
 def test_an_outage_of_every_host_is_seen_within_three_minutes(yard: YardTemplate, text: str) -> None:
-    trial = parse(text)
-    story = tell(yard, SCENARIOS[trial.scenario], faults=trial.faults)
+    case = parse(text)
+    story = tell(yard, SCENARIOS[case.scenario], faults=case.faults)
     assert not story.broken
-    assert set(story.struck) == set(trial.faults)
-    seen = [found for fault in trial.faults if (found := detected(fault, story.trace))]
+    assert set(story.struck) == set(case.faults)
+    seen = [found for fault in case.faults if (found := detected(fault, story.trace))]
     assert seen, "nobody asked for another attempt"
     assert max(each.asked for each in seen) <= LIMITS[Told.BY_NOBODY]

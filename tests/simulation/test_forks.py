@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from simulation.cases import findings
+from simulation.cases.case import SIMULATOR, Case, Finding, parse
 from simulation.story import Story
 from simulation.template import YardTemplate
-from simulation.trials import findings
-from simulation.trials.trial import SIMULATOR, Finding, Trial, parse
 
 WORLDS = {
     "train": (
@@ -39,12 +39,12 @@ NEVER_MET = ("train: host host-9 after started #1: dies", "train")
 
 @pytest.mark.parametrize("scenario", WORLDS)
 def test_a_fork_is_the_world_told_from_the_beginning(yard: YardTemplate, folder: Path, scenario: str) -> None:
-    trials = [parse(text) for text in WORLDS[scenario]]
-    forked = {each.trial: each for each in findings.branched(folder, trials)}
-    for trial in trials:
-        told = findings.tried(folder, trial).finding
-        assert (forked[trial].digest, forked[trial].met) == (told.digest, told.met)
-        assert told.met == trial.faults
+    cases = [parse(text) for text in WORLDS[scenario]]
+    forked = {each.case: each for each in findings.branched(folder, cases)}
+    for case in cases:
+        told = findings.tried(folder, case).finding
+        assert (forked[case].digest, forked[case].met) == (told.digest, told.met)
+        assert told.met == case.faults
 
 
 def test_a_world_that_meets_no_fault_is_the_clean_one(yard: YardTemplate, folder: Path) -> None:
@@ -57,16 +57,16 @@ def test_a_world_that_meets_no_fault_is_the_clean_one(yard: YardTemplate, folder
 def test_a_world_that_kills_its_process_is_a_finding_and_the_others_go_on(
     yard: YardTemplate, folder: Path, monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
-    killed, well = trials = [parse(text) for text in WORLDS["train"][first : first + 2]]
+    killed, well = cases = [parse(text) for text in WORLDS["train"][first : first + 2]]
     stock = findings.found
 
-    def found(trial: Trial, story: Story) -> Finding:
-        if trial == killed:
+    def found(case: Case, story: Story) -> Finding:
+        if case == killed:
             os.kill(os.getpid(), signal.SIGKILL)
-        return stock(trial, story)
+        return stock(case, story)
 
     monkeypatch.setattr(findings, "found", found)
-    by_trial = {each.trial: each.violations for each in findings.branched(folder, trials)}
-    assert not by_trial[well]
-    [violation] = by_trial[killed]
+    by_case = {each.case: each.violations for each in findings.branched(folder, cases)}
+    assert not by_case[well]
+    [violation] = by_case[killed]
     assert (violation.invariant, violation.what) == (SIMULATOR, "its process ended with -9 and said nothing")

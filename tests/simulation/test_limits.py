@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
+from simulation.cases import forks
 from simulation.faults import singles
 from simulation.scenarios import SCENARIOS, Scenario, job
 from simulation.story import Story, tell
 from simulation.template import YardTemplate
-from simulation.trials import forks
 from simulation.yard import Yard
 
 TWO = {"strategy": "multi_worker", "workers": 2}

@@ -15,11 +15,11 @@ from lambdas.aws.ec2 import instances
 from lambdas.steps import attempts, orders
 from lambdas.steps.signals.context import SignalContext
 from lambdas.workflows import signal
+from simulation.cases.case import parse
 from simulation.invariants.model import Invariant
 from simulation.scenarios import SCENARIOS
 from simulation.story import tell
 from simulation.template import YardTemplate
-from simulation.trials.trial import parse
 from tests.simulation.planted.defects import DEFECTS, Defect
 
 ROOT = Path(__file__).parents[2]
@@ -77,8 +77,8 @@ def orders_by_systems_manager_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def invariants_broken_by(yard: YardTemplate, text: str) -> Iterator[Invariant]:
-    trial = parse(text)
-    story = tell(yard, SCENARIOS[trial.scenario], seed=trial.seed, faults=trial.faults)
+    case = parse(text)
+    story = tell(yard, SCENARIOS[case.scenario], seed=case.seed, faults=case.faults)
     return (broken.invariant for broken in story.broken)
 
 

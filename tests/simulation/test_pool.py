@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
+from simulation.cases.case import parse
 from simulation.scenarios import SCENARIOS
 from simulation.story import Story, tell
 from simulation.template import YardTemplate
-from simulation.trials.trial import parse
 from simulation.yard import Yard
 
 Summaries = list[dict[str, Any]]
 
 
 def told(yard: YardTemplate, text: str) -> tuple[Story, Summaries, list[dict[str, Any]]]:
-    """The world of this trial, whose faults must all have struck, the summaries of its runs, and their rows."""
+    """The world of this case, whose faults must all have struck, the summaries of its runs, and their rows."""
     summaries: Summaries = []
     rows: list[dict[str, Any]] = []
 

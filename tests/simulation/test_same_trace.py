@@ -1,4 +1,4 @@
-"""The same trial is the same world, byte for byte: here, and twice in each of two processes with other orders of sets,
+"""The same case is the same world, byte for byte: here, and twice in each of two processes with other orders of sets,
 in another time zone and with an environment of their own."""
 
 import subprocess
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from simulation.cases import findings, traces
+from simulation.cases.case import parse
 from simulation.template import YardTemplate
-from simulation.trials import findings, traces
-from simulation.trials.trial import parse
 
 WORLDS = (
     "train@57: host host-1 after progress #2: hangs + event HostSignal ready host-1 #1: lost",
@@ -19,16 +19,16 @@ ROOT = Path(__file__).parents[2]
 TWICE = """
 import sys
 from pathlib import Path
-from simulation.trials import campaign, trial
-from simulation.trials import findings
-from simulation.trials import traces
+from simulation.cases import campaign, case
+from simulation.cases import findings
+from simulation.cases import traces
 for text in sys.argv[2:] * 2:
-    print(traces.digest(findings.tried(Path(sys.argv[1]), trial.parse(text)).story.trace))
+    print(traces.digest(findings.tried(Path(sys.argv[1]), case.parse(text)).story.trace))
 """
 
 
 @pytest.mark.timeout(300)
-def test_the_same_trial_has_the_same_trace(yard: YardTemplate, folder: Path) -> None:
+def test_the_same_case_has_the_same_trace(yard: YardTemplate, folder: Path) -> None:
     here = [_digest(folder, text) for text in WORLDS]
     for hash_seed in ("1", "2"):
         assert _digests_elsewhere(folder, hash_seed) == [*here, *here]

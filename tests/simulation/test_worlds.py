@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from simulation.cases import selection, traces
+from simulation.cases.campaign import Cores
+from simulation.cases.case import Case, parse
 from simulation.faults import Fault
 from simulation.invariants.model import in_words
 from simulation.scenarios import SCENARIOS
 from simulation.story import Story, tell
 from simulation.template import YardTemplate
-from simulation.trials import selection, traces
-from simulation.trials.campaign import Cores
-from simulation.trials.trial import Trial, parse
 from simulation.yard.network import Network
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ import gc, os, sys, time
 from pathlib import Path
 import boto3
 from lambdas import environment
-from simulation.trials import process
+from simulation.cases import process
 from simulation.scenarios import SCENARIOS
 from simulation.story import tell
 before, read = dict(os.environ), environment.read
@@ -84,9 +84,9 @@ def test_no_single_fault_of_this_commits_slice_breaks_an_invariant(yard: YardTem
     first = int(hashlib.sha256(commit.encode()).hexdigest()[:6], 16)
     with Cores(folder, 2) as cores:
         spaces = {name: each.faults for name, each in cores.clean(SCENARIOS).items()}
-        trials = selection.sample(selection.each_single(selection.its_own(spaces)), SLICE, first)
-        found = cores.findings(trials, lambda _: None)
-    wrong = [f"{each.trial.command}\n    {violation.what}" for each in found for violation in each.violations]
+        cases = selection.sample(selection.each_single(selection.its_own(spaces)), SLICE, first)
+        found = cores.findings(cases, lambda _: None)
+    wrong = [f"{each.case.command}\n    {violation.what}" for each in found for violation in each.violations]
     assert not wrong, "\n".join(wrong)
 
 
@@ -104,10 +104,10 @@ def test_what_is_tried_again_and_again_is_a_place_three_times_and_where_it_does_
 
 @pytest.mark.parametrize("text", WORLDS)
 def test_what_once_broke_an_invariant_keeps_it_now(yard: YardTemplate, text: str) -> None:
-    trial: Trial = parse(text)
-    story = tell(yard, SCENARIOS[trial.scenario], seed=trial.seed, faults=trial.faults)
+    case: Case = parse(text)
+    story = tell(yard, SCENARIOS[case.scenario], seed=case.seed, faults=case.faults)
     assert broken_in(story) == []
-    assert set(story.struck) == set(trial.faults), "else its places have moved, and it shows nothing"
+    assert set(story.struck) == set(case.faults), "else its places have moved, and it shows nothing"
 
 
 def test_every_fault_can_be_written_and_read() -> None:

@@ -44,8 +44,8 @@ def is_found(defect: Defect) -> bool:
 
 def _broken(text: str) -> set[str]:
     from simulation import assembly
-    from simulation.trials import findings
-    from simulation.trials.trial import parse
+    from simulation.cases import findings
+    from simulation.cases.case import parse
 
     finding = findings.tried(assembly.synthesised(), parse(text)).finding
     for violation in finding.violations:

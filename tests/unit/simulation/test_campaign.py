@@ -1,4 +1,4 @@
-"""Trials and their texts, what is chosen by seed, and what a finding says."""
+"""Cases and their texts, what is chosen by seed, and what a finding says."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from simulation import detection, timeline
+from simulation.cases import case, selection, traces
+from simulation.cases.case import BadInputError, Case, Finding, Violation
+from simulation.cases.selection import Clean, Spaces
 from simulation.detection import Detection, Told
 from simulation.faults import Fault, Kind, Passed, Place, like_others
 from simulation.report import page, summary
 from simulation.timeline import Decision, Line, Sort
-from simulation.trials import selection, traces, trial
-from simulation.trials.selection import Clean, Spaces
-from simulation.trials.trial import BadInputError, Finding, Trial, Violation
 from simulation.world.world import BEGINNING, Entry
 
 THROTTLED = Fault(Kind.REQUEST, "train-launch#1/3 ec2.create_fleet", "throttled once")
@@ -31,24 +31,24 @@ ORPHAN = Violation(
 )
 
 
-# ------------------------------------------------------------------------------------------------- the text of a trial
+# ------------------------------------------------------------------------------------------------- the text of a case
 
 
 @pytest.mark.parametrize(
     ("made", "text"),
     [
-        (Trial("train"), "train"),
-        (Trial("train", (THROTTLED,)), "train: request train-launch#1/3 ec2.create_fleet: throttled once"),
-        (Trial("bake", seed=57), "bake@57"),
+        (Case("train"), "train"),
+        (Case("train", (THROTTLED,)), "train: request train-launch#1/3 ec2.create_fleet: throttled once"),
+        (Case("bake", seed=57), "bake@57"),
         (
-            Trial("train", (HANGS, LOST), 57),
+            Case("train", (HANGS, LOST), 57),
             "train@57: host host-1 after progress #2: hangs + event HostSignal ready host-1 #1: lost",
         ),
     ],
 )
-def test_a_trial_is_read_back_from_its_text(made: Trial, text: str) -> None:
+def test_a_case_is_read_back_from_its_text(made: Case, text: str) -> None:
     assert str(made) == text
-    assert trial.parse(f" {text}\n") == made
+    assert case.parse(f" {text}\n") == made
 
 
 @pytest.mark.parametrize(
@@ -63,22 +63,22 @@ def test_a_trial_is_read_back_from_its_text(made: Trial, text: str) -> None:
 )
 def test_a_text_that_names_no_world_is_refused_in_one_line(text: str, said: str) -> None:
     with pytest.raises(BadInputError, match=said) as refused:
-        trial.parse(text)
+        case.parse(text)
     assert "\n" not in str(refused.value)
 
 
 def test_causes_of_two_worlds_are_alike_without_their_ids() -> None:
     one = "two-cf1324de is billed for 512 s, EC2 says 702 s of 3 (i-00000000000000003, i-00000000000000004)"
     other = "two-0a1b2c3d is billed for 99 s, EC2 says 7.5 s of 2 (i-00000000000000001, i-0000000000000000f)"
-    assert trial.without_ids(one) == trial.without_ids(other)
-    assert "EC2" in trial.without_ids(one)
+    assert case.without_ids(one) == case.without_ids(other)
+    assert "EC2" in case.without_ids(one)
 
 
 def test_violations_of_one_invariant_and_cause_are_a_group_with_the_shortest_first() -> None:
     other = Violation("one end", "two-cf1324de is FAILED, and there is no summary", 1.0)
-    pair = Finding(Trial("train", (HANGS, LOST), 3), violations=(ORPHAN,))
-    single = Finding(Trial("train", (HANGS,)), violations=(ORPHAN, other))
-    groups = trial.grouped([Finding(Trial("train")), pair, single])
+    pair = Finding(Case("train", (HANGS, LOST), 3), violations=(ORPHAN,))
+    single = Finding(Case("train", (HANGS,)), violations=(ORPHAN, other))
+    groups = case.grouped([Finding(Case("train")), pair, single])
     assert [(group.invariant, len(group.findings)) for group in groups] == [("no orphan", 2), ("one end", 1)]
     assert groups[0].findings[0] is single
 
@@ -87,10 +87,10 @@ def test_violations_of_one_invariant_and_cause_are_a_group_with_the_shortest_fir
 
 
 def test_the_same_seed_chooses_the_same_faults_and_another_seed_others() -> None:
-    trials = [selection.chosen(SPACES, seed) for seed in range(200)]
-    assert trials == [selection.chosen(dict(SPACES), seed) for seed in range(200)]
-    assert len({(each.scenario, each.faults) for each in trials}) > 15
-    assert [each.seed for each in trials] == list(range(200))
+    cases = [selection.chosen(SPACES, seed) for seed in range(200)]
+    assert cases == [selection.chosen(dict(SPACES), seed) for seed in range(200)]
+    assert len({(each.scenario, each.faults) for each in cases}) > 15
+    assert [each.seed for each in cases] == list(range(200))
 
 
 def test_two_or_three_faults_are_chosen_each_at_a_place_of_its_own() -> None:
@@ -102,7 +102,7 @@ def test_two_or_three_faults_are_chosen_each_at_a_place_of_its_own() -> None:
 
 def test_only_kinds_that_are_asked_for_are_tried() -> None:
     assert selection.of_kinds(SPACES, [Kind.HOST]) == {"train": (HANGS, DIES)}
-    assert selection.each_single({"bake": (LOST,)}) == [Trial("bake", (LOST,))]
+    assert selection.each_single({"bake": (LOST,)}) == [Case("bake", (LOST,))]
 
 
 def test_a_scenario_that_begins_like_another_has_its_own_places_of_every_kind() -> None:
@@ -135,20 +135,20 @@ def test_of_places_that_are_alike_the_first_and_the_last_are_tried_and_of_reques
         (Kind.HOST, "host-4 after started #1"),
         (Kind.REQUEST, "signal#1/1 get_item"),
     }
-    clean = {"train": Clean(Finding(Trial("train")), like_others=others)}
+    clean = {"train": Clean(Finding(Case("train")), like_others=others)}
     hangs = [Fault(Kind.HOST, f"host-{n} after started #1", "hangs") for n in (2, 3, 4, 5)]
     assert selection.one_of_each({"train": tuple(hangs)}, clean) == {"train": (hangs[0], hangs[3])}
 
 
 def test_a_sample_is_of_that_size_and_another_for_another_seed() -> None:
-    trials = [Trial("train", seed=number) for number in range(100)]
-    assert len(selection.sample(trials, 10, seed=1)) == 10
-    assert selection.sample(trials, 10, seed=1) != selection.sample(trials, 10, seed=2)
-    assert selection.sample(trials, 100, seed=1) == trials
+    cases = [Case("train", seed=number) for number in range(100)]
+    assert len(selection.sample(cases, 10, seed=1)) == 10
+    assert selection.sample(cases, 10, seed=1) != selection.sample(cases, 10, seed=2)
+    assert selection.sample(cases, 100, seed=1) == cases
 
 
 def test_every_smaller_set_of_faults_is_tried_the_smallest_first() -> None:
-    fewer = list(selection.smaller(Trial("train", (HANGS, DIES, LOST), 9)))
+    fewer = list(selection.smaller(Case("train", (HANGS, DIES, LOST), 9)))
     assert [len(each.faults) for each in fewer] == [0, 1, 1, 1, 2, 2, 2]
     assert {each.seed for each in fewer} == {9}
 
@@ -175,8 +175,8 @@ STORY = [
 
 def test_a_trace_is_read_back_and_says_which_world_it_is_of(tmp_path: Path) -> None:
     path = tmp_path / "trace"
-    traces.write_trace(path, Trial("train", (HANGS,)), STORY)
-    assert traces.read_trace(path) == (str(Trial("train", (HANGS,))), list(traces.trace_lines(STORY)))
+    traces.write_trace(path, Case("train", (HANGS,)), STORY)
+    assert traces.read_trace(path) == (str(Case("train", (HANGS,))), list(traces.trace_lines(STORY)))
 
 
 @pytest.mark.parametrize(
@@ -266,13 +266,13 @@ def test_a_function_that_fails_of_the_same_again_and_again_is_one_line() -> None
 
 
 FINDINGS = [
-    Finding(Trial("train"), outcome="trainyard-train two: SUCCEEDED", seconds=190, cpu=0.3),
-    Finding(Trial("train", (HANGS,)), (HANGS,), (ORPHAN,), "trainyard-train two: SUCCEEDED", 1, 370, 0.6),
-    Finding(Trial("train", (DIES,)), (DIES,), (), "trainyard-train two: SUCCEEDED", 1, 300, 0.6),
-    Finding(Trial("train", (DENIED,)), (DENIED,), (), "trainyard-train two: FAILED AccessDenied", 0, 10, 0.1),
-    Finding(Trial("train", (THROTTLED,)), (), (), "trainyard-train two: SUCCEEDED", 0, 190, 0.1),
+    Finding(Case("train"), outcome="trainyard-train two: SUCCEEDED", seconds=190, cpu=0.3),
+    Finding(Case("train", (HANGS,)), (HANGS,), (ORPHAN,), "trainyard-train two: SUCCEEDED", 1, 370, 0.6),
+    Finding(Case("train", (DIES,)), (DIES,), (), "trainyard-train two: SUCCEEDED", 1, 300, 0.6),
+    Finding(Case("train", (DENIED,)), (DENIED,), (), "trainyard-train two: FAILED AccessDenied", 0, 10, 0.1),
+    Finding(Case("train", (THROTTLED,)), (), (), "trainyard-train two: SUCCEEDED", 0, 190, 0.1),
     Finding(
-        Trial("bake", (THROTTLED, LOST), 7), (LOST,), (ORPHAN,), "trainyard-bake x: SUCCEEDED", 0, 90, 0.1
+        Case("bake", (THROTTLED, LOST), 7), (LOST,), (ORPHAN,), "trainyard-bake x: SUCCEEDED", 0, 90, 0.1
     ),
 ]
 
@@ -296,7 +296,7 @@ def test_the_matrix_tells_apart_what_held_what_recovered_what_ended_and_what_bro
 
 def test_the_page_needs_nothing_else_and_is_safe_from_what_it_shows() -> None:
     evil = Violation("one end", "</script><script>alert(1)</script>", 1.0)
-    findings = [*FINDINGS, Finding(Trial("train", (LOST,)), (LOST,), (evil,))]
+    findings = [*FINDINGS, Finding(Case("train", (LOST,)), (LOST,), (evil,))]
     about = page.Campaign(
         title="Trainyard, simulated",
         command="make simulate",
@@ -304,12 +304,12 @@ def test_the_page_needs_nothing_else_and_is_safe_from_what_it_shows() -> None:
         when=datetime(2026, 1, 1, tzinfo=UTC),
         wall_seconds=61,
         findings=findings,
-        groups=trial.grouped(findings),
-        stories={Trial("train", (HANGS,)): timeline.told(STORY)},
+        groups=case.grouped(findings),
+        stories={Case("train", (HANGS,)): timeline.told(STORY)},
     )
     html = page.rendered(about)
     assert "3 of 7 worlds break an invariant" in html
-    assert Trial("train", (HANGS,)).command in unescape(html)
+    assert Case("train", (HANGS,)).command in unescape(html)
     assert "<script>alert" not in html
     assert "http://" not in html
     assert "https://" not in html

@@ -1,6 +1,6 @@
-"""A trial is one world to be: its scenario, what goes wrong in it, the seed of its chance; a finding: what it came to.
+"""A case is one world to be: its scenario, what goes wrong in it, the seed of its chance; a finding: what it came to.
 
-The text of a trial is what a person copies: `train: FAULT + FAULT`; `train@57: ...` where the world's seed is not 1.
+The text of a case is what a person copies: `train: FAULT + FAULT`; `train@57: ...` where the world's seed is not 1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class BadInputError(Exception):
 
 
 @dataclass(frozen=True)
-class Trial:
+class Case:
     scenario: str
     faults: tuple[Fault, ...] = ()
     seed: int = CLEAN_SEED
@@ -40,9 +40,9 @@ class Trial:
         text = str(self)
         return f"make simulate SEED='{text}'" if "'" not in text else f'make simulate SEED="{text}"'
 
-    def only(self, faults: Iterable[Fault]) -> Trial:
+    def only(self, faults: Iterable[Fault]) -> Case:
         """The same world with these faults alone."""
-        return Trial(self.scenario, tuple(faults), self.seed)
+        return Case(self.scenario, tuple(faults), self.seed)
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ class Violation:
 
 @dataclass(frozen=True)
 class Finding:
-    """What came of a trial."""
+    """What came of a case."""
 
-    trial: Trial
+    case: Case
     met: tuple[Fault, ...] = ()
     """The faults that struck: a world may end before it comes to the others."""
     violations: tuple[Violation, ...] = ()
@@ -92,14 +92,14 @@ class Group:
 
     @property
     def scenarios(self) -> list[str]:
-        return sorted({finding.trial.scenario for finding in self.findings})
+        return sorted({finding.case.scenario for finding in self.findings})
 
     @property
     def whats(self) -> list[str]:
         return sorted({fault.what for finding in self.findings for fault in finding.met})
 
 
-def parse(text: str) -> Trial:
+def parse(text: str) -> Case:
     """The reverse of str(). Raises BadInputError."""
     world, _, faults = text.strip().partition(": ")
     name, _, seed = world.rstrip(": ").partition("@")
@@ -110,7 +110,7 @@ def parse(text: str) -> Trial:
         parsed = tuple(Fault.parse(each) for each in faults.split(JOINED) if each.strip())
     except ValueError as error:
         raise BadInputError(str(error)) from error
-    return Trial(scenario, parsed, int(seed or CLEAN_SEED))
+    return Case(scenario, parsed, int(seed or CLEAN_SEED))
 
 
 def known_scenario(name: str) -> str:
@@ -135,9 +135,7 @@ def grouped(findings: Iterable[Finding]) -> list[Group]:
         for violation in finding.violations:
             by_cause.setdefault((violation.invariant, without_ids(violation.what)), []).append(finding)
     groups = [
-        Group(
-            invariant, cause, sorted(found, key=lambda each: (len(each.trial.faults), len(str(each.trial))))
-        )
+        Group(invariant, cause, sorted(found, key=lambda each: (len(each.case.faults), len(str(each.case)))))
         for (invariant, cause), found in by_cause.items()
     ]
     return sorted(groups, key=lambda group: (-len(group.findings), group.invariant, group.cause))

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from simulation import detection, timeline
+from simulation.cases import process
+from simulation.cases.case import SIMULATOR, Case, Finding, Violation
+from simulation.cases.forks import AllTold, Forks, in_turn
+from simulation.cases.process import MOST_CPU_SECONDS, TooLong
+from simulation.cases.traces import digest
 from simulation.faults import Plan
 from simulation.scenarios import SCENARIOS
 from simulation.story import Story, follow
 from simulation.timeline import Line
-from simulation.trials import process
-from simulation.trials.forks import AllTold, Forks, in_turn
-from simulation.trials.process import MOST_CPU_SECONDS, TooLong
-from simulation.trials.traces import digest
-from simulation.trials.trial import SIMULATOR, Finding, Trial, Violation
 from simulation.world.world import BEGINNING, Entry
 
 WORTH_A_FORK = 90
@@ -51,22 +51,22 @@ def differs(retold: Retold) -> Finding:
     return dataclasses.replace(retold.finding, violations=(*retold.finding.violations, found))
 
 
-def tried(assembly: Path, trial: Trial, *, in_full: bool = False) -> Told:
-    """Let the world of this trial happen. What it dies of is its finding too. `in_full`: with its timeline."""
+def tried(assembly: Path, case: Case, *, in_full: bool = False) -> Told:
+    """Let the world of this case happen. What it dies of is its finding too. `in_full`: with its timeline."""
     began = time.process_time()
-    told = _followed(assembly, trial, Plan(trial.faults), in_full=in_full)
+    told = _followed(assembly, case, Plan(case.faults), in_full=in_full)
     told.finding = dataclasses.replace(told.finding, cpu=time.process_time() - began)
     process.tidy()
     return told
 
 
-def branched(assembly: Path, trials: Sequence[Trial]) -> list[Finding]:
+def branched(assembly: Path, cases: Sequence[Case]) -> list[Finding]:
     """Of worlds of one scenario and seed, most of them forks of their clean world: what `tried` finds, for less."""
-    _load(assembly, trials[0].scenario)
-    forks = Forks[Finding](trials, WORTH_A_FORK)
+    _load(assembly, cases[0].scenario)
+    forks = Forks[Finding](cases, WORTH_A_FORK)
     told: Told | None = None
     try:
-        told = _followed(assembly, trials[0].only(()), forks)
+        told = _followed(assembly, cases[0].only(()), forks)
     except AllTold:
         pass
     finally:
@@ -76,29 +76,29 @@ def branched(assembly: Path, trials: Sequence[Trial]) -> list[Finding]:
     return [*_heard(forks.answers), *tried_in_turn(assembly, (*forks.early, *forks.left))]
 
 
-def tried_in_turn(assembly: Path, trials: Sequence[Trial]) -> list[Finding]:
+def tried_in_turn(assembly: Path, cases: Sequence[Case]) -> list[Finding]:
     """Of worlds that have little or nothing in common."""
-    for scenario in {trial.scenario for trial in trials}:
+    for scenario in {case.scenario for case in cases}:
         _load(assembly, scenario)
-    return _heard(in_turn(trials, lambda trial: tried(assembly, trial).finding))
+    return _heard(in_turn(cases, lambda case: tried(assembly, case).finding))
 
 
-def _heard(answers: Mapping[Trial, Finding | int]) -> list[Finding]:
-    return [_died(trial, answer) if isinstance(answer, int) else answer for trial, answer in answers.items()]
+def _heard(answers: Mapping[Case, Finding | int]) -> list[Finding]:
+    return [_died(case, answer) if isinstance(answer, int) else answer for case, answer in answers.items()]
 
 
-def _died(trial: Trial, code: int) -> Finding:
+def _died(case: Case, code: int) -> Finding:
     said = f"its process ended with {code} and said nothing"
-    return Finding(trial, violations=(Violation(SIMULATOR, said, 0.0),))
+    return Finding(case, violations=(Violation(SIMULATOR, said, 0.0),))
 
 
 @functools.cache
 def _load(assembly: Path, scenario: str) -> None:
     """What its worlds need: each fork would load it for itself."""
-    tried(assembly, Trial(scenario))
+    tried(assembly, Case(scenario))
 
 
-def _followed(assembly: Path, trial: Trial, plan: Plan, *, in_full: bool = False) -> Told:
+def _followed(assembly: Path, case: Case, plan: Plan, *, in_full: bool = False) -> Told:
     """The world of this plan; its finding is of the faults that the plan has then."""
     template = process.prepared(assembly)
     decided: list[timeline.Decision] = []
@@ -106,29 +106,29 @@ def _followed(assembly: Path, trial: Trial, plan: Plan, *, in_full: bool = False
         with process.limited():
             story = follow(
                 template,
-                SCENARIOS[trial.scenario],
+                SCENARIOS[case.scenario],
                 plan,
-                seed=trial.seed,
+                seed=case.seed,
                 at_end=lambda yard: decided.extend(timeline.decisions(yard) if in_full else ()),
             )
-        finding = found(trial.only(plan.faults), story)
+        finding = found(case.only(plan.faults), story)
         return Told(finding, story, timeline.told(story.trace, decided) if in_full else [])
     except (Exception, TooLong) as error:  # noqa: BLE001 - whatever it is, it is the finding
-        return Told(Finding(trial.only(plan.faults), violations=(_crash(error),)))
+        return Told(Finding(case.only(plan.faults), violations=(_crash(error),)))
 
 
-def found(trial: Trial, story: Story) -> Finding:
+def found(case: Case, story: Story) -> Finding:
     """The finding of a world that has come to its end."""
     broken = [
         Violation(str(each.invariant), each.what, (each.at - BEGINNING).total_seconds())
         for each in story.broken
     ]
-    only = trial.faults[0] if len(trial.faults) == 1 else None
+    only = case.faults[0] if len(case.faults) == 1 else None
     seen = detection.detected(only, story.trace) if only else None
-    if seen and seen.late and trial.scenario in detection.TRAINING:
+    if seen and seen.late and case.scenario in detection.TRAINING:
         broken.append(Violation(detection.IN_TIME, seen.how_late, seen.asked))
     return Finding(
-        trial,
+        case,
         met=story.struck,
         violations=tuple(broken),
         outcome=story.outcome,

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from simulation.cases.case import Case, Finding
 from simulation.faults import Fault, Kind, Place, has_its_turn, singles
 from simulation.scenarios import SCENARIOS
 from simulation.story import Story
-from simulation.trials.trial import Finding, Trial
 
 
 @dataclass(frozen=True)
@@ -68,19 +68,19 @@ def one_of_each(spaces: Spaces, clean: Mapping[str, Clean]) -> Spaces:
     }
 
 
-def each_single(spaces: Spaces) -> list[Trial]:
-    return [Trial(scenario, (fault,)) for scenario, faults in spaces.items() for fault in faults]
+def each_single(spaces: Spaces) -> list[Case]:
+    return [Case(scenario, (fault,)) for scenario, faults in spaces.items() for fault in faults]
 
 
-def sample(trials: Sequence[Trial], count: int, seed: int) -> list[Trial]:
+def sample(cases: Sequence[Case], count: int, seed: int) -> list[Case]:
     """So many of them, others for another seed, in their order."""
-    if count >= len(trials):
-        return list(trials)
+    if count >= len(cases):
+        return list(cases)
     chance = random.Random(_number("sample", seed))
-    return [trials[index] for index in sorted(chance.sample(range(len(trials)), count))]
+    return [cases[index] for index in sorted(chance.sample(range(len(cases)), count))]
 
 
-def chosen(spaces: Spaces, seed: int) -> Trial:
+def chosen(spaces: Spaces, seed: int) -> Case:
     """Two or three faults at places of one scenario, and the seed of their world, all by this seed.
 
     Scenarios have the weight of their places; in one, each kind of fault is as likely as any other.
@@ -97,7 +97,7 @@ def chosen(spaces: Spaces, seed: int) -> Trial:
         place = chance.choice(list(of_kind))
         fault = chance.choice(of_kind[place])
         faults.setdefault(f"{fault.kind} {place}", fault)
-    return Trial(scenario, tuple(faults.values()), seed)
+    return Case(scenario, tuple(faults.values()), seed)
 
 
 _INDEXES: dict[int, tuple[tuple[Fault, ...], dict[Kind, dict[str, list[Fault]]]]] = {}
@@ -117,8 +117,8 @@ def _number(of: str, seed: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{of}/{seed}".encode()).digest()[:8])
 
 
-def smaller(trial: Trial) -> Iterator[Trial]:
+def smaller(case: Case) -> Iterator[Case]:
     """The same world with fewer of its faults, the fewest first."""
-    count = len(trial.faults)
+    count = len(case.faults)
     for bits in sorted(range(2**count - 1), key=lambda bits: (bits.bit_count(), bits)):
-        yield trial.only(fault for number, fault in enumerate(trial.faults) if bits >> number & 1)
+        yield case.only(fault for number, fault in enumerate(case.faults) if bits >> number & 1)

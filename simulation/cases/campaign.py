@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar
 
+from simulation.cases.case import CLEAN_SEED, Case, Finding, parse
+from simulation.cases.findings import Retold, branched, tried, tried_in_turn
+from simulation.cases.selection import Clean, space_of
 from simulation.faults import EventFault, Kind, like_others
-from simulation.trials.findings import Retold, branched, tried, tried_in_turn
-from simulation.trials.selection import Clean, space_of
-from simulation.trials.trial import CLEAN_SEED, Finding, Trial, parse
 
 MOST_BRANCHES = 64
 """Of one world. More would cost less, and make who waits for the end of what goes on wait longer."""
@@ -33,7 +33,7 @@ Answer = TypeVar("Answer")
 
 def digest_of_all(findings: Iterable[Finding]) -> str:
     """Of all worlds, in whatever order they came."""
-    lines = sorted(f"{finding.trial} {finding.digest}" for finding in findings)
+    lines = sorted(f"{finding.case} {finding.digest}" for finding in findings)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
@@ -45,16 +45,16 @@ class WorkerDiedError(Exception):
 class Branches:
     """Worlds of one scenario and seed, or each of one of its own, which one worker takes."""
 
-    trials: Sequence[Trial]
+    cases: Sequence[Case]
 
     def __str__(self) -> str:
-        return "; ".join(map(str, self.trials))
+        return "; ".join(map(str, self.cases))
 
 
-def _branches(trials: Iterable[Trial]) -> Iterator[Branches]:
-    of_one: dict[Trial, list[Trial]] = {}
-    for trial in trials:
-        of_one.setdefault(trial.only(()), []).append(trial)
+def _branches(cases: Iterable[Case]) -> Iterator[Branches]:
+    of_one: dict[Case, list[Case]] = {}
+    for case in cases:
+        of_one.setdefault(case.only(()), []).append(case)
     alone = [all_of_it[0] for all_of_it in of_one.values() if len(all_of_it) == 1]
     for all_of_it in of_one.values():
         if len(all_of_it) > 1:
@@ -63,8 +63,8 @@ def _branches(trials: Iterable[Trial]) -> Iterator[Branches]:
         yield Branches(part)
 
 
-def _parts(trials: Sequence[Trial], most: int) -> Iterator[Sequence[Trial]]:
-    return (trials[start : start + most] for start in range(0, len(trials), most))
+def _parts(cases: Sequence[Case], most: int) -> Iterator[Sequence[Case]]:
+    return (cases[start : start + most] for start in range(0, len(cases), most))
 
 
 class Cores:
@@ -73,7 +73,7 @@ class Cores:
     def __init__(self, assembly: Path, jobs: int | None = None) -> None:
         self.jobs = jobs or len(os.sched_getaffinity(0))
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["simulation.trials.campaign"])
+        context.set_forkserver_preload(["simulation.cases.campaign"])
         self._pool = ProcessPoolExecutor(
             self.jobs, mp_context=context, initializer=_begin, initargs=(assembly,)
         )
@@ -89,17 +89,17 @@ class Cores:
         names = list(scenarios)
         return dict(zip(names, self._all(_clean, names), strict=True))
 
-    def late_news(self, scenarios: Iterable[str]) -> list[Trial]:
+    def late_news(self, scenarios: Iterable[str]) -> list[Case]:
         """Worlds in which what a host said of an attempt that is over comes in the midst of the next: no single fault
         brings both about."""
         recovered = [RECOVERS[name] for name in scenarios if name in RECOVERS]
-        return [trial for trials in self._all(_late_news, recovered) for trial in trials]
+        return [case for cases in self._all(_late_news, recovered) for case in cases]
 
-    def findings(self, trials: Sequence[Trial], heard: Callable[[Sequence[Finding]], None]) -> list[Finding]:
-        """In the order of the trials; `heard` is told of them as they come."""
-        parts = self._all(_find, list(_branches(trials)), heard)
-        by_trial = {finding.trial: finding for part in parts for finding in part}
-        return [by_trial[trial] for trial in trials]
+    def findings(self, cases: Sequence[Case], heard: Callable[[Sequence[Finding]], None]) -> list[Finding]:
+        """In the order of the cases; `heard` is told of them as they come."""
+        parts = self._all(_find, list(_branches(cases)), heard)
+        by_case = {finding.case: finding for part in parts for finding in part}
+        return [by_case[case] for case in cases]
 
     def stories(self, findings: Sequence[Finding]) -> list[Retold]:
         """These worlds once more, in full."""
@@ -135,29 +135,29 @@ def _begin(assembly: Path) -> None:
 
 
 def _find(branches: Branches) -> list[Finding]:
-    worlds = {trial.only(()) for trial in branches.trials}
+    worlds = {case.only(()) for case in branches.cases}
     tells = branched if len(worlds) == 1 else tried_in_turn
-    return tells(_ASSEMBLY[0], branches.trials)
+    return tells(_ASSEMBLY[0], branches.cases)
 
 
 def _clean(scenario: str) -> Clean:
-    told = tried(_ASSEMBLY[0], Trial(scenario, seed=CLEAN_SEED))
+    told = tried(_ASSEMBLY[0], Case(scenario, seed=CLEAN_SEED))
     if told.story is None:
         return Clean(told.finding)
     return Clean(told.finding, space_of(told.story), like_others(told.story.places))
 
 
-def _late_news(recovers: str) -> list[Trial]:
+def _late_news(recovers: str) -> list[Case]:
     first = parse(recovers)
     told = tried(_ASSEMBLY[0], first)
     places = space_of(told.story) if told.story else ()
     return [
-        Trial(first.scenario, (*first.faults, fault))
+        Case(first.scenario, (*first.faults, fault))
         for fault in places
         if fault.kind is Kind.EVENT and fault.what == EventFault.VERY_LATE and "HostSignal" in fault.place
     ]
 
 
 def _retell(finding: Finding) -> Retold:
-    told = tried(_ASSEMBLY[0], finding.trial, in_full=True)
+    told = tried(_ASSEMBLY[0], finding.case, in_full=True)
     return Retold(finding, told.lines, told.finding.digest == finding.digest)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from simulation.trials.trial import BadInputError, Trial
+from simulation.cases.case import BadInputError, Case
 from simulation.world.world import Entry
 
 TRACE_VERSION = 1
@@ -29,14 +29,14 @@ def digest(trace: Iterable[Entry]) -> str:
     return found.hexdigest()
 
 
-def write_trace(path: Path, trial: Trial, trace: Sequence[Entry]) -> None:
+def write_trace(path: Path, case: Case, trace: Sequence[Entry]) -> None:
     """JSON lines; the first says what it is a trace of."""
-    head = {"trainyard trace": TRACE_VERSION, "of": str(trial), "digest": digest(trace)}
+    head = {"trainyard trace": TRACE_VERSION, "of": str(case), "digest": digest(trace)}
     path.write_text("".join(f"{line}\n" for line in (json.dumps(head), *trace_lines(trace))))
 
 
 def read_trace(path: Path) -> tuple[str, list[str]]:
-    """Which trial it is of, and its lines. Raises BadInputError for anything but a trace of this version."""
+    """Which case it is of, and its lines. Raises BadInputError for anything but a trace of this version."""
     try:
         head, *lines = path.read_text().splitlines() or [""]
     except (OSError, UnicodeDecodeError) as error:
