@@ -74,7 +74,7 @@ check: .venv/.ready ## format, lint, types, layers, unit tests (seconds)
 
 format: .venv/.ready ## mend what can be mended by itself; write schemas and tables anew
 	@ruff check --quiet --fix . ; ruff format --quiet .
-	@$(VENV) -m tests.unit.core.jobfile.reference && $(VENV) -m tests.unit.core.patrol.patrol_page && $(VENV) -m tests.unit.cli.reference
+	@$(VENV) -m tests.unit.core.jobfile.reference && $(VENV) -m tests.unit.core.patrol.patrol_page && $(VENV) -m tests.unit.cli.reference && $(VENV) -m tests.unit.protocol.reference
 	@$(VENV) -m tests.unit.voice --lower
 
 lock: .venv/.ready ## write requirements/locks after a change of a list: every package by its SHA-256

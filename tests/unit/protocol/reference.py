@@ -1,0 +1,103 @@
+"""Tables of docs/contracts, made from the classes of trainyard/protocol and the sentences under their fields.
+
+`python -m tests.unit.protocol.reference` (part of `make format`) writes them again.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+PROTOCOL, CONTRACTS = ROOT / "trainyard/protocol", ROOT / "docs/contracts"
+
+
+def classes(module: str) -> dict[str, ast.ClassDef]:
+    """Return the classes of a module of the protocol."""
+    tree = ast.parse((PROTOCOL / f"{module}.py").read_text())
+    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def explained(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    """Yield each field with the sentence under it, which may be empty."""
+    for field, behind in zip(node.body, [*node.body[1:], None], strict=True):
+        target = getattr(field, "target", None) or next(iter(getattr(field, "targets", ())), None)
+        if isinstance(field, ast.AnnAssign | ast.Assign) and isinstance(target, ast.Name):
+            value = behind.value if isinstance(behind, ast.Expr) else None
+            text = value.value if isinstance(value, ast.Constant) else ""
+            yield target.id, " ".join(str(text).split())
+
+
+def word_of(node: ast.ClassDef) -> str | None:
+    """Return the word of a signal or a request."""
+    for field in node.body:
+        if isinstance(field, ast.AnnAssign) and getattr(field.target, "id", "") == "word":
+            return str(ast.literal_eval(field.value)) if isinstance(field.value, ast.Constant) else None
+    return None
+
+
+def messages(module: str, head: str) -> str:
+    """Return a table of the classes that have a word: their docstrings, and the keys of each."""
+    found = classes(module)
+    rows = [head, "|---|---|---|"]
+    for node in found.values():
+        if word := word_of(node):
+            own = [_key(name, text) for name, text in explained(node) if name != "word"]
+            shared = [f"those of {base.id}" for base in node.bases if isinstance(base, ast.Name)]
+            rows.append(f"| `{word}` | {_docstring(node)} | {'<br>'.join(own + shared)} |")
+    return "\n".join(rows)
+
+
+def lists(module: str, *names: str) -> str:
+    """Return each class with its fields or members, in a list."""
+    found = classes(module)
+    return "\n".join(
+        f"- **{name}**: {_docstring(found[name])}\n"
+        + "\n".join(f"  - {_key(_value(found[name], each), text)}" for each, text in explained(found[name]))
+        for name in names
+    )
+
+
+def _value(node: ast.ClassDef, name: str) -> str:
+    """Return the value of a member of an enumeration, or the name of a field."""
+    for field in node.body:
+        if isinstance(field, ast.Assign) and getattr(field.targets[0], "id", "") == name:
+            return str(ast.literal_eval(field.value))
+    return name
+
+
+def _docstring(node: ast.ClassDef) -> str:
+    return " ".join((ast.get_docstring(node) or "").split())
+
+
+def _key(name: str, text: str) -> str:
+    return f"`{name}`: {text}" if text else f"`{name}`"
+
+
+PARTS: dict[tuple[str, str], Callable[[], str]] = {
+    ("signals.md", "signals"): lambda: messages("signals", "| signal | sent by | further keys |"),
+    ("signals.md", "values"): lambda: lists("signals", "HowFar", "Resumed", "StopReason", "FailureKind"),
+    ("signals.md", "requests"): lambda: messages("requests", "| request | asks to | keys |"),
+    ("signals.md", "orders"): lambda: lists("orders", "Order"),
+}
+"""By page and mark."""
+
+
+def page(name: str, current: str) -> str:
+    """Return the page with its parts as the protocol has them."""
+    for (file, mark), text in PARTS.items():
+        if file == name:
+            begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
+            before, _, rest = current.partition(begin)
+            current = f"{before}{begin}\n{text()}\n{end}{rest.partition(end)[2]}"
+    return current
+
+
+def pages() -> set[str]:
+    """Return the pages that have parts."""
+    return {file for file, _ in PARTS}
+
+
+if __name__ == "__main__":
+    for each in pages():
+        path = CONTRACTS / each
+        path.write_text(page(each, path.read_text()))
