@@ -51,9 +51,9 @@ def clean_run(yard: Yard, hosts: int) -> Clean:
     run.result(seconds=600)
     made = less(calls(yard), before)
     control = {role: counts for role, counts in made.items() if is_function(role)}
-    attempt = next(row for row in run.rows if row["sk"].startswith("attempt#"))
+    attempt = run.rows.attempts[1]
     timeline = run.timeline
-    launched = datetime.fromisoformat(attempt["launched"])
+    launched = attempt.launched
     ready, started = last(timeline, "ready", first_of_each=True), last(timeline, "started")
     return Clean(
         hosts=hosts,

@@ -14,13 +14,13 @@ from lambdas.aws.dynamodb.ledger import (
     place_given,
     run_row,
 )
-from lambdas.core.run.places import Claim, ClaimKind
 from lambdas.core.run.updates import RunUpdate
 from lambdas.steps.inputs import AdmitInput, Admitted, ConcludeInput
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model import names
 from trainyard.core.model.errors import AccessDenied, Refused, UsersFault
 from trainyard.core.model.job import Job
+from trainyard.protocol.ledger.claim import Claim, ClaimKind
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass

@@ -12,13 +12,14 @@ from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.core.patrol import budget
 from lambdas.core.patrol.budget import Money
 from lambdas.core.run import places, waiting
-from lambdas.core.run.places import Claim, ClaimKind, YardLimits
+from lambdas.core.run.places import YardLimits, promise_of
 from lambdas.core.run.updates import RunUpdate
 from lambdas.steps.admission import Admission
 from lambdas.steps.inputs import Admitted, Waits
 from lambdas.steps.observability import clock
 from trainyard.core.model.errors import BudgetSpent, Refused, ServiceUnavailable, YardFull
 from trainyard.core.model.job import Job
+from trainyard.protocol.ledger.claim import Claim, ClaimKind
 
 MOST_TRIES = 20
 
@@ -78,7 +79,7 @@ def over_budget(
     """Refuse a run that may cost `asks` dollars when these are spent already or promised to others. Rows of runs are
     read only when the full promises leave too little: a run that has spent half of its dollars may cost half yet."""
     month, running = limits.month or None, [claim for claim in others if not claim.waits]
-    promised = [claim.promise(now) for claim in running]
+    promised = [promise_of(claim, now) for claim in running]
     if budget.refusal(money, month, now, asks=asks, promised=promised) is None:
         return None
     rows = book.runs(claim.run for claim in running if claim.kind is not ClaimKind.HELD)
@@ -86,7 +87,7 @@ def over_budget(
         replace(claim, per_hour=row.price, until=row.deadline) if (row := rows.get(claim.run)) else claim
         for claim in running
     ]
-    why = budget.refusal(money, month, now, asks=asks, promised=[claim.promise(now) for claim in known])
+    why = budget.refusal(money, month, now, asks=asks, promised=[promise_of(claim, now) for claim in known])
     return Refused(BudgetSpent.__name__, why) if why else None
 
 

@@ -48,8 +48,8 @@ def builder_of(runs: Runs, run: Run, attempt: int = 1) -> str:
     """The builder, once it has it."""
 
     def hosts() -> list[str]:
-        rows = [row for row in run.rows if row["sk"] == f"attempt#{attempt:04d}"]
-        return rows[0]["hosts"] if rows and "hosts" in rows[0] else []
+        row = run.rows.attempts.get(attempt)
+        return list(row.hosts) if row else []
 
     return str(runs.until("a builder", hosts)[0])
 

@@ -100,7 +100,7 @@ def watched(runs: Runs, do: Callable[[], Run]) -> dict[str, Any]:
         "error": execution.error,
         "states": [state.name for state in run.states],
         "calls": made,
-        "rows": run.rows,
+        "rows": run.yard.partition(f"run#{run.id}"),
         "timeline": runs.yard.timeline(run.id),
         "keys": keys,
         "documents": {key: run.json(key) for key in keys if is_document(key)},

@@ -69,7 +69,7 @@ def test_a_second_run_starts_on_warm_hosts_and_finds_nothing_of_the_first(runs: 
     print(f"the program of the second run started {took:.1f} s after its upload")
     assert took <= 10
     paid = runs.until(
-        "the first pays for the pool", lambda: (runs.yard.row(first.id) or {}).get("pool_dollars")
+        "the first pays for the pool", lambda: (row := runs.yard.row(first.id)) and row.pool_dollars
     )
     assert float(paid) > 0
 

@@ -196,7 +196,7 @@ def begun(runs: Runs, job: dict[str, Any]) -> Run:
 
 def delete_rows(runs: Runs, run: Run, which: Callable[[str], bool]) -> None:
     """Rows of the run, by their sort keys."""
-    keys = [row["sk"] for row in run.rows if which(row["sk"])]
+    keys = [row["sk"] for row in runs.yard.partition(f"run#{run.id}") if which(row["sk"])]
     assert keys
     for key in keys:
         table_of(runs).delete_item(Key={"pk": f"run#{run.id}", "sk": key})

@@ -786,7 +786,11 @@ def end_hosts(runs: Runs, seconds: float = 30) -> None:
 
 
 def _rows(run: Run, prefix: str, attribute: str) -> list[dict[str, Any]]:
-    return [row for row in run.rows if row["sk"].startswith(prefix) and attribute in row]
+    return [
+        row
+        for row in run.yard.partition(f"run#{run.id}")
+        if row["sk"].startswith(prefix) and attribute in row
+    ]
 
 
 def _set(runs: Runs, row: dict[str, Any], **values: Any) -> None:

@@ -25,7 +25,7 @@ def find(yard: Yard, word: str) -> Run:
     from trainyard.client import Run
 
     if word != LAST and (row := yard.row(word)):
-        return Run(yard, str(row["execution_arn"]))
+        return Run(yard, row.execution_arn)
     listed = yard.list(kind="train", limit=FEW) if word == LAST else yard.list(limit=MOST)
     begun = yard.not_admitted({run.id for run in listed})
     return Run(yard, chosen(word, [*begun, *listed]).arn)

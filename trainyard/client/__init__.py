@@ -12,12 +12,15 @@ It prints nothing, and raises errors of one tree (trainyard.client.errors).
 from trainyard.client.errors import YardError
 from trainyard.client.run import Run
 from trainyard.client.runs.execution import Execution, State
-from trainyard.client.runs.listing import ListedRun, Waiting
+from trainyard.client.runs.listing import ListedRun
 from trainyard.client.runs.logs import LogLine
 from trainyard.client.runs.plan import JobPlan, LeftOut, Pool
-from trainyard.client.runs.records import Event, Host, Progress, RunStatus
+from trainyard.client.runs.progress import Progress
+from trainyard.client.runs.records import Event, Host
+from trainyard.client.runs.status import RunStatus
 from trainyard.client.session import Session
 from trainyard.client.yard import Yard
+from trainyard.protocol.ledger.run import Waiting
 
 __all__ = [
     "Event",

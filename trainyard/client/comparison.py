@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trainyard.client.runs.records import Loss, losses_in
+from trainyard.client.runs.progress import Loss, losses_in
 from trainyard.core.model import states
 
 if TYPE_CHECKING:
@@ -48,12 +48,12 @@ class Comparison:
 
 def side_of(run: Run) -> Side:
     """By its files and its row."""
-    summary, metrics, row = run.summary, run.metrics, run.yard.row(run.id) or {}
-    progress = row.get("progress") or {}
+    summary, metrics, row = run.summary, run.metrics, run.yard.row(run.id)
+    progress = (row.progress if row else None) or {}
     said = {**{key: metrics.get(key, progress.get(key)) for key in ("loss", "accuracy", "steps_per_second")}}
     figures = {
         **{key: None if value is None else float(value) for key, value in said.items()},
-        "outcome": summary.get("outcome") or states.word_for(str(row.get("state", "")), "train"),
+        "outcome": summary.get("outcome") or states.word_for(row.state if row else "", "train"),
         "steps": (summary.get("steps") or {}).get("done") or progress.get("step"),
         "seconds": summary.get("seconds"),
         "dollars": (summary.get("cost") or {}).get("dollars"),

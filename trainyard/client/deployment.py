@@ -14,7 +14,12 @@ from trainyard.client.bucket import Bucket
 from trainyard.client.errors import Denied, YardIncomplete, YardNotFound, YardOfAnotherVersion
 from trainyard.client.session import Session
 from trainyard.command_line import command_line
+from trainyard.protocol.ledger import reading
+from trainyard.protocol.ledger.claim import Claim
+from trainyard.protocol.ledger.reading import RunRows
+from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.tags import Tag
+from trainyard.protocol.timeline import Entry
 
 AS_TOLD = (
     "version", "account", "table", "bus", "recipe", "software", "workflows", "dashboard", "monthly_dollars", "topic",
@@ -71,19 +76,21 @@ class Deployment:
                 f"put back what it was: aws ssm get-parameter-history --name {_parameter(name)}",
             ) from wrong
 
-    def rows(self, run: str) -> list[dict[str, Any]]:
-        """The ledger's rows of the run, in key order, without its timeline."""
-        return self._partition(f"run#{run}")
+    def rows(self, run: str) -> RunRows:
+        """Return the ledger's rows of the run, without its timeline."""
+        return reading.read_all(run, self.partition(f"run#{run}"))
 
-    def timeline(self, run: str) -> list[dict[str, Any]]:
-        """The ledger's rows of the run's timeline, the oldest first."""
-        return self._partition(f"timeline#{run}")
+    def timeline(self, run: str) -> list[Entry]:
+        """Return the run's timeline, the oldest first."""
+        return [reading.read(Entry, row) for row in self.partition(f"timeline#{run}")]
 
-    def claims(self) -> list[dict[str, Any]]:
+    def claims(self) -> list[Claim]:
         """Return what training runs and launched hosts claim of the yard: hosts, and dollars."""
-        return [row for row in self._partition("open") if "hosts" in row]
+        rows = [row for row in self.partition("open") if "hosts" in row]
+        return [reading.read(Claim, row, run=str(row["sk"]).removeprefix("held#")) for row in rows]
 
-    def _partition(self, pk: str) -> list[dict[str, Any]]:
+    def partition(self, pk: str) -> list[dict[str, Any]]:
+        """Return the rows of the ledger under this partition key, as DynamoDB has them."""
         table = self.session.resource("dynamodb").Table(self.table)
         query: dict[str, Any] = {"KeyConditionExpression": Key("pk").eq(pk), "ConsistentRead": True}
         rows: list[dict[str, Any]] = []
@@ -94,11 +101,11 @@ class Deployment:
                 return rows
             query["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
-    def row(self, run: str) -> dict[str, Any] | None:
-        """The ledger's row of the run itself; None where there is none."""
+    def row(self, run: str) -> RunRow | None:
+        """Return the ledger's row of the run itself; None if there is none."""
         table = self.session.resource("dynamodb").Table(self.table)
         found = table.get_item(Key={"pk": f"run#{run}", "sk": "run"}, ConsistentRead=True)
-        return dict(found["Item"]) if "Item" in found else None
+        return reading.run_of(found["Item"]) if "Item" in found else None
 
     def instances(self, run: str | None = None) -> list[dict[str, Any]]:
         """The yard's instances (of one run) as EC2 describes them, terminated ones too while it still shows them."""

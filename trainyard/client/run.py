@@ -6,7 +6,7 @@ import json
 import re
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -32,13 +32,17 @@ from trainyard.client.models import FoundModel, find_models
 from trainyard.client.runs import logs, records
 from trainyard.client.runs.execution import Execution, State, states_of
 from trainyard.client.runs.logs import Chosen, LogLine
+from trainyard.client.runs.progress import Progress, further, losses_in, measures_in, progress_in
 from trainyard.client.runs.reasons import Reason, reason_for
-from trainyard.client.runs.records import Event, Progress, RunStatus
+from trainyard.client.runs.records import Event
+from trainyard.client.runs.status import RunStatus
 from trainyard.client.unpacking import unpack
 from trainyard.command_line import command_line
 from trainyard.core.jobfile.references import split_uri
 from trainyard.core.model.errors import Stopped
 from trainyard.protocol import keys
+from trainyard.protocol.ledger.attempt import AttemptRow
+from trainyard.protocol.ledger.reading import RunRows
 from trainyard.protocol.requests import Stop
 from trainyard.values import floats
 from trainyard.values.quantities import sized
@@ -146,11 +150,11 @@ class Run:
         ends at once. `now`: end any run at once, without a checkpoint; so ends one that the yard has not admitted yet.
         Either may be asked for twice, and changes nothing of a run that is over. Raises NotTaken where the yard's event
         bus does not take it; `now` ends the run all the same."""
-        row = records.run_row(self.rows)
+        row = self.yard.row(self.id)
         if row and not now:
             people.ask(self.yard, Stop(run=self.id))
             return
-        if row.get("kind") == "train":
+        if row and row.kind == "train":
             self._have_it_noted()
         cause = "somebody has stopped it at once, without a checkpoint"
         try:
@@ -166,28 +170,28 @@ class Run:
         except (YardError, ClientError):
             return
         until = time.monotonic() + NOTED_SECONDS
-        while not records.run_row(self.rows).get("stopping") and time.monotonic() < until:
+        while not ((row := self.yard.row(self.id)) and row.stopping) and time.monotonic() < until:
             time.sleep(0.25)
 
     def status(self) -> RunStatus:
         """Everything that is known of it now."""
         execution, rows, metrics = self.execution, self.rows, self.metrics
         states = {each["InstanceId"]: each["State"]["Name"] for each in self.yard.instances(self.id)}
-        hosts = records.hosts_in(rows, self._roles(rows), states)
-        row = records.run_row(rows)
+        hosts = records.hosts_in(rows.hosts.values(), self._roles(rows.attempts.values()), states)
+        row, plan = rows.run, rows.plan
         return RunStatus(
             at=datetime.now(UTC),
             execution=execution,
-            attempt=int(row.get("attempt") or 0),
+            attempt=row.attempt if row else 0,
             states=self.states,
             hosts=tuple(sorted(hosts, key=lambda host: host.rank)),
             timeline=self.timeline,
-            progress=records.further(records.progress_in(row), records.progress_in({"progress": metrics})),
-            losses=tuple(records.losses_in(metrics)),
-            measures=records.measures_in(metrics),
-            attempts=tuple(records.attempts_in(rows)),
-            pools=tuple(records.pools_in(rows)),
-            asked=records.asked_in(rows),
+            progress=further(progress_in(row.progress if row else None), progress_in(metrics)),
+            losses=tuple(losses_in(metrics)),
+            measures=measures_in(metrics),
+            attempts=tuple(records.attempts_in(rows.attempts.values())),
+            pools=tuple(records.pools_in(plan)),
+            asked=records.asked_in(rows.intents, plan),
             row=row,
         )
 
@@ -226,7 +230,7 @@ class Run:
         """Why it is as it is, in lines for a person, and what to type next."""
         found = reason_for(
             self.execution,
-            self.yard.row(self.id) or {},
+            self.yard.row(self.id),
             self.summary,
             saved=bool(self.json("checkpoints/latest.json")),
             now=datetime.now(UTC),
@@ -243,8 +247,8 @@ class Run:
 
     # ------------------------------------------------------------------------------------------------ its records
     @property
-    def rows(self) -> list[dict[str, Any]]:
-        """Its rows in the ledger, without its timeline."""
+    def rows(self) -> RunRows:
+        """Return the run's rows in the ledger, without its timeline."""
         return self.yard.rows(self.id)
 
     @property
@@ -255,12 +259,14 @@ class Run:
     @property
     def attempt(self) -> int:
         """The number of its last attempt; 1 before there is one."""
-        return int(records.run_row(self.rows).get("attempt") or 1)
+        row = self.yard.row(self.id)
+        return row.attempt if row else 1
 
     @property
     def progress(self) -> Progress | None:
         """How far the program is; None before it has reported a step."""
-        return records.progress_in(records.run_row(self.rows))
+        row = self.yard.row(self.id)
+        return progress_in(row.progress) if row else None
 
     @property
     def keys(self) -> list[str]:
@@ -474,12 +480,13 @@ class Run:
     def _states(self) -> Any:
         return self.yard.session.client("stepfunctions")
 
-    def _roles(self, rows: list[dict[str, Any]]) -> dict[str, str]:
+    def _roles(self, attempts: Iterable[AttemptRow]) -> dict[str, str]:
         """Role of each host by instance, as cluster.json of the latest attempt that has it says."""
         return {
             host["instance"]: f"{host['role']} {host['index']}"
-            for attempt in records.attempts_started(rows)
-            for host in self.json(f"attempts/{attempt}/cluster.json").get("hosts", [])
+            for row in attempts
+            if row.started
+            for host in self.json(f"attempts/{row.attempt}/cluster.json").get("hosts", [])
         }
 
     @staticmethod

@@ -104,7 +104,7 @@ class Yard(Deployment):
         """Raise RunGoesOn if the run has not ended. The yard itself refuses a run that it does not know, and waits for
         the last checkpoint of one that is being stopped."""
         row = self.row(run)
-        if row and not row.get("stopping") and not Run(self, str(row["execution_arn"])).execution.is_over:
+        if row and not row.stopping and not Run(self, row.execution_arn).execution.is_over:
             raise RunGoesOn(
                 f"{run} is still running",
                 "a second run on its checkpoints would damage them; nothing was started",

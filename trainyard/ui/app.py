@@ -113,7 +113,7 @@ class Server:
             return {}
         page = RunPage(request.path_params["run"])
         picture = (await page.look(self.cache))["picture"]
-        job = picture.status.row.get("job") or {}
+        job = picture.status.job
         return {
             "run": page.run,
             "picture": picture,

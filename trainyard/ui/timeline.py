@@ -8,7 +8,8 @@ from datetime import datetime
 from math import ceil
 
 from trainyard.client.runs.execution import State
-from trainyard.client.runs.records import Attempt, Event, Host, RunStatus, elapsed
+from trainyard.client.runs.records import Attempt, Event, Host, elapsed
+from trainyard.client.runs.status import RunStatus
 from trainyard.core.model import states
 from trainyard.values.quantities import dollars, span
 

@@ -18,7 +18,6 @@ from lambdas.aws.clients import client
 from lambdas.core.capacity.prices import PriceList
 from lambdas.core.images.dev import DevRow
 from lambdas.core.run import records
-from lambdas.core.run.places import Claim
 from lambdas.core.run.pool import WarmHost
 from lambdas.core.run.records import Records
 from lambdas.core.run.updates import AttemptUpdate, HostUpdate, IntentUpdate, RunUpdate
@@ -27,6 +26,7 @@ from trainyard.core.model.errors import Misconfigured
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.attempt import TokenRow, WaitRow
+from trainyard.protocol.ledger.claim import Claim
 from trainyard.protocol.ledger.host import BilledHost
 from trainyard.protocol.ledger.lookup import Owner
 from trainyard.protocol.ledger.run import RunRow

@@ -8,8 +8,8 @@ from lambdas.aws.dynamodb.ledger import HELD, OPEN, PRICES, Table, claim_of, pac
 from lambdas.core.capacity.prices import PriceList
 from lambdas.core.patrol.budget import Money
 from lambdas.core.run import records
-from lambdas.core.run.places import Claim
 from trainyard.core.model.errors import Infrastructure
+from trainyard.protocol.ledger.claim import Claim
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass

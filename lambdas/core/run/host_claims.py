@@ -10,8 +10,9 @@ from lambdas.core.patrol import budget, hold
 from lambdas.core.patrol.budget import Money
 from lambdas.core.patrol.judgement import Facts, end_of_lease
 from lambdas.core.run import places
-from lambdas.core.run.places import Claim, ClaimKind, YardLimits
+from lambdas.core.run.places import YardLimits, promise_of
 from trainyard.core.model import submitter
+from trainyard.protocol.ledger.claim import Claim, ClaimKind
 from trainyard.protocol.storage import Storage
 from trainyard.values.lazy import dataclass
 
@@ -110,10 +111,10 @@ def _beyond(
     """Return why the yard has no place, or no dollars, for what the host claims beyond its earlier claim."""
     if before is None and (full := places.full(wanted, others, limits)):
         return full
-    asks = wanted.promise(now).dollars
-    if before and asks <= before.promise(now).dollars:
+    asks = promise_of(wanted, now).dollars
+    if before and asks <= promise_of(before, now).dollars:
         return None
-    promised = [claim.promise(now) for claim in others]
+    promised = [promise_of(claim, now) for claim in others]
     return budget.refusal(money, limits.month or None, now, asks=asks, promised=promised)
 
 

@@ -5,12 +5,11 @@ host that a person launches has its place from its admission until it has ended 
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from enum import StrEnum
 
-from trainyard.core.model import submitter
 from trainyard.core.model.job import Job
 from trainyard.core.model.yard import promises
 from trainyard.core.model.yard.promises import Promise
+from trainyard.protocol.ledger.claim import Claim, ClaimKind
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import counted
 from trainyard.values.validation import Fault
@@ -38,38 +37,10 @@ class YardLimits:
         return bool(self.runs or self.hosts or self.month)
 
 
-class ClaimKind(StrEnum):
-    """Who has the place."""
-
-    TRAIN = "train"
-    """A training run, until it is concluded."""
-    BAKE = "bake"
-    """A bake, until it is concluded. The lock of bakes is its only place: its builder waits for no other."""
-    HELD = "held"
-    """The host of a launch, until it has ended or stopped; patrol deletes the claim then."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """What a training run that is not concluded, or a launched host, asks of the yard: this many hosts at once, since
-    `created`, and at most so many `dollars`."""
-
-    run: str
-    hosts: int
-    created: datetime
-    waits: bool
-    kind: ClaimKind = ClaimKind.TRAIN
-    dollars: float = 0.0
-    by: str = submitter.UNKNOWN
-    per_hour: float | None = None
-    """Dollars an hour of a launched host with its disk. None before patrol has seen the host."""
-    until: datetime | None = None
-    """When a launched host must end. None before patrol has seen the host."""
-
-    def promise(self, now: datetime) -> Promise:
-        return Promise(
-            run=self.run, by=self.by, dollars=promises.remaining(self.dollars, self.per_hour, self.until, now)
-        )
+def promise_of(claim: Claim, now: datetime) -> Promise:
+    """Return what the run or host of the claim may still cost."""
+    left = promises.remaining(claim.dollars, claim.per_hour, claim.until, now)
+    return Promise(run=claim.run, by=claim.by, dollars=left)
 
 
 def faults(job: Job, limits: YardLimits) -> tuple[Fault, ...]:

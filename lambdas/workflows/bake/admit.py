@@ -17,7 +17,7 @@ from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.images import bake
 from lambdas.core.images.bake import RollbackPlan, Unchanged
-from lambdas.core.run.places import Claim, ClaimKind, YardLimits
+from lambdas.core.run.places import YardLimits
 from lambdas.core.run.updates import RunUpdate
 from lambdas.environment import AdmitSettings, ImageSettings
 from lambdas.needs import Needs, may
@@ -32,6 +32,7 @@ from trainyard.core.model.errors import Misconfigured, RecipeRefused, Refused
 from trainyard.core.model.images.image import Image, newest
 from trainyard.core.model.job import Job, one_host_job
 from trainyard.protocol import keys
+from trainyard.protocol.ledger.claim import Claim, ClaimKind
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 from trainyard.values.validation import Fault, InputFaults

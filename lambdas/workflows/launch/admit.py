@@ -12,7 +12,7 @@ from lambdas.core.capacity.prices import Prices
 from lambdas.core.images import dev, launch
 from lambdas.core.images.dev import DevRow
 from lambdas.core.images.launch import LaunchRequest
-from lambdas.core.run.places import Claim, ClaimKind, YardLimits
+from lambdas.core.run.places import YardLimits
 from lambdas.core.run.updates import RunUpdate
 from lambdas.environment import LimitSettings
 from lambdas.needs import Needs, may
@@ -26,6 +26,7 @@ from trainyard.core.model.errors import LaunchRefused, Refused
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.job import Job
 from trainyard.protocol import keys
+from trainyard.protocol.ledger.claim import Claim, ClaimKind
 from trainyard.protocol.tags import Tag
 from trainyard.values.validation import InputFaults
 

@@ -12,7 +12,7 @@ from lambdas.aws.dynamodb.logbook import Known, Logbook
 from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.run import places as run_places
-from lambdas.core.run.places import Claim, YardLimits
+from lambdas.core.run.places import YardLimits
 from lambdas.core.run.updates import RunUpdate
 from lambdas.environment import LimitSettings
 from lambdas.needs import Needs, may
@@ -30,6 +30,7 @@ from trainyard.core.model.job import Job
 from trainyard.core.model.names import secret_parameter
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.protocol import keys
+from trainyard.protocol.ledger.claim import Claim
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 from trainyard.values.validation import Fault, InputFaults

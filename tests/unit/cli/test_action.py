@@ -133,7 +133,7 @@ def story(status: str, outcome: str, reason: str = "", **files: bytes) -> Story:
     begun = Clock(datetime.now(UTC) - timedelta(minutes=3))
     summary = {"outcome": outcome, "reason": reason, "error": "ProgramFailed", "cost": {"dollars": 0.12}}
     return Story(
-        row=run_row(RUN, begun(0), ended=stamp(begun(60)), outcome=outcome),
+        row=run_row(RUN, begun(0), ended=stamp(begun(60)), **({"outcome": outcome} if outcome else {})),
         states=[(begun(1), "Admit"), (begun(2), "Train")],
         status=status,
         files={"summary.json": json.dumps(summary).encode(), **files},

@@ -19,7 +19,15 @@ from trainyard.client.errors import NothingFound, RunAmbiguous, RunNotFound
 from trainyard.client.inventory.overview import Budget
 from trainyard.client.runs.listing import BegunRun
 from trainyard.client.runs.spending import Spent, added
+from trainyard.protocol.ledger.run import WaitsFor
 from trainyard.values.quantities import sized, span
+
+
+def waits_for(what: WaitsFor) -> Waiting:
+    return Waiting(
+        what=what, since=NOON, asks=NOON, seconds=30, until=NOON + timedelta(hours=1), reason="full"
+    )
+
 
 RUN = ListedRun(
     id="digits-1a2b3c4d", arn="arn:x:digits-1a2b3c4d", kind="train", created=NOON, state="Train", attempt=1,
@@ -76,7 +84,7 @@ def test_a_row_says_step_loss_and_price() -> None:
 
 
 def test_a_run_without_hosts_says_what_it_waits_for() -> None:
-    waiting = Waiting("capacity", NOON, NOON, 30, NOON + timedelta(hours=1), "no room", {"capacity": 18})
+    waiting = waits_for(WaitsFor.CAPACITY)
     assert state(replace(RUN, waiting=waiting)) == "waiting for capacity"
     assert state(replace(RUN, waiting=waiting, outcome="failed")) == "failed"
 
@@ -101,7 +109,7 @@ def test_runs_are_found_by_who_asked_and_by_label(
         (RUN, "running"),
         (OTHER, "failed"),
         (WIDE, "succeeded"),
-        (replace(RUN, waiting=Waiting("place", NOON, NOON, 30, NOON, "full")), "waiting"),
+        (replace(RUN, waiting=waits_for(WaitsFor.PLACE)), "waiting"),
     ],
 )
 def test_runs_are_found_by_how_they_stand(run: ListedRun, word: str) -> None:

@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.text import Text
 
 from tests.unit.cli.screens import EXECUTION, STATUS, printed
-from tests.unit.client.facts import HOST, NOON
+from tests.unit.client.facts import HOST, NOON, row_of
 from trainyard.cli.output import report, screen, terminal
 from trainyard.cli.output.curve import drawn, overlaid, passed_once
 from trainyard.cli.output.report import own_words, spans
 from trainyard.cli.output.screen import news
 from trainyard.client import Event, LogLine, Progress, RunStatus, State
-from trainyard.client.runs.records import OF_NO_USER
+from trainyard.client.runs.status import OF_NO_USER
 
 
 def test_the_first_look_tells_everything_in_the_order_of_time() -> None:
@@ -209,13 +209,13 @@ def test_a_terminal_wraps_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_run_that_has_ended_shows_the_amount_of_its_bill_and_no_other() -> None:
     ended = replace(STATUS.execution, status="SUCCEEDED", stopped=STATUS.at)
     status = replace(
-        STATUS, execution=ended, row={"dollars": Decimal("0.00351"), "saved_dollars": Decimal("0.002")}
+        STATUS, execution=ended, row=row_of(dollars=Decimal("0.00351"), saved_dollars=Decimal("0.002"))
     )
     assert status.cost == "$0.0035 in all"
     assert (status.dollars, status.saved_dollars) == (0.00351, 0.002)
     assert "so far" not in str(report.as_json(status))
     assert report.as_json(status)["dollars"] == 0.00351
-    assert replace(STATUS, row={}).cost.endswith(" so far")
+    assert replace(STATUS, row=None).cost.endswith(" so far")
 
 
 def test_no_curve_hides_another() -> None:
@@ -227,7 +227,7 @@ def test_no_curve_hides_another() -> None:
 
 
 def test_a_run_shows_who_asked_for_it_and_says_so_if_it_belongs_to_no_user() -> None:
-    by_ada, by_hand = (replace(STATUS, row={"submitter": who}) for who in ("ada", "unknown"))
+    by_ada, by_hand = (replace(STATUS, row=row_of(submitter=who)) for who in ("ada", "unknown"))
     assert "by        ada" in screen.plain(by_ada)
     assert f"by        {OF_NO_USER}" in screen.plain(by_hand)
     assert (report.as_json(by_hand)["submitter"], screen.plain(STATUS)[1][:5]) == ("unknown", "state")
@@ -236,11 +236,11 @@ def test_a_run_shows_who_asked_for_it_and_says_so_if_it_belongs_to_no_user() -> 
 def test_a_run_shows_the_commit_that_its_program_is_from(capsys: pytest.CaptureFixture[str]) -> None:
     origin = {"commit": "8f440597b618e250c8b541c19720ab34ab72b5bb", "repository": None, "ref": "main"}
     dirty = {"dirty": True, "diff": "programs/diffs/8f-1.diff"}
-    status = replace(STATUS, row={"job": {"origin": {**origin, **dirty}}})
+    status = replace(STATUS, row=row_of(job={"origin": {**origin, **dirty}}))
     screen.show_once(status)
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("source"))
     assert line == (
         "source    8f440597b618 (main), with changes that are in no commit (programs/diffs/8f-1.diff)"
     )
     assert report.as_json(status)["origin"]["commit"] == origin["commit"]
-    assert replace(STATUS, row={"job": {"origin": {"commit": None}}}).origin == ""
+    assert replace(STATUS, row=row_of(job={"origin": {"commit": None}})).origin == ""

@@ -1,10 +1,13 @@
 """What the client has read of a run, as its tests and the demo's take it for given."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 from trainyard import __version__
 from trainyard.client import Host, Session, Yard
 from trainyard.client.bucket import Bucket
+from trainyard.protocol.ledger.run import RunRow
+from trainyard.values import wire
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 HOST = Host(
@@ -41,3 +44,16 @@ def yard_of(session: Session) -> Yard:
         topic="arn:aws:sns:us-east-1:123456789012:trainyard-notices",
         policies={},
     )
+
+
+def row_of(**values: Any) -> RunRow:
+    """Return the ledger's row of a run with these values."""
+    usual = {
+        "run": "digits-1",
+        "kind": "train",
+        "state": "Train",
+        "attempt": 1,
+        "created": NOON,
+        "execution_arn": "arn",
+    }
+    return wire.from_json(RunRow, usual | values)

@@ -9,7 +9,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from tests.unit.client.facts import MACHINE, NOON, yard_of
+from tests.unit.client.facts import MACHINE, NOON, row_of, yard_of
 from trainyard.client import Execution, Run, Session, Yard
 from trainyard.client.errors import RunFinished, RunGoesOn, RunNotFound
 from trainyard.core.jobfile.check import check
@@ -29,7 +29,7 @@ class Ended:
 @pytest.fixture
 def ended(monkeypatch: pytest.MonkeyPatch) -> Ended:
     how = Ended()
-    monkeypatch.setattr(Yard, "row", lambda self, run: {"execution_arn": ARN} if run == RUN else None)
+    monkeypatch.setattr(Yard, "row", lambda self, run: row_of(execution_arn=ARN) if run == RUN else None)
     monkeypatch.setattr(
         Run, "execution", property(lambda self: Execution(self.arn, how.status, NOON, None, "", ""))
     )
@@ -116,7 +116,7 @@ def test_a_run_that_is_being_stopped_may_be_resumed_at_once(
 ) -> None:
     """Admit waits for its last checkpoint."""
     ended.status = "RUNNING"
-    row = {"execution_arn": ARN, "stopping": "2026-11-20T12:00:00.000Z"}
+    row = row_of(execution_arn=ARN, stopping="2026-11-20T12:00:00.000Z")
     monkeypatch.setattr(Yard, "row", lambda self, run: row)
     assert yard.job_of(RUN, resume=True).job.checkpoints.resume == RUN
 

@@ -3,18 +3,31 @@
 from typing import Any
 
 from tests.unit.core.facts import offer
-from trainyard.client.runs.records import asked_in
+from trainyard.client.runs.records import Asked, asked_in
+from trainyard.protocol.ledger import reading
 from trainyard.values import wire
 
 AT = "2026-11-20T12:00:00.000Z"
+OFFERS = [wire.to_json(offer("g6.xlarge", f"us-east-1{zone}")) for zone in "ab"]
 PLAN = {
-    "sk": "plan",
-    "offers": [wire.to_json(offer("g6.xlarge", f"us-east-1{zone}")) for zone in "ab"],
+    "offers": OFFERS,
+    "excluded": [],
+    "image": "ami-1",
+    "gang": 1,
+    "hourly_cap": None,
+    "made": AT,
+    "reason": "r",
 }
 
 
 def intent(**more: Any) -> dict[str, Any]:
-    return {"sk": "intent#0001#000#000", "at": AT, "offer_pool": "2 spot pools", **more}
+    return {"sk": "intent#0001#000#000", "token": "t", "at": AT, "offer_pool": "2 spot pools", **more}
+
+
+def asked(*intents: dict[str, Any]) -> tuple[Asked, ...]:
+    rows = [{**row, "sk": f"intent#0001#000#{n:03d}"} for n, row in enumerate(intents)]
+    found = reading.read_all("digits-1", [*rows, {"sk": "plan", **PLAN}])
+    return asked_in(found.intents, found.plan)
 
 
 def test_of_a_request_for_several_pools_each_has_its_answer() -> None:
@@ -22,7 +35,7 @@ def test_of_a_request_for_several_pools_each_has_its_answer() -> None:
         {"offer": 0, "kind": "capacity", "code": "UnfulfillableCapacity", "reason": "none"},
         {"offer": 1, "kind": "quota", "code": "MaxSpotInstanceCountExceeded", "reason": "full"},
     ]
-    found = asked_in([intent(answer="refused", refusals=said), PLAN])
+    found = asked(intent(answer="refused", refusals=said))
     assert [(each.pool, each.answer, each.kind, each.code, each.reason) for each in found] == [
         ("g6.xlarge in us-east-1a, spot", "refused", "capacity", "UnfulfillableCapacity", "none"),
         ("g6.xlarge in us-east-1b, spot", "refused", "quota", "MaxSpotInstanceCountExceeded", "full"),
@@ -31,5 +44,5 @@ def test_of_a_request_for_several_pools_each_has_its_answer() -> None:
 
 def test_one_pools_answer_is_as_its_row_says() -> None:
     refused = intent(answer="refused", refusal="capacity", code="c", reason="r", offer_pool="a pool")
-    found = asked_in([refused, intent(), PLAN])
+    found = asked(refused, intent())
     assert [(each.pool, each.kind) for each in found] == [("a pool", "capacity"), ("2 spot pools", "")]

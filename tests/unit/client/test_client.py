@@ -17,9 +17,11 @@ from tests.unit.client.facts import HOST, MACHINE, NOON, yard_of
 from trainyard.client import Run, Session, Yard
 from trainyard.client.errors import Denied, FileUnreadable, NoCredentials, RunNotStarted, StillRunning
 from trainyard.client.jobs.source import content_of
-from trainyard.client.runs.records import further, losses_in, progress_in, timeline_in
+from trainyard.client.runs.progress import further, losses_in, progress_in
+from trainyard.client.runs.records import timeline_in
 from trainyard.protocol.ledger.host import BilledHost
 from trainyard.protocol.plan import Market
+from trainyard.protocol.timeline import Entry, Source
 
 EXECUTION = "arn:aws:states:us-east-1:123456789012:execution:trainyard-train:digits-1"
 
@@ -127,13 +129,13 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_a_program_without_figures_has_no_progress_and_no_curve() -> None:
-    assert progress_in({}) is None
-    assert progress_in({"progress": {"epoch": 1}}) is None
+    assert progress_in(None) is None
+    assert progress_in({"epoch": 1}) is None
     assert list(losses_in({"samples": [{"step": 1}, {"step": 2, "loss": 0.5}]})) == [(2, 0.5)]
 
 
 def test_numbers_that_a_program_does_not_report_are_missing_and_not_zero() -> None:
-    progress = progress_in({"progress": {"step": 3, "loss": None}})
+    progress = progress_in({"step": 3, "loss": None})
     assert progress
     assert (progress.loss, progress.epoch, progress.steps_per_second) == (None, None, None)
     assert progress.numbers() == ()
@@ -141,7 +143,7 @@ def test_numbers_that_a_program_does_not_report_are_missing_and_not_zero() -> No
 
 def test_a_loss_that_became_nan_is_nan_and_says_since_when() -> None:
     reported = {"step": 330, "loss": "NaN", "accuracy": "Infinity", "nan_since": 320}
-    progress = progress_in({"progress": reported})
+    progress = progress_in(reported)
     assert progress
     assert progress.numbers() == ("loss NaN since step 320", "accuracy Infinity")
     assert progress.warning == "Its loss has been NaN since step 320."
@@ -156,16 +158,16 @@ def test_a_loss_that_became_nan_is_nan_and_says_since_when() -> None:
 def test_a_loss_that_became_nan_in_a_programs_last_steps_is_known_from_metrics_json(
     told: dict[str, Any], since: int
 ) -> None:
-    ledger = progress_in({"progress": {"step": 330, **told}})
-    written = further(ledger, progress_in({"progress": {"step": 400, "loss": "NaN"}}))
+    ledger = progress_in({"step": 330, **told})
+    written = further(ledger, progress_in({"step": 400, "loss": "NaN"}))
     assert written
     assert written.nan_since == since
 
 
 def test_the_timeline_is_in_the_order_of_time_whatever_the_order_of_the_rows() -> None:
     rows = [
-        {"at": "2026-11-21T12:00:02.000Z", "event": "started", "source": "host"},
-        {"at": "2026-11-21T12:00:01.000Z", "event": "ready", "source": "host"},
+        Entry(at=NOON + timedelta(seconds=2), event="started", source=Source.HOST),
+        Entry(at=NOON + timedelta(seconds=1), event="ready", source=Source.HOST),
     ]
     assert [event.event for event in timeline_in(rows)] == ["ready", "started"]
 

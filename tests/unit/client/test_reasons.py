@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.client.facts import NOON
+from tests.unit.client.facts import NOON, row_of
 from trainyard.client import Execution
 from trainyard.client.runs.reasons import ADVICE, Reason, advised, reason_for
 from trainyard.core.model import ends
@@ -26,7 +26,7 @@ NOW = NOON + timedelta(minutes=4)
 
 
 def why(execution: Execution, row: dict[str, Any], summary: dict[str, Any], *, saved: bool = False) -> Reason:
-    return reason_for(execution, row, summary, saved=saved, now=NOW)
+    return reason_for(execution, row_of(**row) if row else None, summary, saved=saved, now=NOW)
 
 
 def test_a_run_that_waits_says_how_long_why_and_when_it_asks_again() -> None:

@@ -380,7 +380,14 @@ def host_row(instance: str, launched: datetime, **more: Any) -> dict[str, Any]:
 
 
 def intent(number: int, at: datetime, pool: str, **more: Any) -> dict[str, Any]:
-    return {"pk": "x", "sk": f"intent#0001#{number:04}#0", "at": stamp(at), "offer_pool": pool, **more}
+    return {
+        "pk": "x",
+        "sk": f"intent#0001#{number:04}#0",
+        "token": "t",
+        "at": stamp(at),
+        "offer_pool": pool,
+        **more,
+    }
 
 
 def attempt_row(number: int, launched: datetime, **more: Any) -> dict[str, Any]:
@@ -388,6 +395,7 @@ def attempt_row(number: int, launched: datetime, **more: Any) -> dict[str, Any]:
         "pk": "x",
         "sk": f"attempt#{number:04}",
         "offer": {"pool": POOL},
+        "hosts": [],
         "launched": stamp(launched),
         **more,
     }
@@ -406,12 +414,32 @@ def event(at: datetime, word: str, source: str = "workflow", **more: Any) -> dic
 
 def plan(*zones: str) -> dict[str, Any]:
     offers = [
-        {"type": kind, "zone": zone, "market": market, "price": price, "on_demand_price": Decimal("0.8048")}
+        {
+            "type": kind,
+            "zone": zone,
+            "subnet": f"subnet-{zone}",
+            "market": market,
+            "price": price,
+            "on_demand_price": Decimal("0.8048"),
+        }
         for kind, price in (("g6.xlarge", Decimal("0.3613")), ("g5.xlarge", Decimal("0.4212")))
         for zone in zones
         for market in ("spot", "on_demand")
     ]
-    return {"pk": "x", "sk": "plan", "offers": offers}
+    whole = {
+        "excluded": [],
+        "image": "ami-00000003",
+        "gang": 1,
+        "hourly_cap": None,
+        "reason": "cheapest first",
+    }
+    return {
+        "pk": "x",
+        "sk": "plan",
+        "offers": offers,
+        "made": stamp(datetime(2026, 11, 21, tzinfo=UTC)),
+        **whole,
+    }
 
 
 def refusal(number: int, at: datetime, pool: str, kind: str = "capacity") -> dict[str, Any]:

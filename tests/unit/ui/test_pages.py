@@ -16,7 +16,7 @@ from tests.unit.ui import canned
 from tests.unit.ui.canned import FAILED, INTERRUPTED, REFUSED, TRAINING, WAITING
 from tests.unit.ui.site import owner, post
 from trainyard.client.errors import Denied, NoAnswer, NoCredentials
-from trainyard.client.runs import records
+from trainyard.client.runs.progress import measures_in
 from trainyard.ui.pages import run as run_page
 from trainyard.ui.templating import failure
 
@@ -280,7 +280,7 @@ def test_a_run_has_a_curve_of_each_measure_beside_the_loss() -> None:
         {"step": step, "loss": 1.0, "accuracy": step / 10 if step else None, "steps_per_second": None}
         for step in range(4)
     ]
-    measures = records.measures_in({"samples": samples})
+    measures = measures_in({"samples": samples})
     assert measures == {"accuracy": ((1, 0.1), (2, 0.2), (3, 0.3))}
     told: dict[str, Any] = {}
     (news,) = run_page._measures(measures, told)

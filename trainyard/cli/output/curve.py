@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import plotille
 
-from trainyard.client.runs.records import Loss
+from trainyard.client.runs.progress import Loss
 
 HEIGHT = 8
 WIDTHS = range(10, 101)

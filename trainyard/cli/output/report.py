@@ -37,7 +37,8 @@ def ended(run: Run, status: RunStatus, *, with_last_words: bool = True) -> None:
         _last_words(run)
     _doubt(run.summary)
     _cost(run.summary)
-    _pool(run.summary.get("pool") or {}, (run.yard.row(run.id) or {}).get("pool_dollars"))
+    row = run.yard.row(run.id)
+    _pool(run.summary.get("pool") or {}, row.pool_dollars if row else None)
     _bucket(run)
     _not_kept(run.summary.get("outputs") or {})
     _time(status)
@@ -70,8 +71,8 @@ def as_json(status: RunStatus) -> dict[str, Any]:
         "state": status.state,
         "word": status.word,
         "attempt": status.attempt,
-        "submitter": status.row.get("submitter"),
-        "origin": (status.row.get("job") or {}).get("origin"),
+        "submitter": status.row.submitter if status.row else None,
+        "origin": status.job.get("origin"),
         "started": execution.started,
         "ended": execution.stopped,
         "error": execution.error or None,

@@ -11,7 +11,7 @@ from trainyard.client.deployment import settings_of
 from trainyard.client.inventory.hosts import hosts
 from trainyard.core.model.yard import promises
 from trainyard.core.model.yard.promises import Promise
-from trainyard.values import wire
+from trainyard.protocol.ledger.claim import ClaimKind
 from trainyard.values.quantities import dollars
 
 if TYPE_CHECKING:
@@ -107,18 +107,15 @@ def promised_by(yard: Yard) -> tuple[Promise, ...]:
     has hosts, these and its deadline say how much of its dollars is left to spend."""
     now, found = datetime.now(UTC), []
     for claim in yard.claims():
-        if claim["waits"]:
+        if claim.waits:
             continue
-        run = str(claim["sk"]).removeprefix("held#")
-        row = (yard.row(run) or {}) if claim.get("kind") == "train" else claim
-        price, until = (row.get("price") or row.get("per_hour")), (row.get("until") or row.get("deadline"))
-        left = promises.remaining(
-            float(claim.get("dollars", 0.0)),
-            None if price is None else float(price),
-            wire.instant(str(until)) if until else None,
-            now,
-        )
-        found.append(Promise(run=run, by=str(claim.get("by", "unknown")), dollars=round(left, 4)))
+        if claim.kind is ClaimKind.TRAIN:
+            row = yard.row(claim.run)
+            price, until = (row.price, row.deadline) if row else (None, None)
+        else:
+            price, until = claim.per_hour, claim.until
+        left = promises.remaining(claim.dollars, price, until, now)
+        found.append(Promise(run=claim.run, by=claim.by, dollars=round(left, 4)))
     return tuple(sorted(found, key=lambda each: (-each.dollars, each.run)))
 
 

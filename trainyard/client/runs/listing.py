@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from math import ceil
 from typing import Any, Self
 
 from boto3.dynamodb.conditions import Attr, Key
 
 from trainyard.client.runs import html
-from trainyard.client.runs.records import Progress, progress_in
+from trainyard.client.runs.progress import Progress, progress_in
 from trainyard.core.model import ends, states
+from trainyard.protocol.ledger import reading
+from trainyard.protocol.ledger.run import RunRow, Waiting
 from trainyard.values import wire
 from trainyard.values.quantities import dollars
 
@@ -21,43 +22,6 @@ RUN_DIGITS = re.compile(r"[0-9a-f]{8}")
 """The end of a run's id, behind the name of its job (trainyard/core/model/tokens.py)."""
 INDEX = "month"
 """Of the ledger, and the attribute that it is by: docs/contracts/ledger.md."""
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """What a run without hosts waits for, `capacity`, `place` or `run`: since when, until when at most, when it asks
-    next and every so many seconds from then on; how many pools refused last, by the kind of their refusal."""
-
-    what: str
-    since: datetime
-    asks: datetime
-    seconds: int
-    until: datetime
-    reason: str
-    refused: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def noun(self) -> str:
-        """What the run waits for, in the words of users."""
-        return {"place": "a slot", "run": "the run that it resumes"}.get(self.what, self.what)
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Self:
-        """From the attribute `waiting`."""
-        return cls(
-            what=row["what"],
-            since=datetime.fromisoformat(row["since"]),
-            asks=datetime.fromisoformat(row["asks"]),
-            seconds=int(row["seconds"]),
-            until=datetime.fromisoformat(row["until"]),
-            reason=row["reason"],
-            refused={kind: int(pools) for kind, pools in row.get("refused", {}).items()},
-        )
-
-    def asks_after(self, now: datetime) -> datetime:
-        """When it asks next, as seen now."""
-        late = max(0, ceil((now - self.asks).total_seconds() / self.seconds))
-        return min(self.asks + timedelta(seconds=late * self.seconds), max(self.until, self.asks))
 
 
 @dataclass(frozen=True)
@@ -106,31 +70,31 @@ class ListedRun:
         return self.ending or states.word_for(self.state, self.kind)
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Self:
-        """From the index."""
+    def of(cls, row: RunRow) -> Self:
+        """Return the run of a row of the index."""
         return cls(
-            id=str(row["pk"]).removeprefix("run#"),
-            arn=row["execution_arn"],
-            kind=row["kind"],
-            created=datetime.fromisoformat(row["created"]),
-            state=row["state"],
-            attempt=int(row["attempt"]),
-            name=row.get("name"),
-            submitter=row.get("submitter"),
-            labels=dict(row.get("labels") or {}),
-            outcome=row.get("outcome"),
-            error=row.get("error"),
-            reason=row.get("reason"),
-            ended=datetime.fromisoformat(row["ended"]) if row.get("ended") else None,
-            progress=progress_in(row),
-            waiting=Waiting.of(row["waiting"]) if row.get("waiting") else None,
-            pool=row.get("pool"),
-            market=row.get("market"),
-            gang=int(row["gang"]) if row.get("gang") is not None else None,
-            price=_number(row.get("price")),
-            dollars=_number(row.get("dollars")),
-            saved_dollars=_number(row.get("saved_dollars")),
-            image=row.get("image") or None,
+            id=row.run,
+            arn=row.execution_arn,
+            kind=row.kind,
+            created=row.created,
+            state=row.state,
+            attempt=row.attempt,
+            name=row.name,
+            submitter=row.submitter,
+            labels=row.labels,
+            outcome=row.outcome,
+            error=row.error,
+            reason=row.reason,
+            ended=row.ended,
+            progress=progress_in(row.progress),
+            waiting=row.waiting,
+            pool=row.pool,
+            market=row.market,
+            gang=row.gang,
+            price=row.price,
+            dollars=row.dollars,
+            saved_dollars=row.saved_dollars,
+            image=row.image or None,
         )
 
 
@@ -190,7 +154,7 @@ def newest(table: Any, *, since: datetime, now: datetime, kind: str | None, page
         query |= {"Limit": page} if kind is None else {"FilterExpression": Attr("kind").eq(kind)}
         while True:
             answer = table.query(**query)
-            yield from map(ListedRun.of, answer["Items"])
+            yield from (ListedRun.of(reading.run_of(row)) for row in answer["Items"])
             if "LastEvaluatedKey" not in answer:
                 break
             query["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
@@ -208,7 +172,3 @@ def _months(since: datetime, now: datetime) -> Iterator[str]:
     while (month.year, month.month) >= (first.year, first.month):
         yield f"{month:%Y-%m}"
         month = (month - timedelta(days=1)).replace(day=1)
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)

@@ -10,11 +10,12 @@ from datetime import datetime
 from typing import Any
 
 from trainyard.client.runs.execution import Execution
-from trainyard.client.runs.listing import Waiting
-from trainyard.client.runs.records import elapsed, progress_in
+from trainyard.client.runs.progress import progress_in
+from trainyard.client.runs.records import elapsed
 from trainyard.command_line import command_line
 from trainyard.core.model import ends, states
 from trainyard.core.model.job import Outputs
+from trainyard.protocol.ledger.run import RunRow, Waiting
 from trainyard.values import wire
 from trainyard.values.quantities import counted, rounded
 
@@ -78,7 +79,7 @@ class Reason:
 
 def reason_for(
     execution: Execution,
-    row: Mapping[str, Any],
+    row: RunRow | None,
     summary: Mapping[str, Any],
     *,
     saved: bool,
@@ -86,37 +87,35 @@ def reason_for(
 ) -> Reason:
     """Return why the run is as it is. `row` is its own in the ledger; `saved` is True if it has a checkpoint."""
     reason = _reason(execution, row, summary, saved=saved, now=now)
-    progress = progress_in(row)
+    progress = progress_in(row.progress) if row else None
     warning = progress.warning if progress and reason.kind != "succeeded" else ""  # whose doubts have it
     return replace(reason, lines=(*reason.lines, warning)) if warning else reason
 
 
 def _reason(
-    execution: Execution, row: Mapping[str, Any], summary: Mapping[str, Any], *, saved: bool, now: datetime
+    execution: Execution, row: RunRow | None, summary: Mapping[str, Any], *, saved: bool, now: datetime
 ) -> Reason:
     if execution.is_over:
         return _ended(execution, row, summary, saved=saved)
-    if row.get("waiting"):
-        return _waits(execution, Waiting.of(row["waiting"]), now)
+    if row and row.waiting:
+        return _waits(execution, row.waiting, now)
     return _goes_on(execution, row)
 
 
-def _ended(
-    execution: Execution, row: Mapping[str, Any], summary: Mapping[str, Any], *, saved: bool
-) -> Reason:
+def _ended(execution: Execution, row: RunRow | None, summary: Mapping[str, Any], *, saved: bool) -> Reason:
     where, run = summary.get("where") or {}, execution.name
     results = {part: _get_line(run, part) for part in RESULTS if part in where}
     if execution.status == "SUCCEEDED":
-        doubt = ends.doubt("succeeded", summary.get("reason") or row.get("reason"))
+        doubt = ends.doubt("succeeded", summary.get("reason") or (row.reason if row else None))
         if doubt:
             logs = command_line("logs", run)
             said = f"{run} has succeeded, but {doubt}."
             return Reason("succeeded", (said,), (logs, *results.values()), logs, doubt)
         return Reason("succeeded", (f"{run} has succeeded.",), tuple(results.values()))
-    told = summary.get("outcome") or row.get("outcome")
+    told = summary.get("outcome") or (row.outcome if row else None)
     outcome = str(told or ("stopped" if execution.status == "ABORTED" else "failed"))
     error = str(summary.get("error") or execution.error)
-    said = summary.get("reason") or row.get("reason") or execution.said
+    said = summary.get("reason") or (row.reason if row else None) or execution.said
     text = str(said or f"the execution is {execution.status} and gives no cause").splitlines()
     advice = [advised(error)] if error in ADVICE else []
     logs, resumes = "", False
@@ -129,8 +128,8 @@ def _ended(
     return Reason(outcome, lines, tuple(advice), logs, resumes=resumes)
 
 
-def _outputs_of(row: Mapping[str, Any]) -> Outputs:
-    return wire.from_json(Outputs, (row.get("job") or {}).get("outputs") or {})
+def _outputs_of(row: RunRow | None) -> Outputs:
+    return wire.from_json(Outputs, ((row.job if row else None) or {}).get("outputs") or {})
 
 
 def advised(error: str) -> str:
@@ -142,13 +141,13 @@ def _get_line(run: str, part: str) -> str:
     return command_line("get", run, *([] if part == "model" else [part]))
 
 
-def _goes_on(execution: Execution, row: Mapping[str, Any]) -> Reason:
-    if not row:
+def _goes_on(execution: Execution, row: RunRow | None) -> Reason:
+    if row is None:
         return Reason("running", (f"{execution.name} has begun: the yard checks its job now.",))
-    progress = row.get("progress") or {}
-    at = f", at step {int(progress['step'])}" if progress.get("step") is not None else ""
-    word = states.word_for(str(row.get("state") or "Starting"), str(row.get("kind") or "train"))
-    return Reason("running", (f"{execution.name} is {word}: attempt {row.get('attempt') or 1}{at}.",))
+    progress = progress_in(row.progress)
+    at = f", at step {progress.step}" if progress else ""
+    word = states.word_for(row.state, row.kind)
+    return Reason("running", (f"{execution.name} is {word}: attempt {row.attempt}{at}.",))
 
 
 def _waits(execution: Execution, waiting: Waiting, now: datetime) -> Reason:

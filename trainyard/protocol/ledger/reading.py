@@ -8,6 +8,7 @@ from trainyard.protocol.ledger.attempt import AttemptRow, TokenRow, WaitRow
 from trainyard.protocol.ledger.host import HostRow
 from trainyard.protocol.ledger.intent import IntentRow
 from trainyard.protocol.ledger.run import RunRow
+from trainyard.protocol.plan import Plan
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 
@@ -43,6 +44,11 @@ class RunRows:
     """By attempt and wait."""
     waits: Mapping[tuple[int, str], WaitRow] = field(default_factory=dict)
     """By attempt and wait."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """Return the plan; None before there is one."""
+        return None if self.planned is None else read(Plan, self.planned)
 
 
 def read(noun: type[Row], row: Mapping[str, Any], **key: Any) -> Row:

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
+from math import ceil
 from typing import Any
 
 from trainyard.protocol.imaging import Imaging
@@ -47,6 +48,18 @@ class Waiting:
     reason: str
     refused: Mapping[str, int] = field(default_factory=dict)
     """How many capacity pools refused last, by the kind of the refusal."""
+
+    @property
+    def noun(self) -> str:
+        """Return what the run waits for, in the words of users."""
+        return {WaitsFor.PLACE: "a slot", WaitsFor.RUN: "the run that it resumes"}.get(
+            self.what, self.what.value
+        )
+
+    def asks_after(self, now: datetime) -> datetime:
+        """Return when the run asks next, as seen now."""
+        late = max(0, ceil((now - self.asks).total_seconds() / self.seconds))
+        return min(self.asks + timedelta(seconds=late * self.seconds), max(self.until, self.asks))
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from typing import Any
 from trainyard.client import Run, RunStatus, Yard, YardError
 from trainyard.client.errors import RunNotFound
 from trainyard.client.inventory.hosts import YardHost
+from trainyard.client.runs.progress import Loss
 from trainyard.client.runs.reasons import REFUSED, Reason, reason_for
-from trainyard.client.runs.records import Asked, Loss
+from trainyard.client.runs.records import Asked
 from trainyard.client.runs.usage import Usage, usage_of
 from trainyard.command_line import command_line
 from trainyard.protocol import keys
@@ -54,7 +55,7 @@ class Picture:
     @property
     def arguments(self) -> str:
         """Return what the job gives its program: `lr=0.1 epochs=3`, or the words of a list."""
-        args = ((self.status.row.get("job") or {}).get("program") or {}).get("args") or {}
+        args = (self.status.job.get("program") or {}).get("args") or {}
         if isinstance(args, Mapping):
             return " ".join(f"{name}={value}" for name, value in args.items())
         return shlex.join(map(str, args))
@@ -66,7 +67,7 @@ class Picture:
         if self.is_over or not progress or not progress.steps_per_second or progress.step >= progress.steps:
             return ""
         seconds = (progress.steps - progress.step) / progress.steps_per_second
-        hours = ((self.status.row.get("job") or {}).get("limits") or {}).get("hours")
+        hours = (self.status.job.get("limits") or {}).get("hours")
         if hours is not None:
             left = float(hours) * 3600 - (now - self.status.execution.started).total_seconds()
             if seconds > left:
@@ -173,7 +174,7 @@ class RunPage(Page):
         log, over, builder = (
             log_of(cache, self.run),
             picture.is_over,
-            picture.status.row.get("kind") == "bake",
+            picture.status.kind == "bake",
         )
         look = partial(log.look, builder=builder, over=over)
         return await cache.ask(("log", self.run), look, _fresh(picture))
@@ -189,7 +190,7 @@ def found(yard: Yard, run: str) -> Run:
     """The run of this whole id. Raises RunNotFound."""
     row = yard.row(run)
     if row is not None:
-        return Run(yard, str(row["execution_arn"]))
+        return Run(yard, row.execution_arn)
     begun = yard.run(run)
     states = yard.session.client("stepfunctions")
     try:

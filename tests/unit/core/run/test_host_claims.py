@@ -11,8 +11,9 @@ from lambdas.core.patrol.budget import Money
 from lambdas.core.patrol.judgement import Facts
 from lambdas.core.run import host_claims
 from lambdas.core.run.host_claims import Settled
-from lambdas.core.run.places import Claim, YardLimits
+from lambdas.core.run.places import YardLimits, promise_of
 from tests.unit.core.facts import NOON, prices
+from trainyard.protocol.ledger.claim import Claim
 from trainyard.protocol.plan import Market
 
 DAY = timedelta(hours=24)
@@ -93,7 +94,7 @@ def test_a_host_claims_the_dollars_of_the_time_that_it_may_stay() -> None:
     assert (until_lease.kind, until_lease.by, until_lease.hosts) == ("held", "ada", 1)
     assert (until_lease.until, held.until) == (at(11), at(20))
     assert until_lease.dollars == pytest.approx(12 * HOURLY, abs=0.001)
-    assert held.promise(NOON).dollars == pytest.approx(20 * HOURLY, abs=0.001)
+    assert promise_of(held, NOON).dollars == pytest.approx(20 * HOURLY, abs=0.001)
 
 
 def test_what_has_not_changed_is_not_written() -> None:

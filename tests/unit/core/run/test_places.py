@@ -5,10 +5,11 @@ from datetime import timedelta
 import pytest
 
 from lambdas.core.run import places
-from lambdas.core.run.places import Claim, ClaimKind, YardLimits
+from lambdas.core.run.places import YardLimits
 from tests.unit.core.facts import NOON
 from trainyard.core.jobfile import check
 from trainyard.core.model.job import Job
+from trainyard.protocol.ledger.claim import Claim, ClaimKind
 
 
 def claim(

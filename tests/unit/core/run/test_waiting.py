@@ -61,7 +61,7 @@ def test_for_its_place_it_waits_from_its_beginning() -> None:
     assert (found.since, found.asks, found.until, found.refused) == (NOON, after(90), after(300), {})
 
 
-def test_a_client_reads_what_a_function_has_written() -> None:
+def test_a_waiting_run_tells_when_it_asks_next() -> None:
     written = Waiting(
         what=WaitsFor.CAPACITY,
         since=NOON,
@@ -71,9 +71,9 @@ def test_a_client_reads_what_a_function_has_written() -> None:
         reason="no room",
         refused={"capacity": 18},
     )
-    row = wire.to_json(written)
-    read = listing.Waiting.of(row)
-    assert {name: getattr(read, name) for name in row} == {name: getattr(written, name) for name in row}
+    read = wire.from_json(Waiting, wire.to_json(written))
+    assert read == written
+    assert read.noun == "capacity"
     assert [read.asks_after(after(seconds)) for seconds in (0, 60, 61, 500)] == [
         after(60),
         after(60),
