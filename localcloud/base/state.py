@@ -16,12 +16,23 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 
+KEPT = "kept"
+"""The folder of kept parts, in the state folder."""
+FORMAT = "2"
+"""It rises when a class that is kept changes or moves: then the state of another version is refused."""
+FORMAT_FILE = "format"
 PAUSE = 1.0
 """Seconds between a change and its being written; changes in between share one write."""
 SHARE = 0.006
 """The most of a processor's time that writing may take: after a long write the next one waits longer."""
 LONGEST = 10.0
 """Seconds after which it is written without being told: executions and schedules change things by themselves."""
+
+
+def has_other_format(folder: Path) -> bool:
+    """Return True if another version of the local cloud has written this folder of kept parts."""
+    mark = folder / FORMAT_FILE
+    return any(folder.glob("*.kept")) and not (mark.exists() and mark.read_text() == FORMAT)
 
 
 @dataclass(frozen=True)
@@ -111,6 +122,7 @@ class Store:
         if self._written.get(part.name) == digest:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / FORMAT_FILE).write_text(FORMAT)
         new = self._path(part.name).with_suffix(".new")
         new.write_bytes(content)
         new.replace(self._path(part.name))

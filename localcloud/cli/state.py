@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from localcloud import supervisor
+from localcloud.base.state import KEPT, has_other_format
 
 LEAST_SPACE = 16 << 20
 PRIVATE = 0o700
@@ -41,6 +42,13 @@ def prepared_state(state: Path) -> Path:
         fail(
             f"The state folder {state} belongs to another user. Nothing was started, because that user could read and "
             "change all that the local cloud holds. Name a folder of your own with --state."
+        )
+    if has_other_format(state / KEPT):
+        fail(
+            f"Another version of the local cloud has written the state folder {state}. Nothing was started or changed, "
+            "because this version cannot read it. "
+            f"`python -m localcloud down --forget --state {shlex.quote(str(state))}` deletes it; or name another "
+            "folder with --state."
         )
     state.chmod(PRIVATE)  # it may be older, or of a copy
     free = shutil.disk_usage(state).free

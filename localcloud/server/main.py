@@ -21,7 +21,7 @@ from typing import Any
 from localcloud.base import descriptors, root_key
 from localcloud.base.context import ACCOUNT, REGION, Context
 from localcloud.base.facts import Facts
-from localcloud.base.state import Store
+from localcloud.base.state import KEPT, Store
 from localcloud.machine.hypervisor import ENDPOINT_ADDRESS, Hypervisor
 from localcloud.patches import MINISTACK
 from localcloud.server import admin, gate
@@ -42,7 +42,7 @@ def main() -> None:
     arguments = _arguments()
     descriptors.raise_limit()
     set_environment(arguments.state, arguments.port)
-    store = Store(arguments.state / "kept")
+    store = Store(arguments.state / KEPT)
     context = Context(arguments.state, arguments.port, store, Facts.load(arguments.facts))
     hypervisor = Hypervisor(context.state, context.port)
     for image_id, image in context.facts.images.items():

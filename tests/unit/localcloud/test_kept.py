@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from ministack.core.responses import request_scope
 from ministack.services import cloudformation
+from typer.testing import CliRunner
 
-from localcloud.base.state import Store
+from localcloud.base.state import FORMAT_FILE, KEPT, Store, has_other_format
+from localcloud.cli.commands import app
 from localcloud.server.ministack_state import Stacks
 
 
@@ -64,3 +66,23 @@ def test_what_could_not_be_written_is_written_at_the_next_time(tmp_path: Path) -
     folder.unlink()
     store.write()
     assert (store.failed, (folder / "part.kept").read_bytes()) == ({}, b"all")
+
+
+def test_a_state_of_another_version_is_refused_with_one_line_and_stays_as_it_is(tmp_path: Path) -> None:
+    kept = tmp_path / KEPT
+    store = Store(kept)
+    store.keep("part", lambda: b"all", lambda _: None)
+    store.write()
+    assert not has_other_format(kept)
+    for mark in ("1", None):
+        (kept / FORMAT_FILE).write_text(mark) if mark else (kept / FORMAT_FILE).unlink()
+        done = CliRunner().invoke(app, ["up", "--state", str(tmp_path), "--port", "1"])
+        assert (done.exit_code, done.output.count("\n")) == (1, 1)
+        assert done.output.startswith(
+            f"Another version of the local cloud has written the state folder {tmp_path}. "
+        )
+        assert (kept / "part.kept").read_bytes() == b"all"
+
+
+def test_a_folder_without_kept_parts_is_of_any_version(tmp_path: Path) -> None:
+    assert not has_other_format(tmp_path / KEPT)
