@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from localcloud.base.run_command import is_wanted, refusal_of_send
 from localcloud.services.ssm.agent import Agents, output_key
 from localcloud.services.ssm.answers import Json, page, without_nothing
 from localcloud.services.ssm.commands import Command, Commands, Invocation, StepRun, iso, new_command_id
 from localcloud.services.ssm.document import Document, SsmError
 from localcloud.services.ssm.documents import Documents
 
-MOST_INSTANCES = 50
 SUMMARY_LIMIT = 2500
-COUNT = re.compile(r"^([1-9][0-9]*|0|[1-9][0-9]?%|0%|100%)$")
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,8 @@ class CommandActions:
         }
 
     def send_command(self, request: Json) -> Json:
-        check_send_command(request)
+        if refused := refusal_of_send(request):
+            raise SsmError(*refused)
         kept = self.documents.get(request["DocumentName"])
         version = kept.version(request.get("DocumentVersion"))
         wanted_hash = request.get("DocumentHash")
@@ -127,7 +126,7 @@ class CommandActions:
                 for command in self.commands.all()
                 if request.get("CommandId") in (None, command.id)
                 and (not request.get("InstanceId") or request["InstanceId"] in command.invocations)
-                and is_wanted(wanted, command, command.status)
+                and is_wanted(wanted, command.document, command.status, iso(command.requested))
             ]
             return page(found, request, "Commands", self.shown_command, 50)
 
@@ -141,7 +140,7 @@ class CommandActions:
                 if request.get("CommandId") in (None, command.id)
                 for invocation in command.invocations.values()
                 if request.get("InstanceId") in (None, invocation.instance_id)
-                and is_wanted(wanted, command, invocation.status)
+                and is_wanted(wanted, command.document, invocation.status, iso(command.requested))
             ]
             return page(
                 found, request, "CommandInvocations", lambda pair: self._shown_invocation(*pair, details), 50
@@ -218,30 +217,6 @@ class CommandActions:
         return f"https://s3.{self.region}.amazonaws.com/{command.bucket}/{key}"
 
 
-def check_send_command(request: Json) -> None:
-    instance_ids, targets = request.get("InstanceIds") or [], request.get("Targets") or []
-    if bool(instance_ids) == bool(targets):
-        raise SsmError("ValidationException", "Give either InstanceIds or Targets.")
-    if len(instance_ids) > MOST_INSTANCES:
-        raise SsmError(
-            "ValidationException",
-            "1 validation error detected: Value at 'instanceIds' failed to satisfy constraint: "
-            f"Member must have length less than or equal to {MOST_INSTANCES}",
-        )
-    if len(set(instance_ids)) < len(instance_ids):
-        raise SsmError("DuplicateInstanceId", "An instance id is named twice.")
-    if len(targets) > 5 or any(len(target.get("Values", [])) > 50 for target in targets):
-        raise SsmError("ValidationException", "At most 5 targets with at most 50 values each.")
-    if not 30 <= int(request.get("TimeoutSeconds") or 3600) <= 2592000:
-        raise SsmError("ValidationException", "TimeoutSeconds must be between 30 and 2592000.")
-    if len(request.get("Comment") or "") > 100:
-        raise SsmError("ValidationException", "Comment holds at most 100 characters.")
-    for key in ("MaxConcurrency", "MaxErrors"):
-        given = str(request.get(key) or "1")
-        if not COUNT.match(given) or (key == "MaxConcurrency" and given in ("0", "0%")):
-            raise SsmError("ValidationException", f"{key} is {given!r}; it must be a number or a percentage.")
-
-
 def as_command(request: Json, name: str, document: Document) -> Command:
     """The command a request asks for; raises InvalidParameters when the document does not take its parameters."""
     values = document.check(request.get("Parameters") or {})
@@ -276,16 +251,6 @@ def command_filters(request: Json, known: Iterable[str]) -> dict[str, str]:
     if unknown:
         raise SsmError("InvalidFilterKey", f"No filter key {unknown[0]!r}.")
     return filters
-
-
-def is_wanted(filters: dict[str, str], command: Command, status: str) -> bool:
-    requested = iso(command.requested)
-    return (
-        requested >= filters.get("InvokedAfter", "")
-        and ("InvokedBefore" not in filters or requested < filters["InvokedBefore"])
-        and filters.get("Status", status) == status
-        and filters.get("DocumentName", command.document) == command.document
-    )
 
 
 def named_step(invocation: Invocation, name: str | None) -> StepRun:

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import uuid
 from collections.abc import Callable, Mapping
@@ -15,13 +14,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from localcloud.base.run_command import OVER, allowance, has_more_errors, status_of
 from localcloud.services.ssm.document import Script, SsmError
 
 log = logging.getLogger(__name__)
 
-OVER = frozenset({"Success", "Failed", "Cancelled", "TimedOut"})
-COUNTS_AS_ERROR = frozenset({"Failed", "ExecutionTimedOut"})
-"""StatusDetails that count against MaxErrors; a delivery that timed out does not."""
 HISTORY_SECONDS = 30 * 86400
 
 
@@ -99,14 +96,6 @@ class Command:
         return sum(invocation.details in details for invocation in self.invocations.values())
 
 
-def allowance(text: str, targets: int, *, at_least: int) -> int:
-    """`10` or `10%` of the targets, as MaxConcurrency and MaxErrors say it."""
-    if text.endswith("%"):
-        share = int(text[:-1]) * targets / 100
-        return max(at_least, math.ceil(share) if at_least else math.floor(share))
-    return int(text)
-
-
 def who_is_next(command: Command) -> list[Invocation]:
     """Invocations that may be sent now under MaxConcurrency; none once MaxErrors is exceeded."""
     if has_too_many_errors(command):
@@ -119,31 +108,7 @@ def who_is_next(command: Command) -> list[Invocation]:
 
 def has_too_many_errors(command: Command) -> bool:
     limit = allowance(command.max_errors, len(command.invocations), at_least=0)
-    return command.count(*COUNTS_AS_ERROR) > limit
-
-
-def status_of(command: Command) -> tuple[str, str]:
-    """The command's status and details, from its invocations'."""
-    invocations = list(command.invocations.values())
-    if not invocations:
-        return "Success", "NoInstancesInTag"
-    if not all(one.is_over for one in invocations):
-        if any(one.status == "Cancelling" for one in invocations):
-            return "Cancelling", "Cancelling"
-        if all(one.status == "Pending" for one in invocations):
-            return "Pending", "Pending"
-        return "InProgress", "InProgress"
-    if all(one.status == "Success" for one in invocations):
-        return "Success", "Success"
-    if command.count("Cancelled"):
-        return "Cancelled", "Cancelled"
-    if command.count("ExecutionTimedOut") and has_too_many_errors(command):
-        return "TimedOut", "ExecutionTimedOut"
-    if has_too_many_errors(command):
-        return "Failed", "Failed"
-    if command.count("DeliveryTimedOut") == len(invocations):
-        return "TimedOut", "DeliveryTimedOut"
-    return "Failed", "Incomplete"
+    return has_more_errors(command.invocations.values(), limit)
 
 
 class Commands:
@@ -278,7 +243,8 @@ class Commands:
         self._refresh(command)
 
     def _refresh(self, command: Command) -> None:
-        status, details = status_of(command)
+        limit = allowance(command.max_errors, len(command.invocations), at_least=0)
+        status, details = status_of(command.invocations.values(), limit)
         is_news = status != command.status
         command.status, command.details = status, details
         if is_news:

@@ -14,10 +14,9 @@ from typing import Any
 
 import yaml
 
+from localcloud.base.run_command import DEFAULT_STEP, matches, step_timeout
+
 LARGEST = 64 * 1024
-LONGEST_STEP = 172800
-DEFAULT_STEP = 3600
-SHORTEST_STEP = 5
 PARAMETER_TYPES = {"String", "StringList", "Boolean", "Integer", "MapList", "StringMap"}
 SHELL = "aws:runShellScript"
 REFERENCE = re.compile(r"\{\{\s*([\w.:/-]+)\s*\}\}")
@@ -204,16 +203,6 @@ class Document:
             if sides[0] != sides[1]:
                 return f"Step execution skipped due to incompatible platform. Step name: {step.name}"
         return None
-
-
-def step_timeout(text: str) -> float:
-    seconds = float(text) if re.fullmatch(r"\d+", text) else DEFAULT_STEP
-    return min(max(seconds, SHORTEST_STEP), LONGEST_STEP)
-
-
-def matches(pattern: str, value: str) -> bool:
-    """As the agent's Go does: found anywhere, and `$` is the very end, not before a last newline."""
-    return re.search(re.sub(r"(?<!\\)\$$", r"\\Z", pattern), value) is not None
 
 
 def text_of(value: Any) -> str:

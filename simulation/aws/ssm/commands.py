@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from localcloud.base.run_command import OVER, allowance, is_wanted, refusal_of_send, status_of
 from simulation.aws.door.api import ACCOUNT, Answer, Caller, Request, ServiceError, Structure
-from simulation.aws.door.parameters import only
+from simulation.aws.door.parameters import not_simulated, only
 from simulation.aws.ec2 import arns
 from simulation.aws.ec2.model import Emit
 from simulation.aws.ec2.service import Ec2
 from simulation.aws.ssm.documents import Document
 from simulation.aws.ssm.hosts import HostCalls
 from simulation.aws.ssm.model import (
-    OVER,
     UNDER_WAY,
     Command,
     Host,
@@ -22,10 +22,8 @@ from simulation.aws.ssm.model import (
     Settings,
     Step,
     iso,
-    status_of,
 )
 from simulation.aws.ssm.pages import take_page, with_token
-from simulation.aws.ssm.requests import allowance, check_command, is_wanted, named_step
 from simulation.world.world import World
 
 STATUSES = frozenset({"Success", "Failed", "TimedOut"})
@@ -87,7 +85,10 @@ class CommandCalls(HostCalls):
             "SendCommand",
         )
         ids = request.get("InstanceIds") or []
-        check_command(request, ids)
+        if refused := refusal_of_send(request):
+            raise ServiceError(*refused)
+        if allowance(str(request.get("MaxConcurrency") or "50"), len(ids), at_least=1) < len(ids):
+            raise not_simulated("commands that go to some hosts first")
         document = self.documents.get(request["DocumentName"])
         if document is None:
             raise ServiceError(
@@ -122,7 +123,7 @@ class CommandCalls(HostCalls):
             for each in self._candidates(request, wanted)
             if each.command.known_at <= now
             and request.get("InstanceId") in (None, each.instance)
-            and is_wanted(each, wanted)
+            and is_wanted(wanted, each.command.document.name, each.status, iso(each.command.requested))
         ]
         shown, token = take_page(matching, request, 1)
         details = bool(request.get("Details"))
@@ -166,7 +167,7 @@ class CommandCalls(HostCalls):
             parameters={name: list(values) for name, values in (request.get("Parameters") or {}).items()},
             comment=request.get("Comment", ""),
             timeout=float(request.get("TimeoutSeconds") or 3600),
-            most_errors=allowance(str(request.get("MaxErrors") or "0"), count),
+            most_errors=allowance(str(request.get("MaxErrors") or "0"), count, at_least=0),
             requested=self.world.now,
             known_at=self.world.now + late,
         )
@@ -266,7 +267,7 @@ class CommandCalls(HostCalls):
         if status in OVER:
             self._under_way.pop((command.id, invocation.instance), None)
         self._announce(command, status, invocation.instance)
-        whole = status_of(command)
+        whole = status_of(command.invocations.values(), command.most_errors)
         is_news = whole[0] != command.status
         command.status, command.details = whole
         if is_news:
@@ -342,3 +343,12 @@ def _step(step: Step) -> Answer:
         "Output": step.stdout[:2500],
     }
     return {key: value for key, value in shown.items() if value is not None}
+
+
+def named_step(invocation: Invocation, name: str | None) -> Step:
+    if name is None and len(invocation.steps) == 1:
+        return invocation.steps[0]
+    for step in invocation.steps:
+        if step.name == name:
+            return step
+    raise ServiceError("InvalidPluginName", "")

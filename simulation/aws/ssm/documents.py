@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from localcloud.base.run_command import DEFAULT_STEP, matches, step_timeout
 from simulation.aws.door.api import ServiceError
 
 
@@ -20,7 +20,10 @@ class Document:
     @classmethod
     def read(cls, name: str, content: Mapping[str, Any]) -> Self:
         """Read a document of type Command, as its template has it."""
-        steps = tuple((step["name"], _seconds(step["inputs"])) for step in content["mainSteps"])
+        steps = tuple(
+            (step["name"], step_timeout(str(step["inputs"].get("timeoutSeconds", DEFAULT_STEP))))
+            for step in content["mainSteps"]
+        )
         return cls(name, steps, content.get("parameters") or {})
 
     @property
@@ -41,13 +44,8 @@ class Document:
                     "InvalidParameters", f"Parameter {name} takes one value, got {len(values)}"
                 )
             pattern = facts.get("allowedPattern")
-            if pattern and not re.search(re.sub(r"(?<!\\)\$$", r"\\Z", pattern), str(values[0])):
+            if pattern and not matches(pattern, str(values[0])):
                 raise ServiceError(
                     "InvalidParameters",
                     f"Parameter {name} value {values[0]!r} does not match the pattern {pattern}",
                 )
-
-
-def _seconds(inputs: Mapping[str, Any]) -> float:
-    text = str(inputs.get("timeoutSeconds", "3600"))
-    return min(max(float(text), 5.0), 172_800.0) if text.isdigit() else 3600.0

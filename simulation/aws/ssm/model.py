@@ -10,7 +10,6 @@ from simulation.aws.ec2.model import Instance, Span
 from simulation.aws.ssm.documents import Document
 from simulation.world.world import Planned
 
-OVER = frozenset({"Success", "Failed", "Cancelled", "TimedOut"})
 UNDER_WAY = ("Pending", "InProgress")
 
 
@@ -89,23 +88,6 @@ class Host:
 
     def connected(self, now: datetime) -> bool:
         return self.instance.state == "running" and self.cut_off is None and self.online_at <= now
-
-
-def status_of(command: Command) -> tuple[str, str]:
-    """The command's status and details, from its invocations'."""
-    statuses = [each.status for each in command.invocations.values()]
-    if not all(each in OVER for each in statuses):
-        status = "Pending" if all(each == "Pending" for each in statuses) else "InProgress"
-        return status, status
-    if all(each == "Success" for each in statuses):
-        return "Success", "Success"
-    errors = command.count("Failed", "ExecutionTimedOut")
-    if errors > command.most_errors:
-        timed_out = command.count("ExecutionTimedOut") > 0
-        return ("TimedOut", "ExecutionTimedOut") if timed_out else ("Failed", "Failed")
-    if command.count("DeliveryTimedOut") == len(statuses):
-        return "TimedOut", "DeliveryTimedOut"
-    return "Failed", "Incomplete"
 
 
 def iso(at: datetime | None) -> str:

@@ -2,13 +2,12 @@
 
 import pytest
 
+from localcloud.base.run_command import allowance, status_of
 from localcloud.services.ssm.commands import (
     Command,
     Invocation,
     StepRun,
-    allowance,
     iso,
-    status_of,
     who_is_next,
 )
 from localcloud.services.ssm.document import Script
@@ -85,7 +84,8 @@ def test_who_is_next(sentence: str, waiting: Command, next_ones: list[str]) -> N
     ],
 )
 def test_a_command_stands_as_its_invocations_do(standing: Command, status: str, details: str) -> None:
-    assert status_of(standing) == (status, details)
+    limit = int(standing.max_errors)
+    assert status_of(standing.invocations.values(), limit) == (status, details)
 
 
 def test_a_command_expires_after_delivery_and_execution() -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from localcloud.services.ssm.document import SsmError, matches, parse, step_timeout
+from localcloud.base.run_command import matches, step_timeout
+from localcloud.services.ssm.document import SsmError, parse
 
 
 def document(run: list[str], parameters: dict[str, Any] | None = None, **inputs: Any) -> str:

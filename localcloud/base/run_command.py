@@ -1,0 +1,95 @@
+"""Rules of Run Command that the local cloud and the simulator share: what a request may say, how a command stands."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol
+
+MOST_INSTANCES = 50
+LONGEST_STEP, DEFAULT_STEP, SHORTEST_STEP = 172_800, 3600, 5
+OVER = frozenset({"Success", "Failed", "Cancelled", "TimedOut"})
+ERRORS = frozenset({"Failed", "ExecutionTimedOut"})
+"""StatusDetails that count against MaxErrors; a delivery that timed out does not."""
+COUNT = re.compile(r"^([1-9][0-9]*|0|[1-9][0-9]?%|0%|100%)$")
+
+
+class Invocation(Protocol):
+    """A command on one host."""
+
+    status: str
+    details: str
+
+
+def refusal_of_send(request: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the code and the message by which SendCommand is refused; None if the request is well formed."""
+    instance_ids, targets = request.get("InstanceIds") or [], request.get("Targets") or []
+    if bool(instance_ids) == bool(targets):
+        return "ValidationException", "Give either InstanceIds or Targets."
+    if len(instance_ids) > MOST_INSTANCES:
+        said = "1 validation error detected: Value at 'instanceIds' failed to satisfy constraint: "
+        return "ValidationException", f"{said}Member must have length less than or equal to {MOST_INSTANCES}"
+    if len(set(instance_ids)) < len(instance_ids):
+        return "DuplicateInstanceId", "An instance id is named twice."
+    if len(targets) > 5 or any(len(target.get("Values", [])) > 50 for target in targets):
+        return "ValidationException", "At most 5 targets with at most 50 values each."
+    if not 30 <= int(request.get("TimeoutSeconds") or DEFAULT_STEP) <= 2_592_000:
+        return "ValidationException", "TimeoutSeconds must be between 30 and 2592000."
+    if len(request.get("Comment") or "") > 100:
+        return "ValidationException", "Comment holds at most 100 characters."
+    for key in ("MaxConcurrency", "MaxErrors"):
+        given = str(request.get(key) or "1")
+        if not COUNT.match(given) or (key == "MaxConcurrency" and given in ("0", "0%")):
+            return "ValidationException", f"{key} is {given!r}; it must be a number or a percentage."
+    return None
+
+
+def allowance(text: str, targets: int, *, at_least: int) -> int:
+    """Return how many of the targets `10` or `10%` means, in MaxConcurrency or MaxErrors."""
+    if text.endswith("%"):
+        share = int(text[:-1]) * targets / 100
+        return max(at_least, math.ceil(share) if at_least else math.floor(share))
+    return int(text)
+
+
+def has_more_errors(invocations: Collection[Invocation], limit: int) -> bool:
+    return sum(each.details in ERRORS for each in invocations) > limit
+
+
+def status_of(invocations: Collection[Invocation], most_errors: int) -> tuple[str, str]:
+    """Return status and details of a command whose invocations stand like this."""
+    if not invocations:
+        return "Success", "NoInstancesInTag"
+    statuses = {each.status for each in invocations}
+    if not statuses <= OVER:
+        status = "Cancelling" if "Cancelling" in statuses else "InProgress"
+        return ("Pending", "Pending") if statuses == {"Pending"} else (status, status)
+    if statuses == {"Success"}:
+        return "Success", "Success"
+    details = {each.details for each in invocations}
+    if "Cancelled" in details:
+        return "Cancelled", "Cancelled"
+    if has_more_errors(invocations, most_errors):
+        return ("TimedOut", "ExecutionTimedOut") if "ExecutionTimedOut" in details else ("Failed", "Failed")
+    return ("TimedOut", "DeliveryTimedOut") if details == {"DeliveryTimedOut"} else ("Failed", "Incomplete")
+
+
+def is_wanted(filters: Mapping[str, str], document: str, status: str, requested: str) -> bool:
+    """Return True for a command, or an invocation, that passes the filters of a listing."""
+    return (
+        requested >= filters.get("InvokedAfter", "")
+        and ("InvokedBefore" not in filters or requested < filters["InvokedBefore"])
+        and filters.get("Status", status) == status
+        and filters.get("DocumentName", document) == document
+    )
+
+
+def step_timeout(text: str) -> float:
+    seconds = float(text) if re.fullmatch(r"\d+", text) else DEFAULT_STEP
+    return min(max(seconds, SHORTEST_STEP), LONGEST_STEP)
+
+
+def matches(pattern: str, value: str) -> bool:
+    """As the agent's Go does: found anywhere, and `$` is the very end, not before a last newline."""
+    return re.search(re.sub(r"(?<!\\)\$$", r"\\Z", pattern), value) is not None
