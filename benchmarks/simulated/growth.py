@@ -21,7 +21,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from benchmarks.simulated.week import CLUSTER, PROGRAM, NothingFails, without_quotas
-from lambdas.aws.dynamodb.ledger import OPEN, packed
+from lambdas.aws.dynamodb.rows import OPEN
+from lambdas.aws.dynamodb.serialization import packed
 from simulation import assembly
 from simulation.aws.door.api import Caller, ServiceError
 from simulation.aws.door.rates import Throttle

@@ -3,7 +3,8 @@
 from datetime import datetime
 
 from lambdas.aws import states
-from lambdas.aws.dynamodb.ledger import Ledger, attempt_row
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.rows import attempt_row
 from lambdas.core.run.outcome import ended_badly
 from lambdas.core.run.records import WAITING
 from lambdas.core.run.recovery import Trouble

@@ -4,16 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from lambdas.aws.dynamodb.ledger import (
-    AlreadyWrittenError,
-    Ledger,
-    Write,
-    event_row,
-    held_row,
-    open_row,
-    place_given,
-    run_row,
-)
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
+from lambdas.aws.dynamodb.rows import event_row, held_row, open_row, place_given, run_row
+from lambdas.aws.dynamodb.write import Write
 from lambdas.core.run.updates import RunUpdate
 from lambdas.steps.inputs import AdmitInput, Admitted, ConcludeInput
 from lambdas.steps.observability import clock, logger, note

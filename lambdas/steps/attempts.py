@@ -9,16 +9,9 @@ from datetime import datetime, timedelta
 from typing import ClassVar, assert_never
 
 from lambdas.aws import states
-from lambdas.aws.dynamodb.ledger import (
-    AlreadyWrittenError,
-    Ledger,
-    Write,
-    answered_row,
-    attempt_row,
-    event_row,
-    run_row,
-    token_row,
-)
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
+from lambdas.aws.dynamodb.rows import answered_row, attempt_row, event_row, run_row, token_row
+from lambdas.aws.dynamodb.write import Write
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.run import deadlines, readiness
 from lambdas.core.run.outcome import ended_badly

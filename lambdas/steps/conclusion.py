@@ -6,15 +6,9 @@ from datetime import datetime
 from typing import Any, ClassVar, Literal
 
 from lambdas.aws import s3
-from lambdas.aws.dynamodb.ledger import (
-    AlreadyWrittenError,
-    Ledger,
-    Write,
-    event_row,
-    no_open_row,
-    open_row,
-    run_row,
-)
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
+from lambdas.aws.dynamodb.rows import event_row, no_open_row, open_row, run_row
+from lambdas.aws.dynamodb.write import Write
 from lambdas.core.capacity.cost import bill
 from lambdas.core.run import outcome, stopping
 from lambdas.core.run.conclusion import steps

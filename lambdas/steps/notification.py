@@ -7,7 +7,8 @@ calls Conclude, which sends it. Only a function that dies between sending and wr
 from datetime import datetime, timedelta
 
 from lambdas.aws import messages, s3
-from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger, event_row, no_open_row, run_row
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
+from lambdas.aws.dynamodb.rows import event_row, no_open_row, run_row
 from lambdas.core.run.conclusion import summary
 from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.observability import clock, logger, note

@@ -7,8 +7,9 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
-from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, run_row
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
 from lambdas.aws.dynamodb.logbook import Logbook
+from lambdas.aws.dynamodb.rows import run_row
 from lambdas.core.patrol import budget
 from lambdas.core.patrol.budget import Money
 from lambdas.core.run import places, waiting

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from lambdas.aws.dynamodb.ledger import run_row
+from lambdas.aws.dynamodb.rows import run_row
 from lambdas.core.run import places, waiting
 from lambdas.core.run.updates import RunUpdate
 from lambdas.steps.admission import Admission

@@ -11,14 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from lambdas.aws import ssm
-from lambdas.aws.dynamodb.ledger import (
-    Ledger,
-    Write,
-    event_row,
-    look_up_row,
-    run_row,
-    wait_row,
-)
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.rows import event_row, look_up_row, run_row, wait_row
+from lambdas.aws.dynamodb.write import Write
 from lambdas.aws.ec2 import images, instances
 from lambdas.core.run import deadlines
 from lambdas.core.run.outcome import ended_badly

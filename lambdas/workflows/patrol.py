@@ -10,8 +10,9 @@ from typing import Any
 
 from lambdas import environment
 from lambdas.aws import messages, pricing
-from lambdas.aws.dynamodb.ledger import Ledger, held_row, no_held_row
+from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.logbook import Logbook
+from lambdas.aws.dynamodb.rows import held_row, no_held_row
 from lambdas.aws.ec2 import instances
 from lambdas.core.capacity import cost, prices
 from lambdas.core.capacity.prices import PriceList, Prices

@@ -12,15 +12,8 @@ from datetime import datetime
 from typing import assert_never
 
 from lambdas import environment
-from lambdas.aws.dynamodb.ledger import (
-    AlreadyWrittenError,
-    Ledger,
-    event_row,
-    host_row,
-    launched_row,
-    pooled_rows,
-    run_row,
-)
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
+from lambdas.aws.dynamodb.rows import event_row, host_row, launched_row, pooled_rows, run_row
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity.kept_hosts import KeptHosts

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from lambdas.aws.dynamodb.ledger import unpack
+from lambdas.aws.dynamodb.serialization import unpack
 from simulation.aws.dynamodb.tables import Key
 from simulation.aws.dynamodb.values import Item, Row
 from simulation.faults import Kind, PersonFault, RequestFault

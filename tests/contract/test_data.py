@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from lambdas.aws.dynamodb.ledger import Ledger, event_row, run_row
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.rows import event_row, run_row
 from tests.contract.conftest import ACCOUNT, REGION, Cloud, answering, eventually, free_port
 from trainyard.core.model.errors import ServiceUnavailable
 from trainyard.protocol.timeline import Entry, Source

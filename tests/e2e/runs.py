@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lambdas.aws.dynamodb.ledger import PRICES
+from lambdas.aws.dynamodb.rows import PRICES
 from scripts.local_yard import Cloud
 from tests.e2e.patience import PATIENCE
 from tests.support import quick

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from lambdas.aws.dynamodb.ledger import Ledger, Write
+from lambdas.aws.dynamodb import ledger
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.write import Write, request_of
 from lambdas.aws.ec2 import instances
 from lambdas.steps import attempts, orders
 from lambdas.steps.signals.context import SignalContext
@@ -55,8 +57,9 @@ def stops_at_the_first_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def writes_whatever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """News of a host or a wait is written though its row is gone."""
-    stock = Ledger._item
-    monkeypatch.setattr(Ledger, "_item", lambda ledger, write: stock(ledger, replace(write, only=None)))
+    monkeypatch.setattr(
+        ledger, "request_of", lambda table, write: request_of(table, replace(write, only=None))
+    )
 
 
 def forgets_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:

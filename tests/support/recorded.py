@@ -23,7 +23,7 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.awsrequest import AWSResponse
 
 from lambdas.aws import clients
-from lambdas.aws.dynamodb.ledger import packed
+from lambdas.aws.dynamodb.serialization import packed
 from localcloud.base.facts import Facts
 from localcloud.base.price_list import PriceList
 from simulation.aws.dynamodb.expressions import condition, update

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lambdas.aws.clients import THROTTLED
-from lambdas.aws.dynamodb import ledger
+from lambdas.aws.dynamodb import rows
 from lambdas.aws.ec2 import fleet
 from lambdas.core.capacity import placement
 from lambdas.core.patrol import judgement
@@ -65,7 +65,7 @@ def words_in_calls(*functions: str, keyword: str | None = None) -> set[str]:
 
 def test_what_a_yard_leaves_is_priced_by_the_row_that_patrol_keeps() -> None:
     """The client may not import the functions."""
-    assert tuple(teardown.PRICES.items()) == tuple(zip(("pk", "sk"), ledger.PRICES, strict=True))
+    assert tuple(teardown.PRICES.items()) == tuple(zip(("pk", "sk"), rows.PRICES, strict=True))
     assert {kind.value: dollars for kind, dollars in GIB_MONTH.items()} == teardown.US_EAST_1
     assert set(teardown.BILLED_AS) == set(teardown.Kind) - {teardown.Kind.PARAMETER}
 

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from lambdas.aws.dynamodb.ledger import HELD, OPEN, PRICES, Table, claim_of, packed, unpack
+from lambdas.aws.dynamodb.ledger import Table
+from lambdas.aws.dynamodb.rows import HELD, OPEN, PRICES, claim_of
+from lambdas.aws.dynamodb.serialization import packed, unpack
 from lambdas.core.capacity.prices import PriceList
 from lambdas.core.patrol.budget import Money
 from lambdas.core.run import records

@@ -5,7 +5,8 @@ from dataclasses import field
 from datetime import datetime
 
 from lambdas.aws import states
-from lambdas.aws.dynamodb.ledger import Ledger, dev_imaging_row
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.rows import dev_imaging_row
 from lambdas.aws.ec2 import instances
 from lambdas.core.patrol.judgement import Facts
 from lambdas.core.patrol.verdict import Archive, Cause, Stop, Terminate, Verdict

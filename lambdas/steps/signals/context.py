@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from lambdas.aws import states
-from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger, Write
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
+from lambdas.aws.dynamodb.write import Write
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
 from lambdas.environment import YardSettings

@@ -4,7 +4,8 @@ then the execution begins. One that is refused begins too, and says why: whoever
 from datetime import datetime
 
 from lambdas.aws import states
-from lambdas.aws.dynamodb.ledger import Ledger, dev_imaging_row
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.rows import dev_imaging_row
 from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.images import dev as names

@@ -2,7 +2,8 @@
 
 from datetime import datetime
 
-from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, attempt_row, event_row, host_row
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
+from lambdas.aws.dynamodb.rows import attempt_row, event_row, host_row
 from lambdas.core.run import deadlines, leaving
 from lambdas.core.run.conclusion import steps
 from lambdas.core.run.records import Records

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import assert_never
 
-from lambdas.aws.dynamodb.ledger import Noun, event_row, host_row
+from lambdas.aws.dynamodb.rows import Noun, event_row, host_row
 from lambdas.aws.ec2 import instances
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble

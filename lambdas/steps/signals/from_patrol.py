@@ -5,7 +5,8 @@ signal of theirs counts."""
 from datetime import datetime
 from typing import assert_never
 
-from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, attempt_row, event_row
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
+from lambdas.aws.dynamodb.rows import attempt_row, event_row
 from lambdas.core.run import deadlines
 from lambdas.core.run.conclusion import steps
 from lambdas.core.run.recovery import Trouble

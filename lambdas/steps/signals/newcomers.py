@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import assert_never
 
 from lambdas.aws import messages
-from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, attempt_row, event_row, host_row
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
+from lambdas.aws.dynamodb.rows import attempt_row, event_row, host_row
 from lambdas.core.run import growth
 from lambdas.core.run.records import Records
 from lambdas.core.run.updates import HostUpdate

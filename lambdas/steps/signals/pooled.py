@@ -2,7 +2,8 @@
 
 from datetime import datetime
 
-from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, cooled_rows, event_row, no_warm_row, wiped_row
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
+from lambdas.aws.dynamodb.rows import cooled_rows, event_row, no_warm_row, wiped_row
 from lambdas.aws.ec2 import instances
 from lambdas.core.run.pool import WarmHost
 from lambdas.steps.observability import logger

@@ -4,7 +4,9 @@ from datetime import datetime
 from typing import Any
 
 from lambdas.aws import states
-from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Write, attempt_row, event_row, run_row
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
+from lambdas.aws.dynamodb.rows import attempt_row, event_row, run_row
+from lambdas.aws.dynamodb.write import Write
 from lambdas.core.run.updates import AttemptUpdate, RunUpdate
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext

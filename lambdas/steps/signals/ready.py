@@ -4,7 +4,8 @@ orders are looked for."""
 from datetime import datetime
 from typing import assert_never
 
-from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, attempt_row, event_row, host_row
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
+from lambdas.aws.dynamodb.rows import attempt_row, event_row, host_row
 from lambdas.core.run import silent_hosts
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble

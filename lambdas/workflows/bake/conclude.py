@@ -8,7 +8,8 @@ from typing import Any
 
 from lambdas import environment
 from lambdas.aws import s3, ssm
-from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger, event_row
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
+from lambdas.aws.dynamodb.rows import event_row
 from lambdas.aws.ec2 import images
 from lambdas.core.images import bake, bake_summary
 from lambdas.core.run.outcome import ending_of

@@ -8,7 +8,8 @@ from datetime import datetime
 
 from lambdas import environment
 from lambdas.aws import ssm
-from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger, event_row, run_row
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
+from lambdas.aws.dynamodb.rows import event_row, run_row
 from lambdas.aws.ec2 import images
 from lambdas.core.images import bake
 from lambdas.core.run.records import Records

@@ -2,7 +2,8 @@
 
 from lambdas import environment
 from lambdas.aws import ssm
-from lambdas.aws.dynamodb.ledger import Ledger, attempt_row, event_row, host_row, run_row
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.rows import attempt_row, event_row, host_row, run_row
 from lambdas.aws.ec2 import instances
 from lambdas.core.images.launch import connect
 from lambdas.environment import YardSettings

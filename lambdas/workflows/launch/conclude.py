@@ -1,7 +1,7 @@
 """Conclude of a launch: its outcome, and how to reach the host. A rule calls it for executions that were cut short."""
 
 from lambdas import environment
-from lambdas.aws.dynamodb.ledger import no_held_row
+from lambdas.aws.dynamodb.rows import no_held_row
 from lambdas.aws.ec2 import instances
 from lambdas.core.images import launch
 from lambdas.environment import YardSettings

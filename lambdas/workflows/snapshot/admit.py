@@ -4,7 +4,8 @@ from enum import StrEnum
 
 from lambdas import environment
 from lambdas.aws import s3, ssm
-from lambdas.aws.dynamodb.ledger import Ledger, attempt_row
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.rows import attempt_row
 from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.images import snapshot

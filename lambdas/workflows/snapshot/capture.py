@@ -2,7 +2,8 @@
 
 from lambdas import environment
 from lambdas.aws import ssm
-from lambdas.aws.dynamodb.ledger import Ledger, event_row
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.rows import event_row
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import attempts, waits

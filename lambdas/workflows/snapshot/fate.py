@@ -4,7 +4,8 @@ from enum import StrEnum
 from typing import ClassVar, assert_never
 
 from lambdas import environment
-from lambdas.aws.dynamodb.ledger import Ledger, event_row, run_row
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.rows import event_row, run_row
 from lambdas.aws.ec2 import images, instances
 from lambdas.core.run.records import Records
 from lambdas.environment import YardSettings

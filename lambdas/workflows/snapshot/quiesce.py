@@ -6,7 +6,8 @@ from typing import assert_never
 
 from lambdas import environment
 from lambdas.aws import s3
-from lambdas.aws.dynamodb.ledger import Ledger, run_row
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.rows import run_row
 from lambdas.aws.ec2 import images
 from lambdas.core.run.records import Records
 from lambdas.environment import YardSettings

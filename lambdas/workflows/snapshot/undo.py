@@ -5,7 +5,8 @@ The workflows call it, and a rule for executions that did not end well.
 
 from lambdas import environment
 from lambdas.aws import ssm
-from lambdas.aws.dynamodb.ledger import Ledger, event_row, run_row
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.rows import event_row, run_row
 from lambdas.aws.ec2 import images, instances
 from lambdas.core.run.records import Records
 from lambdas.environment import YardSettings

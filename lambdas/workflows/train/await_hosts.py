@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import assert_never
 
 from lambdas import environment
-from lambdas.aws.dynamodb.ledger import Ledger, answered_row, event_row
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.rows import answered_row, event_row
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.run import deadlines, readiness, silent_hosts

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from lambdas import environment
 from lambdas.aws import s3, ssm
-from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger, event_row, plan_row, run_row
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
+from lambdas.aws.dynamodb.rows import event_row, plan_row, run_row
 from lambdas.aws.ec2 import images, instances, offerings
 from lambdas.core.capacity import offers
 from lambdas.core.capacity.image_choice import ImageFacts, ImageSource

@@ -4,7 +4,8 @@ from datetime import datetime
 
 from lambdas import environment
 from lambdas.aws import s3
-from lambdas.aws.dynamodb.ledger import Ledger, attempt_row, event_row, run_row
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.rows import attempt_row, event_row, run_row
 from lambdas.core.run import deadlines
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble

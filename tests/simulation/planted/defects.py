@@ -47,13 +47,14 @@ class Defect:
 
 UNIT = "tests/unit/workflows"
 LEDGER = "lambdas/aws/dynamodb/ledger.py"
+ROWS = "lambdas/aws/dynamodb/rows.py"
 PROGRESS = "lambdas/steps/signals/progress.py"
 DEFECTS: tuple[Defect, ...] = (
     # ----- conditions that are left out
     Defect(
         "two-runs-one-warm-host",
         "a warm host is claimed without the condition on its row (D6)",
-        LEDGER,
+        ROWS,
         'Write(POOL, host.instance, only="run", delete=True)',
         "Write(POOL, host.instance, delete=True)",
         World("rivals: request train-launch#2/4 dynamodb.transact_write_items: slow by 45 s", CLAIMANT),
@@ -337,7 +338,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "back-to-release",
         "a state that is written late replaces a later one, as Release does after the end of a run",
-        "lambdas/aws/dynamodb/ledger.py",
+        ROWS,
         'stage="state" in values',
         "stage=False",
         World("resumes", FORWARD),
@@ -345,7 +346,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "bill-begins-twice",
         "a second write of a host's launch moves the start of its bill",
-        "lambdas/aws/dynamodb/ledger.py",
+        ROWS,
         'kept=frozenset({"launched"})',
         "kept=frozenset()",
         World("pool", FORWARD),

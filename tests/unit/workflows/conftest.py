@@ -12,7 +12,9 @@ from moto import mock_aws
 
 from lambdas import environment
 from lambdas.aws import clients
-from lambdas.aws.dynamodb.ledger import Ledger, Write, look_up_row
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.rows import look_up_row
+from lambdas.aws.dynamodb.write import Write
 from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalSettings
 from lambdas.workflows.train.train import TrainSettings

@@ -9,7 +9,8 @@ import pytest
 
 from lambdas import environment
 from lambdas.aws import ssm
-from lambdas.aws.dynamodb.ledger import Ledger, dev_imaging_row
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.rows import dev_imaging_row
 from lambdas.environment import YardSettings
 from lambdas.steps.observability import clock
 from lambdas.steps.signals.context import SignalSettings

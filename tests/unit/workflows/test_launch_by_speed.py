@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lambdas import environment
-from lambdas.aws.dynamodb.ledger import Write
+from lambdas.aws.dynamodb.write import Write
 from lambdas.aws.ec2 import fleet, instances
 from lambdas.aws.ec2.fleet import Launched
 from lambdas.aws.ec2.instances import Instance

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lambdas.aws.dynamodb.ledger import (
-    AlreadyWrittenError,
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
+from lambdas.aws.dynamodb.rows import (
     answered_row,
     ask_counted,
     attempt_row,

@@ -9,7 +9,8 @@ for more hosts beside an elastic attempt that trains (more_hosts.py).
 from datetime import datetime
 
 from lambdas import environment
-from lambdas.aws.dynamodb.ledger import Ledger, event_row, run_row
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.rows import event_row, run_row
 from lambdas.core.capacity import placement
 from lambdas.core.capacity.kept_hosts import KeptHosts
 from lambdas.core.capacity.placement import GiveUp, RetireFirst, Try, TryLater

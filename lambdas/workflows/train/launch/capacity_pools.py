@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
-from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, run_row
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
+from lambdas.aws.dynamodb.rows import run_row
 from lambdas.aws.ec2 import fleet, instances
 from lambdas.aws.ec2.fleet import Launched, Refusals
 from lambdas.aws.ec2.instances import Instance

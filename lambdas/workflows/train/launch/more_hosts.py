@@ -2,7 +2,8 @@
 
 from datetime import datetime
 
-from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger, attempt_row, run_row
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
+from lambdas.aws.dynamodb.rows import attempt_row, run_row
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.fleet import Launched, Refusals
 from lambdas.core.capacity.placement import Try

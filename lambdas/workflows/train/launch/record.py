@@ -2,7 +2,8 @@
 
 from datetime import datetime
 
-from lambdas.aws.dynamodb.ledger import Write, attempt_row, launched_row, look_up_row, run_row
+from lambdas.aws.dynamodb.rows import attempt_row, launched_row, look_up_row, run_row
+from lambdas.aws.dynamodb.write import Write
 from lambdas.aws.ec2.fleet import Launched
 from lambdas.core.capacity.plan import Part
 from lambdas.core.run import growth

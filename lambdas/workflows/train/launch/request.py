@@ -5,7 +5,9 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Literal
 
-from lambdas.aws.dynamodb.ledger import Ledger, Write, ask_counted, event_row, intent_row
+from lambdas.aws.dynamodb.ledger import Ledger
+from lambdas.aws.dynamodb.rows import ask_counted, event_row, intent_row
+from lambdas.aws.dynamodb.write import Write
 from lambdas.core.capacity import initialization
 from lambdas.core.capacity.placement import Try
 from lambdas.core.capacity.plan import Part, in_words, parts

@@ -4,7 +4,9 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
-from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Write, cooled_rows, run_row
+from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
+from lambdas.aws.dynamodb.rows import cooled_rows, run_row
+from lambdas.aws.dynamodb.write import Write
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.fleet import Launched
 from lambdas.core.capacity.placement import Try

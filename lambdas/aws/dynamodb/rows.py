@@ -1,0 +1,240 @@
+"""Writes of the ledger's rows (docs/contracts/ledger.md). The rows' classes are in trainyard/protocol/ledger."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from lambdas.aws.dynamodb.write import Write
+from lambdas.core.run.pool import WarmHost
+from lambdas.core.run.updates import AttemptUpdate, HostUpdate, IntentUpdate, RunUpdate
+from trainyard.protocol.cluster import Gang
+from trainyard.protocol.ledger.attempt import TokenRow, WaitRow
+from trainyard.protocol.ledger.claim import Claim
+from trainyard.protocol.ledger.host import BilledHost
+from trainyard.protocol.ledger.lookup import Owner
+from trainyard.protocol.plan import Plan
+from trainyard.protocol.timeline import Entry
+from trainyard.values import wire
+
+LOOK_UPS_LIVE = timedelta(days=90)
+PRICES = ("patrol", "prices")
+"""The key of the region's price list, which patrol keeps."""
+OPEN = "open"
+"""The key under which every run has a row from Admit to Conclude."""
+HELD = "held#"
+"""Precedes, under that key, a launch whose host may still run."""
+PLACES = ("places", "given")
+"""The key of the number of places that training runs were given so far."""
+POOL = "pool"
+"""The key under which every host in the pool has a row."""
+POOLED = ("places", "pool")
+"""The key of the number of times that a run has put hosts into the pool."""
+DEV = "dev"
+"""The key under which every name of a dev host has a row."""
+DEV_IMAGING = "dev-imaging"
+"""The key under which every snapshot has a row that may image a dev host."""
+IMAGING_LIVES = timedelta(days=1)
+Noun = Literal["instance", "image", "command"]
+"""What a look-up row is about."""
+
+
+def run_row(
+    run: str,
+    values: RunUpdate,
+    *,
+    unless: Literal["created", "cut_short", "stopping", "ended", "notified"] | None = None,
+    only: Literal["created"] | None = None,
+    rising: tuple[tuple[str, Any], ...] = (),
+    waits: bool = True,
+    grows: bool = True,
+    add: Mapping[str, float] | None = None,
+) -> Write:
+    """`waits`: whether it may go on waiting; else what it has waited for is over, and goes from the row. `grows`: the
+    same of more hosts. `add`: dollars."""
+    gone = (*(() if waits else ("waiting",)), *(() if grows else ("grows",)))
+    return Write(
+        f"run#{run}",
+        "run",
+        values,
+        unless=unless,
+        only=only,
+        rising=rising,
+        stage="state" in values,
+        without=gone,
+        add=add or {},
+    )
+
+
+def open_row(run: str, kind: str, execution_arn: str, claim: Claim | None = None) -> Write:
+    """That the run goes on: whoever looks for runs that nobody has concluded need not read them all. A training run has
+    its claim with it."""
+    claimed = (
+        {} if claim is None else {name: value for name, value in wire.to_json(claim).items() if name != "run"}
+    )
+    return Write(OPEN, run, {"kind": kind, "execution_arn": execution_arn, **claimed}, put=True)
+
+
+def held_row(claim: Claim) -> Write:
+    """The claim of a launch, which outlives its run: patrol deletes the row once no host of the launch runs."""
+    known = {
+        name: value for name, value in wire.to_json(claim).items() if name != "run" and value is not None
+    }
+    return Write(OPEN, HELD + claim.run, known, put=True)
+
+
+def no_held_row(run: str) -> Write:
+    return Write(OPEN, HELD + run, delete=True)
+
+
+def claim_of(row: Mapping[str, Any]) -> Claim | None:
+    """Return the claim of a row of an open run or of a launch; None for a run that asks for no place."""
+    run = str(row["sk"]).removeprefix(HELD)
+    return wire.from_json(Claim, {**row, "run": run}) if "hosts" in row else None
+
+
+def place_given(before: int) -> Write:
+    """That one more place is given. AlreadyWrittenError where somebody else has given one since `before` was read."""
+    return _next_number(PLACES, before)
+
+
+def _next_number(key: tuple[str, str], before: int) -> Write:
+    if before == 0:
+        return Write(*key, {"number": 1}, unless="number")
+    return Write(*key, {"number": before + 1}, same=("number", before))
+
+
+def no_open_row(run: str) -> Write:
+    return Write(OPEN, run, delete=True)
+
+
+def plan_row(run: str, plan: Plan) -> Write:
+    """The plan of a run, which never changes: launch requests name its offers by their numbers. The write raises
+    AlreadyWrittenError if the run has a plan."""
+    return Write(f"run#{run}", "plan", wire.to_json(plan), put=True, unless="pk")
+
+
+def intent_row(
+    run: str,
+    attempt: int,
+    offer: int,
+    round_: int,
+    values: IntentUpdate,
+    *,
+    unless: Literal["token"] | None = None,
+) -> Write:
+    return Write(f"run#{run}", f"intent#{attempt:04d}#{offer:03d}#{round_:03d}", values, unless=unless)
+
+
+def ask_counted(run: str, attempt: int, before: int) -> Write:
+    """That an attempt asks once more. AlreadyWrittenError where it has since `before` was read."""
+    return _next_number((f"run#{run}", f"asks#{attempt:04d}"), before)
+
+
+def attempt_row(
+    run: str,
+    attempt: int,
+    values: AttemptUpdate,
+    *,
+    unless: Literal[
+        "ending", "gang_ready", "started", "resumed", "asked", "asked_to_stop", "capped", "growing"
+    ]
+    | None = None,
+    rising: tuple[tuple[str, Any], ...] = (),
+) -> Write:
+    return Write(f"run#{run}", f"attempt#{attempt:04d}", values, unless=unless, rising=rising)
+
+
+def pooled_rows(hosts: Iterable[WarmHost], before: int) -> list[Write]:
+    """That these hosts of a run are the pool's from now on. AlreadyWrittenError where somebody else has put some there
+    since `before` was read, or where one of them is there."""
+    writes = [_next_number(POOLED, before)]
+    for host in hosts:
+        known = {name: value for name, value in wire.to_json(host).items() if value is not None}
+        del known["instance"]
+        writes.append(Write(POOL, host.instance, known, unless="run"))
+        writes.append(host_row(host.run, host.instance, {"pooled": host.since, "ended": host.since}))
+    return writes
+
+
+def wiped_row(instance: str, ready: datetime, until: datetime) -> Write:
+    """That it may be taken; AlreadyWrittenError where it is not in the pool any more, or was wiped before."""
+    return Write(POOL, instance, {"ready": ready, "until": until}, only="run", unless="ready")
+
+
+def cooled_rows(hosts: Iterable[WarmHost], at: datetime) -> list[Write]:
+    """That these have left the pool, and whose bill that is. AlreadyWrittenError where one of them has left before."""
+    writes: list[Write] = []
+    dollars: dict[str, float] = {}
+    for host in hosts:
+        writes.append(Write(POOL, host.instance, only="run", delete=True))
+        writes.append(host_row(host.run, host.instance, {"cooled": at}))
+        dollars[host.run] = round(dollars.get(host.run, 0.0) + host.dollars(at), 5)
+    for run, more in dollars.items():
+        added = {"dollars": more, "pool_dollars": more}
+        writes.append(Write(f"run#{run}", "run", only="created", add=added))
+    return writes
+
+
+def no_warm_row(instance: str) -> Write:
+    """The same where the ledger knows nothing more of the run that had kept it."""
+    return Write(POOL, instance, delete=True)
+
+
+def launched_row(
+    run: str,
+    host: BilledHost,
+    *,
+    attempt: int,
+    gang: Gang,
+    taken: str | None = None,
+    releasing: datetime | None = None,
+) -> Write:
+    """`taken`: the run that had kept it in the pool; `releasing`: it is ended as soon as it is known.
+
+    The time of the launch is the time of the first write. A second call of Launch does not move the start of the bill.
+    """
+    values = wire.to_json(host) | {"attempt": attempt, "gang": gang, "taken": taken}
+    if releasing:
+        values["releasing"] = releasing
+    del values["instance"]
+    return Write(f"run#{run}", f"host#{host.instance}", values, kept=frozenset({"launched"}))
+
+
+def host_row(
+    run: str, instance: str, values: HostUpdate, *, rising: tuple[tuple[str, Any], ...] = ()
+) -> Write:
+    """News of a host that this run has launched; AlreadyWrittenError where it has not."""
+    return Write(f"run#{run}", f"host#{instance}", values, only="launched", rising=rising)
+
+
+def token_row(run: str, attempt: int, wait: str, token: str, now: datetime) -> Write:
+    """Replaces the row: a wait that begins anew has a new token, which nobody has answered."""
+    return Write(f"run#{run}", f"token#{attempt:04d}#{wait}", {"token": token, "stored": now}, put=True)
+
+
+def wait_row(run: str, row: WaitRow) -> Write:
+    """What the wait is for, once it is sent or asked for."""
+    values = {"since": row.since, "command": row.command, "image": row.image}
+    known = {name: value for name, value in values.items() if value is not None}
+    return Write(f"run#{run}", f"wait#{row.attempt:04d}#{row.wait}", known, put=True)
+
+
+def answered_row(run: str, token: TokenRow, now: datetime) -> Write:
+    return Write(f"run#{run}", f"token#{token.attempt:04d}#{token.wait}", {"answered": now}, only="token")
+
+
+def event_row(run: str, entry: Entry) -> Write:
+    return Write(f"timeline#{run}", entry.key, wire.to_json(entry), put=True)
+
+
+def look_up_row(noun: Noun, name: str, owner: Owner, now: datetime) -> Write:
+    """Which run that thing belongs to."""
+    expires = int((now + LOOK_UPS_LIVE).timestamp())
+    known = {name: value for name, value in wire.to_json(owner).items() if value is not None}
+    return Write(f"{noun}#{name}", "run", known | {"expires": expires}, put=True)
+
+
+def dev_imaging_row(run: str, instance: str, now: datetime) -> Write:
+    """That the snapshot of this name may image a dev host."""
+    expires = int((now + IMAGING_LIVES).timestamp())
+    return Write(DEV_IMAGING, run, {"instance": instance, "at": now, "expires": expires}, put=True)
