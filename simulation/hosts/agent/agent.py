@@ -21,14 +21,14 @@ from simulation.hosts.gang import KILLED, Program
 from simulation.hosts.machine import Machine
 from training.host.agent import standing_order
 from training.host.agent.agent import FLUSH_SECONDS, READY_EVERY_SECONDS, TRY_AGAIN_SECONDS
-from training.host.agent.attempt import Outcome
+from training.host.agent.conclusion import Outcome
 from training.host.agent.deadlines import lease
 from training.host.agent.deadlines.lease import Lease
 from training.host.agent.state import State
 from training.host.agent.tags import RunTags, run_tags
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.metadata import Identity
-from training.host.program.ending import Failed, Finished, Stopped
+from training.host.program.ending import Failed
 from training.host.reporting.outbox import failed
 from trainyard.core.model.job import Job
 from trainyard.protocol import keys, signals
@@ -301,14 +301,7 @@ class Agent:
         if outcome.signal:
             self.say(cluster.attempt, outcome.signal)
         now = self.machine.now()
-        match outcome.ending:
-            case Stopped(why):
-                goes_on = why is not StopReason.INTERRUPTED
-            case Failed(kind=FailureKind.HOST, final=final):
-                goes_on = not final
-            case _:
-                goes_on = isinstance(outcome.ending, Finished)
-        if goes_on:
+        if outcome.may_go_on:
             self._wait_for_next(cluster.deadline, now, job)
         else:
             self._change(phase="done")

@@ -23,7 +23,7 @@ from simulation.hosts.gang import KILLED, Program
 from simulation.hosts.machine import Machine
 from simulation.hosts.pace import Phase
 from simulation.world.world import BEGINNING
-from training.host.agent.attempt import EVALUATION_SECONDS, WORKERS_LOOK_SECONDS, Outcome
+from training.host.agent.conclusion import EVALUATION_SECONDS, WORKERS_LOOK_SECONDS, Outcome
 from training.host.agent.deadlines.notice import (
     Leaving,
     leave_for_trouble,

@@ -9,18 +9,18 @@ WORDS: Mapping[str, str] = {
     "credentials": "training.host.renewal.Renewal.turn",
     "ready": "training.host.agent.agent.Agent._await_start",
     "started": "training.host.agent.attempt.Attempt.start",
-    "progress": "training.host.agent.attempt.Attempt._report",
+    "progress": "training.host.agent.listening.Listening.report",
     "checkpointed": "training.host.agent.attempt.Attempt._checkpointed",
-    "finished": "training.host.agent.attempt.Attempt._conclude",
-    "stopped": "training.host.agent.attempt.Attempt._conclude",
-    "failed": "training.host.agent.attempt.Attempt._conclude",
+    "finished": "training.host.agent.conclusion.Conclusion.conclude",
+    "stopped": "training.host.agent.conclusion.Conclusion.conclude",
+    "failed": "training.host.agent.conclusion.Conclusion.conclude",
     "hold": "training.host.agent.deadlines.hold._ask",
     "wiped": "training.host.pool.waiting.wiped",
 }
 """What goes on the bus, all by training.host.reporting.outbox.Outbox but `hold` and `wiped`."""
 
 ALSO_SAID: Mapping[str, tuple[str, ...]] = {
-    "progress": ("training.host.agent.attempt.Attempt._heartbeat",),
+    "progress": ("training.host.agent.listening.Listening.heartbeat",),
     "stopped": ("training.host.agent.agent.Agent._await_start",),
     "failed": (
         "training.host.agent.agent.Agent._report_trouble",
@@ -34,10 +34,10 @@ STAGES: Mapping[str, str] = {
     "register": "",
     "fetch": "training.host.agent.agent.Agent._fetch",
     "join": "training.host.agent.membership.join",
-    "prepare": "training.host.agent.attempt.Attempt._prepare",
+    "prepare": "training.host.agent.preparation.Preparation.prepare",
     "upload": "training.host.checkpoints.in_bucket.upload_files",
     "catalogue": "training.host.checkpoints.in_bucket.make_newest",
-    "results": "training.host.agent.attempt.Attempt._bring_results",
+    "results": "training.host.agent.conclusion.Conclusion._bring_results",
     "wipe": "training.host.pool.wipe.wipe",
     "install": "training.baking.install.install",
     "test": "training.baking.tests.run_all",

@@ -11,12 +11,16 @@ from typing import Any, Literal, TypeVar
 from training.host import credentials, orders, renewal
 from training.host.account import Account, remove_tree
 from training.host.agent import standing_order, state, systems_manager
-from training.host.agent.attempt import Attempt, LeftUnstarted, Outcome
+from training.host.agent.attempt import Attempt
+from training.host.agent.clearing import clear_what_another_left
+from training.host.agent.conclusion import Outcome
 from training.host.agent.deadlines import hold, lease
 from training.host.agent.insistence import Insistence, is_unreachable
 from training.host.agent.life import Peers
 from training.host.agent.membership import join, recall
+from training.host.agent.preparation import LeftUnstarted
 from training.host.agent.standing_order import StandingOrder
+from training.host.agent.surroundings import Surroundings
 from training.host.agent.tags import RunTags
 from training.host.agent.watchdog import Watchdog
 from training.host.bucket import Bucket
@@ -29,7 +33,7 @@ from training.host.metadata import Identity, Metadata
 from training.host.periodic import Repeat
 from training.host.places import Places
 from training.host.pool import kept
-from training.host.program.ending import Failed, Finished, Stopped
+from training.host.program.ending import Failed, Stopped
 from training.host.program.fetch import fetch_all, fetch_job, recall_job
 from training.host.program.process import Program
 from training.host.renewal import Renewal
@@ -121,7 +125,8 @@ class Agent:
         self._watchdog.start()
         self._outbox.start()
         if self._state.phase == "new":
-            self._clear_what_another_left()
+            clear_what_another_left(self._places, self._account)
+            self._change(phase="fetching")
         self._renewal.start()
         self._listening.start()
         self._disk.hold()
@@ -303,30 +308,25 @@ class Agent:
         self._change(attempt=attempt + 1)
 
     def _attempt(self, cluster: Cluster, assignment: Assignment, job: Job) -> Attempt:
-        return Attempt(
-            cluster,
-            assignment,
-            job,
+        mailbox, sender = self._mailbox, self._tags.sender
+        around = Surroundings(
+            cluster=cluster,
+            assignment=assignment,
+            job=job,
             account=self._account,
             places=self._places,
             bucket=self._bucket,
-            peers=Peers(
-                cluster,
-                assignment,
-                bucket=self._bucket,
-                mailbox=self._mailbox,
-                sender=self._tags.sender,
-            ),
+            peers=Peers(cluster, assignment, bucket=self._bucket, mailbox=mailbox, sender=sender),
             identity=self._identity,
             watchdog=self._watchdog,
             disk=self._disk,
             say=lambda signal: self._outbox.put(cluster.attempt, signal),
-            last=LastCheckpoint(self._state.checkpoint_step, self._state.checkpoint_folder),
-            note_checkpoint=lambda taken: self._change(
-                checkpoint_step=taken.step, checkpoint_folder=taken.folder
+            note_checkpoint=lambda last: self._change(
+                checkpoint_step=last.step, checkpoint_folder=last.folder
             ),
             ssm=lambda: self._as_run.client("ssm", config=CALLS),
         )
+        return Attempt(around, LastCheckpoint(self._state.checkpoint_step, self._state.checkpoint_folder))
 
     def _start(self, attempt: Attempt, cluster: Cluster) -> Program | None:
         """Start the program; return None if the attempt has to leave before that."""
@@ -346,22 +346,11 @@ class Agent:
         return program
 
     def _after(self, outcome: Outcome, cluster: Cluster) -> None:
-        """Be ready for another attempt wherever there may be one; else nothing is left to do here.
-
-        Who has finished may be needed again: a host may be lost before the chief's results are away, or before its
-        `finished` is heard.
-        """
+        """Wait for another attempt if there may be one."""
         if outcome.signal:
             self._outbox.put(cluster.attempt, outcome.signal)
         now = datetime.now(UTC)
-        match outcome.ending:
-            case Stopped(why):
-                goes_on = why is not StopReason.INTERRUPTED
-            case Failed(kind=FailureKind.HOST, final=final):
-                goes_on = not final
-            case _:
-                goes_on = isinstance(outcome.ending, Finished)
-        if goes_on:
+        if outcome.may_go_on:
             self._wait_for_next(cluster.deadline, now)
         else:
             self._change(phase="done")
@@ -388,19 +377,6 @@ class Agent:
         if not isinstance(trouble, GivenUp):
             self._watchdog.going_down.wait(TRY_AGAIN_SECONDS)
         self._change(attempt=self._state.attempt + 1)
-
-    def _clear_what_another_left(self) -> None:
-        """An image made from a host carries that host's work and logs, and what its program left in /var/tmp, which the
-        account of the next one could read. What our own interrupted fetch left is gone on with."""
-        for leftover in (self._places.work, self._places.log, self._places.orders):
-            if leftover.exists():
-                remove_tree(leftover)
-        self._account.remove_traces(self._places.root)
-        self._places.home.mkdir(parents=True)
-        self._account.give(self._places.home)
-        with self._account.acting():
-            self._places.checkpoints.mkdir()
-        self._change(phase="fetching")
 
     def _change(self, **changes: Any) -> None:
         """Remember. Should the disk be full, the reserve makes room for it."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from training.host.agent.attempt import with_what_lacks
+from training.host.agent.conclusion import with_what_lacks
 from training.host.agent.insistence import (
     Insistence,
     is_passing,

@@ -1,0 +1,59 @@
+"""What an attempt is given: its cluster and its job, and the host that it runs on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from training.host import orders
+from training.host.account import Account
+from training.host.agent.deadlines.notice import (
+    Leaving,
+    order_to_leave,
+)
+from training.host.agent.life import Peers
+from training.host.agent.watchdog import Watchdog
+from training.host.bucket import Bucket
+from training.host.checkpoints.choice import LastCheckpoint
+from training.host.disk import Disk
+from training.host.metadata import Identity
+from training.host.places import Places
+from trainyard.core.model.job import Job
+from trainyard.protocol.cluster import Assignment, Cluster
+from trainyard.protocol.orders import OrderKind
+from trainyard.protocol.signals import Signal
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """Everything that one attempt uses and does not own."""
+
+    cluster: Cluster
+    assignment: Assignment
+    job: Job
+    account: Account
+    places: Places
+    bucket: Bucket
+    peers: Peers
+    """What the hosts of the gang tell each other."""
+    identity: Identity
+    watchdog: Watchdog
+    disk: Disk
+    say: Callable[[Signal], None]
+    note_checkpoint: Callable[[LastCheckpoint], None]
+    """Remembers the last whole checkpoint in the bucket."""
+    ssm: Callable[[], Any]
+    """Makes a client of Systems Manager with the run's credentials."""
+
+    def order_to_leave(self) -> Leaving | None:
+        """Return why the program has to leave now, or None."""
+        stop = orders.latest(OrderKind.STOP, self.places)
+        return order_to_leave(
+            notice=self.watchdog.notice,
+            going_down=self.watchdog.going_down.is_set(),
+            stop_ordered=self.watchdog.pooled
+            or bool(stop and stop.run == self.cluster.run and stop.attempt >= self.cluster.attempt),
+            deadline=self.cluster.deadline,
+            lease=self.watchdog.lease,
+            now=datetime.now(UTC),
+        )
