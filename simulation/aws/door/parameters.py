@@ -7,6 +7,9 @@ from typing import Any
 
 from simulation.aws.door.api import ServiceError
 
+LAST = chr(0x10FFFF)
+"""Sorts behind every other character of a key."""
+
 
 def not_simulated(what: str) -> ServiceError:
     return ServiceError("NotSimulated", f"the simulator does not know {what}")

@@ -9,10 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from simulation.aws.door.api import Answer, Caller, Check, Request, ServiceError, Structure
-from simulation.aws.door.parameters import not_simulated, only
+from simulation.aws.door.parameters import LAST, not_simulated, only
 from simulation.aws.s3.buckets import Bucket, Version, find_version
 from simulation.aws.s3.listing import (
-    LAST,
     describe_object,
     encoder_for,
     list_entries,

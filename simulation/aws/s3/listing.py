@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
 from simulation.aws.door.api import ServiceError, Structure
-from simulation.aws.door.parameters import not_simulated
+from simulation.aws.door.parameters import LAST, not_simulated
 from simulation.aws.s3.buckets import Bucket
-
-LAST = chr(0x10FFFF)
 
 
 def list_entries(keys: list[str], prefix: str, delimiter: str, after: str) -> Iterator[tuple[str, bool]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from simulation.aws.ec2.model import Instance, Span
 from simulation.aws.ssm.documents import Document
@@ -88,10 +88,3 @@ class Host:
 
     def connected(self, now: datetime) -> bool:
         return self.instance.state == "running" and self.cut_off is None and self.online_at <= now
-
-
-def iso(at: datetime | None) -> str:
-    """Return the time as events and filters have it."""
-    if at is None:
-        return ""
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from simulation.aws.stepfunctions.attempt import Attempt, StateError
 from simulation.aws.stepfunctions.document import Document, Leaving, Machine, Retrier, State, Type
 from simulation.aws.stepfunctions.expressions import Bindings, bound
 from simulation.world.world import Planned, World
+from trainyard.values.wire import stamp
 
 MOST_BYTES = 262_144
 """Of what goes into a task, a state or an execution and of what comes out of it; and of one Assign."""
@@ -335,10 +336,10 @@ class Execution:
             "Input": self._given,
             "Name": self.name,
             "RoleArn": self.machine.role,
-            "StartTime": _iso(self.started),
+            "StartTime": stamp(self.started),
             "RedriveCount": 0,
         }
-        state: dict[str, Any] = {"EnteredTime": _iso(self._entered), "Name": self.at}
+        state: dict[str, Any] = {"EnteredTime": stamp(self._entered), "Name": self.at}
         if self._state and self._state.type is Type.TASK:
             state["RetryCount"] = sum(self._retries.values())
         machine = {"Id": self.machine.arn, "Name": self.machine.name}
@@ -375,7 +376,3 @@ def size_of(text: str) -> int:
 def _to_ms(when: datetime) -> datetime:
     """AWS keeps milliseconds."""
     return when.replace(microsecond=when.microsecond // 1000 * 1000)
-
-
-def _iso(when: datetime) -> str:
-    return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
