@@ -11,8 +11,9 @@ from simulation.hosts.work import Work
 from simulation.world.world import Planned, World
 from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Assignment, Cluster, Role
+from trainyard.protocol.processes import RESTART
 
-FINISHED, FAILED, RESTART, TERMINATED, KILLED = 0, 1, 75, 143, 137
+FINISHED, FAILED, TERMINATED, KILLED = 0, 1, 143, 137
 LEAVE_SECONDS = 0.3
 CHIEF_STAYS_SECONDS = 1.0
 SERVER_SEES = (3.0, 5.0)

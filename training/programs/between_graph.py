@@ -9,8 +9,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainyard.protocol.processes import RESTART
 from trainyard.runtime.processes.forming import answers
-from trainyard.runtime.processes.leaving import RESTART, leave
+from trainyard.runtime.processes.leaving import leave
 
 v1 = tf.compat.v1
 

@@ -38,6 +38,7 @@ from training.programs.between_graph import (
 from training.programs.classification import evaluate, is_right, losses
 from training.programs.datasets import idx
 from trainyard.protocol.cluster import Strategy
+from trainyard.protocol.processes import RESTART
 from trainyard.runtime import Runtime
 from trainyard.runtime.environment import Environment
 from trainyard.runtime.export import classifier
@@ -45,7 +46,7 @@ from trainyard.runtime.metrics import Reporter
 from trainyard.runtime.plan import Plan, Resumed, Step
 from trainyard.runtime.processes.cluster import Cluster
 from trainyard.runtime.processes.forming import answers, use_processors
-from trainyard.runtime.processes.leaving import FINISHED, RESTART, leave, leave_when_a_peer_is_gone
+from trainyard.runtime.processes.leaving import FINISHED, leave, leave_when_a_peer_is_gone
 from trainyard.runtime.processes.place import Place
 from trainyard.runtime.processes.watch import STALLED_SECONDS, Watch
 

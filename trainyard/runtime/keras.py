@@ -16,13 +16,14 @@ import keras
 import tensorflow as tf
 
 from trainyard.protocol.cluster import Strategy
+from trainyard.protocol.processes import RESTART
 from trainyard.runtime.checkpoints import Checkpoints
 from trainyard.runtime.data import Examples
 from trainyard.runtime.loops.feeding import distributed
 from trainyard.runtime.metrics import Reporter
 from trainyard.runtime.models import state_of
 from trainyard.runtime.plan import Resumed
-from trainyard.runtime.processes.leaving import RESTART, leave
+from trainyard.runtime.processes.leaving import leave
 from trainyard.runtime.session import Runtime
 
 

@@ -16,6 +16,7 @@ from lambdas.core.patrol.verdict import Archive, Ask, Cause, Earlier, Keep, Stop
 from trainyard.core.model.yard.policy import IdleSpot, Policy
 from trainyard.protocol.plan import Market
 from trainyard.protocol.storage import Storage
+from trainyard.protocol.times import LEASE_MARGIN, RESTARTED_LEASE
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import dollars, rounded
@@ -26,9 +27,6 @@ ORPHAN_GRACE = timedelta(seconds=30)
 looks after it, an orphan ends at the third patrol at the latest, be a rule of one minute some seconds early or late."""
 TWO_LOOKS = timedelta(seconds=30)
 """What lies between two patrols at least: one that is called twice has looked once."""
-LEASE_MARGIN, RESTARTED = timedelta(minutes=15), timedelta(hours=12)
-"""What a host has to power itself off once its lease is over; and how long one may run at most that somebody starts
-again after its lease had ended (training/host/agent/deadlines/lease.py)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +172,7 @@ def _is_orphan(facts: Facts) -> bool:
 
 def end_of_lease(tagged: datetime | None, launched: datetime) -> datetime:
     """Return when the host of a launch powers itself off at the latest; of one that was started again, later."""
-    return tagged if tagged and launched < tagged else launched + RESTARTED
+    return tagged if tagged and launched < tagged else launched + RESTARTED_LEASE
 
 
 def _orphan(facts: Facts, now: datetime) -> Verdict:

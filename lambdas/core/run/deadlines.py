@@ -10,8 +10,6 @@ from lambdas.core.run.records import Records
 HEARTBEAT = timedelta(seconds=150)
 """How long nothing may be heard of a gang in training. The chief's agent speaks once a minute while it lives, whatever
 its program does: so one word may be lost, and half a minute is for the way."""
-MARGIN = timedelta(minutes=15)
-"""What a host gets beyond the run's deadline before it powers itself off: snapshot, release, retries."""
 PATIENCE: Mapping[str, timedelta] = {
     "install": timedelta(hours=2),
     "test": timedelta(hours=1),

@@ -5,9 +5,9 @@ from datetime import datetime
 
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
-from trainyard.core.model.gang import PROGRAM_SILENT
 from trainyard.protocol import keys
 from trainyard.protocol.signals import StopReason
+from trainyard.protocol.times import PROGRAM_SILENT
 from trainyard.values.quantities import counted, rounded
 
 FOR_ANOTHER = (StopReason.PEER, StopReason.KILLED, StopReason.HANGS)

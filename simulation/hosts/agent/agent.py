@@ -36,6 +36,7 @@ from trainyard.protocol.cluster import Assignment, Cluster, read
 from trainyard.protocol.orders import Order, OrderKind
 from trainyard.protocol.signals import FailureKind, Signal, StopReason
 from trainyard.protocol.tags import Tag
+from trainyard.protocol.times import RESTARTED_LEASE
 from trainyard.values import wire
 
 NOT_WIPED = "still has what another run has left"
@@ -47,7 +48,7 @@ def with_a_lease(identity: Identity, now: datetime) -> Identity:
     tag = identity.tags.get(Tag.LEASE)
     if tag is None or not lease.at_launch(tag).is_over(now):
         return identity
-    again = (now + lease.RESTARTED).isoformat()
+    again = (now + RESTARTED_LEASE).isoformat()
     return replace(identity, tags={**identity.tags, Tag.LEASE: again})
 
 

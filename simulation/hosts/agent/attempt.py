@@ -44,6 +44,7 @@ from trainyard.core.model.job import Job
 from trainyard.protocol import keys, signals
 from trainyard.protocol.cluster import Assignment, Cluster, Role
 from trainyard.protocol.orders import Order, OrderKind
+from trainyard.protocol.processes import RESTART
 from trainyard.protocol.signals import Signal
 
 HOLD_LOOK_SECONDS = 1.0
@@ -295,7 +296,7 @@ class Attempt:
             room=self._machine.disk.room,
             strict=self.job.program.strict,
         )
-        self._peers.say_ended(ending.RESTART if end.left_early else code, self._machine.now())
+        self._peers.say_ended(RESTART if end.left_early else code, self._machine.now())
         if code == 0 and not leaving:
             yield from self._wait_for_workers()
         trouble = (yield from self._uploads.finish()) if self.assignment.is_chief else None

@@ -35,6 +35,7 @@ from training.host.reporting.outbox import failed
 from training.host.reporting.progress import facts_in, not_finite
 from training.host.reporting.results import FolderUpload
 from trainyard.protocol import keys, signals
+from trainyard.protocol.processes import RESTART
 from trainyard.protocol.signals import FailureKind, Signal, StopReason
 from trainyard.values import floats
 
@@ -126,7 +127,7 @@ class Conclusion:
             strict=self._around.job.program.strict,
         )
         end = replace(end, lacked=self._place_without_room(end))
-        self._around.peers.say_ended(ending.RESTART if end.left_early else code, datetime.now(UTC))
+        self._around.peers.say_ended(RESTART if end.left_early else code, datetime.now(UTC))
         if code == 0 and not leaving:
             self._wait_for_workers()
             self._closing.say_closing()

@@ -11,6 +11,7 @@ from training.host.metadata import Identity
 from training.host.places import Places
 from training.host.reporting.outbox import Sender
 from trainyard.protocol.tags import Tag
+from trainyard.protocol.times import RESTARTED_LEASE
 
 UNTAGGED_LEASE = timedelta(hours=6)
 
@@ -58,8 +59,8 @@ def with_a_lease(places: Places, identity: Identity, *, now: datetime) -> Identi
     if tag is None or not lease.at_launch(tag).is_over(now):
         return identity
     if not places.started_again.exists():
-        orders.write_whole(places.started_again, (now + lease.RESTARTED).isoformat())
+        orders.write_whole(places.started_again, (now + RESTARTED_LEASE).isoformat())
         logger.info(
-            "started again after its lease of %s had ended: stays for %s at most", tag, lease.RESTARTED
+            "started again after its lease of %s had ended: stays for %s at most", tag, RESTARTED_LEASE
         )
     return replace(identity, tags={**identity.tags, Tag.LEASE: places.started_again.read_text()})

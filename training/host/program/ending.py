@@ -9,18 +9,15 @@ from training.host.program import tracebacks
 from training.host.program.advice import TOO_MANY_TASKS, advice_on
 from training.host.program.exits import Exit
 from training.host.program.tracebacks import AGENTS_OWN, Shown, last_line, last_shown
+from trainyard.protocol.processes import FORMING, RESTART
 from trainyard.protocol.signals import FailureKind, StopReason
 
-RESTART = 75
-"""EX_TEMPFAIL: restart me, I have checkpointed or a peer is gone."""
 PREEMPTED = 42
 """How TensorFlow's PreemptionCheckpointHandler leaves once it has saved."""
 KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 LEFT = (0, RESTART, PREEMPTED, 128 + signal.SIGTERM)
 """How a program ends that does as it is told, whatever it says meanwhile."""
 PREEMPTION_NEWS = re.compile(r"PreemptionCheckpointHandler|received termination notice")
-FORMING = "[trainyard.runtime] the cluster is forming"
-"""A line of the runtime (trainyard/runtime/processes/forming.py), whose alarm ends a process that lost a peer."""
 
 TAIL_BYTES = 4096
 """What of a log goes into a signal."""

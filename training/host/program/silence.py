@@ -5,8 +5,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
+from trainyard.protocol.times import PROGRAM_SILENT
+
 LOOK_SECONDS = 60.0
-SILENT_SECONDS = 12 * 60.0
+SILENT_SECONDS = PROGRAM_SILENT.total_seconds()
 """How long a program may show no work: one step in ten minutes is slow, and no hang. With the time that it then gets to
 leave, a gang that hangs is over within a quarter of an hour."""
 WORKING_SHARE = 0.05

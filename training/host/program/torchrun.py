@@ -4,7 +4,7 @@ traceback of its own how these ended. Pure."""
 import re
 import signal
 
-from training.host.program.ending import RESTART
+from trainyard.protocol.processes import RESTART
 
 TRACEBACK = "Traceback (most recent call last):"
 CHILD_FAILED = re.compile(

@@ -1,14 +1,10 @@
 """The gangs of an attempt: which host has which role, which hosts are missing."""
 
 from collections.abc import Iterable
-from datetime import timedelta
 from typing import assert_never
 
 from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Assignment, Gang, Member, Role
-
-PROGRAM_SILENT = timedelta(minutes=12)
-"""After which the chief's agent says of its program that it hangs."""
 
 
 def of_role(job: Job, role: Role) -> Gang:

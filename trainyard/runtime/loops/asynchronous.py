@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import keras
 import tensorflow as tf
 
+from trainyard.protocol.processes import RESTART
 from trainyard.runtime.checkpoints import Checkpoints
 from trainyard.runtime.data import Examples, Share
 from trainyard.runtime.environment import Environment
@@ -25,7 +26,7 @@ from trainyard.runtime.metrics import Reporter
 from trainyard.runtime.models import trained
 from trainyard.runtime.plan import Plan, Resumed, Trained
 from trainyard.runtime.processes.cluster import Cluster
-from trainyard.runtime.processes.leaving import RESTART, leave
+from trainyard.runtime.processes.leaving import leave
 from trainyard.runtime.processes.watch import Watch, WorkerProgress
 from trainyard.runtime.worker_local import SharedExamples, WorkerLocalExamples, by_worker
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainyard.protocol.processes import RESTART
 from trainyard.runtime.checkpoints import Checkpoints
 from trainyard.runtime.data import Examples
 from trainyard.runtime.environment import Environment
@@ -23,7 +24,7 @@ from trainyard.runtime.metrics import History, Reporter
 from trainyard.runtime.models import state_of, trained
 from trainyard.runtime.plan import Plan, Resumed, Trained
 from trainyard.runtime.processes.cluster import Cluster
-from trainyard.runtime.processes.leaving import RESTART, leave
+from trainyard.runtime.processes.leaving import leave
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,12 @@ from typing import Any, assert_never
 import tensorflow as tf
 
 from trainyard.protocol.cluster import Strategy
-from trainyard.runtime.processes.leaving import RESTART, leave
+from trainyard.protocol.processes import FORMING, RESTART
+from trainyard.runtime.processes.leaving import leave
 from trainyard.runtime.processes.place import Place
 
 LOOK_SECONDS = 0.2
 HANDSHAKE_SECONDS = 60.0
-FORMING = "[trainyard.runtime] the cluster is forming"
-"""The host agent knows by this line that SIGALRM was this module's (training/host/program/ending.py)."""
 
 
 def make_strategy(kind: Strategy, place: Place, *, devices: int, form_seconds: float) -> Any:

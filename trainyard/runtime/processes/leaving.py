@@ -8,10 +8,10 @@ from typing import NoReturn
 
 import tensorflow as tf
 
+from trainyard.protocol.processes import RESTART
+
 FINISHED = 0
 FAILED = 1
-RESTART = 75
-"""EX_TEMPFAIL: start me again; I have checkpointed, or a peer is gone."""
 
 PEER_ERRORS = (
     tf.errors.UnavailableError,

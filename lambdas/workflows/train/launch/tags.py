@@ -9,6 +9,7 @@ from trainyard.core.model import submitter
 from trainyard.core.model.instance_types import instance_type
 from trainyard.core.model.yard import policy
 from trainyard.protocol.tags import Tag
+from trainyard.protocol.times import LEASE_MARGIN
 from trainyard.values import wire
 
 
@@ -20,7 +21,7 @@ def tags_of(request: LaunchRequest, part: Part, now: datetime) -> dict[str, str]
     if request.asked:
         lease = request.asked + growth.LEASE
     else:
-        lease = deadlines.deadline(request.records, request.attempt, now) + deadlines.MARGIN
+        lease = deadlines.deadline(request.records, request.attempt, now) + LEASE_MARGIN
     row = request.records.run
     own = {} if row.kind == "train" else {Tag.KIND: row.kind}
     if row.submitter:

@@ -5,6 +5,7 @@ from training.host.agent.deadlines import lease
 from training.host.agent.tags import with_a_lease
 from training.host.metadata import Identity
 from training.host.places import Places
+from trainyard.protocol.times import LEASE_MARGIN, RESTARTED_LEASE
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -22,7 +23,7 @@ def test_a_host_started_after_its_lease_had_ended_gets_another_once_a_boot(tmp_p
     found = with_a_lease(places, host, now=NOW)
     again = with_a_lease(places, host, now=NOW + timedelta(minutes=50))
     assert found.tags == again.tags
-    assert lease.at_launch(found.tags["trainyard:lease"]).until == NOW + lease.RESTARTED
+    assert lease.at_launch(found.tags["trainyard:lease"]).until == NOW + RESTARTED_LEASE
 
 
 def test_a_lease_that_goes_on_is_left_as_it_is(tmp_path: Path) -> None:
@@ -31,17 +32,17 @@ def test_a_lease_that_goes_on_is_left_as_it_is(tmp_path: Path) -> None:
 
 
 def test_while_training_the_runs_deadline_rules() -> None:
-    assert lease.while_training(NOW).until == NOW + lease.MARGIN
+    assert lease.while_training(NOW).until == NOW + LEASE_MARGIN
 
 
 def test_a_waiting_host_waits_no_longer_than_the_run_may_wait() -> None:
     waiting = lease.while_waiting(NOW, wait_minutes=60, deadline=NOW + timedelta(hours=5))
-    assert waiting.until == NOW + timedelta(minutes=60) + lease.MARGIN
+    assert waiting.until == NOW + timedelta(minutes=60) + LEASE_MARGIN
 
 
 def test_a_waiting_host_never_outlives_the_runs_deadline() -> None:
     waiting = lease.while_waiting(NOW, wait_minutes=60, deadline=NOW + timedelta(minutes=5))
-    assert waiting.until == NOW + timedelta(minutes=5) + lease.MARGIN
+    assert waiting.until == NOW + timedelta(minutes=5) + LEASE_MARGIN
 
 
 def test_a_host_that_is_done_does_not_stay_for_ever() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from training.host.disk import Room
 from training.host.program.ending import (
-    FORMING,
+    LEAVE_IT_IN,
     End,
     Failed,
     Finished,
@@ -17,6 +17,8 @@ from training.host.program.ending import (
 )
 from training.host.program.exits import Exit
 from training.host.program.tracebacks import last_exception
+from trainyard.core.model.program import Result
+from trainyard.protocol.processes import FORMING
 from trainyard.protocol.signals import FailureKind, StopReason
 
 TRACEBACK = """step 3
@@ -552,3 +554,7 @@ def test_what_speaks_against_an_end_with_0_is_said_and_strict_makes_it_a_failure
         assert isinstance(ended, Finished)
         (but,) = ended.but
         assert said in but
+
+
+def test_hosts_know_every_result_that_a_job_may_expect() -> None:
+    assert set(LEAVE_IT_IN) == set(Result)

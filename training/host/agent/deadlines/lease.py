@@ -3,11 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-MARGIN = timedelta(minutes=15)
-"""What the control plane gets beyond the job's own limits to end things by itself: snapshot, release, retries."""
-RESTARTED = timedelta(hours=12)
-"""What a host gets at most that was stopped, and that somebody starts again after its lease had ended: a day's work.
-Patrol stops it before, once it is idle."""
+from trainyard.protocol.times import LEASE_MARGIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +37,14 @@ def at_launch(tag: str) -> Lease:
 
 def while_training(deadline: datetime) -> Lease:
     """A start order came: the run's deadline rules."""
-    return Lease(deadline + MARGIN, "the run's time limit is over and nobody has released this host")
+    return Lease(deadline + LEASE_MARGIN, "the run's time limit is over and nobody has released this host")
 
 
 def while_waiting(now: datetime, *, wait_minutes: float, deadline: datetime | None) -> Lease:
     """The host waits for the next attempt, at most as long as the run may wait for capacity."""
-    until = now + timedelta(minutes=wait_minutes) + MARGIN
+    until = now + timedelta(minutes=wait_minutes) + LEASE_MARGIN
     if deadline is not None:
-        until = min(until, deadline + MARGIN)
+        until = min(until, deadline + LEASE_MARGIN)
     return Lease(
         until, f"no order since the last attempt, longer than the {wait_minutes:g} minutes a run may wait"
     )
@@ -56,4 +52,4 @@ def while_waiting(now: datetime, *, wait_minutes: float, deadline: datetime | No
 
 def when_done(now: datetime) -> Lease:
     """Nothing is left to do here: the control plane takes an image or releases the host, or has forgotten it."""
-    return Lease(now + 4 * MARGIN, "the program ended an hour ago and nobody has released this host")
+    return Lease(now + 4 * LEASE_MARGIN, "the program ended an hour ago and nobody has released this host")
