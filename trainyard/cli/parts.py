@@ -53,7 +53,7 @@ def parse(text: str) -> str:
 
 def of(run: Run) -> list[Part]:
     """Return the parts that the run has left."""
-    from trainyard.client.run import DOCUMENTS
+    from trainyard.client.runs.files import DOCUMENTS
 
     keys = run.keys
     begins = {key.partition("/")[0] for key in keys if "/" in key}

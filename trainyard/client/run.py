@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import re
-import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Self
 
 from botocore.exceptions import ClientError
 
 from trainyard.client import people
-from trainyard.client.bucket import silent
-from trainyard.client.deployment import Deployment
 from trainyard.client.errors import (
-    NoModel,
     NothingFound,
     RunFailed,
     RunNotStarted,
@@ -27,39 +19,22 @@ from trainyard.client.errors import (
     StillRunning,
     YardError,
 )
-from trainyard.client.fetching import Fetched, Tell, Tree
-from trainyard.client.models import FoundModel, find_models
 from trainyard.client.runs import logs, records
 from trainyard.client.runs.execution import Execution, State, states_of
+from trainyard.client.runs.files import RunFiles
 from trainyard.client.runs.logs import Chosen, LogLine
 from trainyard.client.runs.progress import Progress, further, losses_in, measures_in, progress_in
 from trainyard.client.runs.reasons import Reason, reason_for
 from trainyard.client.runs.records import Event
 from trainyard.client.runs.status import RunStatus
-from trainyard.client.unpacking import unpack
 from trainyard.command_line import command_line
-from trainyard.core.jobfile.references import split_uri
 from trainyard.core.model.errors import Stopped
 from trainyard.protocol import keys
 from trainyard.protocol.ledger.attempt import AttemptRow
 from trainyard.protocol.ledger.reading import RunRows
 from trainyard.protocol.requests import Stop
 from trainyard.values import floats
-from trainyard.values.quantities import sized
 
-DOCUMENTS = {
-    "metrics": "metrics.json",
-    "summary": "summary.json",
-    "plan": "plan.json",
-    "timeline": "timeline.jsonl",
-    "job": "job.json",
-}
-"""The files of a run's folder that users ask for by a word."""
-OUTPUTS = "outputs/"
-"""Begins the parts that are files or folders of the outputs."""
-MOST_OFFERED = 5
-"""Models that an error names."""
-LOGS = re.compile(r"(attempts/\d+/)?logs/")
 MOST_COMPARED_BYTES = 2**16
 """Of a log that is read to learn if a reason has all of it."""
 OF_THE_AGENT = "[trainyard] "
@@ -69,19 +44,11 @@ NOTED_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(RunFiles):
     """An execution of one of the yard's workflows: training, a bake, a snapshot, a launch.
 
     Nothing is kept here: every property asks AWS anew.
     """
-
-    yard: Deployment = field(compare=False, repr=False)
-    arn: str
-
-    @property
-    def id(self) -> str:
-        """What it is called in the ledger, in tags, and in the bucket."""
-        return self.arn.rsplit(":", 1)[-1]
 
     # --------------------------------------------------------------------------------------------- its execution
     @property
@@ -269,20 +236,6 @@ class Run:
         return progress_in(row.progress) if row else None
 
     @property
-    def keys(self) -> list[str]:
-        """What it has left in its folder."""
-        prefix = keys.run(self.id)
-        return [key.removeprefix(prefix) for key in self.yard.bucket.keys(prefix)]
-
-    def text(self, name: str) -> str:
-        """A file of its folder; empty where there is none."""
-        return (self.yard.bucket.read(f"{keys.run(self.id)}{name}") or b"").decode(errors="replace")
-
-    def json(self, name: str) -> Any:
-        """The same, parsed; an empty mapping where there is none."""
-        return json.loads(self.text(name) or "{}")
-
-    @property
     def summary(self) -> dict[str, Any]:
         """How it ended, at what cost; empty while it runs."""
         return dict(self.json("summary.json"))
@@ -345,135 +298,6 @@ class Run:
         if missing := chosen.missing(sent):
             what, means = missing
             raise NothingFound(f"{self.id}: {what}", means, command_line("show" if sent else "why", self.id))
-
-    def fetch(self, part: str, folder: Path | str, tell: Tell = silent) -> Fetched:
-        """Fetch a part of what the run has left into the folder, unless it is there with the same content: `model`,
-        `checkpoints`, `tensorboard`, `outputs`, `notebook`, `logs`, `source`, `everything`, or a document (`metrics`,
-        `summary`, `plan`, `timeline`, `job`), or a file or a folder of the outputs (`outputs/weights/last.pt`,
-        `outputs/saved/`). Files that were fetched into the folder from another run are removed.
-
-        Raises FileUnreadable."""
-        if part.startswith(OUTPUTS):
-            return self._fetch_output(part, Path(folder), tell)
-        if part == "source":
-            return self._fetch_source(Path(folder), tell)
-        if part == "checkpoints":
-            return self._fetch_checkpoint(Path(folder), tell)
-        own, prefix, wanted = keys.run(self.id), "", re.compile("")
-        match part:
-            case "everything":
-                pass
-            case "logs":
-                wanted = LOGS
-            case document if document in DOCUMENTS:
-                wanted = re.compile(re.escape(DOCUMENTS[document]) + "$")
-            case _:
-                prefix = f"{part}/"
-        below = {"outputs": "", "everything": "outputs/"}.get(part)
-        return self.yard.bucket.fetch(
-            own + prefix,
-            Path(folder),
-            tell,
-            owner=self.id,
-            wanted=lambda name: bool(wanted.match(name)),
-            tree=self._tree(below) if below is not None else None,
-        )
-
-    def _fetch_output(self, path: str, folder: Path, tell: Tell) -> Fetched:
-        """Fetch one file of the outputs, or one folder, whose path ends with a slash."""
-        above, _, file = f"{keys.run(self.id)}{path}".rpartition("/")
-        return self.yard.bucket.fetch(
-            f"{above}/", folder, tell, owner=self.id, wanted=lambda name: not file or name == file
-        )
-
-    @property
-    def models_in_outputs(self) -> list[FoundModel]:
-        """The models that the program has left in its working folder."""
-        prefix = keys.outputs(self.id)
-        found = self.yard.bucket.keys(prefix)
-        return find_models({key.removeprefix(prefix): size for key, size in found.items()})
-
-    def _fetch_checkpoint(self, folder: Path, tell: Tell) -> Fetched:
-        """Fetch the files of the newest checkpoint under the names that the program gave them."""
-        key = str(self.json("checkpoints/latest.json").get("key") or "").rstrip("/")
-        manifest = self.yard.bucket.json(f"{key}.json") if key else None
-        if not manifest:
-            return Fetched()
-        names: dict[str, list[str]] = {}
-        for name, (*_, below) in manifest["files"].items():
-            names.setdefault(below, []).append(name)
-        tree = Tree()
-        links = {
-            name: target for name, (target, _) in manifest["links"].items() if name not in manifest["files"]
-        }
-        tree.add({**manifest, "links": links}, "")
-        prefix = key.rpartition("/")[0] + "/"
-        return self.yard.bucket.fetch(prefix, folder, tell, owner=self.id, names=names, tree=tree)
-
-    def fetch_events(self, folder: Path, tell: Tell = silent) -> int:
-        """Fetch TensorBoard's events, also those that the program wrote into its working folder; return how many files
-        there are."""
-        kept = self.yard.bucket.fetch(
-            keys.outputs(self.id),
-            folder / "outputs",
-            tell,
-            owner=self.id,
-            wanted=lambda name: ".tfevents." in name,
-        )
-        return self.fetch("tensorboard", folder, tell).files + kept.files
-
-    def _tree(self, below: str) -> Tree:
-        """Return the links, empty folders and times of what the hosts have kept as outputs."""
-        tree, lists = Tree(), keys.outputs_of(self.id)
-        for host in self.yard.bucket.folders(lists):
-            said = self.yard.bucket.read(f"{lists}{host}/files.json")
-            with suppress(ValueError):  # a program may have written another
-                tree.add(json.loads(said or b"{}"), below if host == "chief-0" else f"{below}@{host}/")
-        return tree
-
-    def _fetch_source(self, folder: Path, tell: Tell) -> Fetched:
-        """Fetch the program's archive from the bucket that has it, and unpack it."""
-        uri = (self.json("job.json").get("program") or {}).get("source")
-        if not uri:
-            return Fetched()
-        name, key = split_uri(uri)
-        above, slash, file = key.rpartition("/")
-        bucket = replace(self.yard.bucket, name=name)
-        with tempfile.TemporaryDirectory(prefix="trainyard-source-") as made:
-            archive = Path(made, file)
-            if not bucket.fetch(
-                above + slash, Path(made), tell, owner=self.id, wanted=lambda each: each == file
-            ).files:
-                return Fetched()
-            return unpack(archive, folder, uri=uri, owner=self.id)
-
-    def model(self, folder: Path | str, tell: Tell = silent) -> Path:
-        """Fetch the model that the run has exported, or else the only one among its outputs, into the folder. Raises
-        NoModel if there is none, or if there are several to choose from."""
-        self.fetch_model(folder, tell)
-        return Path(folder)
-
-    def fetch_model(self, folder: Path | str, tell: Tell = silent) -> tuple[str, Fetched]:
-        """Fetch the model as `model` does. Return the part that it was: `model`, or a path of the outputs."""
-        if (fetched := self.fetch("model", folder, tell)).files:
-            return "model", fetched
-        found = self.models_in_outputs
-        if len(found) == 1:
-            part = f"{OUTPUTS}{found[0].path}"
-            return part, self.fetch(part, folder, tell)
-        if not found:
-            raise NoModel(
-                f"{self.id} has no model",
-                "its program has left none in ${model}, and no file among its outputs is called like one (yet)",
-                command_line("show", self.id),
-            )
-        listed = ", ".join(f"{each.path} ({sized(each.size)})" for each in found[-MOST_OFFERED:])
-        more = f", and {len(found) - MOST_OFFERED} more" if len(found) > MOST_OFFERED else ""
-        raise NoModel(
-            f"{self.id} has no model in ${{model}}",
-            f"its outputs have {len(found)} files or folders that may be one: {listed}{more}",
-            command_line("get", self.id, f"{OUTPUTS}{found[-1].path}"),
-        )
 
     # ----------------------------------------------------------------------------------------------------- parts
     @property

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from trainyard.cli import failures, parts
 from trainyard.cli.app import app
 from trainyard.cli.options import Options
-from trainyard.client.run import DOCUMENTS
+from trainyard.client.runs.files import DOCUMENTS
 from trainyard.exit_codes import ExitCode
 
 ROOT = Path(__file__).parents[3]
