@@ -22,8 +22,8 @@ from simulation.hosts.quiet import Bare, Builder, Quiet
 from simulation.hosts.surroundings import CommandEnd, Done, Host
 from simulation.world.world import World
 from training.host.agent.deadlines.hold import entry_of
-from training.host.pool.tag import warm_of
 from trainyard.core.model.job import Job
+from trainyard.core.model.yard.warm import warm_until
 from trainyard.protocol.cluster import Cluster
 from trainyard.protocol.tags import Tag
 
@@ -202,7 +202,7 @@ class Machines:
 
     def life_of(self, machine: Machine) -> Life:
         """What runs there, by its tags."""
-        if warm_of(machine.host.metadata.tags()) and self.has_agent(machine.host):
+        if warm_until(machine.host.metadata.tags()) and self.has_agent(machine.host):
             return Waiting(machine, machine.identity())
         identity = with_a_lease(machine.identity(), machine.now())
         kind = identity.tags.get(Tag.KIND)

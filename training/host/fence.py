@@ -45,7 +45,7 @@ def put_up(account: Account, gang: Collection[str] = ()) -> None:
 ADVICE = "an image of this yard has the package nftables and a kernel that knows it: bake one anew"
 
 
-def ruleset(account: Account, gang: Collection[str]) -> dict[str, Any]:
+def ruleset(account: Account, gang: Collection[str]) -> Statement:
     """For nft: libnftables-json(5). One transaction: at no moment there are no rules."""
     table = {"table": {"family": "inet", "name": TABLE}}
     known = _match("in", {"ct": {"key": "state"}}, ["established", "related"])
@@ -78,7 +78,7 @@ RESET: Statement = {"reject": {"type": "tcp reset"}}
 """Said at once, as by a port where nobody listens yet: a gang's hosts call each other until all have begun."""
 
 
-def _chain(hook: str, rules: list[list[Statement]]) -> list[dict[str, Any]]:
+def _chain(hook: str, rules: list[list[Statement]]) -> list[Statement]:
     """A chain that is called as its hook."""
     place = {"family": "inet", "table": TABLE}
     chain = place | {"name": hook, "type": "filter", "hook": hook, "prio": 0, "policy": "accept"}

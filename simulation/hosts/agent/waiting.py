@@ -8,8 +8,8 @@ from simulation.hosts.faults import DiskFull, Late, ProgramEnds, SaysTwice
 from simulation.hosts.flow import Flow, Sleep, Steps
 from simulation.hosts.machine import Machine
 from training.host.metadata import Identity
-from training.host.pool.tag import warm_of
 from training.host.pool.waiting import GRACE, SAY_SECONDS, wiped
+from trainyard.core.model.yard.warm import warm_until
 from trainyard.protocol.orders import OrderKind
 from trainyard.protocol.tags import Tag
 
@@ -22,7 +22,7 @@ class Waiting:
     def __init__(self, machine: Machine, identity: Identity) -> None:
         self._machine, self._identity = machine, identity
         self._first = identity.tags[Tag.POOL]
-        self._warm = warm_of(identity.tags)
+        self._until = warm_until(identity.tags)
         self._main: Flow | None = None
 
     def live(self) -> Steps:
@@ -63,12 +63,12 @@ class Waiting:
             if machine.host.metadata.spot_notice():
                 machine.power_off("EC2 takes it back, and no run has it")
                 return
-            warm = warm_of(tags)
-            if warm is None:
+            until = warm_until(tags)
+            if until is None:
                 machine.note("is taken from the pool", run=tags.get(Tag.RUN, ""))
                 machine.begin_anew()
                 return
-            left = (warm.until + GRACE - machine.now()).total_seconds()
+            left = (until + GRACE - machine.now()).total_seconds()
             if left <= 0:
                 machine.power_off("its time in the pool is over, and no run has taken it")
                 return

@@ -12,7 +12,7 @@ from training.host.agent.deadlines.hold import held_until
 from training.host.agent.deadlines.lease import Lease
 from training.host.agent.watchdog import TIME_TO_LEAVE
 from training.host.metadata import Notice
-from training.host.pool.tag import warm_of
+from trainyard.core.model.yard.warm import warm_until
 
 
 class Watchdog:
@@ -56,7 +56,7 @@ class Watchdog:
             self.notice = Notice("terminate", at)
             self._changed()
         tags = metadata.tags()
-        if warm_of(tags) and not self.pooled:
+        if warm_until(tags) and not self.pooled:
             self._machine.note("is kept for another run")
             self.pooled = True
             self._changed()

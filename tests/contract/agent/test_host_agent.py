@@ -355,7 +355,6 @@ def test_an_agent_that_was_killed_is_followed_by_one_that_knows_everything(yard:
 
 FILLS_THE_DISK = """
 import json, os, pathlib, hashlib
-from trainyard.protocol.orders import Order, OrderKind
 
 folder = pathlib.Path(os.environ["TRAINYARD_CHECKPOINTS"])
 half = folder / ".trainyard-partial-5"

@@ -10,7 +10,7 @@ from training.host.agent.deadlines.hold import held_until
 from training.host.agent.deadlines.lease import Lease
 from training.host.errors import HostTrouble
 from training.host.metadata import Metadata, Notice
-from training.host.pool import tag
+from trainyard.core.model.yard.warm import warm_until
 from trainyard.protocol.tags import Tag
 
 LOOK_SECONDS = 5.0
@@ -71,7 +71,7 @@ class Watchdog(threading.Thread):
                 self._take(self._metadata.notice())
             self._note_hold(held_until({Tag.HOLD: self._metadata.tag(Tag.HOLD) or ""}))
             tags = {name: self._metadata.tag(name) for name in (Tag.POOL, Tag.RUN)}
-            self.pooled = tag.warm_of(tags) is not None
+            self.pooled = warm_until(tags) is not None
         except HostTrouble as trouble:
             logger.warning("cannot look for an interruption notice or a hold: %s", trouble.reason)
 

@@ -12,9 +12,9 @@ from training.host.account import Account
 from training.host.errors import HostTrouble
 from training.host.metadata import Identity, Metadata
 from training.host.places import Places
-from training.host.pool.tag import warm_of
 from training.host.pool.wipe import wipe
 from training.host.reporting.outbox import Sender, entry
+from trainyard.core.model.yard.warm import warm_until
 from trainyard.protocol.signals import Sent, Wiped
 from trainyard.protocol.tags import Tag
 
@@ -40,7 +40,7 @@ def wait_if_warm(
 ) -> Identity:
     """The identity by which another run has taken the host; at once that of a host which is not in the pool. One that
     cannot be wiped, that EC2 takes back or that nobody takes powers itself off, and never comes back."""
-    if warm_of(identity.tags) is None:
+    if warm_until(identity.tags) is None:
         return identity
     try:
         account = find_account()
@@ -85,7 +85,7 @@ class _Waiting:
     ) -> None:
         self._metadata, self._identity, self._events, self._power_off = metadata, identity, events, power_off
         self._first = identity.tags[Tag.POOL]
-        self._warm = warm_of(identity.tags)
+        self._until = warm_until(identity.tags)
         self._noticed_at = self._said_at = float("-inf")
 
     def wait(self) -> Identity:
@@ -107,10 +107,10 @@ class _Waiting:
             if self._metadata.notice():
                 _end(self._power_off, "EC2 takes it back, and no run has it")
         said = {name: self._metadata.tag(name) for name in (Tag.POOL, Tag.RUN)}
-        warm = warm_of(said)
-        if warm is None:
+        until = warm_until(said)
+        if until is None:
             return self._taken()
-        self._warm = warm
+        self._until = until
         self._end_if_over()
         if said[Tag.POOL] == self._first and seconds - self._said_at >= SAY_SECONDS:
             self._said_at = seconds  # until the tag says until when it may wait: then somebody has heard it
@@ -121,8 +121,10 @@ class _Waiting:
         """Once two looks at all tags see the same: they may not change all at once."""
         found = self._metadata.identity()
         time.sleep(LOOK_SECONDS / 2)
-        return found if found.tags == self._metadata.identity().tags and warm_of(found.tags) is None else None
+        return (
+            found if found.tags == self._metadata.identity().tags and warm_until(found.tags) is None else None
+        )
 
     def _end_if_over(self) -> None:
-        if self._warm and datetime.now(UTC) >= self._warm.until + GRACE:
+        if self._until and datetime.now(UTC) >= self._until + GRACE:
             _end(self._power_off, "its time in the pool is over, and no run has taken it")

@@ -64,7 +64,7 @@ class EventFiles:
         """True once a scalar was read that counts more than epochs."""
         return self._has_steps
 
-    def look(self) -> list[dict[str, Any]]:
+    def look(self) -> list[dict[str, float]]:
         """New facts, those of a step together. A file that is no event file, or cannot be read, is the program's own
         affair."""
         files = [path for path in sorted(self.listed()) if "tfevents" in path.name]
@@ -81,15 +81,15 @@ class EventFiles:
         ]
         return trains or may_train
 
-    def _look_at(self, path: Path) -> list[dict[str, Any]]:
+    def _look_at(self, path: Path) -> list[dict[str, float]]:
         try:
             return list(self._facts(path))
         except (OSError, DecodeError) as error:
             logger.info("%s is not read: %s", path, error)
             return []
 
-    def _facts(self, path: Path) -> Iterator[dict[str, Any]]:
-        together: dict[str, Any] = {}
+    def _facts(self, path: Path) -> Iterator[dict[str, float]]:
+        together: dict[str, float] = {}
         for event in self._events(path):
             facts = self._facts_of(event)
             step = facts.get("step")
@@ -100,9 +100,9 @@ class EventFiles:
         if together:
             yield together
 
-    def _facts_of(self, event: Event) -> dict[str, Any]:
+    def _facts_of(self, event: Event) -> dict[str, float]:
         """Keras numbers epochs from 0, and writes of one when it is over. Where there are steps, they count."""
-        facts: dict[str, Any] = {}
+        facts: dict[str, float] = {}
         for tag, value in scalars(event) if event.wall_time >= self.since else ():
             per, name = meaning(tag)
             if not name:

@@ -1,7 +1,5 @@
 """What is seen of a program that reports nothing itself: by the job's pattern in the lines that it prints."""
 
-from typing import Any
-
 import re2
 
 from training.host.errors import ProgramFault
@@ -26,7 +24,7 @@ class PrintedProgress:
                 f"program.progress is no pattern for RE2, by which hosts match: {why}; correct it, and start again"
             ) from error
 
-    def facts(self, line: str) -> dict[str, Any]:
+    def facts(self, line: str) -> dict[str, float]:
         """Numbers by name, as the program may print them: nothing is checked. Lines of the agent's own have none."""
         found = None if line.startswith(AGENTS_OWN) else self._pattern.search(line[:LONGEST])
         if not found:

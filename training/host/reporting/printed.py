@@ -6,7 +6,6 @@ POSITIONS are tried in their order.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from training.host.reporting import tables
 from training.host.reporting.positions import (
@@ -66,7 +65,7 @@ class PrintedLines:
         """True once the program counts more than epochs."""
         return self._way not in ("", "epoch")
 
-    def facts(self, line: str) -> dict[str, Any]:
+    def facts(self, line: str) -> dict[str, float]:
         """Return what this line adds to the program's progress; a line of the agent's own adds nothing."""
         line = line[:LONGEST].replace("\N{MINUS SIGN}", "-")
         if not may_say(line):
@@ -99,11 +98,11 @@ class PrintedLines:
             return self._draw_bar(count_of(bar["at"]) or 0, count_of(bar["of"]))
         return {}
 
-    def _draw_bar(self, at: int, of: int | None) -> dict[str, Any]:
+    def _draw_bar(self, at: int, of: int | None) -> dict[str, float]:
         """Count by the Trainer's bar. The bar of its evaluation has another end."""
         if self._way != TRAINER:
             self._bar_of = of
-        if self._way != TRAINER or of != self._bar_of:
+        if self._way != TRAINER or of is None or of != self._bar_of:
             return {}
         numbers, self._waiting = self._waiting, {}
         return {"step": at, "steps": of, "epoch": int(self._epoch or 0)} | numbers
@@ -133,7 +132,7 @@ class PrintedLines:
         if epoch == 0:
             self._first_epoch = 0
 
-    def _take(self, reading: Reading) -> dict[str, Any]:
+    def _take(self, reading: Reading) -> dict[str, float]:
         if reading.from_zero:
             self._first_epoch = 0
         if reading.epoch is not None:
@@ -148,9 +147,9 @@ class PrintedLines:
         counts = self._counts(reading)
         return counts | reading.numbers if counts else {}
 
-    def _counts(self, reading: Reading) -> dict[str, Any]:
+    def _counts(self, reading: Reading) -> dict[str, float]:
         """Return step, steps and epoch; nothing for a line that is not about the training under way."""
-        epoch = {} if self._epoch is None else {"epoch": int(self._epoch)}
+        epoch: dict[str, float] = {} if self._epoch is None else {"epoch": int(self._epoch)}
         if reading.at is None:
             return self._trainers_counts(epoch) if reading.is_trainers else self._count_epochs(epoch)
         if not self._is_own(reading) or (step := self._step(reading, reading.at)) is None:
@@ -158,7 +157,7 @@ class PrintedLines:
         steps = self._steps(reading)
         return {"step": step, **({"steps": steps} if steps else {}), **epoch}
 
-    def _trainers_counts(self, epoch: dict[str, Any]) -> dict[str, Any]:
+    def _trainers_counts(self, epoch: dict[str, float]) -> dict[str, float]:
         """Count the steps of Hugging Face's Trainer without a bar, if it has logged how many there will be."""
         steps, epochs = self._trainers_steps, self._trainers_epochs
         if not (steps and epochs and self._epoch is not None and self._epoch <= epochs):
@@ -166,7 +165,7 @@ class PrintedLines:
         self._way = TRAINER
         return {"step": round(self._epoch / epochs * steps), "steps": steps, **epoch}
 
-    def _count_epochs(self, epoch: dict[str, Any]) -> dict[str, Any]:
+    def _count_epochs(self, epoch: dict[str, float]) -> dict[str, float]:
         """Count by epochs, unless the program counts steps."""
         if self.counts_steps or not epoch:
             return epoch

@@ -11,7 +11,6 @@ from lambdas.core.run.records import Records
 from lambdas.core.run.release import Act, Disposal, dispose, missed
 from tests.support.records import AT, JOB, host, ledger
 from tests.unit.core.facts import NOON, after, job, offer, served_job
-from training.host.pool import tag
 from trainyard.core.model.job import Hosts, Job
 from trainyard.core.model.yard import warm
 from trainyard.protocol.plan import Market, Plan
@@ -181,8 +180,6 @@ def test_what_the_tag_says_and_the_host_reads_in_it(
     sentence: str, tags: dict[str, str], until: object
 ) -> None:
     assert warm.warm_until(tags) == until, sentence
-    found = tag.warm_of(tags)
-    assert (found.until if found else None) == until, sentence
 
 
 def test_what_release_does_with_a_host_in_the_pool_and_one_that_was_just_taken() -> None:

@@ -11,10 +11,10 @@ def tag_of(run: str, until: datetime) -> str:
     return f"{wire.stamp(until)} {run}"
 
 
-def warm_until(tags: Mapping[str, str]) -> datetime | None:
-    """Until when the tags of a host say that it waits; None for one that no run has put there, that another has taken
-    since, or whose tag cannot be read."""
-    until, _, run = tags.get(Tag.POOL, "").partition(" ")
+def warm_until(tags: Mapping[str, str | None]) -> datetime | None:
+    """Return until when a host of the warm pool waits for a run. Return None for a host that is not in the pool, that
+    another run has taken, or whose tag cannot be read."""
+    until, _, run = (tags.get(Tag.POOL) or "").partition(" ")
     if not run or run != tags.get(Tag.RUN):
         return None
     try:
