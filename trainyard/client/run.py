@@ -36,7 +36,7 @@ from trainyard.protocol.requests import Stop
 from trainyard.values import floats
 
 MOST_COMPARED_BYTES = 2**16
-"""Of a log that is read to learn if a reason has all of it."""
+"""The largest log that is read to learn if a reason has all of it."""
 OF_THE_AGENT = "[trainyard] "
 """Begins the lines of a log that the host's agent has written."""
 NOTED_SECONDS = 10.0
@@ -47,13 +47,13 @@ NOTED_SECONDS = 10.0
 class Run(RunFiles):
     """An execution of one of the yard's workflows: training, a bake, a snapshot, a launch.
 
-    Nothing is kept here: every property asks AWS anew.
+    Nothing is kept here: every property asks AWS again.
     """
 
     # --------------------------------------------------------------------------------------------- its execution
     @property
     def execution(self) -> Execution:
-        """What DescribeExecution says."""
+        """Return the answer of DescribeExecution."""
         return Execution.of(self._states.describe_execution(executionArn=self.arn))
 
     @property
@@ -73,7 +73,7 @@ class Run(RunFiles):
         return self.execution.status == "SUCCEEDED"
 
     def started(self, seconds: float = 60) -> Self:
-        """Return once there is such an execution. Raises RunNotStarted when there is none within so many seconds."""
+        """Return once the execution exists. Raises RunNotStarted if it does not exist within `seconds`."""
         ends, client = time.monotonic() + seconds, self._states
         while True:
             try:
@@ -90,7 +90,7 @@ class Run(RunFiles):
             return self
 
     def wait(self, seconds: float | None = None, every: float = 1.0) -> Self:
-        """Return when it is over, however it ended. Raises StillRunning when it is not within so many seconds."""
+        """Return when it is over, however it ended. Raises StillRunning if it runs for longer than `seconds`."""
         ends = time.monotonic() + seconds if seconds is not None else None
         while not self.execution.is_over:
             if ends is not None and time.monotonic() >= ends:
@@ -131,7 +131,7 @@ class Run(RunFiles):
                 raise
 
     def _have_it_noted(self) -> None:
-        """Who stops it, in its row: then it ends as `stopped`. Though nobody hears it, it ends."""
+        """Record who stops the run, so that it ends as `stopped`. The run ends even if the yard does not answer."""
         try:
             people.ask(self.yard, Stop(run=self.id))
         except (YardError, ClientError):
@@ -163,7 +163,7 @@ class Run(RunFiles):
         )
 
     def follow(self, every: float = 2.0) -> Iterator[RunStatus]:
-        """Its status every so many seconds; the last one is of the run when it is over."""
+        """Yield the status every `every` seconds. The last one is of the run when it has ended."""
         while True:
             status = self.status()
             yield status
@@ -172,7 +172,7 @@ class Run(RunFiles):
             time.sleep(every)
 
     def watch(self, every: float = 2.0) -> Iterator[tuple[RunStatus, list[LogLine]]]:
-        """Yield its status every so many seconds, with the lines that the chief's program has printed since the last
+        """Yield the status every `every` seconds, with the lines that the chief's program has printed since the last
         look. The last look is at the run when it has ended, with all that is left of its log."""
         chief = logs.RunLogs(self.yard.bucket, self.id, 1, ("chief",), later=True)
         while True:
@@ -220,7 +220,7 @@ class Run(RunFiles):
 
     @property
     def timeline(self) -> tuple[Event, ...]:
-        """What happened to it, oldest first."""
+        """Return the events of the run, oldest first."""
         return records.timeline_in(self.yard.timeline(self.id))
 
     @property
@@ -242,7 +242,7 @@ class Run(RunFiles):
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """What the program has reported; empty before its first step."""
+        """Return what the program has reported; empty before its first step."""
         return dict(floats.with_numbers(self.json("metrics.json")))
 
     @property
@@ -252,8 +252,8 @@ class Run(RunFiles):
         return [number for number, hosts in sent.items() if hosts and number != logs.OF_BAKE]
 
     def log(self, host: str = "chief-0", attempt: int | None = None) -> str:
-        """What this host has printed, in the last attempt unless one is named; `builder` is that of a bake. The whole
-        log as it lies in the bucket, a time and the host before each line; empty while there is none."""
+        """Return what this host has printed, in the last attempt unless one is named. A bake has the host `builder`.
+        The whole log as it lies in the bucket, a time and the host before each line; empty while there is none."""
         of_bake = host == "builder"
         folder = keys.bake_logs(self.id) if of_bake else keys.logs(self.id, attempt or self.attempt)
         return logs.text_of(self.yard.bucket, f"{folder}{host}/")
@@ -267,8 +267,8 @@ class Run(RunFiles):
         tail: int | None = None,
         every: float = 2.0,
     ) -> Iterator[LogLine]:
-        """What its programs have printed, line by line, all hosts in the order of time: of the last attempt unless one
-        is named; if the last one has sent none, of the newest that has. `role` chooses hosts: `worker` all of them,
+        """Yield what the programs have printed, line by line, all hosts in the order of time, of the last attempt
+        unless one is named; if the last one has sent none, of the newest that has. `role` chooses hosts: `worker` all,
         `worker:1` one, `builder` a bake's; `tail`: the last lines only. With `follow` also what comes, of later
         attempts too unless one is named, until the run has ended and all is read; looks every so many seconds. Raises
         NothingFound if there is no line, with the attempts and hosts that have sent some."""

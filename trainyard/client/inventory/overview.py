@@ -94,7 +94,7 @@ class Budget:
 
 
 def budget_of(yard: Yard) -> Budget:
-    """Of this month."""
+    """Return the budget of this month."""
     row = money_row(yard)
     if row.get("month") != this_month():
         return Budget(0.0, yard.monthly_dollars or None, promised=promised_by(yard))

@@ -19,7 +19,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Execution:
-    """What DescribeExecution says."""
+    """Return the execution of an answer of DescribeExecution."""
 
     arn: str
     status: str

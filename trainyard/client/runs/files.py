@@ -45,12 +45,12 @@ class RunFiles:
 
     @property
     def id(self) -> str:
-        """What it is called in the ledger, in tags, and in the bucket."""
+        """Return the name of the run in the ledger, in tags, and in the bucket."""
         return self.arn.rsplit(":", 1)[-1]
 
     @property
     def keys(self) -> list[str]:
-        """What it has left in its folder."""
+        """Return the keys of the files in the folder of the run, without the folder."""
         prefix = keys.run(self.id)
         return [key.removeprefix(prefix) for key in self.yard.bucket.keys(prefix)]
 
@@ -59,7 +59,7 @@ class RunFiles:
         return (self.yard.bucket.read(f"{keys.run(self.id)}{name}") or b"").decode(errors="replace")
 
     def json(self, name: str) -> Any:
-        """The same, parsed; an empty mapping where there is none."""
+        """Return a JSON file of the folder; an empty mapping if the file is missing."""
         return json.loads(self.text(name) or "{}")
 
     def fetch(self, part: str, folder: Path | str, tell: Tell = silent) -> Fetched:

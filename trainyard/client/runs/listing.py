@@ -21,7 +21,7 @@ from trainyard.values.quantities import dollars
 RUN_DIGITS = re.compile(r"[0-9a-f]{8}")
 """The end of a run's id, behind the name of its job (trainyard/core/model/tokens.py)."""
 INDEX = "month"
-"""Of the ledger, and the attribute that it is by: docs/contracts/ledger.md."""
+"""The ledger's index of runs, and its partition key (docs/contracts/ledger.md)."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class ListedRun:
 
     @property
     def but(self) -> str | None:
-        """What speaks against a run that succeeded; None if nothing does."""
+        """Return what speaks against a run that succeeded; None if nothing does."""
         return ends.doubt(self.outcome, self.reason)
 
     @property
@@ -167,7 +167,7 @@ def last_month(now: datetime) -> datetime:
 
 
 def _months(since: datetime, now: datetime) -> Iterator[str]:
-    """From now's back to that of `since`."""
+    """Yield the months from now back to `since`."""
     first, month = since.astimezone(UTC), now.astimezone(UTC).replace(day=1)
     while (month.year, month.month) >= (first.year, first.month):
         yield f"{month:%Y-%m}"
