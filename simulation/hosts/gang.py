@@ -154,8 +154,6 @@ class Gang:
             return None
         return self._pace.until_next_step(self.world.now)
 
-    # ---- what the programs do
-
     def join(self, program: Program) -> None:
         """It looks for its peers from now on."""
         if not program.lives:
@@ -187,8 +185,6 @@ class Gang:
 
     def ended(self, program: Program) -> None:
         self._do_without(program)
-
-    # ---- what befalls them
 
     def lose(self, program: Program) -> None:
         """Its host is gone, stands still, or cannot be reached."""
@@ -227,8 +223,6 @@ class Gang:
             self._pause = None
             if self.phase is Phase.TRAINING:
                 self._go_on_from(self._pace.base)
-
-    # ---- training
 
     def _is_complete(self) -> bool:
         there = {instance for instance, program in self._programs.items() if program.lives}
@@ -330,8 +324,6 @@ class Gang:
         going = [p for p in self._programs.values() if p is self.chief or (self.in_step and p.trains)]
         for program in going:
             program.end_after(LEAVE_SECONDS, RESTART, said)
-
-    # ---- one is missing
 
     def _do_without(self, gone: Program) -> None:
         if self.phase in (Phase.FORMING, Phase.HUNG, Phase.OVER) or not gone.trains:

@@ -24,12 +24,8 @@ from simulation.hosts.machine import Machine
 from simulation.hosts.pace import Phase
 from simulation.world.world import BEGINNING
 from training.host.agent.conclusion import EVALUATION_SECONDS, WORKERS_LOOK_SECONDS, Outcome
-from training.host.agent.deadlines.notice import (
-    Leaving,
-    leave_for_trouble,
-    leave_since_it_hangs,
-    order_to_leave,
-)
+from training.host.agent.deadlines import notice
+from training.host.agent.deadlines.notice import Leaving
 from training.host.agent.life import SAY_SECONDS, Peers, StillTraining, has_ended
 from training.host.agent.parting import Parting
 from training.host.bucket import Bucket
@@ -99,8 +95,6 @@ class Attempt:
         self._reporter: Flow | None = None
         self._uploader: Flow | None = None
 
-    # ---- start
-
     def start(self) -> Steps:
         with self._heartbeat():
             yield from self._machine.stage("prepare")
@@ -135,8 +129,6 @@ class Attempt:
         self._log.say(f"attempt {self.cluster.attempt} on {self._machine.instance}: {what}")
         self._log.send()
         return instead
-
-    # ---- while it runs
 
     def watch(self) -> Steps:
         """Until the program's end; `outcome` is there then."""
@@ -216,7 +208,7 @@ class Attempt:
 
     def _reason_to_leave(self) -> Leaving | None:
         stop, now = self._agent.orders.get(OrderKind.STOP), self._machine.now()
-        leaving = order_to_leave(
+        leaving = notice.order_to_leave(
             notice=self._agent.watchdog.notice,
             going_down=self._agent.going_down,
             stop_ordered=self._agent.watchdog.pooled
@@ -226,7 +218,7 @@ class Attempt:
             now=now,
         )
         trouble = self._uploads.trouble
-        return leaving or (leave_for_trouble(trouble, now) if trouble else None)
+        return leaving or (notice.leave_for_trouble(trouble, now) if trouble else None)
 
     def _hang(self, program: Program) -> Leaving | None:
         if not self.assignment.is_chief:
@@ -234,7 +226,7 @@ class Attempt:
         if not self._signs.hangs(program.gang, self._seconds()):
             return None
         self._log.say(silence.SAID)
-        return leave_since_it_hangs(self._machine.now())
+        return notice.leave_since_it_hangs(self._machine.now())
 
     def news(self) -> None:
         """The training has begun, or the program has ended."""
@@ -274,8 +266,6 @@ class Attempt:
 
     def _has_ended(self) -> bool:
         return self.program is None or self.program.exit_code is not None
-
-    # ---- its end
 
     def _conclude(self, code: int, parting: Parting | None) -> Steps:
         program, leaving = self.program, parting.leaving if parting else None
@@ -377,8 +367,6 @@ class Attempt:
             bring_model(self._bucket, self.cluster.run, self.job, self._machine.host.metadata.image, step)
         document = self._curve.lay_over(None if work.lacks == "metrics" else work.metrics(step))
         return facts_in(document) if document else self._reports.facts
-
-    # ---- small things
 
     def _step(self, written: int | None = None) -> int | None:
         told = (self._uploads.step, self._reports.step, written)
