@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from trainyard.cli.options import Options, SettingsError
+from trainyard.command_line import command_line
 from trainyard.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def _told(error: Exception, options: Options) -> ExitCode:
 
 
 def _as_ours(error: Exception) -> YardError:
-    from trainyard.client.errors import CommandBroken, FileUnreadable, YardError, from_aws
+    from trainyard.client.errors import CommandBroken, FileUnreadable, RowUnreadable, YardError, from_aws
+    from trainyard.protocol.ledger.reading import UnreadableRowError
 
     if isinstance(error, YardError):
         return error
@@ -69,6 +71,12 @@ def _as_ours(error: Exception) -> YardError:
         if not error.filename:  # what was printed could not be written
             _drop_output()
         return FileUnreadable.of(error)
+    if isinstance(error, UnreadableRowError):
+        return RowUnreadable(
+            str(error).rstrip("."),
+            "another version of Trainyard has written it, or a user has changed it; the run itself is unchanged",
+            f"{command_line('yard', 'status')} shows the yard's version; install that one",
+        )
     report = _report(error)
     return CommandBroken(
         f"trainyard has failed: {type(error).__name__}: {error}",

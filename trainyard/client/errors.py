@@ -79,6 +79,10 @@ STEPS = {
 """What to do about an error of a file, by its number."""
 
 
+class RowUnreadable(YardError):
+    """A row of the ledger lacks a field, or has a field of a wrong type."""
+
+
 class FileUnreadable(YardError):
     """A file cannot be read or written: a job file, a recipe, or what is fetched."""
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from trainyard.cli import failures
+from trainyard.client.errors import RowUnreadable
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.attempt import AttemptRow, TokenRow, WaitRow
 from trainyard.protocol.ledger.host import HostRow
@@ -132,3 +134,12 @@ def test_the_plan_document_of_the_last_version_is_a_plan() -> None:
             wire.to_json(reading.read(Plan, plan)).items()
             >= {k: v for k, v in plan.items() if k != "asked"}.items()
         )
+
+
+def test_a_bad_row_is_an_error_with_advice_for_the_user() -> None:
+    with pytest.raises(reading.UnreadableRowError) as bad:
+        reading.run_of({"pk": "run#r-1", "sk": "run", "created": "yesterday"})
+    told = failures._as_ours(bad.value)
+    assert isinstance(told, RowUnreadable)
+    assert "run#r-1" in told.what
+    assert "created: found 'yesterday'" in told.what
