@@ -1,19 +1,20 @@
-"""What goes out to others: a notice to whoever subscribed (SNS), an event to a function of the yard (Lambda)."""
+"""Messages to others: a notification to subscribers (SNS), an event to a function of the yard (Lambda)."""
 
 from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
+from lambdas.core.notifications import Notification
 from trainyard.core.model.errors import Infrastructure
 
 MOST_SUBJECT = 100
 """Characters, printable ASCII: SNS refuses any other subject (API reference, Publish)."""
 
 
-def publish(topic: str, subject: str, text: str) -> None:
-    """Publish the notification, with as much of its subject as SNS takes. Raises Infrastructure if SNS refuses it."""
-    plain = "".join(each if each.isascii() and each.isprintable() else "?" for each in subject)
+def publish(topic: str, notification: Notification) -> None:
+    """Publish the notification, with as much of the subject as SNS takes. Raises Infrastructure if SNS refuses it."""
+    plain = "".join(each if each.isascii() and each.isprintable() else "?" for each in notification.subject)
     try:
-        client("sns").publish(TopicArn=topic, Subject=plain[:MOST_SUBJECT], Message=text)
+        client("sns").publish(TopicArn=topic, Subject=plain[:MOST_SUBJECT], Message=notification.text)
     except ClientError as error:
         raise Infrastructure(f"SNS did not take the notification {plain!r}: {error}") from error
 

@@ -9,13 +9,16 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lambdas import environment
-from lambdas.aws import messages, pricing
+from lambdas.aws import pricing
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.dynamodb.rows import held_row, no_held_row
 from lambdas.aws.ec2 import instances
 from lambdas.core.capacity import cost, prices
 from lambdas.core.capacity.prices import PriceList, Prices
+from lambdas.core.notifications import budget as budget_texts
+from lambdas.core.notifications import day as day_texts
+from lambdas.core.notifications import patrol as patrol_texts
 from lambdas.core.patrol import budget, guard, report
 from lambdas.core.patrol.budget import Billed, Money
 from lambdas.core.patrol.guard import Passed
@@ -23,6 +26,7 @@ from lambdas.core.patrol.judgement import TWO_LOOKS
 from lambdas.core.patrol.report import VerdictRow
 from lambdas.core.patrol.verdict import Cause
 from lambdas.needs import Needs, may
+from lambdas.steps import notification
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import clock, logger, measure
 from lambdas.steps.patrol import missed_events
@@ -34,7 +38,6 @@ from trainyard.protocol import keys
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.storage import Storage
 from trainyard.protocol.tags import Tag
-from trainyard.values import wire
 
 SUMMARY_HOUR = 0
 """UTC."""
@@ -93,7 +96,7 @@ def handler() -> dict[str, Any]:
     _tried(lambda: instances.keep_disks(_restarted(seen)), troubles)
     _tried(lambda: instances.tag(guard.tag_changes(seen.verdicts, seen.earlier, now), Tag.VERDICT), troubles)
     _tried(lambda: instances.tag(guard.policy_changes(seen.hosts), Tag.JUDGED_BY), troubles)
-    _tried(lambda: book.write([wire.to_json(each) for each in entries], now), troubles)
+    _tried(lambda: book.write(entries, now), troubles)
     money = _tried(lambda: _count(book, yard, seen, regions, known.money, now), troubles) if known else None
     _tried(
         lambda: _notify(book, yard, _worth_a_notice(entries, seen), [*allowed.warnings, *seen.problems], now),
@@ -151,7 +154,7 @@ def _restarted(seen: Observation) -> list[str]:
     return [
         name
         for name, host in seen.hosts.items()
-        if host.state in ("pending", "running") and host.earlier and host.earlier.cause == Cause.STOPPED
+        if host.state in ("pending", "running") and host.earlier and host.earlier.word.cause == Cause.STOPPED
     ]
 
 
@@ -205,9 +208,9 @@ def _notify(
     new = [warning for warning in warnings if book.once(f"{hour}#{_kind_of(warning)}", now)]
     for warning in warnings:
         logger.warning(warning)
-    notice = report.notice(entries, new, yard=yard.yard)
-    if notice:
-        messages.publish(yard.topic_arn, *notice)
+    found = patrol_texts.passed(entries, new, yard=yard.yard)
+    if found:
+        notification.send(found, yard.topic_arn, book, now)
 
 
 def _kind_of(warning: str) -> str:
@@ -255,15 +258,10 @@ def _count(
     limit = yard.monthly_dollars or None
     reached = budget.crossed(budget.spent(before, now), money.dollars, limit)
     if reached and limit:
-        consequence = (
-            "new runs are refused, those that go on are not touched" if reached >= 100 else "runs go on"
+        found = budget_texts.reached(
+            reached, spent=money.dollars, limit=limit, month=money.month, yard=yard.yard
         )
-        messages.publish(
-            yard.topic_arn,
-            f"Trainyard {yard.yard}: {reached} % of the month's budget is spent",
-            f"Instance hours of {money.month}: ${money.dollars:.2f} of ${limit:.2f} (context monthly_dollars); "
-            f"{consequence}.\n",
-        )
+        notification.send(found, yard.topic_arn, book, now)
     return money
 
 
@@ -281,13 +279,13 @@ def _read_prices(book: Logbook, yard: PatrolSettings, earlier: PriceList | None,
 def _sum_up_yesterday(book: Logbook, yard: PatrolSettings, money: Money | None, now: datetime) -> None:
     """Once a day, shortly after midnight UTC."""
     yesterday = now - timedelta(days=1)
-    if now.hour != SUMMARY_HOUR or not book.once(f"day#{yesterday:%Y-%m-%d}", now):
+    if now.hour != SUMMARY_HOUR:
         return
-    subject, text = report.day(
-        book.day(yesterday),
+    found = day_texts.summary(
+        lambda: book.day(yesterday),
         yard=yard.yard,
         date=f"{yesterday:%Y-%m-%d}",
         month=budget.month_of(now),
-        dollars=budget.spent(money, now),
+        spent=budget.spent(money, now),
     )
-    messages.publish(yard.topic_arn, subject, text)
+    notification.send(found, yard.topic_arn, book, now)

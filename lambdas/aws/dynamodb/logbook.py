@@ -9,6 +9,7 @@ from lambdas.aws.dynamodb.rows import HELD, OPEN, PRICES, claim_of
 from lambdas.aws.dynamodb.serialization import packed, unpack
 from lambdas.core.capacity.prices import PriceList
 from lambdas.core.patrol.budget import Money
+from lambdas.core.patrol.report import VerdictRow
 from lambdas.core.run import records
 from trainyard.core.model.errors import Infrastructure
 from trainyard.protocol.ledger.claim import Claim
@@ -92,21 +93,21 @@ class Logbook(Table):
         row = {"pk": PATROL, "sk": f"once#{what}", "at": wire.stamp(now), "expires": _expires(now)}
         return self._put_if("attribute_not_exists(pk)", row)
 
-    def write(self, verdicts: Sequence[Mapping[str, Any]], now: datetime) -> None:
+    def write(self, verdicts: Sequence[VerdictRow], now: datetime) -> None:
         """The verdicts that changed or were acted on in this pass; up to 500 in a row."""
         for number, first in enumerate(range(0, len(verdicts), MOST_VERDICTS)):
             row = {
                 "pk": f"{PATROL}#{now:%Y-%m-%d}",
                 "sk": f"{wire.stamp(now)}#{number:03d}",
-                "verdicts": verdicts[first : first + MOST_VERDICTS],
+                "verdicts": wire.to_json(verdicts[first : first + MOST_VERDICTS]),
                 "expires": _expires(now),
             }
             self.dynamodb.put_item(TableName=self.table, Item=packed(row))
 
-    def day(self, day: datetime) -> list[dict[str, Any]]:
-        """Every verdict of that day, in order."""
+    def day(self, day: datetime) -> list[VerdictRow]:
+        """Return every verdict of that day, in order."""
         rows = self._query("pk = :day", {"day": f"{PATROL}#{day:%Y-%m-%d}"})
-        return [verdict for row in rows for verdict in row["verdicts"]]
+        return [wire.from_json(VerdictRow, verdict) for row in rows for verdict in row["verdicts"]]
 
     def opened(self) -> Opened:
         """Return the runs that have not been concluded, and all claims, by one call for thousands."""

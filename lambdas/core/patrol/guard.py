@@ -76,7 +76,7 @@ def look_every(judged_by: Policy) -> int:
 def is_due(facts: Facts, now: datetime) -> bool:
     """Whether this minute is one of the host's; hosts take turns, so that each pass asks for as many. A host that waits
     for a second look is looked at at once."""
-    if facts.earlier and facts.earlier.kind in ACTS:
+    if facts.earlier and facts.earlier.word.action in ACTS:
         return True
     every = look_every(facts.policy)
     minute = int(now.timestamp() // 60)
@@ -93,7 +93,7 @@ def _is_confirmed(verdict: Verdict, earlier: Earlier | None, now: datetime) -> b
     their second look."""
     if earlier is None or now - earlier.since < TWO_LOOKS:
         return False
-    return earlier.word == verdict.word or verdict.cause == Cause.ORPHAN == earlier.cause
+    return earlier.word == verdict.word or verdict.cause == Cause.ORPHAN == earlier.word.cause
 
 
 def tag_changes(

@@ -317,7 +317,7 @@ def _idle(facts: Facts, cause: Cause, why: str, now: datetime) -> Verdict:
 
 def _since(facts: Facts, cause: Cause, now: datetime) -> datetime:
     """When this cause was first seen, patrol after patrol without a break."""
-    return facts.earlier.since if facts.earlier and facts.earlier.cause == cause else now
+    return facts.earlier.since if facts.earlier and facts.earlier.word.cause == cause else now
 
 
 def _at(instant: datetime) -> str:

@@ -29,12 +29,44 @@ class Cause(StrEnum):
         assert_never(self)
 
 
+class Action(StrEnum):
+    """What patrol does with a host."""
+
+    KEEP = "keep"
+    WARN = "warn"
+    STOP = "stop"
+    ARCHIVE = "archive"
+    TERMINATE = "terminate"
+
+
+ACTS = (Action.STOP, Action.ARCHIVE, Action.TERMINATE)
+
+
+class Word(str):
+    """A verdict in a tag or a row: `keep`, `warn-orphan`, `stop-idle`."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def of(action: Action, cause: Cause | None) -> "Word":
+        return Word(f"{action}-{cause}" if cause else action)
+
+    @property
+    def action(self) -> Action:
+        """Raises ValueError for a word that patrol has not written."""
+        return Action(self.partition("-")[0])
+
+    @property
+    def cause(self) -> Cause | None:
+        return next((cause for cause in Cause if cause == self.partition("-")[2]), None)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """`since` is when its cause was first seen; `saves` the dollars an hour that acting on it saves. A reason is read
     minutes later: it names instants, no spans until now, and `until` is the instant from which it is untrue."""
 
-    kind: ClassVar[str]
+    kind: ClassVar[Action]
     reason: str
     cause: Cause | None = None
     since: datetime | None = None
@@ -42,42 +74,38 @@ class Verdict:
     saves: float = 0.0
 
     @property
-    def word(self) -> str:
-        """As the tag has it: `keep`, `warn-orphan`, `stop-idle`."""
-        return f"{self.kind}-{self.cause}" if self.cause else self.kind
+    def word(self) -> Word:
+        return Word.of(self.kind, self.cause)
 
 
 class Keep(Verdict):
     """Nothing is done."""
 
-    kind = "keep"
+    kind = Action.KEEP
 
 
 class Warn(Verdict):
     """Nothing is done yet, and somebody is told."""
 
-    kind = "warn"
+    kind = Action.WARN
 
 
 class Stop(Verdict):
     """EC2 stops it: its disk stays, and it can be started again."""
 
-    kind = "stop"
+    kind = Action.STOP
 
 
 class Archive(Verdict):
     """It becomes an image, then it is terminated: it can be launched again from the image, in any zone."""
 
-    kind = "archive"
+    kind = Action.ARCHIVE
 
 
 class Terminate(Verdict):
     """It ends, with its disk."""
 
-    kind = "terminate"
-
-
-ACTS = (Stop.kind, Archive.kind, Terminate.kind)
+    kind = Action.TERMINATE
 
 
 @dataclass(frozen=True)
@@ -89,19 +117,10 @@ class Ask:
 
 @dataclass(frozen=True)
 class Earlier:
-    """What the patrol before said of the host: `word` of its verdict, and since when that cause is seen."""
+    """The verdict of the previous patrol on a host, and since when its cause is seen."""
 
-    word: str
+    word: Word
     since: datetime
-
-    @property
-    def kind(self) -> str:
-        return self.word.partition("-")[0]
-
-    @property
-    def cause(self) -> Cause | None:
-        word = self.word.partition("-")[2]
-        return next((cause for cause in Cause if cause == word), None)
 
     def to_tag(self) -> str:
         """The value of the tag Tag.VERDICT."""
@@ -112,7 +131,7 @@ class Earlier:
         """None for a host that was never judged, and for a tag that somebody else wrote: one from the future, too."""
         word, _, since = (text or "").partition(" ")
         try:
-            found = Earlier(word, wire.instant(since)) if word and since else None
+            found = Earlier(Word(word), wire.instant(since))
+            return found if found.word.action and found.since <= now else None
         except ValueError:
             return None
-        return found if found and found.since <= now else None

@@ -110,7 +110,7 @@ def observe(
     used, trouble = _used(by_use, now)
     windows = {name: host.window for name, host in used.items() if host.window is not None}
     told = {name: host.told for name, host in used.items() if host.told}
-    before = [host.earlier.cause for host in used.values() if not host.told and host.earlier]
+    before = [host.earlier.word.cause for host in used.values() if not host.told and host.earlier]
     waiting = [cause for cause in before if cause and cause.is_by_metrics]
     second = {name: judgement.judge(host, now) for name, host in used.items()}
     return Observation(

@@ -1,4 +1,4 @@
-"""Conclude: summary, timeline and notice; the outcome on which the workflow succeeds or fails.
+"""Conclude: summary, timeline and notification; the outcome on which the workflow succeeds or fails.
 
 A rule calls it for executions that were cut short, which never reach their own Conclude.
 """
@@ -10,6 +10,7 @@ from typing import Any
 
 from lambdas import environment
 from lambdas.aws import s3
+from lambdas.core.notifications import run as run_texts
 from lambdas.core.run import outcome, recovery
 from lambdas.core.run.conclusion import blame, summary
 from lambdas.core.run.conclusion.blame import Failure
@@ -17,7 +18,7 @@ from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import trouble_of
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
-from lambdas.steps import conclusion, left_signals, notification
+from lambdas.steps import conclusion, end_notification, left_signals
 from lambdas.steps.conclusion import Concluded, NotConcluded, RunEnd
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import ConcludeInput
@@ -50,7 +51,7 @@ def handler(given: ConcludeInput) -> Concluded | NotConcluded:
     yard = environment.read(ConcludeSettings)
     end = conclusion.end_of(yard.table_name, yard.bucket_name, given)
     if isinstance(end, NotConcluded):
-        notification.send_late(yard.table_name, yard.bucket_name, given.run, yard.topic_arn)
+        end_notification.send_late(yard.table_name, yard.bucket_name, given.run, yard.topic_arn)
     if not isinstance(end, RunEnd):
         return end
     objects = s3.keys(end.bucket, keys.run(end.run))
@@ -58,7 +59,7 @@ def handler(given: ConcludeInput) -> Concluded | NotConcluded:
     metrics, kept = _metrics(end, objects), _outputs(end, objects)
     end, said = end.agreed(summary.summarise(end, objects=objects, metrics=metrics, outputs=kept))
     if end.write(notifies=True):
-        notification.send(end, yard.topic_arn, summary.notice(said))
+        end_notification.send(end, yard.topic_arn, run_texts.ended(said))
     return end.answer
 
 

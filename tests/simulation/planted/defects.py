@@ -121,7 +121,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "two-notifications",
         "the notification is sent though it was sent before",
-        "lambdas/steps/notification.py",
+        "lambdas/steps/end_notification.py",
         'only="created", unless="notified", rising=died_before',
         'only="created"',
         f"{UNIT}/test_conclude.py::test_a_conclude_that_dies_before_it_sends_is_followed_by_another",
@@ -321,7 +321,7 @@ DEFECTS: tuple[Defect, ...] = (
         "notification-forgotten",
         "patrol's Conclude does not send what a Conclude that died has not sent",
         "lambdas/workflows/train/conclude.py",
-        "notification.send_late(yard.table_name, yard.bucket_name, given.run, yard.topic_arn)",
+        "end_notification.send_late(yard.table_name, yard.bucket_name, given.run, yard.topic_arn)",
         "pass",
         World(
             "train: request train-conclude#1/12 sns.publish: no connection until botocore gives up", ONE_END

@@ -10,7 +10,7 @@ import pytest
 
 from lambdas import environment
 from lambdas.aws import messages
-from lambdas.steps import conclusion, notification
+from lambdas.steps import conclusion, end_notification
 from lambdas.steps.conclusion import RunEnd
 from lambdas.workflows.train import conclude
 from lambdas.workflows.train.conclude import ConcludeSettings
@@ -356,7 +356,7 @@ def test_a_conclude_that_dies_before_it_sends_is_followed_by_another(
 
 def passes(run: Run, monkeypatch: pytest.MonkeyPatch, *, minutes: int) -> None:
     later = datetime.now(UTC) + timedelta(minutes=minutes)
-    monkeypatch.setattr(notification, "clock", lambda: later)
+    monkeypatch.setattr(end_notification, "clock", lambda: later)
 
 
 def patrolled(run: Run) -> None:

@@ -116,7 +116,7 @@ def test_an_idle_host_on_demand_is_stopped_with_a_reason_and_told_of_once(yard: 
     )
     ((subject, text),) = yard.account.notices
     assert subject == "Trainyard trainyard: 1 host stopped, $2.00 an hour less"
-    assert "stop i-idle (g5.xlarge, on_demand, $2.0000 an hour) of kept-1: no GPU" in text
+    assert "stop i-idle (g5.xlarge, on_demand, $2.00 an hour) of kept-1: no GPU" in text
     assert text.endswith("To go on: aws ec2 start-instances --instance-ids i-idle\n")
     yard.looks(3)
     assert len(yard.account.notices) == 1

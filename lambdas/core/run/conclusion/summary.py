@@ -10,7 +10,6 @@ from lambdas.core.capacity.cost import bill, disk, dollars_of
 from lambdas.core.run.conclusion.steps import resumed_at, walk
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import Records
-from trainyard.core.model import ends
 from trainyard.core.model.job import Job
 from trainyard.protocol import keys
 from trainyard.protocol.ledger.attempt import AttemptRow, Ending
@@ -18,7 +17,6 @@ from trainyard.protocol.ledger.host import BilledHost, HostRow
 from trainyard.protocol.ledger.run import Outcome, RunRow
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
-from trainyard.values.quantities import counted, dollars, sized, span
 from trainyard.values.text import printable
 
 LONG_METRICS = ("history", "samples")
@@ -29,8 +27,6 @@ OF_AN_ATTEMPT = (
 """The rest of the ledger's row the summary says under `resume`."""
 MOST_LEFT_OUT = 100
 """Files of a run that are not kept and that a summary names."""
-MOST_IN_NOTICE = 5
-"""As many of them a notification names."""
 LONGEST_PATH = 1_100
 LARGEST = 2**63
 PLACES = {
@@ -207,64 +203,6 @@ def sizes(ordered: Sequence[AttemptRow]) -> list[dict[str, Any]]:
             change = {"attempt": each.attempt, "at": wire.stamp(each.launched), "hosts": len(each.hosts)}
             found.append(change | {"reason": why})
     return found
-
-
-def notice(summary: Mapping[str, Any]) -> tuple[str, str]:
-    """Subject (at most 100 characters of ASCII, as SNS asks) and text of the notification."""
-    outcome, doubts = ends.named(summary["outcome"], summary["reason"]), summary["but"]
-    subject = f"Trainyard: {summary['run']} {outcome}".encode("ascii", "replace").decode()[:100]
-    cost, steps = summary["cost"], summary["steps"]
-    on_demand, whose = dollars(cost["on_demand_dollars"]), f"; {cost['prices']}" if cost["prices"] else ""
-    lines = [
-        f"{summary['run']} {summary['outcome']} after {span(summary['seconds'])}{', but:' if doubts else '.'}",
-        *(f"  {doubt}" for doubt in doubts),
-        f"Reason: {summary['reason']}",
-        *([f"Asked for by: {summary['submitter']}."] if summary["submitter"] else []),
-        *(f"Warning: {warning}" for warning in summary["warnings"]),
-        *(
-            f"From {size['at']} on {counted(int(size['hosts']), 'host')}: {size['reason']}."
-            for size in (summary["sizes"] if len(summary["sizes"]) > 1 else ())
-        ),
-        f"Attempts: {len(summary['attempts'])}. {_steps_in_words(steps, summary['resume'])}.",
-        f"Cost: {dollars(cost['dollars'])} for {cost['hours']:.3f} host hours, on demand {on_demand}{whose}.",
-        *_pool_in_words(summary.get("pool") or {}),
-        *_outputs_in_words(summary["outputs"]),
-        *(f"{what}: {uri}" for what, uri in summary["where"].items()),
-    ]
-    return subject, "\n".join(lines) + "\n"
-
-
-def _steps_in_words(steps: Mapping[str, Any], proof: Mapping[str, Any]) -> str:
-    done = f"Steps: {steps['done']} of {steps['planned']}"
-    if not proof["resumed_at"]:
-        return done
-    resumed = ", ".join(str(step) for step in proof["resumed_at"])
-    lost = proof["steps_lost"]
-    if None in proof["resumed_at"]:
-        return f"{done}, resumed with the outputs of the attempt before; steps lost: unknown"
-    if lost is None:
-        return f"{done}; steps lost: unknown, since the program reports none"
-    return f"{done}, resumed at step {resumed}; steps lost: {lost}"
-
-
-def _pool_in_words(pool: Mapping[str, Any]) -> Iterator[str]:
-    if kept := pool.get("kept"):
-        yield (
-            f"Kept for the next run: {', '.join(kept)}, for {pool['minutes']:g} minutes and "
-            f"{dollars(pool['most_dollars'])} at most."
-        )
-
-
-def _outputs_in_words(outputs: Mapping[str, Any]) -> Iterator[str]:
-    if outputs["files"]:
-        files = "1 file" if outputs["files"] == 1 else f"{outputs['files']} files"
-        yield f"Outputs: {files}, {sized(outputs['bytes'])}."
-    for each in outputs["left_out"][:MOST_IN_NOTICE]:
-        size = f" ({sized(each['size'])})" if each["size"] else ""
-        yield f"Not kept: {each['path']}{size}: {each['reason']}"
-    more = len(outputs["left_out"][MOST_IN_NOTICE:]) + outputs["left_out_more"]
-    if more:
-        yield f"Not kept: {more} more."
 
 
 def places(facts: RunFacts, objects: Collection[str], below: Mapping[str, str] = PLACES) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lambdas.core.capacity import cost
+from lambdas.core.notifications import run as run_texts
 from lambdas.core.run import deadlines, outcome
 from lambdas.core.run.conclusion import summary
 from lambdas.core.run.outcome import Conclusion
@@ -277,27 +278,27 @@ def test_of_a_restart_with_outputs_only_the_program_knows_the_step(
     kept = [{"files": 3, "bytes": 9, "left_out": [], "left_out_more": 0}]
     found = summary.summarise(run_facts(RUN, attempts=attempts, job=job()), objects=(), outputs=kept)
     assert (found["resume"]["resumed_at"], found["resume"]["steps_lost"]) == (resumed_at, lost)
-    words = summary.notice(found)[1]
+    words = run_texts.ended(found).text
     assert ("resumed with the outputs of the attempt before; steps lost: unknown" in words) is (
         None in resumed_at
     )
 
 
 def test_the_notice_says_what_an_interruption_cost() -> None:
-    assert "Steps: 300 of 300.\n" in summary.notice(told(ATTEMPTS[1:]))[1]
+    assert "Steps: 300 of 300.\n" in run_texts.ended(told(ATTEMPTS[1:])).text
     attempts = (
         again(1, started=NOON, reported=131),
         again(2, started=NOON, from_step=120, resumed=WHOLE),
     )
-    text = summary.notice(told(attempts))[1]
+    text = run_texts.ended(told(attempts)).text
     assert "Attempts: 2. Steps: 300 of 300, resumed at step 120; steps lost: 11." in text
 
 
 def test_what_was_expected_to_fail_stands_in_summary_and_notice() -> None:
     found = told(warnings=("train.py uses tf.Session (line 3)",))
     assert found["warnings"] == ["train.py uses tf.Session (line 3)"]
-    assert "\nWarning: train.py uses tf.Session (line 3)\n" in summary.notice(found)[1]
-    assert "Warning" not in summary.notice(told())[1]
+    assert "\nWarning: train.py uses tf.Session (line 3)\n" in run_texts.ended(found).text
+    assert "Warning" not in run_texts.ended(told()).text
 
 
 def test_a_bill_that_lacks_a_host_says_so() -> None:
@@ -347,16 +348,13 @@ def test_a_refused_run_has_a_summary_too() -> None:
     )
     assert found["cost"]["dollars"] == 0
     assert found["cost"]["saved_percent"] is None
-    subject, text = summary.notice(found)
-    assert subject == "Trainyard: x refused"
-    assert "Reason: r" in text
+    notification = run_texts.ended(found)
+    assert notification.subject == "Trainyard: x refused"
+    assert "Reason: r" in notification.text
 
 
-def test_a_notice_fits_sns() -> None:
-    subject, text = summary.notice(told() | {"run": "\u00fc" * 200})
-    assert len(subject) <= 100
-    assert subject.isascii()
-    assert "$0.0500 for 0.167 host hours, on demand $0.1333" in text
+def test_a_notification_names_what_the_run_cost() -> None:
+    assert "$0.0500 for 0.167 host hours, on demand $0.1333" in run_texts.ended(told()).text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from lambdas.core.patrol import guard
 from lambdas.core.patrol.guard import Passed
-from lambdas.core.patrol.verdict import Cause, Earlier, Keep, Stop, Terminate, Verdict, Warn
+from lambdas.core.patrol.verdict import Cause, Earlier, Keep, Stop, Terminate, Verdict, Warn, Word
 from tests.unit.core.facts import NOON, after
 from tests.unit.core.patrol.verdict_cases import Case
 from trainyard.core.model.yard.policy import Policy
@@ -68,12 +68,12 @@ def test_a_patrol_within_the_same_half_minute_is_no_second_look() -> None:
 
 
 def test_another_verdict_than_before_is_a_first_look() -> None:
-    before = {host: Earlier("keep-busy", NOON) for host in names(100)}
+    before = {host: Earlier(Word("keep-busy"), NOON) for host in names(100)}
     assert len(pass_of(dict.fromkeys(names(100), IDLE), hosts=100, earlier=before).acts) == 20
 
 
 def test_a_whole_gang_of_orphans_ends_at_its_second_look() -> None:
-    before = {host: Earlier("warn-orphan", NOON) for host in names(100)}
+    before = {host: Earlier(Word("warn-orphan"), NOON) for host in names(100)}
     found = pass_of(dict.fromkeys(names(100), ORPHAN), hosts=100, earlier=before)
     assert (len(found.acts), found.warnings) == (100, ())
 
@@ -124,7 +124,7 @@ def test_turns_are_shared_out() -> None:
 
 
 def test_who_waits_for_a_second_look_is_looked_at_at_once() -> None:
-    host = Case("", "", "", {"earlier": Earlier("stop-idle", NOON)}).host()
+    host = Case("", "", "", {"earlier": Earlier(Word("stop-idle"), NOON)}).host()
     assert all(guard.is_due(host, NOON + timedelta(minutes=n)) for n in range(10))
 
 
@@ -141,7 +141,7 @@ def test_a_tag_is_written_when_its_word_changes_and_hosts_of_one_value_together(
         "i-3": IDLE,
         "i-4": IDLE,
     }
-    earlier = {"i-2": Earlier("keep", NOON), "i-4": Earlier("keep", NOON)}
+    earlier = {"i-2": Earlier(Word("keep"), NOON), "i-4": Earlier(Word("keep"), NOON)}
     assert guard.tag_changes(verdicts, earlier, after(60)) == {
         "keep 2026-11-20T12:01:00.000Z": ["i-1"],
         "stop-idle 2026-11-20T12:00:00.000Z": ["i-3", "i-4"],

@@ -9,7 +9,7 @@ import pytest
 
 from lambdas.core.patrol.judgement import GOING, Facts, judge, prices
 from lambdas.core.patrol.usage import Window
-from lambdas.core.patrol.verdict import ACTS, Ask, Earlier, Verdict
+from lambdas.core.patrol.verdict import ACTS, Ask, Earlier, Verdict, Word
 from tests.unit.core.facts import NOON
 from tests.unit.core.patrol.patrol_page import table
 from tests.unit.core.patrol.verdict_cases import CASES, PRICE, Case, ago
@@ -68,7 +68,7 @@ def _any_host(chance: random.Random) -> Facts:
         session=chance.random() < 0.2,
         command=chance.random() < 0.2,
         window=chance.choice([None, Window(minutes), Window((0.0,) * 30)]),
-        earlier=chance.choice([None, *(Earlier(case.word, ago(5)) for case in CASES)]),
+        earlier=chance.choice([None, *(Earlier(Word(case.word), ago(5)) for case in CASES)]),
     )
 
 
@@ -93,8 +93,8 @@ def test_whatever_is_true_of_a_host_no_live_run_and_no_holder_loses_it() -> None
 
 
 def test_a_tag_comes_back_as_it_was_and_anybody_elses_is_none() -> None:
-    said = Earlier("stop-idle", NOON)
+    said = Earlier(Word("stop-idle"), NOON)
     assert Earlier.of_tag(said.to_tag(), NOON) == said
-    assert (said.kind, said.cause) == ("stop", "idle")
+    assert (said.word.action, said.word.cause) == ("stop", "idle")
     for other in (None, "", "keep", "keep forever", "2026-11-20T12:00:00Z", "warn-orphan 2099-01-01"):
         assert Earlier.of_tag(other, NOON) is None

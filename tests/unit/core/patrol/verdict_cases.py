@@ -7,7 +7,7 @@ from typing import Any
 
 from lambdas.core.patrol.judgement import Facts
 from lambdas.core.patrol.usage import Window
-from lambdas.core.patrol.verdict import Earlier
+from lambdas.core.patrol.verdict import Earlier, Word
 from tests.unit.core.facts import NOON, prices
 from trainyard.core.model.yard.policy import IdleSpot, Policy
 from trainyard.protocol.plan import Market
@@ -123,7 +123,7 @@ CASES = [
         "a host of a live run that looked like an orphan a minute ago is kept",
         "keep",
         "goes on",
-        {"run": "digits-1", "live": True, "earlier": Earlier("warn-orphan", ago(1))},
+        {"run": "digits-1", "live": True, "earlier": Earlier(Word("warn-orphan"), ago(1))},
     ),
     # -------------------------------------------------------------------------------------------- the yard's limits
     Case(
@@ -150,7 +150,7 @@ CASES = [
         "such a host is terminated after two passes",
         "terminate-orphan",
         "no run has taken it",
-        {**LOST, "warm": ago(2), "earlier": Earlier("warn-orphan", ago(1))},
+        {**LOST, "warm": ago(2), "earlier": Earlier(Word("warn-orphan"), ago(1))},
         saves=PRICE,
     ),
     # ----------------------------------------------------------------------------------------------------- orphans
@@ -164,27 +164,27 @@ CASES = [
         "an orphan is terminated in the second pass",
         "terminate-orphan",
         "two patrols in a row",
-        {**LOST, "earlier": Earlier("warn-orphan", ago(1))},
+        {**LOST, "earlier": Earlier(Word("warn-orphan"), ago(1))},
         saves=PRICE,
     ),
     Case(
         "a spot orphan is terminated as well",
         "terminate-orphan",
         "two patrols in a row",
-        {**LOST, **SPOT, "earlier": Earlier("warn-orphan", ago(1))},
+        {**LOST, **SPOT, "earlier": Earlier(Word("warn-orphan"), ago(1))},
         saves=PRICE,
     ),
     Case(
         "a pass that runs twice counts as one",
         "warn-orphan",
         "the next patrol",
-        {**LOST, "earlier": Earlier("warn-orphan", NOON - timedelta(seconds=5))},
+        {**LOST, "earlier": Earlier(Word("warn-orphan"), NOON - timedelta(seconds=5))},
     ),
     Case(
         "a busy orphan is terminated: its results reach no run",
         "terminate-orphan",
         "two patrols",
-        {**LOST, "window": window(at=99), "earlier": Earlier("warn-orphan", ago(1))},
+        {**LOST, "window": window(at=99), "earlier": Earlier(Word("warn-orphan"), ago(1))},
         saves=PRICE,
     ),
     Case(
@@ -203,14 +203,14 @@ CASES = [
         "a builder is an orphan after the end of its bake",
         "terminate-orphan",
         "bake-1",
-        {"run": "bake-1", "kind": "bake", "earlier": Earlier("warn-orphan", ago(1))},
+        {"run": "bake-1", "kind": "bake", "earlier": Earlier(Word("warn-orphan"), ago(1))},
         saves=PRICE,
     ),
     Case(
         "a held host is not an orphan",
         "keep",
         "somebody holds it until",
-        {**LOST, "held": ahead(60), "earlier": Earlier("warn-orphan", ago(1))},
+        {**LOST, "held": ahead(60), "earlier": Earlier(Word("warn-orphan"), ago(1))},
     ),
     # -------------------------------------------------------------------------------------------------- boot, leases
     Case(
@@ -223,7 +223,7 @@ CASES = [
         "a host that was started again boots again",
         "keep",
         "boots until",
-        {**KEPT, "launched": ago(2), "window": IDLE, "earlier": Earlier("stop-idle", ago(900))},
+        {**KEPT, "launched": ago(2), "window": IDLE, "earlier": Earlier(Word("stop-idle"), ago(900))},
     ),
     Case(
         "an unused host of a launch is stopped after its window, hours before its lease ends",
@@ -274,14 +274,14 @@ CASES = [
         "the host of a launch that broke off is an orphan",
         "terminate-orphan",
         "two patrols",
-        {**MINE, "ready": None, "earlier": Earlier("warn-orphan", ago(1))},
+        {**MINE, "ready": None, "earlier": Earlier(Word("warn-orphan"), ago(1))},
         saves=PRICE,
     ),
     Case(
         "such a host is an orphan even if a user held it before",
         "terminate-orphan",
         "two patrols",
-        {**MINE, "ready": None, "held": ago(1), "earlier": Earlier("warn-orphan", ago(1))},
+        {**MINE, "ready": None, "held": ago(1), "earlier": Earlier(Word("warn-orphan"), ago(1))},
         saves=PRICE,
     ),
     Case(
@@ -353,7 +353,7 @@ CASES = [
         "an orphan that becomes an image is kept",
         "keep",
         "makes an image",
-        {**LOST, "imaging": "archive-i-0abc", "earlier": Earlier("warn-orphan", ago(1))},
+        {**LOST, "imaging": "archive-i-0abc", "earlier": Earlier(Word("warn-orphan"), ago(1))},
     ),
     # --------------------------------------------------------------------------------------------------------- idle
     Case("patrol asks for metrics if they decide", "ask", "its metrics decide", KEPT),
@@ -554,7 +554,7 @@ CASES = [
         "that becomes a warning that names the agent",
         "warn-unknown",
         "look whether its host agent runs",
-        {**DEV, "use": SILENT, "earlier": Earlier("keep-unknown", ago(31))},
+        {**DEV, "use": SILENT, "earlier": Earlier(Word("keep-unknown"), ago(31))},
     ),
     Case(
         "one busy minute is enough to know that a dev host is in use",
@@ -618,19 +618,19 @@ CASES = [
         "unknown for half an hour becomes a warning",
         "warn-unknown",
         "CloudWatch agent",
-        {**KEPT, "window": SILENT, "earlier": Earlier("keep-unknown", ago(31))},
+        {**KEPT, "window": SILENT, "earlier": Earlier(Word("keep-unknown"), ago(31))},
     ),
     Case(
         "the warning stays",
         "warn-unknown",
         "is unknown since 2026-11-20T09:00Z",
-        {**KEPT, "window": SILENT, "earlier": Earlier("warn-unknown", ago(180))},
+        {**KEPT, "window": SILENT, "earlier": Earlier(Word("warn-unknown"), ago(180))},
     ),
     Case(
         "a host that is unknown for too long is stopped if the policy says so",
         "stop-unknown",
         "its policy stops it",
-        {**KEPT, "window": SILENT, "earlier": Earlier("warn-unknown", ago(61))},
+        {**KEPT, "window": SILENT, "earlier": Earlier(Word("warn-unknown"), ago(61))},
         {"unknown_stop_minutes": 60},
         saves=PRICE,
     ),
@@ -638,21 +638,21 @@ CASES = [
         "a host without GPU metrics, as with MIG, is busy if its processors are",
         "keep-busy",
         "all of the last 30 minutes of its GPU metrics are missing, but its processors did 100 % of what one does",
-        {**KEPT, "window": SILENT, "processors": WORKING, "earlier": Earlier("warn-unknown", ago(61))},
+        {**KEPT, "window": SILENT, "processors": WORKING, "earlier": Earlier(Word("warn-unknown"), ago(61))},
         {"unknown_stop_minutes": 60},
     ),
     Case(
         "a dev host without reports of its agent is busy if its processors are",
         "keep-busy",
         "its metric InUse are missing, but its processors",
-        {**DEV, "use": SILENT, "processors": WORKING, "earlier": Earlier("warn-unknown", ago(61))},
+        {**DEV, "use": SILENT, "processors": WORKING, "earlier": Earlier(Word("warn-unknown"), ago(61))},
         {"unknown_stop_minutes": 60},
     ),
     Case(
         "patrol asks EC2 about the processors before a host counts as unknown",
         "ask",
         "its processors may show that it works",
-        {**KEPT, "window": SILENT, "processors": None, "earlier": Earlier("warn-unknown", ago(61))},
+        {**KEPT, "window": SILENT, "processors": None, "earlier": Earlier(Word("warn-unknown"), ago(61))},
         {"unknown_stop_minutes": 60},
     ),
     Case(
@@ -663,7 +663,7 @@ CASES = [
             **KEPT,
             "window": SILENT,
             "processors": Window((None,) * 5),
-            "earlier": Earlier("warn-unknown", ago(61)),
+            "earlier": Earlier(Word("warn-unknown"), ago(61)),
         },
         {"unknown_stop_minutes": 60},
         saves=PRICE,
@@ -672,7 +672,7 @@ CASES = [
         "a window too short for EC2's metric leaves the host unknown",
         "stop-unknown",
         "its policy stops it",
-        {**KEPT, "window": SILENT, "processors": None, "earlier": Earlier("warn-unknown", ago(61))},
+        {**KEPT, "window": SILENT, "processors": None, "earlier": Earlier(Word("warn-unknown"), ago(61))},
         {"unknown_stop_minutes": 60, "window_minutes": 5},
         saves=PRICE,
     ),
@@ -680,14 +680,14 @@ CASES = [
         "a host that EC2 cannot stop is only warned about",
         "warn-unknown",
         "CloudWatch agent",
-        {**KEPT, **SPOT, "window": SILENT, "earlier": Earlier("warn-unknown", ago(61))},
+        {**KEPT, **SPOT, "window": SILENT, "earlier": Earlier(Word("warn-unknown"), ago(61))},
         {"unknown_stop_minutes": 60},
     ),
     Case(
         "unknown time starts again after a minute with metrics",
         "keep-unknown",
         "unknown is not idle",
-        {**KEPT, "window": SILENT, "earlier": Earlier("keep", ago(300))},
+        {**KEPT, "window": SILENT, "earlier": Earlier(Word("keep"), ago(300))},
     ),
     # ------------------------------------------------------------------------------------------------------ stopped
     Case(
@@ -720,7 +720,7 @@ CASES = [
         "and the week runs from that pass",
         "archive-stopped",
         "it was stopped at 2026-11-12T12:00Z",
-        stopped(9, changed=None, earlier=Earlier("keep-stopped", NOON - timedelta(days=8))),
+        stopped(9, changed=None, earlier=Earlier(Word("keep-stopped"), NOON - timedelta(days=8))),
     ),
     Case("a stopped host is not an orphan", "keep-stopped", "it was stopped at", stopped(1, stays=False)),
     Case("a stopped host of a live run belongs to the run", "keep", "goes on", stopped(9, live=True)),

@@ -1,0 +1,37 @@
+"""The notification of a day: what patrol has done, and the money of the month."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from lambdas.core.notifications import Notification
+from lambdas.core.notifications.patrol import MOST_LINES, count_actions
+from lambdas.core.patrol.report import VerdictRow
+from trainyard.values import wire
+from trainyard.values.quantities import dollars
+
+
+def summary(
+    verdicts: Callable[[], Iterable[VerdictRow]], *, yard: str, date: str, month: str, spent: float
+) -> Notification:
+    """Summarize a day. `spent`: dollars of the month so far."""
+    lines = _lines(verdicts, date, month, spent)
+    return Notification(f"Trainyard {yard}: the day {date}", lines, once_key=f"day#{date}")
+
+
+def _lines(
+    verdicts: Callable[[], Iterable[VerdictRow]], date: str, month: str, spent: float
+) -> Iterator[str]:
+    rows = list(verdicts())
+    done = [each for each in rows if each.outcome == "done"]
+    refused = {each.instance for each in rows if each.outcome == "refused"}
+    yield f"{date}: {count_actions(done) or 'patrol ended nothing'}."
+    if done:
+        yield f"What was ended cost {dollars(sum(each.saves for each in done))} an hour."
+    else:
+        yield "Every host was needed, or there was none."
+    if refused:
+        yield f"Refused by AWS and tried again: {', '.join(sorted(refused))}."
+    else:
+        yield "Nothing was refused."
+    yield f"Instance hours of {month} until now: {dollars(spent)}."
+    for each in done[:MOST_LINES]:
+        yield f"{wire.stamp(each.at)} {each.verdict} {each.instance}: {each.reason}"

@@ -1,0 +1,59 @@
+"""The notification of one pass of patrol: warnings, and the hosts that it acted on."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from lambdas.core.notifications import Notification
+from lambdas.core.patrol.report import VerdictRow
+from lambdas.core.patrol.verdict import Action
+from trainyard.command_line import command_line
+from trainyard.core.model import names
+from trainyard.values.quantities import counted, dollars
+
+MOST_LINES = 40
+PAST = {Action.STOP: "stopped", Action.ARCHIVE: "archived", Action.TERMINATE: "terminated"}
+
+
+def passed(rows: Sequence[VerdictRow], warnings: Sequence[str], *, yard: str) -> Notification | None:
+    """Return None if there is no warning and patrol has acted on no host."""
+    notable = [each for each in rows if each.outcome or each.verdict.action is Action.WARN]
+    if not notable and not warnings:
+        return None
+    done = [each for each in notable if each.outcome == "done"]
+    what = count_actions(done) or ("a warning" if warnings else f"{len(notable)} to look at")
+    savings = sum(each.saves for each in done)
+    subject = f"Trainyard {yard}: {what}" + (f", {dollars(savings)} an hour less" if savings else "")
+    lines = [*warnings, *(_line(each) for each in notable[:MOST_LINES])]
+    if len(notable) > MOST_LINES:
+        lines.append(f"and {len(notable) - MOST_LINES} more, all in the ledger")
+    return Notification(subject, lines)
+
+
+def count_actions(done: Iterable[VerdictRow]) -> str:
+    counts = Counter(each.verdict.action for each in done)
+    return ", ".join(f"{counted(count, 'host')} {PAST[action]}" for action, count in counts.items())
+
+
+def _line(each: VerdictRow) -> str:
+    """Return one host in one line."""
+    action = each.verdict.action
+    what = f"{each.type}, {each.market}, {dollars(each.price)} an hour"
+    run = f" of {each.run}" if each.run else ""
+    still = {
+        "refused": f" REFUSED ({each.refusal}), tried again in a minute",
+        "deferred": " (waits for a second look)",
+    }.get(each.outcome or "", "")
+    back = _way_back(each, action) if each.outcome == "done" else ""
+    return f"{action} {each.instance} ({what}){run}{still}: {each.reason}{back}"
+
+
+def _way_back(each: VerdictRow, action: Action) -> str:
+    """Return how a user who wants the host gets it again."""
+    if each.dev and action in (Action.STOP, Action.ARCHIVE):
+        return f". To go on: {command_line('dev', 'up', each.dev)}"
+    if action is Action.STOP:
+        return f". To go on: aws ec2 start-instances --instance-ids {each.instance}"
+    if action is Action.ARCHIVE:
+        archive = names.archive(each.instance, each.at)
+        return f'. To go on, once the snapshot {archive} has ended: the launch workflow with {{"run": "{archive}"}}'
+    return ""

@@ -1,0 +1,68 @@
+"""The notification of a run's end, from its summary."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lambdas.core.notifications import Notification
+from trainyard.core.model import ends
+from trainyard.values.quantities import counted, dollars, sized, span
+
+MOST_LEFT_OUT = 5
+"""Files that were not kept and that the notification names."""
+
+
+def ended(summary: Mapping[str, Any]) -> Notification:
+    """Its sender records it in the run's row (steps/end_notification.py)."""
+    outcome = ends.named(summary["outcome"], summary["reason"])
+    return Notification(f"Trainyard: {summary['run']} {outcome}", _lines(summary))
+
+
+def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    cost, doubts = summary["cost"], summary["but"]
+    yield f"{summary['run']} {summary['outcome']} after {span(summary['seconds'])}{', but:' if doubts else '.'}"
+    yield from (f"  {doubt}" for doubt in doubts)
+    yield f"Reason: {summary['reason']}"
+    if summary["submitter"]:
+        yield f"Asked for by: {summary['submitter']}."
+    yield from (f"Warning: {warning}" for warning in summary["warnings"])
+    for size in summary["sizes"] if len(summary["sizes"]) > 1 else ():
+        yield f"From {size['at']} on {counted(int(size['hosts']), 'host')}: {size['reason']}."
+    steps = _steps_in_words(summary["steps"], summary["resume"])
+    yield f"Attempts: {len(summary['attempts'])}. {steps}."
+    on_demand, whose = dollars(cost["on_demand_dollars"]), f"; {cost['prices']}" if cost["prices"] else ""
+    yield f"Cost: {dollars(cost['dollars'])} for {cost['hours']:.3f} host hours, on demand {on_demand}{whose}."
+    yield from _pool_in_words(summary.get("pool") or {})
+    yield from _outputs_in_words(summary["outputs"])
+    yield from (f"{what}: {uri}" for what, uri in summary["where"].items())
+
+
+def _steps_in_words(steps: Mapping[str, Any], proof: Mapping[str, Any]) -> str:
+    done = f"Steps: {steps['done']} of {steps['planned']}"
+    if not proof["resumed_at"]:
+        return done
+    resumed = ", ".join(str(step) for step in proof["resumed_at"])
+    lost = proof["steps_lost"]
+    if None in proof["resumed_at"]:
+        return f"{done}, resumed with the outputs of the attempt before; steps lost: unknown"
+    if lost is None:
+        return f"{done}; steps lost: unknown, since the program reports none"
+    return f"{done}, resumed at step {resumed}; steps lost: {lost}"
+
+
+def _pool_in_words(pool: Mapping[str, Any]) -> Iterator[str]:
+    if kept := pool.get("kept"):
+        yield (
+            f"Kept for the next run: {', '.join(kept)}, for {pool['minutes']:g} minutes and "
+            f"{dollars(pool['most_dollars'])} at most."
+        )
+
+
+def _outputs_in_words(outputs: Mapping[str, Any]) -> Iterator[str]:
+    if outputs["files"]:
+        yield f"Outputs: {counted(outputs['files'], 'file')}, {sized(outputs['bytes'])}."
+    for each in outputs["left_out"][:MOST_LEFT_OUT]:
+        size = f" ({sized(each['size'])})" if each["size"] else ""
+        yield f"Not kept: {each['path']}{size}: {each['reason']}"
+    more = len(outputs["left_out"][MOST_LEFT_OUT:]) + outputs["left_out_more"]
+    if more:
+        yield f"Not kept: {more} more."
