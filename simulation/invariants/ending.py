@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -261,7 +262,8 @@ class Ending:
     def _gangs(self, run: str) -> None:
         """Each attempt began with as many hosts as it may have, which all know it."""
         most = self.scenario.gang
-        wants_evaluator = self.yard.document(keys.job(run))["cluster"]["evaluator"]
+        jobs = self.yard.versions(keys.job(run))  # a person may have deleted it since
+        wants_evaluator = bool(jobs) and json.loads(jobs[-1].body or b"")["cluster"]["evaluator"]
         for attempt, cluster in self.yard.clusters(run).items():
             count = len(cluster.assignments)
             if len(cluster.evaluators) != wants_evaluator:
