@@ -261,15 +261,14 @@ class Ending:
 
     def _gangs(self, run: str) -> None:
         """Each attempt began with as many hosts as it may have, which all know it."""
-        most = self.scenario.gang
-        jobs = self.yard.versions(keys.job(run))  # a person may have deleted it since
+        jobs = self.yard.versions(keys.job(run))
         wants_evaluator = bool(jobs) and json.loads(jobs[-1].body or b"")["cluster"]["evaluator"]
         for attempt, cluster in self.yard.clusters(run).items():
             count = len(cluster.assignments)
             if len(cluster.evaluators) != wants_evaluator:
                 roles = ", ".join(assignment.role for assignment in cluster.assignments)
                 self.breaks(Invariant.WHOLE_GANG, f"attempt {attempt} of {run} has {roles}")
-            if not (self.scenario.least or most) <= count <= most:
+            if not (self.scenario.least or self.scenario.gang) <= count <= self.scenario.gang:
                 self.breaks(Invariant.WHOLE_GANG, f"attempt {attempt} of {run} began with {count} hosts")
         if self.scenario.least:
             self._newcomers(run)
