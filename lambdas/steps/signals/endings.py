@@ -1,6 +1,7 @@
 """A host's part in an attempt has ended: its program has finished or stopped, or the program or the host has failed."""
 
 from datetime import datetime
+from typing import assert_never
 
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
 from lambdas.aws.dynamodb.rows import attempt_row, event_row, host_row
@@ -13,6 +14,7 @@ from lambdas.steps import attempts
 from lambdas.steps.signals import from_people, newcomers, progress
 from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.errors import ServiceUnavailable
+from trainyard.protocol import signals
 from trainyard.protocol.ledger.attempt import Ending
 from trainyard.protocol.signals import Failed, FailureKind, Finished, Sent, Stopped, StopReason
 from trainyard.protocol.timeline import Source
@@ -20,6 +22,19 @@ from trainyard.protocol.timeline import Source
 OVER = {"ProgramHangs": "hung", "Resized": "resized"}
 """The timeline's words for a gang that has left."""
 NO_PART = "not a host of a live attempt"
+
+
+def handle(context: SignalContext, sent: Sent, signal: signals.Ending, now: datetime) -> str:
+    """Do what the end of a host's part in an attempt asks for, and return the result for the log."""
+    match signal:
+        case Finished():
+            return finished(context, sent, signal, now)
+        case Stopped():
+            return stopped(context, sent, signal, now)
+        case Failed():
+            return failed(context, sent, signal, now)
+        case unknown:
+            assert_never(unknown)
 
 
 def finished(context: SignalContext, sent: Sent, signal: Finished, now: datetime) -> str:

@@ -36,12 +36,8 @@ def handle(context: SignalContext, sent: Sent, now: datetime) -> str:
             return progress.progress(context, sent, signal, now)
         case Checkpointed() as signal:
             return progress.checkpointed(context, sent, signal, now)
-        case Finished() as signal:
-            return endings.finished(context, sent, signal, now)
-        case Stopped() as signal:
-            return endings.stopped(context, sent, signal, now)
-        case Failed() as signal:
-            return endings.failed(context, sent, signal, now)
+        case Finished() | Stopped() | Failed() as signal:
+            return endings.handle(context, sent, signal, now)
         case Hold() as signal:
             return holds.hold_host(context, sent, signal, now)
         case Wiped() as signal:

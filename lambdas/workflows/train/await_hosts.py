@@ -22,10 +22,10 @@ from lambdas.steps.attempts import Finished
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import Answer, AttemptInput, Caught, Nothing
 from lambdas.steps.observability import clock, logger, note
-from lambdas.steps.signals import from_hosts
+from lambdas.steps.signals import endings
 from lambdas.steps.signals.context import SignalContext, SignalSettings
 from trainyard.core.model.errors import Misconfigured
-from trainyard.protocol import keys
+from trainyard.protocol import keys, signals
 from trainyard.protocol.ledger.attempt import Ending
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
@@ -135,8 +135,9 @@ def _hear_what_was_left(
         ledger.write(answered_row(run, token, now))
     heard = SignalContext(SignalSettings(**vars(yard), stop_document=""), ledger, run, attempt)
     for left in left_signals.endings_of(yard.bucket_name, run, attempt):
-        if (left.sent.run, left.sent.attempt) == (run, attempt):
-            logger.info("%s was left: %s", left.sent.signal.word, from_hosts.handle(heard, left.sent, now))
+        signal = left.sent.signal
+        if isinstance(signal, signals.Ending) and (left.sent.run, left.sent.attempt) == (run, attempt):
+            logger.info("%s was left: %s", signal.word, endings.handle(heard, left.sent, signal, now))
     return ledger.known(run)
 
 
