@@ -62,6 +62,7 @@ NEEDS = Needs(
     YardSettings,
     (
         may("call", "ec2:DescribeInstances"),
+        may("invoke functions", "release"),
         may("read and list objects", keys.words(keys.ANY, keys.ANY)),
         may("answer tasks", "Success", "Failure"),
         may("use the ledger", "Query", "PutItem", "UpdateItem"),
