@@ -125,6 +125,8 @@ def _fits(hint: Any, value: object) -> bool:
     """Whether a value that holds no others is of that type."""
     if hint is Any or not isinstance(hint, type):  # Any is a class
         return True
+    if issubclass(hint, Enum):  # before int, which members of an IntEnum are
+        return value in [member.value for member in hint] and not isinstance(value, bool)
     if issubclass(hint, bool) or issubclass(hint, Mapping):
         return isinstance(value, hint)
     if issubclass(hint, int):
@@ -136,8 +138,6 @@ def _fits(hint: Any, value: object) -> bool:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if issubclass(hint, datetime):
         return _is_instant(value)
-    if issubclass(hint, Enum):
-        return value in [member.value for member in hint]
     return isinstance(value, hint)
 
 

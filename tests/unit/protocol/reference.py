@@ -78,6 +78,16 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("signals.md", "values"): lambda: lists("signals", "HowFar", "Resumed", "StopReason", "FailureKind"),
     ("signals.md", "requests"): lambda: messages("requests", "| request | asks to | keys |"),
     ("signals.md", "orders"): lambda: lists("orders", "Order"),
+    ("ledger.md", "run"): lambda: lists("ledger/run", "RunRow", "Waiting", "WaitsFor", "Moved", "Outcome"),
+    ("ledger.md", "plan"): lambda: lists("plan", "Plan", "Priced", "Offer", "Excluded", "RefusalKind"),
+    ("ledger.md", "intent"): lambda: lists("ledger/intent", "IntentRow", "OfferRefusal"),
+    ("ledger.md", "attempt"): lambda: lists("ledger/attempt", "AttemptRow", "Ending", "TokenRow", "WaitRow"),
+    ("ledger.md", "host"): lambda: lists("ledger/host", "BilledHost", "HostRow"),
+    ("ledger.md", "timeline"): lambda: lists("timeline", "Entry", "Source"),
+    ("ledger.md", "claim"): lambda: lists("ledger/claim", "Claim", "ClaimKind"),
+    ("bucket.md", "cluster"): lambda: lists(
+        "cluster", "Cluster", "Assignment", "Checkpoint", "Role", "Strategy"
+    ),
 }
 """By page and mark."""
 
