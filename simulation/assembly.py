@@ -25,7 +25,7 @@ SOURCES = (
     "examples/images",
     "requirements",
 )
-"""What an assembly is made of."""
+"""The sources of an assembly."""
 KEPT = 3
 """Assemblies that stay, for those who go back and forth."""
 
@@ -35,7 +35,7 @@ class NotSynthesisedError(Exception):
 
 
 def is_made() -> bool:
-    """Whether the one of these sources lies there already."""
+    """Return True if the assembly of these sources exists already."""
     return (_folder() / "manifest.json").exists()
 
 
@@ -56,7 +56,7 @@ def _folder() -> Path:
 
 
 def _fingerprint() -> str:
-    """Of every source's name and content."""
+    """Return the hash of the name and content of every source."""
     digest = hashlib.sha256()
     for path in _files():
         content = path.read_bytes()

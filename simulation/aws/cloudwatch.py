@@ -49,7 +49,7 @@ class Series:
     follow: Follow | None = None
 
     def values(self, begin: datetime, end: datetime, now: datetime) -> Iterator[tuple[datetime, float]]:
-        """What can be read by now of that time."""
+        """Return the points of that time that can be read by now."""
         for at, seen, value in self.samples[bisect_left(self.samples, (begin,)) :]:
             if at >= end:
                 break
@@ -222,7 +222,7 @@ def _token(query: int, point: int) -> str:
 
 
 def _place(token: str | None) -> tuple[int, int]:
-    """Which query goes on, and at which of its points."""
+    """The query that continues, and the index of its next point."""
     if not token:
         return 0, 0
     query, _, point = base64.b64decode(token).decode().partition("/")

@@ -16,7 +16,7 @@ ACCOUNT, REGION, PARTITION = "123456789012", "us-east-1", "aws"
 
 
 class ServiceError(Exception):
-    """What AWS says instead of an answer. `more` stands beside `Error` in what boto3 shows (CancellationReasons)."""
+    """An error that AWS returns. `more` stands beside `Error` in the response that boto3 shows (CancellationReasons)."""
 
     def __init__(
         self, code: str, message: str, *, status: int = 400, more: Mapping[str, Any] | None = None

@@ -56,7 +56,7 @@ Call = Callable[[BaseClient, str, Request], Any]
 
 
 class Door:
-    """Of this process: clients are cached by the product, so worlds come and go behind one door."""
+    """The state of this process: clients are cached by the product, so worlds come and go behind one door."""
 
     def __init__(self) -> None:
         self.send: Send = _nobody
@@ -64,7 +64,7 @@ class Door:
         self.sleep: Callable[[float], None] = _no_sleep
         self._asked: dict[int, tuple[Any, Mapping[str, Any], int]] = {}
         self._before: dict[Any, dict[str, Any]] = {}
-        """What was botocore's own, by whose attribute it is."""
+        """The originals of botocore, by the attribute that holds them."""
         self._serializers: dict[tuple[str, str], Any] = {}
         self._ways: dict[tuple[Any, str], _Way] = {}
 
@@ -206,7 +206,7 @@ class _Way:
         return parameters
 
     def takes(self, parameters: Request) -> bool:
-        """Whether botocore finds nothing wrong with them."""
+        """Return True if botocore accepts the parameters."""
         shape = self.model.input_shape
         if shape is None or fits(shape, parameters):
             return True
@@ -249,12 +249,12 @@ def _response(request: Any, status: int, headers: Mapping[str, str], body: bytes
 
 
 def _as_json(value: Any) -> Any:
-    """What JSON protocols have for instants and bytes."""
+    """Serialize instants and bytes as JSON protocols do."""
     return value.timestamp() if isinstance(value, datetime) else base64.b64encode(value).decode()
 
 
 class _Body(io.BytesIO):
-    """What botocore reads an answer from."""
+    """The response that botocore parses."""
 
     def stream(self, *_: Any, **__: Any) -> Iterator[bytes]:
         yield self.read()

@@ -42,11 +42,11 @@ class Gateway:
         self.iam = iam
         self.calls: Counter[str] = Counter()
         self.asked: Counter[tuple[str, str]] = Counter()
-        """What IAM was asked first, by role: (ARN, `ec2:CreateFleet`); `s3.delete_objects` where it is asked later."""
+        """The first checks of IAM, by role: (ARN, `ec2:CreateFleet`); `s3.delete_objects` where it is asked later."""
         self.throttle: Callable[[Caller, str, Mapping[str, Any]], ServiceError | None] = lambda *_: None
         """(caller, operation, request): token buckets (rates.py), where the world has any."""
         self.after: dict[str, Callable[[Mapping[str, Any]], None]] = {}
-        """What the world does once such a request was answered."""
+        """The action of the world after such a request was answered."""
 
     def answer(self, caller: Caller, service: str, operation: str, request: Mapping[str, Any]) -> Answer:
         """The answer of a healthy AWS. Raises ServiceError, AWS's no."""

@@ -23,9 +23,9 @@ SERVICES = {"stepfunctions": "states", "service-quotas": "servicequotas"}
 """IAM's names of services, where they are not boto3's."""
 ACTIONS = {"s3:listobjectsv2": "s3:ListBucket"}
 CONCURRENCY = 1000
-"""Of all functions together."""
+"""The rate of all functions together."""
 TRANSITIONS = Rate(5000, 5000)
-"""Of all executions together: more are late."""
+"""The rate of all executions together: more are late."""
 WRITE_UNITS, READ_UNITS = 4000, 12_000
 """A second, of a new DynamoDB table on demand; a single partition key has 1,000 and 3,000."""
 CODES = {

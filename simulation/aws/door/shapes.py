@@ -32,7 +32,7 @@ _FOUND: dict[int, tuple[Shape, Fits]] = {}
 
 
 def fits(shape: Shape, value: Any) -> bool:
-    """Whether the value certainly has no fault that botocore's validator looks for."""
+    """Return True if the value certainly passes botocore's validator."""
     return _of(shape)(value)
 
 

@@ -40,7 +40,7 @@ Condition = Callable[[Item, Names, Values], bool]
 
 @dataclass
 class Expression:
-    """What an expression asks to be defined."""
+    """The names that an expression uses."""
 
     kind: str
     names: set[str] = field(default_factory=set)
@@ -137,7 +137,7 @@ def key_condition(text: str) -> tuple[KeyCondition, tuple[tuple[str, str, tuple[
 
 
 def on_keys(text: str, names: Names, values: Values) -> KeyCondition:
-    """What a query asks for."""
+    """The condition of a query."""
     blank, parts = key_condition(text)
     blank.require(names, values)
     by_key = {names.get(word, word): (operator, edges) for word, operator, edges in parts}

@@ -65,7 +65,7 @@ def range_of(sks: list[str], operator: str, edges: Sequence[str]) -> tuple[int, 
 
 
 def range_after(sks: list[str], first: int, last: int, pk: str, start: Key, forward: bool) -> tuple[int, int]:
-    """What of the range comes after that key."""
+    """Return the part of the range after that key."""
     if start[0] != pk:
         raise invalid(
             "The provided starting key is invalid: The provided starting key is outside query boundaries"

@@ -31,7 +31,7 @@ def value_at(item: Item, path: Iterable[str | int]) -> Value | None:
 
 
 def with_value_at(value: Any, path: Path, new: Value | None) -> Value:
-    """The value with something else at that path; None takes it away. What lies beside the path is shared."""
+    """The value with something else at that path; None takes it away. Values beside the path are shared."""
     part, rest = path[0], path[1:]
     kind = "M" if isinstance(part, str) else "L"
     if value is None or kind not in value:

@@ -40,7 +40,7 @@ class Table:
     name: str
     partitions: dict[str, Partition] = field(default_factory=dict)
     history: deque[tuple[datetime, Key, Item | None]] = field(default_factory=deque)
-    """What the rows were that changed a moment ago."""
+    """The earlier versions of rows that changed a moment ago."""
 
     def item(self, key: Key) -> Item | None:
         partition = self.partitions.get(key[0])
@@ -64,7 +64,7 @@ class Table:
             partition.delete(key[1])
 
     def was(self, pk: str, when: datetime) -> dict[str, Item | None]:
-        """What the rows of that pk were then which have changed since."""
+        """Return the earlier versions of the rows of that pk that have changed since."""
         found: dict[str, Item | None] = {}
         for at, (changed, sk), item in self.history:
             if at > when and changed == pk:

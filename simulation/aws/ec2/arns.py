@@ -1,4 +1,4 @@
-"""What EC2's resources are called."""
+"""The ARNs of EC2's resources."""
 
 from collections.abc import Mapping
 

@@ -71,7 +71,7 @@ class ImageCalls(Lifecycle):
         return image
 
     def add_base_images(self) -> None:
-        """Those of the facts, which AWS publishes."""
+        """The images of the facts, which AWS publishes."""
         for image_id, facts in self.catalogue.facts.images.items():
             self.add_image(image_id, facts.name, architecture=facts.architecture, gib=facts.root_gib)
 
@@ -247,7 +247,7 @@ class ImageCalls(Lifecycle):
         return next((image.id for image in self.images.values() if image.snapshot is snapshot), None)
 
     def _deleted(self, caller: Caller, snapshot: Snapshot) -> str:
-        """What DeregisterImage says of a snapshot."""
+        """The result of DeregisterImage for a snapshot."""
         if snapshot.id not in self.snapshots:
             return "success"
         if self._user(snapshot):

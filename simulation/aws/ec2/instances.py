@@ -34,7 +34,7 @@ FACTS: Mapping[str, Callable[[Instance], str | None]] = {
     "private-ip-address": lambda one: one.address,
     "subnet-id": lambda one: one.subnet,
 }
-"""What filters can ask."""
+"""The keys that filters may use."""
 MOST_TAGGED = 1000
 
 
@@ -223,7 +223,7 @@ def _described(instance: Instance, tags: Mapping[str, str]) -> Structure:
 
 
 def _attached(instance: Instance) -> Structure:
-    """What an instance has until it is terminated."""
+    """The values that an instance loses when it is terminated."""
     disk = {
         "VolumeId": instance.volume,
         "Status": "attached",

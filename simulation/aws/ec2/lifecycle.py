@@ -55,11 +55,11 @@ class Lifecycle:
         self.pools = Pools(self.catalogue)
         self.beginning = world.now
         self.may: Callable[[Caller, Check], bool] = lambda _caller, _check: True
-        """Whether IAM allows what a request does beside: set by who knows policies."""
+        """Check that IAM allows the additional actions of a request: set by who knows policies."""
         self.on_change: list[Callable[[Instance], None]] = []
         """Called after every change of an instance's state."""
         self.instances: dict[str, Instance] = {}
-        """Those that EC2 shows, once it knows them."""
+        """Return the instances that EC2 lists by now."""
         self.ever: dict[str, Instance] = {}
         self.images: dict[str, Image] = {}
         self.snapshots: dict[str, Snapshot] = {}
@@ -79,11 +79,11 @@ class Lifecycle:
         return self.ever[instance_id]
 
     def tags(self, instance_id: str) -> Mapping[str, str]:
-        """What the host reads in its metadata: up to date at once."""
+        """The metadata of the host: up to date at once."""
         return self.ever[instance_id].tags
 
     def spot_notice(self, instance_id: str) -> dict[str, str] | None:
-        """What the host reads under spot/instance-action; None for its 404."""
+        """The value of spot/instance-action; None for its 404."""
         at = self.ever[instance_id].reclaimed_at
         return None if at is None else {"action": "terminate", "time": at.strftime("%Y-%m-%dT%H:%M:%SZ")}
 

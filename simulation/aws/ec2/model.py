@@ -30,7 +30,7 @@ class Settings:
     """For so long a new instance is unknown or without tags, and a new image is unknown."""
     terminated_shown: float = 3600.0
     page: int = 1000
-    """Of listings that are asked for without MaxResults."""
+    """The page size of listings without MaxResults."""
 
 
 @dataclass(frozen=True)
