@@ -16,7 +16,7 @@ ACCOUNT, REGION, PARTITION = "123456789012", "us-east-1", "aws"
 
 
 class ServiceError(Exception):
-    """An error that AWS returns. `more` stands beside `Error` in the response that boto3 shows (CancellationReasons)."""
+    """An error that AWS returns. `more` stands beside `Error` in the response (CancellationReasons)."""
 
     def __init__(
         self, code: str, message: str, *, status: int = 400, more: Mapping[str, Any] | None = None
