@@ -11,7 +11,7 @@ import pytest
 
 from tests.contract.agent.host import INSTANCE, Yard
 from tests.contract.conftest import eventually
-from training.host.agent import attempt, closing, life
+from training.host.agent import closing, conclusion, life
 from training.host.program import silence
 
 POLLS = """
@@ -127,6 +127,9 @@ CHIEF_IS_WORKER = {
     }
 }
 
+ALL_TRAIN = [GANG[0], {**GANG[1], "index": 1}, GANG[2]]
+"""With `cluster.chief: worker` the chief is worker 0."""
+
 
 @pytest.mark.parametrize("how", ["ends", "falls silent"])
 def test_the_chief_waits_for_other_workers_that_still_train(
@@ -143,21 +146,21 @@ def test_the_chief_waits_for_other_workers_that_still_train(
         yard.put(key, json.dumps({"at": at, "ended": ended, "uploaded": ended == 0}))
 
     with again_and_again(say):
-        started(yard, "print('done')", job=CHIEF_IS_WORKER, strategy="parameter_server", hosts=GANG)
+        started(yard, "print('done')", job=CHIEF_IS_WORKER, strategy="parameter_server", hosts=ALL_TRAIN)
         yard.hear("finished")
     assert "the chief has finished; waiting for those that still train: i-worker" in yard.log()
     assert how != "ends" or time.monotonic() - began > 20
 
 
 def test_a_worker_that_fails_when_the_chief_has_finished_is_no_news(yard: Yard) -> None:
-    others = [{**GANG[0], "instance": "i-chief"}, {**GANG[1], "instance": INSTANCE}, GANG[2]]
+    others = [{**GANG[0], "instance": "i-chief"}, {**ALL_TRAIN[1], "instance": INSTANCE}, GANG[2]]
     key = f"runs/{yard.run}/attempts/1/working/AROAHOST:i-chief.json"
     yard.put(key, json.dumps({"at": "now", "ended": 0}))
     program = "raise ValueError('the chief does not answer')"
     started(yard, program, job=CHIEF_IS_WORKER, strategy="parameter_server", hosts=others)
     yard.hear("ready", attempt=2)
     assert not {"failed", "stopped"} & {event["detail-type"] for event in yard.heard}
-    assert "the chief has finished, so that this program did not is no news" in yard.log(name="worker-0")
+    assert "the chief has finished, so that this program did not is no news" in yard.log(name="worker-1")
 
 
 SAVES = """
@@ -190,7 +193,7 @@ def test_the_chief_waits_until_the_evaluator_has_looked_at_the_last_checkpoint(
 def test_an_evaluator_that_does_not_end_is_not_waited_for_for_ever(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempt, "EVALUATION_SECONDS", 4.0)
+    monkeypatch.setattr(conclusion, "EVALUATION_SECONDS", 4.0)
     started(yard, SAVES, job={"cluster": IN_STEP}, strategy="multi_worker", hosts=EVALUATED)
     yard.hear("finished")
     assert "the evaluator has not ended 4 seconds after the last checkpoint" in yard.log()
