@@ -69,7 +69,7 @@ def reader() -> Iterator[Reader]:
 def test_every_job_file_is_tried() -> None:
     files = (*EXAMPLES.glob("*.yaml"), *EXAMPLES.glob("programs/*.yaml"))
     names = {path.relative_to(EXAMPLES).with_suffix("").as_posix() for path in files}
-    assert names == {recipe.name for recipe in RECIPES}
+    assert names == {recipe.name for recipe in RECIPES} | {"digits"}, "the demo tries digits.yaml"
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=[recipe.name for recipe in RECIPES])

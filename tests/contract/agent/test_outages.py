@@ -14,7 +14,6 @@ ONCE = Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "
 """Without botocore's own tries, which would outlast so short an outage."""
 PROGRAM = """
 import os, pathlib, time
-from trainyard.protocol.orders import Order, OrderKind
 model = pathlib.Path(os.environ["TRAINYARD_MODEL"])
 model.mkdir(parents=True, exist_ok=True)
 (model / "weights").write_text("w")
