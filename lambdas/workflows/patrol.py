@@ -24,7 +24,6 @@ from lambdas.core.patrol.budget import Billed, Money
 from lambdas.core.patrol.guard import Passed
 from lambdas.core.patrol.judgement import TWO_LOOKS
 from lambdas.core.patrol.report import VerdictRow
-from lambdas.core.patrol.verdict import Cause
 from lambdas.needs import Needs, may
 from lambdas.steps import notification
 from lambdas.steps.entry_point import entry_point
@@ -38,6 +37,7 @@ from trainyard.protocol import keys
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.storage import Storage
 from trainyard.protocol.tags import Tag
+from trainyard.protocol.verdicts import Cause
 
 SUMMARY_HOUR = 0
 """UTC."""

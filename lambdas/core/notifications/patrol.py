@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 
 from lambdas.core.notifications import Notification
 from lambdas.core.patrol.report import VerdictRow
-from lambdas.core.patrol.verdict import Action
 from trainyard.command_line import command_line
 from trainyard.core.model import names
+from trainyard.protocol.verdicts import Action
 from trainyard.values.quantities import counted, dollars
 
 MOST_LINES = 40
@@ -31,7 +31,7 @@ def passed(rows: Sequence[VerdictRow], warnings: Sequence[str], *, yard: str) ->
 
 def count_actions(done: Iterable[VerdictRow]) -> str:
     counts = Counter(each.verdict.action for each in done)
-    return ", ".join(f"{counted(count, 'host')} {PAST[action]}" for action, count in counts.items())
+    return ", ".join(f"{counted(count, 'host')} {PAST[action]}" for action, count in counts.items() if action)
 
 
 def _line(each: VerdictRow) -> str:
@@ -47,7 +47,7 @@ def _line(each: VerdictRow) -> str:
     return f"{action} {each.instance} ({what}){run}{still}: {each.reason}{back}"
 
 
-def _way_back(each: VerdictRow, action: Action) -> str:
+def _way_back(each: VerdictRow, action: Action | None) -> str:
     """Return how a user who wants the host gets it again."""
     if each.dev and action in (Action.STOP, Action.ARCHIVE):
         return f". To go on: {command_line('dev', 'up', each.dev)}"

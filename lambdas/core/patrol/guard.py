@@ -7,9 +7,10 @@ from dataclasses import field
 from datetime import datetime
 
 from lambdas.core.patrol.judgement import TWO_LOOKS, Facts
-from lambdas.core.patrol.verdict import ACTS, Cause, Earlier, Verdict
+from lambdas.core.patrol.verdict import Earlier, Verdict
 from trainyard.core.model.yard import policy
 from trainyard.core.model.yard.policy import Policy
+from trainyard.protocol.verdicts import ACTS, Cause
 from trainyard.values.lazy import dataclass
 
 FEW = 3

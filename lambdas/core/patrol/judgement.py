@@ -12,11 +12,12 @@ from typing import assert_never
 from lambdas.core.capacity import cost
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.patrol.usage import KERNELS, TERMINALS, Window
-from lambdas.core.patrol.verdict import Archive, Ask, Cause, Earlier, Keep, Stop, Terminate, Verdict, Warn
+from lambdas.core.patrol.verdict import Archive, Ask, Earlier, Keep, Stop, Terminate, Verdict, Warn
 from trainyard.core.model.yard.policy import IdleSpot, Policy
 from trainyard.protocol.plan import Market
 from trainyard.protocol.storage import Storage
 from trainyard.protocol.times import LEASE_MARGIN, RESTARTED_LEASE
+from trainyard.protocol.verdicts import Cause
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import dollars, rounded

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from lambdas.core.patrol.judgement import Facts
-from lambdas.core.patrol.verdict import ACTS, Action, Word
+from trainyard.protocol.verdicts import ACTS, Action, Word
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 

@@ -1,64 +1,11 @@
 """The verdicts on a host, and the tag that keeps one until the next patrol."""
 
 from datetime import datetime
-from enum import StrEnum
-from typing import ClassVar, assert_never
+from typing import ClassVar
 
+from trainyard.protocol.verdicts import Action, Cause, Word
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
-
-
-class Cause(StrEnum):
-    """What a verdict rests on, as far as a later patrol must know it."""
-
-    BUSY = "busy"
-    ORPHAN = "orphan"
-    UNKNOWN = "unknown"
-    STOPPED = "stopped"
-    IDLE = "idle"
-    LEASE = "lease"
-    LIMITS = "limits"
-
-    @property
-    def is_by_metrics(self) -> bool:
-        match self:
-            case Cause.BUSY | Cause.IDLE | Cause.UNKNOWN:
-                return True
-            case Cause.ORPHAN | Cause.STOPPED | Cause.LEASE | Cause.LIMITS:
-                return False
-        assert_never(self)
-
-
-class Action(StrEnum):
-    """What patrol does with a host."""
-
-    KEEP = "keep"
-    WARN = "warn"
-    STOP = "stop"
-    ARCHIVE = "archive"
-    TERMINATE = "terminate"
-
-
-ACTS = (Action.STOP, Action.ARCHIVE, Action.TERMINATE)
-
-
-class Word(str):
-    """A verdict in a tag or a row: `keep`, `warn-orphan`, `stop-idle`."""
-
-    __slots__ = ()
-
-    @staticmethod
-    def of(action: Action, cause: Cause | None) -> "Word":
-        return Word(f"{action}-{cause}" if cause else action)
-
-    @property
-    def action(self) -> Action:
-        """Raises ValueError for a word that patrol has not written."""
-        return Action(self.partition("-")[0])
-
-    @property
-    def cause(self) -> Cause | None:
-        return next((cause for cause in Cause if cause == self.partition("-")[2]), None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,11 @@ from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.rows import dev_imaging_row
 from lambdas.aws.ec2 import instances
 from lambdas.core.patrol.judgement import Facts
-from lambdas.core.patrol.verdict import Archive, Cause, Stop, Terminate, Verdict
+from lambdas.core.patrol.verdict import Archive, Stop, Terminate, Verdict
 from lambdas.steps.observability import logger
 from lambdas.steps.patrol.observe import PatrolSettings
 from trainyard.core.model import names
+from trainyard.protocol.verdicts import Cause
 from trainyard.values.lazy import dataclass
 
 

@@ -11,7 +11,7 @@ from lambdas.aws import messages, states
 from lambdas.aws.dynamodb.logbook import Logbook, Opened
 from lambdas.aws.ec2 import images
 from lambdas.core.patrol.judgement import GOING
-from lambdas.core.patrol.verdict import Cause, Verdict, Warn
+from lambdas.core.patrol.verdict import Verdict, Warn
 from lambdas.steps import left_signals
 from lambdas.steps.inputs import ConcludeInput, LastAnswer
 from lambdas.steps.observability import logger
@@ -30,6 +30,7 @@ from trainyard.core.model import names
 from trainyard.protocol import signals, sources
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.tags import Tag
+from trainyard.protocol.verdicts import Cause
 from trainyard.values import wire
 
 PATIENCE = timedelta(minutes=1)

@@ -21,7 +21,7 @@ from lambdas.core.patrol import guard, judgement, report
 from lambdas.core.patrol.budget import Money
 from lambdas.core.patrol.judgement import GOING, Facts
 from lambdas.core.patrol.usage import Window
-from lambdas.core.patrol.verdict import Ask, Cause, Earlier, Verdict
+from lambdas.core.patrol.verdict import Ask, Earlier, Verdict
 from lambdas.core.run import host_claims
 from lambdas.core.run.host_claims import Settled
 from lambdas.core.run.places import YardLimits
@@ -33,6 +33,7 @@ from trainyard.core.model.instance_types import catalogue
 from trainyard.core.model.yard import policy, warm
 from trainyard.core.model.yard.policy import Policy
 from trainyard.protocol.tags import Tag
+from trainyard.protocol.verdicts import Cause
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 from trainyard.values.validation import InputFaults

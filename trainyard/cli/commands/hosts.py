@@ -9,11 +9,17 @@ import typer
 
 from trainyard.cli.command import command
 from trainyard.cli.options import Options
+from trainyard.protocol.verdicts import Action
 
 if TYPE_CHECKING:
     from trainyard.client.inventory.hosts import YardHost
 
-STYLES = {"keep": "", "warn": "yellow", "stop": "magenta", "archive": "magenta", "terminate": "red"}
+STYLES: dict[Action | None, str] = {
+    Action.WARN: "yellow",
+    Action.STOP: "magenta",
+    Action.ARCHIVE: "magenta",
+    Action.TERMINATE: "red",
+}
 
 
 @command("trainyard hosts", "trainyard hosts -o json", "trainyard hosts --cool")
@@ -60,7 +66,7 @@ def hosts(
         Column("HELD", 7),
         Column("REASON", 8),
     )
-    styles = [STYLES.get(host.verdict.partition("-")[0], "") for host in found]
+    styles = [STYLES.get(host.verdict.action, "") for host in found]
     terminal.table(columns, [_row(host, now) for host in found], styles)
     running = [host.price or 0 for host in found if host.state in ("pending", "running")]
     if not options.quiet:

@@ -15,6 +15,7 @@ from trainyard.command_line import command_line
 from trainyard.core.model.yard.warm import warm_until
 from trainyard.protocol.requests import Cool
 from trainyard.protocol.tags import Tag
+from trainyard.protocol.verdicts import Word
 from trainyard.values import wire
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class YardHost:
     address: str
     launched: datetime
     price: float | None
-    verdict: str
+    verdict: Word
     since: datetime | None
     reason: str
     held: datetime | None
@@ -75,7 +76,7 @@ class YardHost:
             address=described.get("PrivateIpAddress", ""),
             launched=described["LaunchTime"],
             price=number(tags.get(Tag.PRICE)),
-            verdict=word,
+            verdict=Word(word),
             since=_instant(since),
             reason=reason,
             held=held,

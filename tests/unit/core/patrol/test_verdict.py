@@ -9,11 +9,12 @@ import pytest
 
 from lambdas.core.patrol.judgement import GOING, Facts, judge, prices
 from lambdas.core.patrol.usage import Window
-from lambdas.core.patrol.verdict import ACTS, Ask, Earlier, Verdict, Word
+from lambdas.core.patrol.verdict import Ask, Earlier, Verdict
 from tests.unit.core.facts import NOON
 from tests.unit.core.patrol.patrol_page import table
 from tests.unit.core.patrol.verdict_cases import CASES, PRICE, Case, ago
 from trainyard.protocol.plan import Market
+from trainyard.protocol.verdicts import ACTS, Word
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "patrol.md"
 

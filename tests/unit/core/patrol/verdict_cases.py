@@ -7,10 +7,11 @@ from typing import Any
 
 from lambdas.core.patrol.judgement import Facts
 from lambdas.core.patrol.usage import Window
-from lambdas.core.patrol.verdict import Earlier, Word
+from lambdas.core.patrol.verdict import Earlier
 from tests.unit.core.facts import NOON, prices
 from trainyard.core.model.yard.policy import IdleSpot, Policy
 from trainyard.protocol.plan import Market
+from trainyard.protocol.verdicts import Word
 
 
 def minutes(n: float) -> timedelta:
