@@ -101,7 +101,7 @@ def watched(runs: Runs, do: Callable[[], Run]) -> dict[str, Any]:
         "states": [state.name for state in run.states],
         "calls": made,
         "rows": run.yard.partition(f"run#{run.id}"),
-        "timeline": runs.yard.timeline(run.id),
+        "timeline": runs.yard.partition(f"timeline#{run.id}"),
         "keys": keys,
         "documents": {key: run.json(key) for key in keys if is_document(key)},
     }
