@@ -13,9 +13,10 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from lambdas.aws.clients import client
-from lambdas.core.capacity.prices import MOST_SHOWN, PriceList, dollars, usage_type
+from lambdas.core.capacity.prices import MOST_SHOWN, dollars, usage_type
 from trainyard.core.model.errors import AccessDenied, ServiceUnavailable
 from trainyard.core.model.instance_types import all_types
+from trainyard.protocol.ledger.yard import PriceList
 from trainyard.protocol.storage import Storage
 
 SERVED_IN, CHINAS = "us-east-1", "cn-northwest-1"

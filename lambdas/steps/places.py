@@ -11,7 +11,6 @@ from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
 from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.dynamodb.rows import run_row
 from lambdas.core.patrol import budget
-from lambdas.core.patrol.budget import Money
 from lambdas.core.run import places, waiting
 from lambdas.core.run.places import YardLimits, promise_of
 from lambdas.core.run.updates import RunUpdate
@@ -21,6 +20,7 @@ from lambdas.steps.observability import clock
 from trainyard.core.model.errors import BudgetSpent, Refused, ServiceUnavailable, YardFull
 from trainyard.core.model.job import Job
 from trainyard.protocol.ledger.claim import Claim, ClaimKind
+from trainyard.protocol.ledger.yard import Money
 
 MOST_TRIES = 20
 

@@ -15,15 +15,14 @@ from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.dynamodb.rows import held_row, no_held_row
 from lambdas.aws.ec2 import instances
 from lambdas.core.capacity import cost, prices
-from lambdas.core.capacity.prices import PriceList, Prices
+from lambdas.core.capacity.prices import Prices
 from lambdas.core.notifications import budget as budget_texts
 from lambdas.core.notifications import day as day_texts
 from lambdas.core.notifications import patrol as patrol_texts
 from lambdas.core.patrol import budget, guard, report
-from lambdas.core.patrol.budget import Billed, Money
+from lambdas.core.patrol.budget import Billed
 from lambdas.core.patrol.guard import Passed
 from lambdas.core.patrol.judgement import TWO_LOOKS
-from lambdas.core.patrol.report import VerdictRow
 from lambdas.needs import Needs, may
 from lambdas.steps import notification
 from lambdas.steps.entry_point import entry_point
@@ -35,6 +34,7 @@ from trainyard.core.model import names
 from trainyard.core.model.yard.metrics import Metric
 from trainyard.protocol import keys
 from trainyard.protocol.ledger.run import RunRow
+from trainyard.protocol.ledger.yard import Money, PriceList, VerdictRow
 from trainyard.protocol.storage import Storage
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.verdicts import Cause

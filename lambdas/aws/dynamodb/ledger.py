@@ -15,8 +15,6 @@ from lambdas.aws.clients import client
 from lambdas.aws.dynamodb.rows import DEV, DEV_IMAGING, OPEN, PLACES, POOL, POOLED, PRICES, Noun, claim_of
 from lambdas.aws.dynamodb.serialization import Packed, key_of, pack, packed, unpack
 from lambdas.aws.dynamodb.write import Write, request_of
-from lambdas.core.capacity.prices import PriceList
-from lambdas.core.images.dev import DevRow
 from lambdas.core.run import records
 from lambdas.core.run.pool import WarmHost
 from lambdas.core.run.records import Records
@@ -26,6 +24,7 @@ from trainyard.protocol.ledger.attempt import TokenRow
 from trainyard.protocol.ledger.claim import Claim
 from trainyard.protocol.ledger.lookup import Owner
 from trainyard.protocol.ledger.run import RunRow
+from trainyard.protocol.ledger.yard import DevRow, PriceList
 from trainyard.protocol.timeline import Entry
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass

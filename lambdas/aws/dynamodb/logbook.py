@@ -7,13 +7,11 @@ from typing import Any
 from lambdas.aws.dynamodb.ledger import Table
 from lambdas.aws.dynamodb.rows import HELD, OPEN, PRICES, claim_of
 from lambdas.aws.dynamodb.serialization import packed, unpack
-from lambdas.core.capacity.prices import PriceList
-from lambdas.core.patrol.budget import Money
-from lambdas.core.patrol.report import VerdictRow
 from lambdas.core.run import records
 from trainyard.core.model.errors import Infrastructure
 from trainyard.protocol.ledger.claim import Claim
 from trainyard.protocol.ledger.run import RunRow
+from trainyard.protocol.ledger.yard import Money, PriceList, VerdictRow
 from trainyard.values import wire
 from trainyard.values.lazy import dataclass
 

@@ -2,12 +2,12 @@
 says nothing the shipped catalogue's prices of another region, in so many words."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import field
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from trainyard.core.model.instance_types import catalogue
+from trainyard.protocol.ledger.yard import PriceList
 from trainyard.protocol.storage import GIB_MONTH, Storage
 from trainyard.values.lazy import dataclass
 
@@ -20,20 +20,6 @@ NO_REGIONS = ("IA",)
 MOST_NAMED = 3
 MOST_SHOWN = 300
 """Characters of what AWS said instead: it travels with each plan."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PriceList:
-    """A region's, as AWS told it: dollars an hour on demand by instance type, dollars a GiB and month by Storage.
-
-    `read` is when it was told, None while it was not. `asked` is when it was asked for last, `trouble` why it was not
-    told then."""
-
-    on_demand: Mapping[str, float] = field(default_factory=dict)
-    storage: Mapping[str, float] = field(default_factory=dict)
-    read: datetime | None = None
-    asked: datetime
-    trouble: str = ""
 
 
 NOTHING = PriceList(asked=datetime.min.replace(tzinfo=UTC))

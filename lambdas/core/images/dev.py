@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from trainyard.core.model import dev, submitter
 from trainyard.core.model.images.image import Image
 from trainyard.protocol import keys, sources
+from trainyard.protocol.ledger.yard import DevRow
 from trainyard.values.lazy import dataclass
 
 PATIENCE = timedelta(minutes=2)
@@ -18,17 +19,6 @@ MOST_CHARACTERS = 4_096
 """Of what somebody asks for."""
 DEFAULT_TYPES = ("g4dn.xlarge", "g6.xlarge", "g5.xlarge")
 """One small GPU."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DevRow:
-    """Who has the name of a dev host: `run` is the launch that may bring it up, `asked` what for, as JSON."""
-
-    name: str
-    owner: str
-    run: str
-    asked: str
-    at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,6 @@ from typing import Any, Literal, assert_never, get_args
 
 from lambdas.core.capacity.kept_hosts import KeptHosts
 from lambdas.core.images import dev
-from lambdas.core.images.dev import DevRow
 from lambdas.core.images.snapshot import INSTANCE
 from lambdas.core.run.conclusion import summary
 from lambdas.core.run.conclusion.summary import RunFacts
@@ -21,6 +20,7 @@ from trainyard.core.model.images.image import AMI, Image, newest
 from trainyard.core.model.instance_types import MarketChoice, catalogue
 from trainyard.core.model.job import Job, one_host_job
 from trainyard.core.model.job_fields import ANY_TYPES, DISK_GIB, NAME, RUN_ID, ZONES
+from trainyard.protocol.ledger.yard import DevRow
 from trainyard.values import wire
 from trainyard.values.fields import Choice, Number, Text, key
 from trainyard.values.lazy import dataclass

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from lambdas.core.notifications import Notification
 from lambdas.core.notifications.patrol import MOST_LINES, count_actions
-from lambdas.core.patrol.report import VerdictRow
+from trainyard.protocol.ledger.yard import VerdictRow
 from trainyard.values import wire
 from trainyard.values.quantities import dollars
 

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from lambdas.core.notifications import Notification
-from lambdas.core.patrol.report import VerdictRow
 from trainyard.command_line import command_line
 from trainyard.core.model import names
+from trainyard.protocol.ledger.yard import VerdictRow
 from trainyard.protocol.verdicts import Action
 from trainyard.values.quantities import counted, dollars
 

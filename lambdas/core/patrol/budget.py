@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from trainyard.core.model.yard import promises
 from trainyard.core.model.yard.billing import LEAST_SECONDS
 from trainyard.core.model.yard.promises import Promise
+from trainyard.protocol.ledger.yard import Money
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import dollars
 
@@ -30,15 +31,6 @@ class Billed:
     price: float
     volume_charge: float = 0.0
     made: datetime | None = None
-
-
-@dataclass(frozen=True)
-class Money:
-    """`dollars` of hosts with their disks in `month` (2026-11, UTC), counted until `at`."""
-
-    month: str
-    dollars: float
-    at: datetime
 
 
 def counted(money: Money | None, hosts: Iterable[Billed], now: datetime) -> Money:

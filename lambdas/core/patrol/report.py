@@ -6,32 +6,12 @@ from datetime import datetime
 from typing import Any
 
 from lambdas.core.patrol.judgement import Facts
-from trainyard.protocol.verdicts import ACTS, Action, Word
+from trainyard.protocol.ledger.yard import VerdictRow
+from trainyard.protocol.verdicts import ACTS, Action
 from trainyard.values import wire
-from trainyard.values.lazy import dataclass
 
 MOST_PROBLEMS = 10
 MOST_NAMED = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class VerdictRow:
-    """A verdict as the ledger has it. `outcome`: done, refused, deferred, or nothing for one that acts on nothing.
-    `until`: from when on its reason is untrue, if that is known."""
-
-    instance: str
-    at: datetime
-    verdict: Word
-    reason: str
-    type: str
-    market: str
-    price: float
-    until: datetime | None = None
-    saves: float = 0.0
-    run: str | None = None
-    outcome: str | None = None
-    refusal: str | None = None
-    dev: str | None = None
 
 
 def problems(hosts: Mapping[str, Sequence[str]]) -> tuple[str, ...]:

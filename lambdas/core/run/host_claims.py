@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 
 from lambdas.core.capacity import cost
 from lambdas.core.patrol import budget, hold
-from lambdas.core.patrol.budget import Money
 from lambdas.core.patrol.judgement import Facts, end_of_lease
 from lambdas.core.run import places
 from lambdas.core.run.places import YardLimits, promise_of
 from trainyard.core.model import submitter
 from trainyard.protocol.ledger.claim import Claim, ClaimKind
+from trainyard.protocol.ledger.yard import Money
 from trainyard.protocol.storage import Storage
 from trainyard.values.lazy import dataclass
 

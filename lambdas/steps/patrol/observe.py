@@ -18,7 +18,6 @@ from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.patrol import guard, judgement, report
-from lambdas.core.patrol.budget import Money
 from lambdas.core.patrol.judgement import GOING, Facts
 from lambdas.core.patrol.usage import Window
 from lambdas.core.patrol.verdict import Ask, Earlier, Verdict
@@ -32,6 +31,7 @@ from trainyard.core.model.errors import Misconfigured
 from trainyard.core.model.instance_types import catalogue
 from trainyard.core.model.yard import policy, warm
 from trainyard.core.model.yard.policy import Policy
+from trainyard.protocol.ledger.yard import Money
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.verdicts import Cause
 from trainyard.values import wire

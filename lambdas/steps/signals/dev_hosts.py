@@ -9,10 +9,11 @@ from lambdas.aws.dynamodb.rows import dev_imaging_row
 from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.images import dev as names
-from lambdas.core.images.dev import DevRow, NameFacts, Refuse, Take
+from lambdas.core.images.dev import NameFacts, Refuse, Take
 from lambdas.steps.signals.context import SignalSettings
 from trainyard.core.model import dev
 from trainyard.core.model.errors import ServiceUnavailable
+from trainyard.protocol.ledger.yard import DevRow
 from trainyard.protocol.requests import DevHost
 from trainyard.values.lazy import dataclass
 

@@ -10,7 +10,6 @@ from lambdas.aws.ec2 import images, instances
 from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.images import dev, launch
-from lambdas.core.images.dev import DevRow
 from lambdas.core.images.launch import LaunchRequest
 from lambdas.core.run.places import YardLimits
 from lambdas.core.run.updates import RunUpdate
@@ -27,6 +26,7 @@ from trainyard.core.model.images.image import Image
 from trainyard.core.model.job import Job
 from trainyard.protocol import keys
 from trainyard.protocol.ledger.claim import Claim, ClaimKind
+from trainyard.protocol.ledger.yard import DevRow
 from trainyard.protocol.tags import Tag
 from trainyard.values.validation import InputFaults
 

@@ -9,9 +9,9 @@ import pytest
 
 from lambdas.aws import pricing
 from lambdas.aws.clients import client
-from lambdas.core.capacity.prices import PriceList
 from tests.support.recorded import Recorded, answering
 from trainyard.core.model.instance_types import all_types, catalogue
+from trainyard.protocol.ledger.yard import PriceList
 from trainyard.protocol.storage import Storage
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)

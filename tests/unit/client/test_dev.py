@@ -117,6 +117,9 @@ def test_nothing_is_left_where_nothing_is_kept_and_then_there_is_nothing_to_take
             take_down(yard, "mine", keep, said.append)
 
 
+REQUEST = {"asked": "{}", "at": "2026-11-20T12:00:00.000Z"}
+
+
 def test_what_brings_it_up_or_images_it_now_is_known_until_it_is_over(yard: Yard) -> None:
     states, table = yard.session.client("stepfunctions"), yard.session.resource("dynamodb").Table("table")
     made = {
@@ -130,8 +133,8 @@ def test_what_brings_it_up_or_images_it_now_is_known_until_it_is_over(yard: Yard
     there = replace(yard, workflows=made)
     me = yard.session.client("sts").get_caller_identity()["Arn"].rpartition("/")[2]
     rows = [
-        {"pk": "dev", "sk": "mine", "owner": me, "run": "dev-mine-1"},
-        {"pk": "dev", "sk": "hers", "owner": "somebody-else", "run": "dev-mine-1"},
+        {"pk": "dev", "sk": "mine", "owner": me, "run": "dev-mine-1", **REQUEST},
+        {"pk": "dev", "sk": "hers", "owner": "somebody-else", "run": "dev-mine-1", **REQUEST},
         {"pk": "dev-imaging", "sk": "archive-i-1-2026112012", "instance": "i-1"},
         {"pk": "dev-imaging", "sk": "never-started", "instance": "i-2"},
     ]

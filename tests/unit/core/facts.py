@@ -6,7 +6,7 @@ from typing import Any
 
 from lambdas.core.capacity.image_choice import ImageFacts, ImageSource
 from lambdas.core.capacity.offers import PlanFacts
-from lambdas.core.capacity.prices import PriceList, Prices
+from lambdas.core.capacity.prices import Prices
 from lambdas.core.run.conclusion.summary import RunFacts
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import Records
@@ -17,6 +17,7 @@ from trainyard.core.model.job import Job
 from trainyard.protocol.ledger.attempt import AttemptRow
 from trainyard.protocol.ledger.host import HostRow
 from trainyard.protocol.ledger.run import Outcome, RunRow
+from trainyard.protocol.ledger.yard import PriceList
 from trainyard.protocol.plan import Market, Offer, Priced
 from trainyard.protocol.storage import GIB_MONTH
 from trainyard.values import wire

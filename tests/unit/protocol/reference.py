@@ -84,6 +84,9 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("ledger.md", "attempt"): lambda: lists("ledger/attempt", "AttemptRow", "Ending", "TokenRow", "WaitRow"),
     ("ledger.md", "host"): lambda: lists("ledger/host", "BilledHost", "HostRow"),
     ("ledger.md", "timeline"): lambda: lists("timeline", "Entry", "Source"),
+    ("ledger.md", "yard"): lambda: lists(
+        "ledger/yard", "Money", "PriceList", "VerdictRow", "VerdictRows", "DevImaging", "DevRow"
+    ),
     ("ledger.md", "claim"): lambda: lists("ledger/claim", "Claim", "ClaimKind"),
     ("bucket.md", "cluster"): lambda: lists(
         "cluster", "Cluster", "Assignment", "Checkpoint", "Role", "Strategy"

@@ -22,6 +22,7 @@ from botocore.exceptions import ClientError
 
 from tests.unit.client.facts import MACHINE, yard_of
 from trainyard.client import Yard
+from trainyard.values import wire
 
 VERSION = "v1"
 """Of every object that is put."""
@@ -300,7 +301,8 @@ class Dynamo:
     def get_item(self, Key: dict[str, str], **_: Any) -> dict[str, Any]:  # noqa: N803 - boto3's name
         self.cloud.asked("get_item")
         if Key == {"pk": "patrol", "sk": "money"}:
-            return {"Item": {"month": f"{datetime.now(UTC):%Y-%m}", "dollars": Decimal("123.45")}}
+            now = datetime.now(UTC)
+            return {"Item": {"month": f"{now:%Y-%m}", "dollars": Decimal("123.45"), "at": wire.stamp(now)}}
         story = self.cloud.stories.get(Key["pk"].removeprefix("run#"))
         return {"Item": story.row} if story else {}
 

@@ -17,6 +17,8 @@ from botocore.exceptions import ClientError, WaiterError
 from trainyard.client.admin import people, retained
 from trainyard.client.errors import BucketNotEmptied, HostsRunning, RunsRunning, StackNotDeleted
 from trainyard.client.session import Session
+from trainyard.protocol.ledger import reading
+from trainyard.protocol.ledger.yard import PriceList
 from trainyard.protocol.tags import Tag
 from trainyard.values.quantities import counted
 
@@ -294,8 +296,8 @@ def _prices(session: Session, tables: Iterable[Mapping[str, Any]]) -> Prices:
     for table in tables:
         row = session.resource("dynamodb").Table(table["TableName"]).get_item(Key=PRICES).get("Item", {})
         if row.get("read"):
-            gib_month = {word: float(dollars) for word, dollars in row["storage"].items()}
-            return Prices(session.region, gib_month, str(row["read"])[:10])
+            known = reading.read(PriceList, row)
+            return Prices(session.region, known.storage, f"{known.read:%Y-%m-%d}")
     return Prices(session.region, {}, "")
 
 

@@ -17,6 +17,8 @@ from trainyard.client.errors import RunNotStarted
 from trainyard.client.identity import known_as
 from trainyard.client.run import Run
 from trainyard.core.model import dev
+from trainyard.protocol.ledger import reading
+from trainyard.protocol.ledger.yard import DevImaging, DevRow
 from trainyard.protocol.requests import DevHost
 
 Tell = Callable[[str], None]
@@ -44,10 +46,11 @@ def begin(yard: Deployment, name: str, want: str, asked: Mapping[str, Any] | Non
 def under_way(yard: Deployment, name: str) -> Run | None:
     """The launch of one's own dev host of that name, where it is not over."""
     table = yard.session.resource("dynamodb").Table(yard.table)
-    row = table.get_item(Key={"pk": dev.WORD, "sk": name}, ConsistentRead=True).get("Item")
-    if row is None or row["owner"] != known_as(yard.session):
+    item = table.get_item(Key={"pk": dev.WORD, "sk": name}, ConsistentRead=True).get("Item")
+    row = reading.read(DevRow, item, name=name) if item else None
+    if row is None or row.owner != known_as(yard.session):
         return None
-    run = _run(yard, dev.UP, str(row["run"]))
+    run = _run(yard, dev.UP, row.run)
     return None if _is_over(run) else run
 
 
@@ -55,7 +58,8 @@ def imaging(yard: Deployment, instance: str) -> Run | None:
     """The snapshot that makes an image of the dev host now, as its owner or patrol has asked, after which that ends."""
     table = yard.session.resource("dynamodb").Table(yard.table)
     rows = table.query(KeyConditionExpression=Key("pk").eq(IMAGING), ConsistentRead=True)["Items"]
-    made_by = (_run(yard, dev.IMAGE, str(row["sk"])) for row in rows if row["instance"] == instance)
+    found = (reading.read(DevImaging, row, run=str(row["sk"])) for row in rows)
+    made_by = (_run(yard, dev.IMAGE, row.run) for row in found if row.instance == instance)
     return next((run for run in made_by if not _is_over(run)), None)
 
 

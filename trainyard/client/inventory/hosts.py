@@ -13,6 +13,8 @@ from trainyard.client import people
 from trainyard.client.errors import Denied, HostNotFound
 from trainyard.command_line import command_line
 from trainyard.core.model.yard.warm import warm_until
+from trainyard.protocol.ledger import reading
+from trainyard.protocol.ledger.yard import VerdictRows
 from trainyard.protocol.requests import Cool
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.verdicts import Word
@@ -151,10 +153,8 @@ def _judged(yard: Deployment, described: Iterable[Mapping[str, Any]]) -> dict[st
     judged: dict[str, Judged] = {}
     for day in days:
         for row in table.query(KeyConditionExpression=Key("pk").eq(f"patrol#{day}"))["Items"]:
-            judged |= {
-                each["instance"]: Judged(str(each["reason"]), _instant(each.get("until") or ""))
-                for each in row["verdicts"]
-            }
+            found = reading.read(VerdictRows, row).verdicts
+            judged |= {each.instance: Judged(each.reason, each.until) for each in found}
     return judged
 
 

@@ -11,7 +11,9 @@ from trainyard.client.deployment import settings_of
 from trainyard.client.inventory.hosts import hosts
 from trainyard.core.model.yard import promises
 from trainyard.core.model.yard.promises import Promise
+from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.claim import ClaimKind
+from trainyard.protocol.ledger.yard import Money
 from trainyard.values.quantities import dollars
 
 if TYPE_CHECKING:
@@ -60,10 +62,11 @@ class Overview:
         yield "promised", promises.in_words(self.promised)
 
 
-def money_row(yard: Yard) -> dict[str, Any]:
-    """What patrol has counted of a month: `month`, `dollars`; empty before it has."""
+def money_of(yard: Yard) -> Money | None:
+    """Return the month's cost as patrol has counted it; None before its first pass."""
     table = yard.session.resource("dynamodb").Table(yard.table)
-    return dict(table.get_item(Key={"pk": "patrol", "sk": "money"}).get("Item", {}))
+    item = table.get_item(Key={"pk": "patrol", "sk": "money"}).get("Item")
+    return reading.read(Money, item) if item else None
 
 
 @dataclass(frozen=True)
@@ -95,11 +98,10 @@ class Budget:
 
 def budget_of(yard: Yard) -> Budget:
     """Return the budget of this month."""
-    row = money_row(yard)
-    if row.get("month") != this_month():
+    money = money_of(yard)
+    if money is None or money.month != this_month():
         return Budget(0.0, yard.monthly_dollars or None, promised=promised_by(yard))
-    at = datetime.fromisoformat(row["at"]) if row.get("at") else None
-    return Budget(float(row["dollars"]), yard.monthly_dollars or None, at, promised_by(yard))
+    return Budget(money.dollars, yard.monthly_dollars or None, money.at, promised_by(yard))
 
 
 def promised_by(yard: Yard) -> tuple[Promise, ...]:
@@ -127,7 +129,7 @@ def this_month() -> str:
 def of(yard: Yard) -> Overview:
     """By seven calls and a few pages."""
     living = [host for host in hosts(yard) if host.state in ("pending", "running")]
-    money = money_row(yard)
+    money = money_of(yard)
     running = yard.session.client("stepfunctions").list_executions(
         stateMachineArn=yard.workflows["train"], statusFilter="RUNNING"
     )
@@ -142,8 +144,8 @@ def of(yard: Yard) -> Overview:
         runs=tuple(each["name"] for each in running["executions"]),
         hosts=len(living),
         per_hour=sum(host.price or 0.0 for host in living),
-        month=str(money.get("month", "")),
-        dollars=float(money.get("dollars", 0)),
+        month=money.month if money else "",
+        dollars=money.dollars if money else 0.0,
         monthly_dollars=yard.monthly_dollars or None,
         settings=settings_of(yard.session, yard.name),
         promised=promised_by(yard),

@@ -6,10 +6,10 @@ import pytest
 
 from lambdas.core.capacity.promise import most_dollars
 from lambdas.core.patrol import budget
-from lambdas.core.patrol.budget import Money
 from tests.unit.core.facts import NOON, job, prices, served_job
 from trainyard.core.model.yard import promises
 from trainyard.core.model.yard.promises import Promise, remaining
+from trainyard.protocol.ledger.yard import Money
 
 DISK = 200 * 0.08 / 730
 

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from lambdas.core.images import dev, launch
-from lambdas.core.images.dev import DevRow, NameFacts, Refuse, Take
+from lambdas.core.images.dev import NameFacts, Refuse, Take
 from lambdas.core.images.launch import LaunchRequest
 from tests.unit.core.facts import NOON, an_image
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import MarketChoice
+from trainyard.protocol.ledger.yard import DevRow
 from trainyard.values.validation import InputFaults
 
 LONG_AGO, JUST_NOW = NOON - timedelta(days=1), NOON - timedelta(seconds=30)

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from lambdas.core.patrol import hold
-from lambdas.core.patrol.budget import Money
 from lambdas.core.patrol.judgement import Facts
 from lambdas.core.run import host_claims
 from lambdas.core.run.host_claims import Settled
 from lambdas.core.run.places import YardLimits, promise_of
 from tests.unit.core.facts import NOON, prices
 from trainyard.protocol.ledger.claim import Claim
+from trainyard.protocol.ledger.yard import Money
 from trainyard.protocol.plan import Market
 
 DAY = timedelta(hours=24)
