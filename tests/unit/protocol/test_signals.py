@@ -1,11 +1,25 @@
 """What counts as a signal of a host, and what is ignored."""
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from trainyard.protocol.signals import Checkpointed, Failed, Finished, Progress, Resumed, Sent, decode
+from trainyard.protocol import requests
+from trainyard.protocol.requests import Stop
+from trainyard.protocol.signals import (
+    SIGNALS,
+    Checkpointed,
+    Failed,
+    Finished,
+    Progress,
+    Resumed,
+    Sent,
+    decode,
+)
+from trainyard.values import wire
 from trainyard.values.wire import Measure
 
 GOOD = {"run": "r", "attempt": 2, "instance": "i-1", "at": "2026-11-21T04:00:00.000Z"}
@@ -131,3 +145,32 @@ def test_of_what_a_program_restored_the_known_facts_are_kept(epoch: object, resu
     assert isinstance(found, Sent)
     assert found.signal == Progress(resumed=resumed)
     assert bool(found.left_out) is (resumed is None)
+
+
+LAST_VERSION = [
+    json.loads(line)
+    for line in Path(__file__).with_name("last_version").joinpath("signals.jsonl").read_text().splitlines()
+]
+"""What hosts and users of e013906f put on the bus: each word with each set of keys, from the simulator's worlds."""
+OF_HOSTS = [each for each in LAST_VERSION if each["source"].startswith("trainyard.host/")]
+
+
+@pytest.mark.parametrize("written", OF_HOSTS, ids=[f"{n}-{each['word']}" for n, each in enumerate(OF_HOSTS)])
+def test_a_signal_of_the_last_version_is_read_without_loss(written: dict[str, Any]) -> None:
+    detail = {key: value for key, value in written["detail"].items() if value is not None}
+    sent = decode(written["word"], written["detail"])
+    assert isinstance(sent, Sent)
+    assert sent.left_out == ()
+    read = wire.to_json(sent.signal) | wire.to_json({"run": sent.run, "attempt": sent.attempt, "at": sent.at})
+    known = {key: read[key] for key in detail if key in read}
+    assert known == {key: detail[key] for key in known}
+    assert set(detail) - set(known) <= {"signal", "instance"}
+
+
+def test_the_last_version_has_sent_every_signal() -> None:
+    assert {each["word"] for each in OF_HOSTS} == set(SIGNALS)
+
+
+def test_a_stop_of_the_last_version_is_read() -> None:
+    (written,) = [each for each in LAST_VERSION if each["source"].startswith("trainyard.people/")]
+    assert requests.decode(written["word"], written["detail"]) == Stop(run=written["detail"]["run"])
