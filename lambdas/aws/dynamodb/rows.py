@@ -140,8 +140,9 @@ def attempt_row(
     ]
     | None = None,
     rising: tuple[tuple[str, Any], ...] = (),
+    kept: frozenset[str] = frozenset(),
 ) -> Write:
-    return Write(f"run#{run}", f"attempt#{attempt:04d}", values, unless=unless, rising=rising)
+    return Write(f"run#{run}", f"attempt#{attempt:04d}", values, unless=unless, rising=rising, kept=kept)
 
 
 def pooled_rows(hosts: Iterable[WarmHost], before: int) -> list[Write]:

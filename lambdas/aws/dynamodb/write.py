@@ -20,7 +20,9 @@ class Write:
     in the row. A missing attribute is below every value. So a signal that arrives late changes nothing.
 
     `stage`: the values name a state, and perhaps an attempt, of a run. If the row has a later attempt, or a later state
-    (states.ORDER) of this attempt, it keeps both. The other values are written."""
+    (states.ORDER) of this attempt, it keeps both. The other values are written.
+
+    `kept`: attributes whose first value stays."""
 
     pk: str
     sk: str

@@ -57,38 +57,39 @@ AWS_NEWS: Mapping[str, type[AwsNews]] = {each.word: each for each in get_args(Aw
 
 
 @dataclass(frozen=True, kw_only=True)
-class AtCap:
+class OfAttempt:
+    """Something that patrol has found about an attempt."""
+
+    run: str
+    attempt: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtCap(OfAttempt):
     """The hours or dollars of a run are used up."""
 
     word: ClassVar[str] = "cap"
-    run: str
-    attempt: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class StillStopping:
-    """A run goes on although a person has stopped it."""
+class StillStopping(OfAttempt):
+    """A run continues although a user has stopped it."""
 
     word: ClassVar[str] = "stop"
-    run: str
-    attempt: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class MayGrow:
+class MayGrow(OfAttempt):
     """A run may have more hosts."""
 
     word: ClassVar[str] = "grow"
-    run: str
-    attempt: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Forgotten:
-    """A run with hosts is missing in the ledger, so it has no attempt any more."""
+class Forgotten(OfAttempt):
+    """A run with hosts is missing in the ledger, and its attempt with it."""
 
     word: ClassVar[str] = "forgotten"
-    run: str
     attempt: int = 1
 
 

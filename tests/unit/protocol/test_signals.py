@@ -151,7 +151,7 @@ LAST_VERSION = [
     json.loads(line)
     for line in Path(__file__).with_name("last_version").joinpath("signals.jsonl").read_text().splitlines()
 ]
-"""What hosts and users of e013906f put on the bus: each word with each set of keys, from the simulator's worlds."""
+"""Signals and requests of e013906f, one for each word and set of keys, from the simulator's worlds."""
 OF_HOSTS = [each for each in LAST_VERSION if each["source"].startswith("trainyard.host/")]
 
 

@@ -2,6 +2,8 @@
 
 import re
 
+from training.host.program.tasks import FEWEST, PER_CPU
+
 LEGACY_KERAS = (
     "Keras 3's fit cannot train across hosts: import tf_keras instead of tf.keras, or put "
     'TF_USE_LEGACY_KERAS: "1" into program.environment, or write the loop yourself'
@@ -56,8 +58,8 @@ NO_GPU = (
 )
 NO_CUDA = "this PyTorch is a build without CUDA: name one with it in the file of program.requirements"
 TOO_MANY_TASKS = (
-    "the program started more processes and threads than a host lets it run at once (4,096, or 512 for each vCPU): "
-    "start fewer, and wait for those that were started"
+    f"the program started more processes and threads than a host lets it run at once ({FEWEST:,}, or {PER_CPU} for "
+    "each vCPU): start fewer, and wait for those that were started"
 )
 NO_TASK = (
     r"can't start new thread|[Cc]annot fork|fork: (?:retry: )?Resource temporarily unavailable"

@@ -1,5 +1,5 @@
-"""How many processes and threads a program may run at once, so that one which starts them without end (a fork bomb)
-fails by itself and leaves its host's agent room to say so."""
+"""The limit of a program's processes and threads. A program that starts them without end (a fork bomb) fails by itself,
+and the agent of its host can still report the failure."""
 
 import os
 from collections.abc import Callable
