@@ -68,10 +68,13 @@ def await_news(
     ledger: Ledger, run: str, attempt: int, wait: str, token: str, now: datetime, *, state: str
 ) -> Records:
     """Store the token of a wait that begins; the records as they are after that."""
-    ledger.write(
-        token_row(run, attempt, wait, token, now),
-        run_row(run, {"state": state, "attempt": attempt}),
-    )
+    try:
+        ledger.write(
+            token_row(run, attempt, wait, token, now),
+            run_row(run, {"state": state, "attempt": attempt}),
+        )
+    except AlreadyWrittenError:
+        logger.info("%s: another call has stored this token of %s", run, wait)
     return ledger.known(run)
 
 

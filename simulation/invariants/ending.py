@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from lambdas.core.patrol.verdict import Earlier
 from simulation.aws.ec2 import Instance
 from simulation.aws.ec2.books import bill
 from simulation.aws.stepfunctions import Execution, Status
@@ -26,6 +27,7 @@ from simulation.hosts.agent.agent import NOT_WIPED
 from simulation.invariants import checks
 from trainyard.protocol import keys
 from trainyard.protocol.tags import Tag
+from trainyard.protocol.verdicts import Action, Cause, Word
 
 if TYPE_CHECKING:
     from simulation.scenarios import Scenario
@@ -35,8 +37,6 @@ from simulation.invariants.model import Invariant
 
 PASSES = 4
 """Of patrol, after a run's end: no host of it lives longer."""
-WARNED = "whether it works has been unknown"
-"""What patrol tells of a host of which CloudWatch knows nothing."""
 MOST_TRANSITIONS = dict.fromkeys(("train", "servers", "evaluator", "elastic", "pool", "rivals"), (15, 14))
 """Of an execution: without any trouble, and for each attempt more."""
 JOINS = timedelta(minutes=26)
@@ -351,9 +351,13 @@ class Ending:
     def _is_told_of(self, instance: Instance) -> bool:
         """Whether somebody was told of a host that no run launched: as shipped, one of which CloudWatch knows nothing
         is not stopped (`unknown_stop_minutes`), since somebody may be at work there."""
-        told = (notice.text for notice in self.yard.notices.published)
-        lines = (line for text in told for line in text.splitlines() if WARNED in line)
-        return Tag.RUN not in instance.tags and any(instance.id in line for line in lines)
+        verdict = Earlier.of_tag(instance.tags.get(Tag.VERDICT), self.yard.world.now)
+        return (
+            Tag.RUN not in instance.tags
+            and verdict is not None
+            and verdict.word == Word.of(Action.WARN, Cause.UNKNOWN)
+            and any(instance.id in notice.text for notice in self.yard.notices.published)
+        )
 
     def _pool(self) -> None:
         """A host is wiped between two runs, and the bills of all together are EC2's, the time in the pool with them."""

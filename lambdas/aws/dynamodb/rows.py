@@ -209,8 +209,15 @@ def host_row(
 
 
 def token_row(run: str, attempt: int, wait: str, token: str, now: datetime) -> Write:
-    """Replaces the row: a wait that begins anew has a new token, which nobody has answered."""
-    return Write(f"run#{run}", f"token#{attempt:04d}#{wait}", {"token": token, "stored": now}, put=True)
+    """The token of a wait that begins, which nobody has answered; AlreadyWrittenError where it is stored: the function
+    was called twice, and the other call may have answered it."""
+    return Write(
+        f"run#{run}",
+        f"token#{attempt:04d}#{wait}",
+        {"token": token, "stored": now},
+        without=("answered",),
+        other=("token", token),
+    )
 
 
 def wait_row(run: str, row: WaitRow) -> Write:

@@ -13,7 +13,8 @@ from trainyard.values.lazy import dataclass
 class Write:
     """One row to write. `put` replaces the row; otherwise `values` are set on it (None removes nothing and is left
     out), and the attributes in `without` are taken away. `unless` names an attribute that must not be there yet, `only`
-    one that must, `same` one that must have that value. `add`: numbers that are added to those that are there, or to 0.
+    one that must, `same` one that must have that value, `other` one that must not have it. `add`: numbers
+    that are added to those that are there, or to 0.
     `delete` removes it, where there is `only` that.
 
     `rising`: paths of attributes, the most significant first, with their new values. All together must be above those
@@ -32,6 +33,7 @@ class Write:
     unless: str | None = None
     only: str | None = None
     same: tuple[str, int] | None = None
+    other: tuple[str, str] | None = None
     rising: tuple[tuple[str, Any], ...] = ()
     stage: bool = False
     add: Mapping[str, float] = field(default_factory=dict)
@@ -93,6 +95,10 @@ def request_of(table: str, write: Write) -> dict[str, Any]:
         names["#same"], value = write.same
         conditions.append("#same = :same")
         words[":same"] = pack(value)
+    if write.other:
+        names["#other"], value = write.other
+        conditions.append("(attribute_not_exists(#other) OR #other <> :other)")
+        words[":other"] = pack(value)
     if write.rising:
         names |= {f"#{name}": name for path, _ in write.rising for name in path.split(".")}
         words |= {f":r{n}": pack(value) for n, (_, value) in enumerate(write.rising)}
