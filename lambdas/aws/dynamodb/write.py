@@ -96,9 +96,9 @@ def request_of(table: str, write: Write) -> dict[str, Any]:
         conditions.append("#same = :same")
         words[":same"] = pack(value)
     if write.other:
-        names["#other"], value = write.other
+        names["#other"], task = write.other
         conditions.append("(attribute_not_exists(#other) OR #other <> :other)")
-        words[":other"] = pack(value)
+        words[":other"] = pack(task)
     if write.rising:
         names |= {f"#{name}": name for path, _ in write.rising for name in path.split(".")}
         words |= {f":r{n}": pack(value) for n, (_, value) in enumerate(write.rising)}
