@@ -21,7 +21,9 @@ ROOT = Path(__file__).resolve().parent.parent
 OURS, TENSORFLOW = ROOT / ".venv/bin/python", ROOT / ".venv-host/bin/python"
 SIDE_BY_SIDE = 5
 OPEN_FILES = 1024
-"""What an ordinary login may open, so that no machine hides what would not run there."""
+"""The number of files that an ordinary login may open. A machine that allows more would hide a test that needs more."""
+LONGEST_MINUTES = 80
+"""Then the jobs that still run are ended, so that a test that hangs is named before a limit of 90 minutes ends all."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Bench:
 
     environment: dict[str, str]
     began: float = field(default_factory=time.monotonic)
-    running: set["subprocess.Popen[bytes]"] = field(default_factory=set)
+    running: dict[Job, "subprocess.Popen[bytes]"] = field(default_factory=dict)
     ended: int = 0
     stopped: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -83,26 +85,44 @@ class Bench:
             process = subprocess.Popen(
                 job.command, cwd=ROOT, env=self.environment, stdout=log, stderr=log, start_new_session=True
             )
-            self.running.add(process)
+            self.running[job] = process
         code = process.wait()
         with self.lock:
-            self.running.remove(process)
+            del self.running[job]
             self.ended += 1
             minutes = (time.monotonic() - self.began) / 60
-            outcome = summary(job.log.read_text(errors="replace"))
-            print(f"{minutes:4.1f} min, {self.ended} of {len(JOBS)}: {job.name}: {outcome}", flush=True)
+            log_text = job.log.read_text(errors="replace")
+            print(
+                f"{minutes:4.1f} min, {self.ended} of {len(JOBS)}: {job.name}: {summary(log_text)}",
+                flush=True,
+            )
+            if code:
+                print(failures(log_text), flush=True)
         return code
 
     def stop(self) -> None:
-        """pytest takes SIGTERM for Ctrl-C (tests/conftest.py), and ends what its fixtures have started."""
+        """Send SIGTERM to the jobs that run: pytest takes it for Ctrl-C (tests/conftest.py) and ends its fixtures."""
         with self.lock:
             self.stopped = True
-            for process in self.running:
+            for process in self.running.values():
                 os.killpg(process.pid, signal.SIGTERM)
+
+    def end_late_jobs(self) -> None:
+        """Print where each job that still runs is, and stop them all."""
+        for job in list(self.running):
+            end = "\n".join(job.log.read_text(errors="replace").splitlines()[-5:])
+            print(f"still running after {LONGEST_MINUTES} min, ended: {job.name}\n{end}", flush=True)
+        self.stop()
+
+
+def failures(log: str) -> str:
+    """Return the lines of pytest's summary that name what failed; the end of the log if pytest wrote none."""
+    named = re.findall(r"^(?:FAILED|ERROR) .*", log, re.MULTILINE)
+    return "\n".join(f"    {line}" for line in named or log.splitlines()[-30:])
 
 
 def summary(log: str) -> str:
-    """pytest's last line, behind which a thread that a test has left may still write; else the log's last."""
+    """Return the last line of pytest. A thread that a test has left may write after it; without it, the log's last."""
     outcomes = re.findall(r"^=+ (.* in [\d.]+s.*?) =+$", log, re.MULTILINE)
     return outcomes[-1] if outcomes else log.rstrip().rpartition("\n")[2]
 
@@ -122,9 +142,14 @@ def main(arguments: list[str]) -> int:
         log.unlink()
     JOBS[0].log.parent.mkdir(exist_ok=True)
     yard = tempfile.mkdtemp()
+    bench = Bench({**os.environ, "TRAINYARD_E2E_YARD": yard})
+    limit = threading.Timer(LONGEST_MINUTES * 60, bench.end_late_jobs)
+    limit.daemon = True
+    limit.start()
     try:
-        codes = all_codes(Bench({**os.environ, "TRAINYARD_E2E_YARD": yard}))
+        codes = all_codes(bench)
     finally:
+        limit.cancel()
         subprocess.run(["rm", "-rf", yard], check=False)  # 100,000 files, for which rmtree takes a minute
     if codes is None:
         return 128 + signal.SIGINT

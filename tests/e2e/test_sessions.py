@@ -183,7 +183,6 @@ def patrol_leaves_a_host_alone_on_which_somebody_is(runs: Runs, notebook: str) -
         assert f"{notebook} is stopped" in err
 
 
-@pytest.mark.timeout(3600)
 def test_people_on_a_host(runs: Runs, notebook: str) -> None:
     """One after another: the host is theirs, and is stopped at last."""
     people_on_a_host(runs, notebook)

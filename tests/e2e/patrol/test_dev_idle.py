@@ -172,7 +172,6 @@ def in_use(runs: Runs, host: str) -> float:
     return float(found["MetricDataResults"][0]["Values"][0])
 
 
-@pytest.mark.timeout(3600)
 def test_a_dev_host_is_stopped_when_nobody_is_at_it_and_not_before(
     runs: Runs, hosts: dict[str, str], tmp_path: Path
 ) -> None:

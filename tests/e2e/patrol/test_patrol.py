@@ -328,7 +328,6 @@ def nothing_lives_on() -> None:
     """Other stories go on when one has ended: the last of them sees to it."""
 
 
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
 def test_on_one_yard(story: Story, told: dict[Story, Future[None]]) -> None:
     told[story].result()
