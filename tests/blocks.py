@@ -21,7 +21,7 @@ STORY = (
     "docs/start-locally.md",
     "README.md",
     "docs/tasks/submit.md",
-    "docs/recipes/one-change.md",
+    "docs/examples/one-change.md",
     "docs/tasks/follow.md",
     "docs/tasks/waiting-and-failing.md",
     "docs/tasks/stop-and-resume.md",

@@ -1,4 +1,4 @@
-"""The examples of other frameworks, as their pages in docs/recipes say: untouched scripts, on two hosts each."""
+"""The examples of other frameworks, as their pages in docs/examples say: untouched scripts, on two hosts each."""
 
 import re
 from typing import Any

@@ -90,7 +90,7 @@ class Runtime:
         if self.is_evaluator:
             raise SystemExit(
                 "this host is the evaluator, which trains nothing: call trainyard.runtime.evaluation.follow where "
-                "runtime.is_evaluator (docs/recipes/evaluator.md), or leave out cluster.evaluator"
+                "runtime.is_evaluator (docs/examples/evaluator.md), or leave out cluster.evaluator"
             )
         plan = self.plan(
             epochs=epochs,

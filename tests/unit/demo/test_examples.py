@@ -22,7 +22,7 @@ def test_a_shipped_job_is_admitted_and_documented(path: Path) -> None:
     for entry in job.data.values():
         assert any(entry.source.startswith(f"s3://yard/{prefix}") for prefix in shipped)
     if path.parent.name == "examples":
-        pages = [page.read_text() for page in (ROOT / "docs" / "recipes").glob("*.md")]
+        pages = [page.read_text() for page in (ROOT / "docs" / "examples").glob("*.md")]
         assert any(f"make demo JOB=examples/{path.name}" in page for page in pages)
 
 
@@ -31,7 +31,7 @@ def test_a_job_of_another_framework_is_admitted_with_its_folder_and_documented(p
     local = source.read(path)
     assert [package.root.name for package in local.packages] == [path.stem]
     assert local.warnings == ()
-    page = (ROOT / "docs" / "recipes" / f"{path.stem}.md").read_text()
+    page = (ROOT / "docs" / "examples" / f"{path.stem}.md").read_text()
     assert f"trainyard submit examples/frameworks/{path.name}" in page
 
 

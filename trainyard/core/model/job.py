@@ -152,7 +152,7 @@ class Pool:
         0,
         Count(least=0, most=MOST_KEPT),
         "The number of hosts that stay after a successful run, wiped, for the next run of the yard that needs hosts "
-        "of this type, image and disk ([recipe](recipes/pool.md)). Such a run starts without a boot, and does not "
+        "of this type, image and disk ([example](examples/pool.md)). Such a run starts without a boot, and does not "
         "load unchanged data again. At most the number of hosts on `instance_types`, and at most `most_pool_hosts` "
         "of the yard. Their waiting time is charged to this run.",
         usual="`0`: none",

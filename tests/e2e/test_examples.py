@@ -1,4 +1,4 @@
-"""Every job file under examples/, as its page in docs/recipes says: run to its end, with its documented result."""
+"""Run every job file under examples/ to its end and compare the result with the figures in docs/examples."""
 
 import json
 import re
@@ -19,33 +19,34 @@ SERVED = ["chief 0", "ps 0", "worker 0", "worker 1"]
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """What a user sees of it: roles, lines of the chief's log, the least accuracy; a classifier leaves a model."""
+class Example:
+    """A job file and its documented result."""
 
     name: str
     roles: list[str]
-    says: tuple[str, ...]
+    chief_lines: tuple[str, ...]
     accuracy: float = 0.0
-    evaluates: str = ""
-    """A line of the evaluator's log, on a host without a GPU."""
+    """The lowest accuracy of a classifier; 0 for a program that saves no model."""
+    evaluator_line: str = ""
+    """A line in the log of the evaluator, whose host has no GPU."""
 
 
-TOLD = ("Test-Accuracy: 0.9", "Total Time: ", "Final Cost: ")
-RECIPES = [
-    Recipe("matmul", ["chief 0"], ("GFLOP/s",)),
-    Recipe("replicate", ["chief 0"], ("joined product and unsplit product are",)),
-    Recipe("mnist-single", ["chief 0"], TOLD, 0.95),
-    Recipe("mnist-mirrored", ["chief 0"], (*TOLD, "2 replicas"), 0.95),
-    Recipe("mnist-multi-worker", ["chief 0", "worker 1"], TOLD, 0.95),
-    Recipe("mnist-parameter-server", SERVED, TOLD, 0.95),
-    Recipe("downpour", SERVED, ("staleness",), 0.93),
-    Recipe("parameter-server-v1", ["chief 0", "ps 0", "worker 1"], TOLD, 0.93),
-    Recipe("keras-text", ["chief 0", "worker 1"], (), 0.75),
-    Recipe(
+SUMMARY_LINES = ("Test-Accuracy: 0.9", "Total Time: ", "Final Cost: ")
+EXAMPLE_JOBS = [
+    Example("matmul", ["chief 0"], ("GFLOP/s",)),
+    Example("replicate", ["chief 0"], ("joined product and unsplit product are",)),
+    Example("mnist-single", ["chief 0"], SUMMARY_LINES, 0.95),
+    Example("mnist-mirrored", ["chief 0"], (*SUMMARY_LINES, "2 replicas"), 0.95),
+    Example("mnist-multi-worker", ["chief 0", "worker 1"], SUMMARY_LINES, 0.95),
+    Example("mnist-parameter-server", SERVED, SUMMARY_LINES, 0.95),
+    Example("downpour", SERVED, ("staleness",), 0.93),
+    Example("parameter-server-v1", ["chief 0", "ps 0", "worker 1"], SUMMARY_LINES, 0.93),
+    Example("keras-text", ["chief 0", "worker 1"], (), 0.75),
+    Example(
         "programs/evaluator",
         ["chief 0", "evaluator 0", "worker 1"],
         ("Epoch 10/10",),
-        evaluates="8/8 - .* accuracy: 0.9",
+        evaluator_line="8/8 - .* accuracy: 0.9",
     ),
 ]
 SIGNATURES = {"serving_default", "predict", "classify"}
@@ -60,43 +61,43 @@ Reader = subprocess.Popen[str]
 
 @pytest.fixture(scope="module")
 def reader() -> Iterator[Reader]:
-    """A process that knows nothing of what has made the models that it loads."""
+    """Start a process that loads models and shares no code with the programs that saved them."""
     command = [str(HOST_PYTHON), "-c", READ]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
         yield started
 
 
-def test_every_job_file_is_tried() -> None:
+def test_every_job_file_is_tested() -> None:
     files = (*EXAMPLES.glob("*.yaml"), *EXAMPLES.glob("programs/*.yaml"))
     names = {path.relative_to(EXAMPLES).with_suffix("").as_posix() for path in files}
-    assert names == {recipe.name for recipe in RECIPES} | {"digits"}, "the demo tries digits.yaml"
+    assert names == {example.name for example in EXAMPLE_JOBS} | {"digits"}, "make demo runs digits.yaml"
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=[recipe.name for recipe in RECIPES])
-def test_a_recipe_reaches_its_documented_result(
-    runs: Runs, reader: Reader, recipe: Recipe, tmp_path: Path
+@pytest.mark.parametrize("example", EXAMPLE_JOBS, ids=[example.name for example in EXAMPLE_JOBS])
+def test_an_example_reaches_its_documented_result(
+    runs: Runs, reader: Reader, example: Example, tmp_path: Path
 ) -> None:
-    job = EXAMPLES / f"{recipe.name}.yaml"
+    job = EXAMPLES / f"{example.name}.yaml"
     upload(runs.yard.bucket, job)
     run = runs.finish(runs.yard.submit(job))
     assert run.succeeded, run.why()
     assert [attempt["ending"] for attempt in run.summary["attempts"]] == ["finished"]
     hosts = run.json("attempts/1/cluster.json")["hosts"]
-    assert sorted(f"{host['role']} {host['index']}" for host in hosts) == recipe.roles
+    assert sorted(f"{host['role']} {host['index']}" for host in hosts) == example.roles
     log = run.log()
-    for words in recipe.says:
-        assert words in log
-    if recipe.accuracy:
-        leaves_a_classifier(run, recipe.accuracy, reader, tmp_path)
-    if recipe.evaluates:
-        measured_the_last_checkpoint(run, recipe.evaluates)
+    for line in example.chief_lines:
+        assert line in log
+    if example.accuracy:
+        leaves_a_classifier(run, example.accuracy, reader, tmp_path)
+    if example.evaluator_line:
+        measured_the_last_checkpoint(run, example.evaluator_line)
 
 
 def measured_the_last_checkpoint(run: Run, line: str) -> None:
-    """Its program ends by itself then, and the run's end waits for it; its events and its log are in the bucket."""
-    said = run.log("evaluator-0")
-    assert re.search(line, said), said
-    assert "the program ended with exit code 0" in said.splitlines()[-1]
+    """Check that the evaluator ended by itself before the run ended, and that its events and log are in the bucket."""
+    log = run.log("evaluator-0")
+    assert re.search(line, log), log
+    assert "the program ended with exit code 0" in log.splitlines()[-1]
     assert "the evaluator has not ended" not in run.log()
     assert any(key.startswith("tensorboard/validation/events.out.tfevents.") for key in run.keys)
     hosts = run.json("attempts/1/cluster.json")["hosts"]
@@ -107,7 +108,7 @@ def measured_the_last_checkpoint(run: Run, line: str) -> None:
 
 
 def leaves_a_classifier(run: Run, accuracy: float, reader: Reader, folder: Path) -> None:
-    """Metrics with a curve, TensorBoard events, and a model that another process loads."""
+    """Check the curve in the metrics, the TensorBoard events, and a model that another process can load."""
     metrics = run.json("metrics.json")
     assert metrics["accuracy"] >= accuracy
     assert metrics["step"] == run.summary["steps"]["done"]
@@ -121,7 +122,7 @@ def leaves_a_classifier(run: Run, accuracy: float, reader: Reader, folder: Path)
 
 
 def signatures(reader: Reader, model: Path) -> dict[str, str]:
-    """By name of a SavedModel's what it takes."""
+    """Return the inputs of each signature of a SavedModel."""
     assert reader.stdin
     assert reader.stdout
     print(model, file=reader.stdin, flush=True)
