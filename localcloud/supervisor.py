@@ -110,7 +110,7 @@ def listen(port: int) -> socket.socket:
     return listening
 
 
-def supervise(state: Path, port: int, facts: Path | None, listening: socket.socket) -> int:
+def supervise(state: Path, port: int, settings: Path | None, listening: socket.socket) -> int:
     """Run a local cloud until it is told to end; the exit code of the server.
 
     Blocks. SIGTERM and SIGINT end it in order, SIGKILL at once; either way nothing stays behind.
@@ -118,7 +118,7 @@ def supervise(state: Path, port: int, facts: Path | None, listening: socket.sock
     lock = _lock(state)
     _enter_namespaces()
     arguments = ["--state", str(state), "--port", str(port), "--socket", str(listening.fileno())]
-    arguments += ["--facts", str(facts)] if facts else []
+    arguments += ["--settings", str(settings)] if settings else []
     init = os.fork()
     if init == 0:
         _be_init(arguments, listening)
@@ -311,11 +311,11 @@ def _wait(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 def _main() -> None:
-    """`python -m localcloud.supervisor STATE PORT SOCKET [FACTS]`: the detached form, started by `cli.up`."""
-    state, port, number, *facts = sys.argv[1:]
+    """`python -m localcloud.supervisor STATE PORT SOCKET [SETTINGS]`: the detached form, started by `cli.up`."""
+    state, port, number, *settings = sys.argv[1:]
     listening = socket.socket(fileno=int(number))
     try:
-        sys.exit(supervise(Path(state), int(port), Path(facts[0]) if facts else None, listening))
+        sys.exit(supervise(Path(state), int(port), Path(settings[0]) if settings else None, listening))
     except CannotStart as refusal:
         sys.exit(str(refusal))
 

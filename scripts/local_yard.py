@@ -27,9 +27,9 @@ class Cloud:
 
     state: Path
     port: int
-    facts: Path | None = None
-    settings: tuple[str, ...] = ()
-    """Of its yard, beside CHOICES, as `cdk` is told them."""
+    settings: Path | None = None
+    yard_settings: tuple[str, ...] = ()
+    """Settings for `cdk deploy`, after CHOICES."""
 
     def is_up(self) -> bool:
         """True when the cloud of this state folder answers."""
@@ -37,8 +37,8 @@ class Cloud:
 
     def up(self) -> None:
         """Start it in the background, ready for calls when this returns."""
-        facts = ["--facts", str(self.facts)] if self.facts else []
-        self._command("up", "--detach", "--port", str(self.port), *facts)
+        settings = ["--settings", str(self.settings)] if self.settings else []
+        self._command("up", "--detach", "--port", str(self.port), *settings)
 
     def down(self) -> None:
         """Stop it and everything in it. Twice is fine."""
@@ -91,7 +91,7 @@ class Cloud:
         }
         with console.status("cdk deploy ..."), log.open("w") as lines:
             done = subprocess.run(
-                [str(ROOT / "scripts" / "deploy"), *CHOICES, *self.settings],
+                [str(ROOT / "scripts" / "deploy"), *CHOICES, *self.yard_settings],
                 cwd=ROOT,
                 env=client_environment(self.environment()) | settings,
                 stdin=subprocess.DEVNULL,

@@ -1,1 +1,1 @@
-"""What every part of the local cloud stands on: its facts, its state, its context."""
+"""What every part of the local cloud stands on: its settings, its state, its context."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from localcloud.base.facts import Facts
+from localcloud.base.settings import Settings
 from localcloud.base.state import Store
 
 ACCOUNT = "123456789012"
@@ -23,7 +23,7 @@ class Context:
     state: Path
     port: int
     store: Store
-    facts: Facts
+    settings: Settings
     account: str = ACCOUNT
     region: str = REGION
 

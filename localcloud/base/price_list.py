@@ -1,4 +1,4 @@
-"""AWS's price list as the facts have it: what GetProducts of the Price List Query API answers, and what it refuses.
+"""AWS's price list as the settings have it: what GetProducts of the Price List Query API answers, and what it refuses.
 
 What is beside a product on AWS is beside it here: other systems, tenancies and reservations of a type at other prices
 or at none, tiers with a free allowance, storage that only sounds alike.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from localcloud.base.facts import Facts
+from localcloud.base.settings import Settings
 
 ENDPOINTS = ("us-east-1", "eu-central-1", "ap-south-1")
 MOST = 100
@@ -64,9 +64,9 @@ class PriceListError(Exception):
 
 @dataclass(frozen=True)
 class PriceList:
-    """Of all regions that the facts price."""
+    """Of all regions that the settings price."""
 
-    facts: Facts
+    settings: Settings
 
     def get_products(self, request: Mapping[str, Any], *, asked_in: str) -> dict[str, Any]:
         """The answer to GetProducts. Raises PriceListError; `asked_in` is the region whose endpoint was called."""
@@ -108,7 +108,9 @@ class PriceList:
     def _products(self) -> list[tuple[dict[str, str], str]]:
         """Attributes and text of every product."""
         return [
-            made for region, factor in self.facts.price_factors.items() for made in self._of(region, factor)
+            made
+            for region, factor in self.settings.price_factors.items()
+            for made in self._of(region, factor)
         ]
 
     def _of(self, region: str, factor: float) -> Iterator[tuple[dict[str, str], str]]:
@@ -127,7 +129,7 @@ class PriceList:
                 family, attributes, [factor * each for each in tiers]
             )
 
-        for name, price in self.facts.prices.items():
+        for name, price in self.settings.prices.items():
             for system, tenancy, capacity, usage, share in VARIANTS:
                 yield product(
                     "AmazonEC2", "Compute Instance", f"{usage}:{name}", share * price, instanceType=name,
@@ -135,7 +137,7 @@ class PriceList:
                     marketoption="OnDemand",
                 )  # fmt: skip
         disk, snapshot, bucket, table, logs = (
-            self.facts.storage_prices[kind] for kind in ("gp3", "snapshot", "s3", "dynamodb", "logs")
+            self.settings.storage_prices[kind] for kind in ("gp3", "snapshot", "s3", "dynamodb", "logs")
         )
         yield product("AmazonEC2", "Storage", "EBS:VolumeUsage.gp3", disk, volumeApiName="gp3")
         yield product("AmazonEC2", "System Operation", "EBS:VolumeP-IOPS.gp3", 0.005, volumeApiName="gp3")

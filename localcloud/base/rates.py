@@ -17,7 +17,7 @@ class Rate:
 
     @classmethod
     def parse(cls, given: object) -> Rate:
-        """From a facts file's `[burst, refill]`; ValueError says what is allowed."""
+        """From a settings file's `[burst, refill]`; ValueError says what is allowed."""
         if (
             not isinstance(given, list)
             or len(given) != 2

@@ -16,8 +16,8 @@ import typer
 from localcloud import supervisor
 from localcloud.base import descriptors, root_key
 from localcloud.base.context import REGION
-from localcloud.base.facts import Facts, FactsError
 from localcloud.base.root_key import RootKey
+from localcloud.base.settings import Settings, SettingsError
 from localcloud.cli.faults import fault
 from localcloud.cli.requests import ask, request
 from localcloud.cli.state import DEFAULT_STATE, State, existing_state, fail, port_of, prepared_state
@@ -45,16 +45,16 @@ def up(
     state: State = DEFAULT_STATE,
     port: Annotated[int, typer.Option(help="Port of the endpoint on 127.0.0.1.", min=1, max=65535)] = 4566,
     detach: Annotated[bool, typer.Option("--detach", help="Return when it is ready; it runs on.")] = False,
-    facts: Annotated[
+    settings: Annotated[
         Path | None,
         typer.Option(
-            help="YAML laid over the shipped facts: prices, capacity, quotas, latencies.", exists=True
+            help="YAML laid over the shipped settings: prices, capacity, quotas, latencies.", exists=True
         ),
     ] = None,
 ) -> None:
     """Start the local cloud: the stacks, buckets, images and stopped instances of the last time are there."""
     state = prepared_state(state)
-    facts = _readable(facts) if facts else None
+    settings = _readable(settings) if settings else None
     already = supervisor.running(state)
     if already:
         fail(
@@ -66,10 +66,10 @@ def up(
     try:
         listening = supervisor.listen(port)
         if detach:
-            _up_detached(state, port, facts, listening.detach())
+            _up_detached(state, port, settings, listening.detach())
             return
         print(f"The local cloud listens on http://127.0.0.1:{port}. Ctrl-C ends it.")
-        raise typer.Exit(supervisor.supervise(state, port, facts, listening))
+        raise typer.Exit(supervisor.supervise(state, port, settings, listening))
     except supervisor.CannotStart as refusal:
         fail(str(refusal))
 
@@ -123,22 +123,22 @@ def client_environment(port: int, root: RootKey) -> dict[str, str]:
     }
 
 
-def _readable(facts: Path) -> Path:
+def _readable(settings: Path) -> Path:
     try:
-        Facts.load(facts)
-    except FactsError as fault:
-        fail(f"The facts in {facts} cannot be: {fault}")
-    return facts.resolve()
+        Settings.load(settings)
+    except SettingsError as fault:
+        fail(f"The settings in {settings} cannot be: {fault}")
+    return settings.resolve()
 
 
-def _up_detached(state: Path, port: int, facts: Path | None, listening: int) -> None:
+def _up_detached(state: Path, port: int, settings: Path | None, listening: int) -> None:
     log, root = state / "server.log", root_key.of(state)
     command = [sys.executable, "-m", "localcloud.supervisor", str(state), str(port), str(listening)]
     log.touch()
     log.chmod(0o600)
     with log.open("ab") as output:
         child = subprocess.Popen(
-            [*command, str(facts)] if facts else command,
+            [*command, str(settings)] if settings else command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -30,7 +30,7 @@ def interrupt(
     instance_id: Host,
     state: State = DEFAULT_STATE,
     seconds: Annotated[
-        float | None, typer.Option(help="Warning time; AWS and the facts say 120.", min=0)
+        float | None, typer.Option(help="Warning time; AWS and the settings say 120.", min=0)
     ] = None,
 ) -> None:
     """Interrupt a spot host: the warning on the bus and in its metadata, then its end."""
@@ -88,7 +88,7 @@ def refuse(
 def allow(
     pool: PoolOrType = "*", zone: Zone = "*", market: Market = "*", state: State = DEFAULT_STATE
 ) -> None:
-    """Give pools room without end, whatever the facts say; quotas still hold."""
+    """Give pools room without end, whatever the settings say; quotas still hold."""
     _fault(state, "allow", _pool(pool, zone, market))
 
 
@@ -126,7 +126,7 @@ def image_fail(
 
 @fault.command("image-slow")
 def image_slow(
-    seconds: Annotated[float, typer.Argument(help="How much longer than the facts say.", min=0)],
+    seconds: Annotated[float, typer.Argument(help="How much longer than the settings say.", min=0)],
     state: State = DEFAULT_STATE,
 ) -> None:
     """Let every image that is made from now on take longer; 0, and `fault clear`, finish those that wait."""
@@ -184,8 +184,7 @@ def active_faults(
     state: State = DEFAULT_STATE,
     as_json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
 ) -> None:
-    """Say which faults last: pools that were changed, actions that fail, images that will, events and metrics that get
-    lost, hosts that have their notice, hang, are cut off or unknown to Systems Manager."""
+    """List the active faults."""
     faults = ask(state, "GET", "/faults")
     if as_json:
         print(json.dumps(faults, indent=2))
@@ -221,8 +220,10 @@ def clear(
     market: Market = "*",
     state: State = DEFAULT_STATE,
 ) -> None:
-    """End the faults that last: pools have the capacity of the facts again, no call, image or snapshot is made to fail,
-    events and metrics arrive, and hosts that were frozen or cut off go on."""
+    """End all active faults, or the changes to one capacity pool.
+
+    Settings apply again, and frozen or cut-off hosts continue.
+    """
     _fault(state, "clear", _pool(pool, zone, market) if pool else {})
 
 

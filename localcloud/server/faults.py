@@ -61,7 +61,7 @@ class Faults:
     def interrupt(self, request: Json) -> Json:
         """EC2 wants a spot host back: a notice in its metadata and an event now, its end after the warning time.
 
-        {"instance_id", "seconds" (else the facts' warning time)}
+        {"instance_id", "seconds" (else the settings' warning time)}
         """
         host = _host(request)
         with request_scope(host.owner_id, host.region_name), LOCK:
@@ -74,7 +74,7 @@ class Faults:
                 raise admin.Refused(
                     f"{host.id} has its notice already: it ends at {here().notices[host.id].at}"
                 )
-            seconds = _number(request, "seconds", self._ec2.facts.interruption.warning_seconds)
+            seconds = _number(request, "seconds", self._ec2.settings.interruption.warning_seconds)
             action, at = behind.interruption_behavior, now() + timedelta(seconds=seconds)
             here().notices[host.id] = Notice(action, at)
             announce(host, action)
@@ -131,7 +131,7 @@ class Faults:
         return {"pool": str(pool), "slots": slots}
 
     def allow(self, request: Json) -> Json:
-        """A pool has room without end from now on, whatever the facts say. {"instance_type", "zone", "market"}"""
+        """A pool has room without end from now on, whatever the settings say. {"instance_type", "zone", "market"}"""
         pool = self._pool(request)
         self._ec2.capacity.set(str(pool), None)
         return {"pool": str(pool), "slots": None}
@@ -159,7 +159,8 @@ class Faults:
         return {"times": times, "reason": reason}
 
     def image_slow(self, request: Json) -> Json:
-        """An image that is made from now on takes `seconds` longer than the facts say; 0: those that wait are finished.
+        """Delay each image that is created from now on by `seconds` beyond the settings. 0 completes the delayed ones.
+
         {"seconds"}
         """
         seconds = _number(request, "seconds", 0)
@@ -214,7 +215,7 @@ class Faults:
         return {"unregistered": host.id, "seconds": seconds}
 
     def clear(self, request: Json) -> Json:
-        """No fault lasts any more; or one pool has the capacity of the facts again, when it is named."""
+        """No fault lasts any more; or one pool has the capacity of the settings again, when it is named."""
         if request.get("instance_type"):
             pool = str(self._pool(request))
             if not self._ec2.capacity.unset(pool):
@@ -260,7 +261,7 @@ class Faults:
         """The pool, or the pattern of pools; each part must fit something that exists."""
         pool = Pool(*(str(request.get(name) or "*") for name in ("instance_type", "zone", "market")))
         pool = replace(pool, market=pool.market.replace("_", "-"))
-        zones = self._ec2.facts.zones
+        zones = self._ec2.settings.zones
         if not fnmatch.filter(INSTANCE_TYPES, pool.instance_type):
             like = difflib.get_close_matches(pool.instance_type, INSTANCE_TYPES, 3) or [
                 "g6.xlarge",

@@ -20,7 +20,7 @@ from typing import Any
 
 from localcloud.base import descriptors, root_key
 from localcloud.base.context import ACCOUNT, REGION, Context
-from localcloud.base.facts import Facts
+from localcloud.base.settings import Settings
 from localcloud.base.state import KEPT, Store
 from localcloud.machine.hypervisor import ENDPOINT_ADDRESS, Hypervisor
 from localcloud.patches import MINISTACK
@@ -43,9 +43,9 @@ def main() -> None:
     descriptors.raise_limit()
     set_environment(arguments.state, arguments.port)
     store = Store(arguments.state / KEPT)
-    context = Context(arguments.state, arguments.port, store, Facts.load(arguments.facts))
+    context = Context(arguments.state, arguments.port, store, Settings.load(arguments.settings))
     hypervisor = Hypervisor(context.state, context.port)
-    for image_id, image in context.facts.images.items():
+    for image_id, image in context.settings.images.items():
         wheels = Path(image.wheels) if image.wheels else None
         hypervisor.provide_base_image(image_id, image.files, wheels)
     install_everything(context, hypervisor)
@@ -60,7 +60,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--socket", type=int, required=True, help="file descriptor that listens outside")
-    parser.add_argument("--facts", type=Path, default=None)
+    parser.add_argument("--settings", type=Path, default=None)
     return parser.parse_args()
 
 
@@ -138,7 +138,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     iam.install(root_key.of(context.state))
     s3.install(context)
     sts.install()
-    dynamodb.install(context.facts)
+    dynamodb.install(context.settings)
     cloudformation.install()
     functions.install(context)
     rules.install()
@@ -155,7 +155,7 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
     pricing.install(context)
     ssm.install(context, hypervisor)
     strictness.install()
-    throttling.install(context.facts)
+    throttling.install(context.settings)
     regions.install()
     unknown_services.install()
     expiry.install()

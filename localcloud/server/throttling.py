@@ -1,4 +1,4 @@
-"""Requests that AWS would have come again: those beyond the facts' rates, and those that a fault refuses.
+"""Requests that AWS would have come again: those beyond the settings' rates, and those that a fault refuses.
 
 A rate is an account's in a region, as on AWS. Rates fill in real time and begin full when the server starts.
 """
@@ -19,9 +19,9 @@ from ministack.core.responses import get_account_id, get_region
 from moto.core.utils import get_service_model
 
 from localcloud.base.calls import calls
-from localcloud.base.facts import Facts
 from localcloud.base.injected import Injected
 from localcloud.base.rates import Bucket, Rate, rate_of
+from localcloud.base.settings import Settings
 from localcloud.server import admin, refusals
 from localcloud.server.refusals import Answer, Handler
 
@@ -98,10 +98,10 @@ class Throttle(Injected[Words]):
 
 
 class Limits:
-    """The facts' rates: a bucket for each action of each account and region."""
+    """The settings' rates: a bucket for each action of each account and region."""
 
-    def __init__(self, facts: Facts) -> None:
-        self._rates = {"request": facts.rates, "resource": facts.resource_rates}
+    def __init__(self, settings: Settings) -> None:
+        self._rates = {"request": settings.rates, "resource": settings.resource_rates}
         self._buckets: dict[tuple[str, ...], Bucket] = {}
         self._lock = threading.Lock()
 
@@ -121,9 +121,9 @@ class Limits:
 throttle = Throttle()
 
 
-def install(facts: Facts) -> None:
+def install(settings: Settings) -> None:
     """Stand in front of every service."""
-    limits = Limits(facts)
+    limits = Limits(settings)
 
     def limited(service: str, handler: Handler) -> Handler:
         async def handle(

@@ -1,8 +1,8 @@
-"""DynamoDB's transactions take their time, and whoever else writes one of their items meanwhile meets them.
+"""Transactions in DynamoDB that take time, so that other writers conflict with them.
 
-ministack does a transaction at once. Here its items are taken for as long as the facts say; another transaction on one
-of them is cancelled with TransactionConflict, and a write of one row is refused with TransactionConflictException.
-Reads that are no transaction, and BatchWriteItem, of which AWS does not say what becomes, meet nobody.
+ministack completes a transaction at once. Here a transaction locks its items for the time in the settings. Another
+transaction on such an item is cancelled with TransactionConflict, and a single write is refused with
+TransactionConflictException. Plain reads never conflict, nor does BatchWriteItem, whose behavior AWS does not document.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ministack.core.responses import get_account_id, get_region, new_uuid
 from ministack.services import dynamodb
 
 from localcloud.base.calls import calls
-from localcloud.base.facts import Facts
+from localcloud.base.settings import Settings
 from localcloud.patches import MINISTACK
 
 Body = dict[str, Any]
@@ -31,17 +31,17 @@ SINGLE = ("PutItem", "UpdateItem", "DeleteItem")
 TRANSACTIONS = ("TransactWriteItems", "TransactGetItems")
 
 
-def install(facts: Facts) -> None:
+def install(settings: Settings) -> None:
     """Stand in front of ministack's DynamoDB."""
     name = "app:SERVICE_HANDLERS"
-    MINISTACK.extend(name, {"dynamodb": Transactions(MINISTACK.stock(name)["dynamodb"], facts).handle})
+    MINISTACK.extend(name, {"dynamodb": Transactions(MINISTACK.stock(name)["dynamodb"], settings).handle})
 
 
 class Transactions:
     """Which items and client tokens are taken by transactions that go on."""
 
-    def __init__(self, stock: Handler, facts: Facts) -> None:
-        self._stock, self._seconds = stock, facts.latencies.transaction
+    def __init__(self, stock: Handler, settings: Settings) -> None:
+        self._stock, self._seconds = stock, settings.latencies.transaction
         self._taken: set[Item] = set()
 
     async def handle(

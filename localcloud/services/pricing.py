@@ -1,4 +1,4 @@
-"""The price list's Query API: what the facts say that things cost in each region."""
+"""The price list's Query API: what the settings say that things cost in each region."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TARGET = "AWSPriceListService"
 
 def install(context: Context) -> None:
     """Answer the service `pricing`, which ministack does not have."""
-    prices = PriceList(context.facts)
+    prices = PriceList(context.settings)
 
     async def handle(
         method: str, path: str, headers: Mapping[str, str], body: bytes, query_params: Mapping[str, Any]

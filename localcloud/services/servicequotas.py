@@ -1,4 +1,4 @@
-"""Service Quotas: what the facts say the account may have, and requests for more that wait for ever."""
+"""Service Quotas: what the settings say the account may have, and requests for more that wait for ever."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from ministack.core.responses import get_account_id, get_region, new_uuid
 
 from localcloud.base.context import Context
-from localcloud.base.facts import Facts, Quota
+from localcloud.base.settings import Quota, Settings
 from localcloud.patches import MINISTACK
 
 NAME = "servicequotas"
@@ -36,7 +36,7 @@ class ServiceQuotasError(Exception):
 class ServiceQuotas:
     """The operations, each from the request's body to the answer's."""
 
-    facts: Facts
+    settings: Settings
     changed: Callable[[], None]
     requests: list[Body] = field(default_factory=list)
 
@@ -116,7 +116,7 @@ class ServiceQuotas:
             raise ServiceQuotasError(
                 "NoSuchResourceException", f"The service {body['ServiceCode']} does not exist here."
             )
-        return self.facts.quotas
+        return self.settings.quotas
 
     def _quota(self, body: Body) -> tuple[str, Quota]:
         code = body["QuotaCode"]
@@ -163,7 +163,7 @@ def _paged(key: str, rows: list[Body], body: Body) -> Body:
 
 def install(context: Context) -> None:
     """Answer the service `service-quotas`, which ministack does not have."""
-    quotas = ServiceQuotas(context.facts, context.store.changed)
+    quotas = ServiceQuotas(context.settings, context.store.changed)
     operations: dict[str, Callable[[Body], Body]] = {
         "GetServiceQuota": quotas.get_service_quota,
         "GetAWSDefaultServiceQuota": quotas.get_default,

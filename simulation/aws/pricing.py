@@ -1,4 +1,4 @@
-"""The price list, in the local cloud's words, of the facts of a world."""
+"""The price list, in the local cloud's words, of the settings of a world."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from localcloud.base.facts import Facts
 from localcloud.base.price_list import ENDPOINTS, PriceList, PriceListError
+from localcloud.base.settings import Settings
 from simulation.aws.door.api import Answer, Caller, Check, Request, ServiceError
 from simulation.aws.ec2.offered.catalogue import shipped
 
@@ -18,8 +18,8 @@ def _shipped() -> PriceList:
 
 
 class Pricing:
-    def __init__(self, facts: Facts) -> None:
-        self.prices = _shipped() if facts is shipped() else PriceList(facts)
+    def __init__(self, settings: Settings) -> None:
+        self.prices = _shipped() if settings is shipped() else PriceList(settings)
 
     def get_products(self, caller: Caller, request: Request) -> Answer:
         try:

@@ -77,7 +77,7 @@ class Yard:
             "sns": self.notices,
             "sts": self.sts,
             "service-quotas": ServiceQuotas(self.ec2.pools),
-            "pricing": Pricing(self.ec2.catalogue.facts),
+            "pricing": Pricing(self.ec2.catalogue.settings),
             "stepfunctions": self.stepfunctions,
             "events": self.events,
             "lambda": self.functions,
@@ -155,7 +155,7 @@ class Yard:
 
     def asks_prices_of(self, region: str) -> None:
         """As if the yard were there: AWS asks for everything what it costs there. Zones and ARNs keep their names."""
-        self.ec2.catalogue.facts = replace(self.ec2.catalogue.facts, region=region)
+        self.ec2.catalogue.settings = replace(self.ec2.catalogue.settings, region=region)
         self.network.move_to(region)
 
     def after(self, seconds: float, do: Callable[[], object], what: str) -> None:

@@ -35,7 +35,7 @@ def deploy(yard: Yard) -> str:
     yard.notices.create_topic(template.topic.arn)
     for name, value in template.parameters.items():
         yard.ssm.publish(name, value)
-    for image_id, facts in yard.ec2.catalogue.facts.images.items():
+    for image_id, facts in yard.ec2.catalogue.settings.images.items():
         if facts.parameter:
             yard.ssm.publish(facts.parameter, image_id)
     _publish_software(yard)

@@ -28,7 +28,7 @@ from localcloud.base import root_key
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 ROOT = Path(__file__).resolve().parents[2]
-FACTS = Path(__file__).parent / "facts.yaml"
+SETTINGS = Path(__file__).parent / "settings.yaml"
 MOST_CLIENTS = 100
 """With their connections: the tests, too, live under `ulimit -n 1024`, and each role has clients of its own."""
 
@@ -75,7 +75,7 @@ class Cloud:
 
     state: Path
     port: int
-    facts: Path = FACTS
+    settings: Path = SETTINGS
     _clients: dict[tuple[str, Credentials], Any] = field(default_factory=dict)
 
     @property
@@ -97,7 +97,7 @@ class Cloud:
         return done
 
     def up(self) -> None:
-        self.command("up", "--detach", "--port", str(self.port), "--facts", str(self.facts))
+        self.command("up", "--detach", "--port", str(self.port), "--settings", str(self.settings))
 
     def down(self) -> None:
         self.command("down")

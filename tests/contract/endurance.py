@@ -22,7 +22,7 @@ from botocore.config import Config
 
 from localcloud.base.root_key import RootKey
 
-FACTS = """\
+SETTINGS = """\
 latencies: {boot: 0.1, agent: 0.1, stop: 0.1, terminate: 0.1, terminated_visible: 10}
 """
 AT_ONCE = 8

@@ -100,9 +100,9 @@ def test_a_transaction_with_the_same_client_token_is_made_once(cloud: Cloud, tab
 def slow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """A cloud whose transactions take a second."""
     state = tmp_path_factory.mktemp("slow")
-    facts = state / "facts.yaml"
-    facts.write_text("latencies: {transaction: 1}\nrates: null\n")
-    running = Cloud(state / "state", free_port(), facts)
+    settings = state / "settings.yaml"
+    settings.write_text("latencies: {transaction: 1}\nrates: null\n")
+    running = Cloud(state / "state", free_port(), settings)
     running.up()
     running.ledger("ledger")
     yield running

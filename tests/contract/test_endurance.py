@@ -30,10 +30,10 @@ PIPES = 3
 def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cloud, User]]:
     """A cloud as an ordinary login has it, and its user."""
     folder = tmp_path_factory.mktemp("lasting")
-    facts = folder / "facts.yaml"
-    facts.write_text(endurance.FACTS)
+    settings = folder / "settings.yaml"
+    settings.write_text(endurance.SETTINGS)
     cloud = Cloud(folder / "state", free_port())
-    up_under("ulimit -n 1024", cloud, "--facts", str(facts))
+    up_under("ulimit -n 1024", cloud, "--settings", str(settings))
     user = User(cloud.endpoint, root_key.of(cloud.state))
     user.furnish()
     yield cloud, user

@@ -183,11 +183,11 @@ def test_a_full_disk_is_said_where_it_hurts(small_disk: Callable[[int], Path]) -
 
 def test_it_does_not_start_where_it_cannot_live(tmp_path: Path, small_disk: Callable[[int], Path]) -> None:
     (tmp_path / "file").touch()
-    (tmp_path / "facts.yaml").write_text("latencys: {boot: 1}")
-    facts = ["--facts", str(tmp_path / "facts.yaml")]
+    (tmp_path / "settings.yaml").write_text("latencys: {boot: 1}")
+    settings = ["--settings", str(tmp_path / "settings.yaml")]
     for state, more, said in (
         (tmp_path / "file", [], "is a file"),
-        (tmp_path / "state", facts, "latencys: not a fact the local cloud knows"),
+        (tmp_path / "state", settings, "latencys: not a setting of the local cloud"),
         (small_disk(8), [], "8 MB left"),
     ):
         refused = Cloud(state, free_port()).command("up", "--detach", *more, check=False)

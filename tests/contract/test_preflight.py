@@ -7,7 +7,7 @@ import boto3
 import pytest
 import yaml
 
-from tests.contract.conftest import FACTS, REGION, Cloud, Credentials, free_port
+from tests.contract.conftest import REGION, SETTINGS, Cloud, Credentials, free_port
 from trainyard.client import Session
 from trainyard.client.admin.preflight import look, request_increases
 from trainyard.client.admin.requirements import Need, Needs, Network, Row, Verdict
@@ -24,11 +24,11 @@ NEEDS = Needs(
 def new_account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """All quotas of GPUs at AWS's default: 0."""
     folder = tmp_path_factory.mktemp("account")
-    facts = yaml.safe_load(FACTS.read_text()) | {
+    settings = yaml.safe_load(SETTINGS.read_text()) | {
         "quotas": {code: {"applied": None} for code in (SPOT, ON_DEMAND)}
     }
-    (folder / "facts.yaml").write_text(yaml.safe_dump(facts))
-    cloud = Cloud(folder / "state", free_port(), folder / "facts.yaml")
+    (folder / "settings.yaml").write_text(yaml.safe_dump(settings))
+    cloud = Cloud(folder / "state", free_port(), folder / "settings.yaml")
     cloud.up()
     yield cloud
     cloud.down()

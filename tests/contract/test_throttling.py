@@ -1,4 +1,4 @@
-"""How many requests AWS takes of an account, and what it says to one too many: rates of the facts, and faults."""
+"""How many requests AWS takes of an account, and what it says to one too many: rates of the settings, and faults."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ resource_rates:
 def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """A cloud in which the third request of a kind is one too many."""
     state = tmp_path_factory.mktemp("limited")
-    (state / "facts.yaml").write_text(RATES)
-    running = Cloud(state / "state", free_port(), state / "facts.yaml")
+    (state / "settings.yaml").write_text(RATES)
+    running = Cloud(state / "state", free_port(), state / "settings.yaml")
     running.up()
     running.client("s3").create_bucket(Bucket="a-bucket")
     running.client("s3").head_bucket(Bucket="a-bucket")

@@ -62,7 +62,7 @@ def runs(cloud: Cloud) -> Runs:
 
 def cloud_in(state: Path) -> Cloud:
     reads = ("-c", f"data_buckets={READS}")
-    return Cloud(state, port_for(0), Path(__file__).with_name("facts.yaml"), reads)
+    return Cloud(state, port_for(0), Path(__file__).with_name("settings.yaml"), reads)
 
 
 def furnished(cloud: Cloud) -> Yard:

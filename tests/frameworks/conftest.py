@@ -13,7 +13,7 @@ from trainyard.client import Yard
 @pytest.fixture(scope="session")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     cloud = Cloud(
-        tmp_path_factory.mktemp("cloud"), port_for(0), Path(__file__).with_name("facts.yaml").absolute()
+        tmp_path_factory.mktemp("cloud"), port_for(0), Path(__file__).with_name("settings.yaml").absolute()
     )
     cloud.up()
     try:

@@ -19,7 +19,7 @@ def told(template: YardTemplate, runs: int, *, spot: float, on_demand: float, fa
     def begin(yard: Yard) -> None:
         quotas = yard.ec2.pools.quotas
         for code in quotas:
-            quotas[code] = spot if yard.ec2.catalogue.facts.quotas[code].market == "spot" else on_demand
+            quotas[code] = spot if yard.ec2.catalogue.settings.quotas[code].market == "spot" else on_demand
         for number in range(runs):
             cluster = {"strategy": "multi_worker", "workers": 2}
             yard.people.upload(f"jobs/r{number}.json", job(f"r{number}", cluster, hardware=HARDWARE))

@@ -81,7 +81,7 @@ def test_a_run_that_waits_ends_at_once(yard: YardTemplate, limits: dict[str, int
     def begin(world: Yard) -> None:
         if not limits:
             for code in world.ec2.pools.quotas:
-                spot = world.ec2.catalogue.facts.quotas[code].market == "spot"
+                spot = world.ec2.catalogue.settings.quotas[code].market == "spot"
                 world.ec2.pools.quotas[code] = 8.0 if spot else 0.0
         for number in range(2):
             upload = functools.partial(

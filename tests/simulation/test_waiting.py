@@ -46,7 +46,7 @@ def told(template: YardTemplate, *, spot: float) -> tuple[Story, Rows]:
         rows.watch(yard)
         for code in yard.ec2.pools.quotas:
             yard.ec2.pools.quotas[code] = (
-                spot if yard.ec2.catalogue.facts.quotas[code].market == "spot" else 0.0
+                spot if yard.ec2.catalogue.settings.quotas[code].market == "spot" else 0.0
             )
         for number in range(2):
             yard.people.upload(f"jobs/r{number}.json", job(f"r{number}", TWO, hardware={"market": "spot"}))

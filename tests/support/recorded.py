@@ -24,8 +24,8 @@ from botocore.awsrequest import AWSResponse
 
 from lambdas.aws import clients
 from lambdas.aws.dynamodb.serialization import packed
-from localcloud.base.facts import Facts
 from localcloud.base.price_list import PriceList
+from localcloud.base.settings import Settings
 from simulation.aws.dynamodb.expressions import condition, update
 
 NAMESPACE = 'xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"'
@@ -383,7 +383,7 @@ def answering(account: Recorded) -> Iterator[Recorded]:
 
 @cache
 def _price_list() -> PriceList:
-    return PriceList(Facts.load())
+    return PriceList(Settings.load())
 
 
 @cache

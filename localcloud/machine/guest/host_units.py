@@ -62,7 +62,7 @@ class HostUnits:
                     unit.reset_failed()
                 reply(0, "")
             case "states":
-                reply(0, json.dumps([self._facts(name) for name in names or sorted(self._units)]))
+                reply(0, json.dumps([self._properties(name) for name in names or sorted(self._units)]))
             case "run":
                 self._run_transient(request, reply)
             case verb:
@@ -141,7 +141,7 @@ class HostUnits:
         running = [self._units[name] for name in names if name in self._units]
         self._each(running, Service.stop, lambda code, text: self.start_all(names, reply))
 
-    def _facts(self, name: str) -> dict[str, Any]:
+    def _properties(self, name: str) -> dict[str, Any]:
         unit = self._units.get(name)
         try:
             file: UnitFile | None = unit.unit if unit else find_unit(name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from localcloud.machine.hypervisor.firewall import Rule, Rules
 from localcloud.machine.hypervisor.host import Execution, HostNotRunningError, Result
 from localcloud.machine.hypervisor.hosts import Hypervisor
-from localcloud.machine.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, Machine, MetadataFacts
+from localcloud.machine.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, InstanceDetails, Machine
 
 __all__ = [
     "ENDPOINT_ADDRESS",
@@ -16,8 +16,8 @@ __all__ = [
     "Execution",
     "HostNotRunningError",
     "Hypervisor",
+    "InstanceDetails",
     "Machine",
-    "MetadataFacts",
     "Result",
     "Rule",
     "Rules",

@@ -5,7 +5,7 @@
     <state>/instances/<id>/upper     what this host changed
     <state>/instances/<id>/disk.json {"layers": [image ids, nearest first], "base": image id}
 
-A base image was never captured: its layer is what the facts say it carries, over the bare system that all of them
+A base image was never captured: its layer is what the settings say it carries, over the bare system that all of them
 share. Files are never written twice: a launch makes an empty layer, a capture copies the changes of that one host.
 """
 
@@ -75,12 +75,12 @@ class Disks:
                 home.mkdir(parents=True, exist_ok=True)
                 (home / "upper").mkdir(exist_ok=True)
                 _write_json(home / "disk.json", self._clone_of(image_id))
-        facts = json.loads((home / "disk.json").read_text())
+        record = json.loads((home / "disk.json").read_text())
         _forget_mount(home)
         for name in ("work", "root", "tmp"):
             (home / name).mkdir()
         (home / "tmp").chmod(0o1777)
-        return Disk(tuple(f"images/{layer}/layer" for layer in facts["layers"]), facts["base"])
+        return Disk(tuple(f"images/{layer}/layer" for layer in record["layers"]), record["base"])
 
     def release(self, instance_id: str) -> None:
         """After the host is down: remove what only a mounted disk needs."""
@@ -104,9 +104,9 @@ class Disks:
     def delete_image(self, image_id: str) -> None:
         """Its layer goes when no host and no other image stands on it any more, as with EBS snapshots."""
         with self._lock:
-            facts = self._image(image_id)
-            if facts is not None:
-                _write_json(self._images / image_id / "image.json", {**facts, "deleted": True})
+            record = self._image(image_id)
+            if record is not None:
+                _write_json(self._images / image_id / "image.json", {**record, "deleted": True})
             doomed = self._sweep()
         _remove(doomed)
 
@@ -115,10 +115,10 @@ class Disks:
         return dict(json.loads(path.read_text())) if path.exists() else None
 
     def _clone_of(self, image_id: str) -> dict[str, Any]:
-        facts = self._image(image_id)
-        if facts is None:
+        record = self._image(image_id)
+        if record is None:
             return {"layers": [SYSTEM], "base": image_id}
-        return {"layers": [image_id, *facts["below"]], "base": facts["base"]}
+        return {"layers": [image_id, *record["below"]], "base": record["base"]}
 
     def _sweep(self) -> list[Path]:
         """Set the images aside on which nothing stands any more: where they are now."""
@@ -128,13 +128,13 @@ class Disks:
         images = {
             path.parent.name: json.loads(path.read_text()) for path in self._images.glob("[!.]*/image.json")
         }
-        for name, facts in images.items():
-            if not facts["deleted"]:
-                kept.update([name, *facts["below"]])
+        for name, record in images.items():
+            if not record["deleted"]:
+                kept.update([name, *record["below"]])
         return [_set_aside(self._images / name) for name in images.keys() - kept]
 
     @contextmanager
-    def _new_image(self, image_id: str, facts: dict[str, Any]) -> Iterator[Path]:
+    def _new_image(self, image_id: str, record: dict[str, Any]) -> Iterator[Path]:
         """Where its layer is to be written; the image appears whole at the end, or not at all."""
         image, unfinished = self._images / image_id, self._images / f".{image_id}"
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -144,7 +144,7 @@ class Disks:
         except (DiskError, OSError):
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
-        _write_json(unfinished / "image.json", {**facts, "deleted": False})
+        _write_json(unfinished / "image.json", {**record, "deleted": False})
         shutil.rmtree(image, ignore_errors=True)
         unfinished.rename(image)
 

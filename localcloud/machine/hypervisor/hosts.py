@@ -20,7 +20,7 @@ from localcloud.machine.hypervisor import firewall, nft
 from localcloud.machine.hypervisor.disk import Disk, DiskError, Disks
 from localcloud.machine.hypervisor.firewall import EVERYTHING, Rules
 from localcloud.machine.hypervisor.host import VANISHED, Execution, Host, HostNotRunningError, python, stopped
-from localcloud.machine.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, Machine, MetadataFacts
+from localcloud.machine.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADDRESS, InstanceDetails, Machine
 from localcloud.machine.hypervisor.metadata import MetadataServer
 from localcloud.machine.hypervisor.netlink import FirewallError
 from localcloud.machine.hypervisor.network import Network
@@ -51,7 +51,7 @@ class Hypervisor:
         """
         self.listeners: list[Callable[[str, str, str], None]] = []
         """Called with the instance id, what happened (`Change`) and why."""
-        self.metadata: Callable[[str], MetadataFacts] = lambda instance_id: MetadataFacts()
+        self.metadata: Callable[[str], InstanceDetails] = lambda instance_id: InstanceDetails()
         self.rules: Callable[[Collection[str]], Mapping[str, Rules]] = lambda ids: dict.fromkeys(
             ids, EVERYTHING
         )

@@ -36,7 +36,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class MetadataFacts:
+class InstanceDetails:
     """What may change while a host runs; asked for at every request to its metadata service."""
 
     tags: Mapping[str, str] = field(default_factory=dict)

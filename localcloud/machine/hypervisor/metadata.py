@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
-from localcloud.machine.hypervisor.machine import METADATA_ADDRESS, Machine, MetadataFacts
+from localcloud.machine.hypervisor.machine import METADATA_ADDRESS, InstanceDetails, Machine
 
 logger = logging.getLogger(__name__)
 
@@ -59,14 +59,14 @@ def timestamp(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def metadata_tree(machine: Machine, facts: MetadataFacts) -> Tree:
+def metadata_tree(machine: Machine, details: InstanceDetails) -> Tree:
     """Everything below /latest/meta-data that this host may read now."""
     tree: dict[str, Tree | str] = {
         "ami-id": machine.image_id,
         "hostname": f"{machine.hostname}.ec2.internal",
         "instance-action": "none",
         "instance-id": machine.instance_id,
-        "instance-life-cycle": "spot" if facts.is_spot else "on-demand",
+        "instance-life-cycle": "spot" if details.is_spot else "on-demand",
         "instance-type": machine.instance_type,
         "local-hostname": f"{machine.hostname}.ec2.internal",
         "local-ipv4": machine.private_ip,
@@ -77,25 +77,25 @@ def metadata_tree(machine: Machine, facts: MetadataFacts) -> Tree:
         },
         "services": {"domain": "amazonaws.com", "partition": "aws"},
     }
-    if facts.shows_tags:
-        tree["tags"] = {"instance": dict(facts.tags)}
-    if facts.spot_action is not None:
-        action, at = facts.spot_action
+    if details.shows_tags:
+        tree["tags"] = {"instance": dict(details.tags)}
+    if details.spot_action is not None:
+        action, at = details.spot_action
         tree["spot"] = {
             "instance-action": json.dumps({"action": action, "time": timestamp(at)}),
             "termination-time": timestamp(at),
         }
-    if machine.role is not None and facts.credentials is not None:
+    if machine.role is not None and details.credentials is not None:
         tree["iam"] = {
-            "info": json.dumps(_profile(machine, facts), indent=2),
-            "security-credentials": {machine.role: json.dumps(facts.credentials, indent=2)},
+            "info": json.dumps(_profile(machine, details), indent=2),
+            "security-credentials": {machine.role: json.dumps(details.credentials, indent=2)},
         }
     return tree
 
 
-def identity_document(machine: Machine, facts: MetadataFacts) -> str:
+def identity_document(machine: Machine, details: InstanceDetails) -> str:
     document = {
-        "accountId": facts.account,
+        "accountId": details.account,
         "architecture": "x86_64",
         "availabilityZone": machine.zone,
         "billingProducts": None,
@@ -110,13 +110,13 @@ def identity_document(machine: Machine, facts: MetadataFacts) -> str:
     return json.dumps(document, indent=2)
 
 
-def _profile(machine: Machine, facts: MetadataFacts) -> dict[str, str]:
-    arn = facts.instance_profile_arn or f"arn:aws:iam::{facts.account}:instance-profile/{machine.role}"
+def _profile(machine: Machine, details: InstanceDetails) -> dict[str, str]:
+    arn = details.instance_profile_arn or f"arn:aws:iam::{details.account}:instance-profile/{machine.role}"
     return {
         "Code": "Success",
         "LastUpdated": timestamp(datetime.now(UTC)),
         "InstanceProfileArn": arn,
-        "InstanceProfileId": facts.instance_profile_id or "AIPA" + "0" * 17,
+        "InstanceProfileId": details.instance_profile_id or "AIPA" + "0" * 17,
     }
 
 
@@ -132,7 +132,7 @@ def look_up(tree: Tree | str, path: str) -> str | None:
     return "\n".join(name if isinstance(node[name], str) else name + "/" for name in sorted(node))
 
 
-def answer(machine: Machine, facts: MetadataFacts, path: str) -> bytes | None:
+def answer(machine: Machine, details: InstanceDetails, path: str) -> bytes | None:
     """What GET `path` gives this host, or None for 404."""
     # any version of the tree will do: latest, 2021-07-15 ...
     _, _, rest = unquote(path.partition("?")[0]).strip("/").partition("/")
@@ -141,12 +141,12 @@ def answer(machine: Machine, facts: MetadataFacts, path: str) -> bytes | None:
         case "":
             return b"dynamic\nmeta-data" + (b"\nuser-data" if machine.user_data else b"")
         case "meta-data":
-            found = look_up(metadata_tree(machine, facts), below)
+            found = look_up(metadata_tree(machine, details), below)
             return found.encode() if found is not None else None
         case "user-data" if not below:
             return machine.user_data or None
         case "dynamic":
-            document = {"instance-identity": {"document": identity_document(machine, facts)}}
+            document = {"instance-identity": {"document": identity_document(machine, details)}}
             found = look_up(document, below)
             return found.encode() if found is not None else None
     return None
@@ -156,14 +156,14 @@ class MetadataServer:
     """Listens on the metadata address; `start` returns once it does."""
 
     def __init__(
-        self, machine_at: Callable[[str], Machine | None], facts: Callable[[str], MetadataFacts]
+        self, machine_at: Callable[[str], Machine | None], details: Callable[[str], InstanceDetails]
     ) -> None:
         tokens = Tokens()
 
         class Handler(_Handler):
             def setup(self) -> None:
                 super().setup()
-                self.machine_at, self.facts, self.tokens = machine_at, facts, tokens
+                self.machine_at, self.details, self.tokens = machine_at, details, tokens
 
         self._server = ThreadingHTTPServer((METADATA_ADDRESS, 80), Handler, bind_and_activate=False)
         self._server.daemon_threads = True
@@ -184,7 +184,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "EC2ws"
     sys_version = ""
     machine_at: Callable[[str], Machine | None]
-    facts: Callable[[str], MetadataFacts]
+    details: Callable[[str], InstanceDetails]
     tokens: Tokens
 
     def do_PUT(self) -> None:
@@ -206,7 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif not self.tokens.is_good(self.headers.get(TOKEN_HEADER), machine.instance_id, time.monotonic()):
             self._give(401)
         else:
-            found = answer(machine, self.facts(machine.instance_id), self.path)
+            found = answer(machine, self.details(machine.instance_id), self.path)
             self._give(404 if found is None else 200, found or b"")
 
     do_HEAD = do_GET

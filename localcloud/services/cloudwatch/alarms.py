@@ -1,5 +1,5 @@
 """Alarms, each by its own metric, dimensions and periods, looked at as often as metrics are told of (on AWS, and here
-unless the facts say otherwise, once a minute).
+unless the settings say otherwise, once a minute).
 
 ministack pools all dimensions of a metric and all periods, looks when somebody puts data, and never at what is missing.
 """
@@ -47,7 +47,7 @@ def install(context: Context) -> None:
 
     MINISTACK.replace("services.cloudwatch:_put_metric_alarm", put)
     MINISTACK.replace("services.cloudwatch:_evaluate_alarm", _when_data_came)
-    in_background("alarms", lambda: _look_forever(context.facts.metrics.interval_seconds))
+    in_background("alarms", lambda: _look_forever(context.settings.metrics.interval_seconds))
 
 
 def _when_data_came(alarm: dict[str, Any]) -> None:

@@ -51,7 +51,7 @@ def measured(before: Mapping[str, Usage], after: Mapping[str, Usage]) -> dict[st
 def _publish_forever(context: Context, hypervisor: Hypervisor) -> None:
     before: Mapping[str, Usage] = {}
     while True:
-        time.sleep(context.facts.metrics.interval_seconds)
+        time.sleep(context.settings.metrics.interval_seconds)
         try:
             after = hypervisor.usage()
             able = {
@@ -74,4 +74,4 @@ def _publish(
         with request_scope(context.account, machine.region):
             for name, unit in ((UTILIZATION, "Percent"), (MEMORY, "Megabytes")):
                 dimensions = {"InstanceId": host}
-                cloudwatch.record(context.facts.metrics.namespace, name, values[name], unit, dimensions)
+                cloudwatch.record(context.settings.metrics.namespace, name, values[name], unit, dimensions)

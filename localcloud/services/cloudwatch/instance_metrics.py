@@ -32,7 +32,7 @@ def install(context: Context, hypervisor: Hypervisor) -> None:
 def _publish_forever(context: Context, hypervisor: Hypervisor) -> None:
     """At the end of each period, as of its begin."""
     before: Mapping[str, Usage] = {}
-    period = context.facts.metrics.instance_seconds
+    period = context.settings.metrics.instance_seconds
     while True:
         begin = time.time() // period * period
         time.sleep(begin + period - time.time())

@@ -22,7 +22,7 @@ Impairment = Literal["frozen", "cut"]
 
 @dataclass
 class Slowed:
-    """An image that takes `seconds` longer than the facts say, unless the fault ends before: then it ends at once."""
+    """An image delayed by `seconds` beyond the settings. Ending the fault completes it at once."""
 
     seconds: float
     finish: Callable[[], None] = lambda: None
@@ -54,7 +54,7 @@ class ImageFaults:
         return self._faults.take(DEREGISTERED)
 
     def slow_down(self, seconds: float) -> None:
-        """Every image that is made from now on takes so much longer than the facts say; 0 finishes those that wait."""
+        """Delay each image that is created from now on by `seconds` beyond the settings; 0 completes the delayed ones."""
         self._extra_seconds = seconds
         if not seconds:
             ended, self._slowed = self._slowed, []
@@ -63,7 +63,7 @@ class ImageFaults:
                 slowed.finish()
 
     def take_slowness(self) -> Slowed:
-        """How much longer than the facts say the image that is being made takes."""
+        """How much longer than the settings say the image that is being made takes."""
         slowed = Slowed(self._extra_seconds)
         if slowed.seconds:
             self._slowed.append(slowed)

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 def install(context: Context, hypervisor: Hypervisor) -> Ec2:
     """Answer service `ec2`, provision AWS::EC2::*, keep both over restarts."""
-    facts, timers = context.facts, Timers()
-    lifecycle = Lifecycle(facts, hypervisor, timers, context.store.changed)
+    settings, timers = context.settings, Timers()
+    lifecycle = Lifecycle(settings, hypervisor, timers, context.store.changed)
     impairments = Impairments(hypervisor, timers)
-    ec2 = Ec2(facts, hypervisor, Capacity(facts), lifecycle, timers, ImageFaults(), impairments)
+    ec2 = Ec2(settings, hypervisor, Capacity(settings), lifecycle, timers, ImageFaults(), impairments)
     api = Api(ec2)
 
     patch_moto()
@@ -44,23 +44,23 @@ def install(context: Context, hypervisor: Hypervisor) -> Ec2:
     handlers.install(api.client)
     views.install()
     expansion.EXPANDERS.update(systems_manager.OF_SYSTEMS_MANAGER)
-    expansion.SERVICE_EXPANDERS["ec2"] = partial(checks.checks, facts.zones)
-    enforcement.WAYS["s3"] = endpoints.facts_of
-    hypervisor.metadata = metadata.facts_of
+    expansion.SERVICE_EXPANDERS["ec2"] = partial(checks.checks, settings.zones)
+    enforcement.WAYS["s3"] = endpoints.condition_keys
+    hypervisor.metadata = metadata.details_of
     hypervisor.rules = security.rules_of
     hypervisor.listeners.append(lifecycle.machine_changed)
 
     with request_scope(context.account, context.region):
         records.here()
-        images.seed(facts.images)
-        images.publish_parameters(facts.images)
+        images.seed(settings.images)
+        images.publish_parameters(settings.images)
 
     _keep(context, lifecycle)
     return ec2
 
 
 def patch_moto() -> None:
-    """Where moto's EC2 has a function that our facts, or our sense of speed, contradict."""
+    """Where moto's EC2 has a function that our settings, or our sense of speed, contradict."""
     catalogue.add_filters()
     for module in ("models.iam_instance_profile", "responses.instances"):
         MOTO.replace(f"ec2.{module}:filter_iam_instance_profiles", profiles.moto_profile)
@@ -109,8 +109,8 @@ def _keep(context: Context, lifecycle: Lifecycle) -> None:
         with records.LOCK:
             records.restore(pickle.loads(saved))  # noqa: S301 - our own file in the state folder
             with request_scope(context.account, context.region):
-                images.seed(context.facts.images)
-                images.publish_parameters(context.facts.images)
+                images.seed(context.settings.images)
+                images.publish_parameters(context.settings.images)
                 images.resume()
         lifecycle.resume()
 

@@ -102,9 +102,9 @@ def why_refused(target: Mapping[str, Any], event: Mapping[str, Any], rule: Mappi
 
 def _role_refuses(role: str, principal: str, service: str, arn: str, event: Mapping[str, Any]) -> str | None:
     session = Session(role, principal.split(".")[0], principal, get_account_id(), get_region())
-    facts = {"events:source": event.get("Source"), "events:detail-type": event.get("DetailType")}
+    context = {"events:source": event.get("Source"), "events:detail-type": event.get("DetailType")}
     try:
-        session.require(service, Check(ROLE_NEEDS[service], arn, facts if service == "events" else {}))
+        session.require(service, Check(ROLE_NEEDS[service], arn, context if service == "events" else {}))
     except NotAllowedError as denied:
         return str(denied)
     return None

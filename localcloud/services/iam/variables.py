@@ -45,8 +45,8 @@ def filled(statement: ParsedStatement, context: EvalContext) -> ParsedStatement:
     if not are_in(statement):
         return statement
     conditions = {
-        operator: {key: _all(_listed(expected), context) for key, expected in facts.items()}
-        for operator, facts in statement.conditions.items()
+        operator: {key: _all(_listed(expected), context) for key, expected in operands.items()}
+        for operator, operands in statement.conditions.items()
     }
     return replace(
         statement,
@@ -59,8 +59,8 @@ def filled(statement: ParsedStatement, context: EvalContext) -> ParsedStatement:
 def _texts(statement: ParsedStatement) -> Iterable[str]:
     yield from statement.resources
     yield from statement.not_resources
-    for facts in statement.conditions.values():
-        for expected in facts.values():
+    for operands in statement.conditions.values():
+        for expected in operands.values():
             yield from (text for text in _listed(expected) if isinstance(text, str))
 
 

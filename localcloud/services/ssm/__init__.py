@@ -54,7 +54,7 @@ def make_service(context: Context, hypervisor: Hypervisor) -> Service:
         commands,
         endpoint=context.endpoint,
         output=context.state / "commands",
-        boot_seconds=context.facts.latencies.agent,
+        boot_seconds=context.settings.latencies.agent,
         now=time.time,
     )
     sessions = Sessions(
@@ -62,7 +62,7 @@ def make_service(context: Context, hypervisor: Hypervisor) -> Service:
         agents,
         documents,
         output=context.state / "sessions",
-        minute=context.facts.sessions.minute_seconds,
+        minute=context.settings.sessions.minute_seconds,
         now=time.time,
         may_speak=lambda key: session_permissions.may_speak(key, context.account, context.region),
         may_open=lambda upgrade, session: session_permissions.refusal(

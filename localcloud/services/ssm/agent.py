@@ -25,8 +25,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.httpsession import URLLib3Session
 
 from localcloud.base.background import in_background
-from localcloud.base.facts import Spread
 from localcloud.base.injected import Lasting
+from localcloud.base.settings import Spread
 from localcloud.machine.hypervisor import Execution, HostNotRunningError, Hypervisor, Machine, Result
 from localcloud.services.ssm.commands import Command, Commands, Invocation, StepRun
 from localcloud.services.ssm.document import SHELL, Script
@@ -196,10 +196,10 @@ class Agents:
         return None if response.status_code == 200 else response.text
 
     def _credentials(self, machine: Machine) -> tuple[str, str, str] | None:
-        facts = self.hypervisor.metadata(machine.instance_id)
-        if machine.role is None or facts.credentials is None:
+        details = self.hypervisor.metadata(machine.instance_id)
+        if machine.role is None or details.credentials is None:
             return None
-        given = facts.credentials
+        given = details.credentials
         return given["AccessKeyId"], given["SecretAccessKey"], given["Token"]
 
     # --- working ---

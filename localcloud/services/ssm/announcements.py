@@ -14,17 +14,17 @@ def announcer(emit: Emit, region: str, account: str) -> Callable[[str, Command, 
     """Turns a change of status into the event AWS sends for it."""
 
     def announce(kind: str, command: Command, invocation: Invocation | None) -> None:
-        facts: dict[str, Any] = {
+        common: dict[str, Any] = {
             "command-id": command.id,
             "document-name": command.document,
             "requested-date-time": iso(command.requested),
         }
         if invocation is not None:
-            detail = {**facts, "instance-id": invocation.instance_id, "status": invocation.status}
+            detail = {**common, "instance-id": invocation.instance_id, "status": invocation.status}
             detail_type, hosts = "EC2 Command Invocation Status-change Notification", [invocation.instance_id]
         else:
             detail = {
-                **facts,
+                **common,
                 "expire-after": iso(command.expires),
                 "parameters": command.parameters,
                 "status": command.status,

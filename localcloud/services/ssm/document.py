@@ -242,7 +242,9 @@ def parse(content: str, written_in: str = "JSON") -> Document:
     }
     if unknown:
         raise SsmError("InvalidDocumentContent", f"Unknown fields: {', '.join(sorted(unknown))}.")
-    parameters = {name: _parameter(name, facts) for name, facts in (document.get("parameters") or {}).items()}
+    parameters = {
+        name: _parameter(name, definition) for name, definition in (document.get("parameters") or {}).items()
+    }
     steps = tuple(_step(step) for step in document.get("mainSteps") or [])
     if not steps:
         raise SsmError("InvalidDocumentContent", "The document has no mainSteps.")
@@ -264,7 +266,7 @@ def _session(document: dict[str, Any]) -> Document:
     parts = {name: document.get(name) or {} for name in ("parameters", "inputs", "properties")}
     if wrong := [name for name, part in parts.items() if not isinstance(part, dict)]:
         raise SsmError("InvalidDocumentContent", f"{wrong[0]} is no object.")
-    parameters = {name: _parameter(name, facts) for name, facts in parts["parameters"].items()}
+    parameters = {name: _parameter(name, definition) for name, definition in parts["parameters"].items()}
     used = set(REFERENCE.findall(json.dumps(parts["properties"])))
     if undefined := sorted(used - parameters.keys()):
         raise SsmError("InvalidDocumentContent", f"Parameters used but not defined: {', '.join(undefined)}.")
@@ -276,46 +278,48 @@ def _session(document: dict[str, Any]) -> Document:
     return Document(str(document.get("description", "")), "1.0", parameters, (), session)
 
 
-def _parameter(name: str, facts: Any) -> Parameter:
-    if not isinstance(facts, dict) or facts.get("type") not in PARAMETER_TYPES:
+def _parameter(name: str, definition: Any) -> Parameter:
+    if not isinstance(definition, dict) or definition.get("type") not in PARAMETER_TYPES:
         raise SsmError(
             "InvalidDocumentContent", f"Parameter {name} needs a type of {', '.join(PARAMETER_TYPES)}."
         )
-    kind = facts.get("interpolationType", "PLAIN_TEXT")
+    kind = definition.get("interpolationType", "PLAIN_TEXT")
     if kind not in ("PLAIN_TEXT", "ENV_VAR"):
         raise SsmError("InvalidDocumentContent", f"Parameter {name}: no interpolationType {kind!r}.")
-    pattern = facts.get("allowedPattern")
+    pattern = definition.get("allowedPattern")
     if pattern is not None:
         try:
             re.compile(pattern)
         except re.error as error:
             raise SsmError("InvalidDocumentContent", f"Parameter {name}: allowedPattern: {error}.") from error
-    default = facts.get("default")
+    default = definition.get("default")
     listed = [text_of(value) for value in default] if isinstance(default, list) else [text_of(default)]
-    allowed = facts.get("allowedValues")
+    allowed = definition.get("allowedValues")
     return Parameter(
         name=name,
-        type=facts["type"],
+        type=definition["type"],
         default=None if default is None else listed,
         as_environment=kind == "ENV_VAR",
         allowed_pattern=pattern,
         allowed_values=None if allowed is None else tuple(text_of(value) for value in allowed),
-        description=str(facts.get("description", "")),
-        min_chars=int(facts.get("minChars", 0)),
-        max_chars=int(facts["maxChars"]) if "maxChars" in facts else None,
+        description=str(definition.get("description", "")),
+        min_chars=int(definition.get("minChars", 0)),
+        max_chars=int(definition["maxChars"]) if "maxChars" in definition else None,
     )
 
 
-def _step(facts: Any) -> Step:
-    if not isinstance(facts, dict) or not facts.get("action") or not facts.get("name"):
+def _step(definition: Any) -> Step:
+    if not isinstance(definition, dict) or not definition.get("action") or not definition.get("name"):
         raise SsmError("InvalidDocumentContent", "Every step needs an action and a name.")
-    inputs = facts.get("inputs") or {}
-    if facts["action"] == SHELL and "runCommand" not in inputs:
-        raise SsmError("InvalidDocumentContent", f"Step {facts['name']}: runCommand is missing.")
-    precondition = facts.get("precondition") or {}
+    inputs = definition.get("inputs") or {}
+    if definition["action"] == SHELL and "runCommand" not in inputs:
+        raise SsmError("InvalidDocumentContent", f"Step {definition['name']}: runCommand is missing.")
+    precondition = definition.get("precondition") or {}
     if set(precondition) - {"StringEquals"} or any(len(sides) != 2 for sides in precondition.values()):
-        raise SsmError("InvalidDocumentContent", f"Step {facts['name']}: not a precondition: {precondition}.")
-    return Step(str(facts["name"]), str(facts["action"]), inputs, precondition)
+        raise SsmError(
+            "InvalidDocumentContent", f"Step {definition['name']}: not a precondition: {precondition}."
+        )
+    return Step(str(definition["name"]), str(definition["action"]), inputs, precondition)
 
 
 def _check_references(document: dict[str, Any], parameters: Mapping[str, Parameter]) -> None:

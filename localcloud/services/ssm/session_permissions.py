@@ -32,7 +32,7 @@ def expanders(sessions: Sessions) -> dict[str, Callable[[Request, Check], list[C
     def of_session(request: Request, base: Check) -> list[Check]:
         session_id = str(request.fields().get("SessionId", ""))
         found = sessions.get(session_id)
-        return [Check(request.action, arn(session_id), {**base.context, **facts(found)})]
+        return [Check(request.action, arn(session_id), {**base.context, **condition_keys(found)})]
 
     return dict.fromkeys(("ssm:ResumeSession", "ssm:TerminateSession"), of_session)
 
@@ -41,7 +41,7 @@ def arn(session_id: str) -> str:
     return f"arn:aws:ssm:{get_region()}:{get_account_id()}:session/{session_id}"
 
 
-def facts(session: Session | None) -> dict[str, str]:
+def condition_keys(session: Session | None) -> dict[str, str]:
     """Its tags, as conditions name them."""
     tags = session.tags() if session else {}
     return {f"{prefix}:resourcetag/{key}": value for key, value in tags.items() for prefix in ("aws", "ssm")}
@@ -69,7 +69,7 @@ def refusal(upgrade: Upgrade, session: Session, account: str, region: str) -> Re
         key = extract_access_key_id(dict(upgrade.headers), None)
         if not key:
             return None
-        opening = Check(OPEN, arn(session.id), facts(session))
+        opening = Check(OPEN, arn(session.id), condition_keys(session))
         denial = enforcement.first_denial(key, SERVICE, region, [opening])
         if denial is None:
             return None

@@ -364,8 +364,8 @@ class Sessions:
             raise SsmError("DoesNotExistException", f"Session {session_id} does not exist or is over.")
         return session
 
-    def _change(self, session: Session, **facts: Any) -> Session:
-        changed = replace(session, **facts)
+    def _change(self, session: Session, **changes: Any) -> Session:
+        changed = replace(session, **changes)
         self._sessions[session.id] = changed
         self._changed()
         return changed

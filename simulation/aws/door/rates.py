@@ -1,4 +1,4 @@
-"""AWS's published request rates in virtual time: those of the local cloud's facts, and what only thousands meet.
+"""AWS's published request rates in virtual time: those of the local cloud's settings, and what only thousands meet.
 
 - Lambda's concurrency: docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html (from memory)
 - DynamoDB on demand (units a second, below) is from memory.
@@ -13,12 +13,12 @@ from functools import cache
 from typing import Any
 
 from localcloud.base import rates
-from localcloud.base.facts import Facts
 from localcloud.base.rates import Bucket, Rate
+from localcloud.base.settings import Settings
 from simulation.aws.door.api import Caller, ServiceError
 from simulation.world.world import World
 
-FACTS = Facts.load()
+SETTINGS = Settings.load()
 SERVICES = {"stepfunctions": "states", "service-quotas": "servicequotas"}
 """IAM's names of services, where they are not boto3's."""
 ACTIONS = {"s3:listobjectsv2": "s3:ListBucket"}
@@ -40,7 +40,7 @@ def rate_of(operation: str, *, of: str = "request") -> Rate | None:
     """The rate of an operation ("ec2.create_fleet"), or of the resources it names."""
     service, _, name = operation.partition(".")
     action = f"{SERVICES.get(service, service)}:{name.replace('_', '')}"
-    table = FACTS.rates if of == "request" else FACTS.resource_rates
+    table = SETTINGS.rates if of == "request" else SETTINGS.resource_rates
     return rates.rate_of(table, ACTIONS.get(action, action))
 
 

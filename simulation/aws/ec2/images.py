@@ -72,7 +72,7 @@ class ImageCalls(Lifecycle):
 
     def add_base_images(self) -> None:
         """The images of the facts, which AWS publishes."""
-        for image_id, facts in self.catalogue.facts.images.items():
+        for image_id, facts in self.catalogue.settings.images.items():
             self.add_image(image_id, facts.name, architecture=facts.architecture, gib=facts.root_gib)
 
     def fail_image(self, image_id: str, why: str) -> None:

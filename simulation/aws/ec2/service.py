@@ -27,5 +27,5 @@ class Ec2(InstanceCalls, FleetCalls, ImageCalls, OfferCalls):
 
     def bill(self, key: str, value: str) -> Bill:
         """What all instances that ever carried this tag have cost until now."""
-        gib_month = self.catalogue.facts.here(self.catalogue.facts.storage_prices["gp3"])
+        gib_month = self.catalogue.settings.here(self.catalogue.settings.storage_prices["gp3"])
         return bill(self.tagged(key, value), self.world.now, gib_month=gib_month)

@@ -30,7 +30,7 @@ import pytest
 from tests.contract.agent import generated
 from tests.contract.agent.generated import content
 from tests.contract.agent.host import Yard, packed
-from tests.contract.conftest import FACTS, Cloud, eventually, free_port
+from tests.contract.conftest import SETTINGS, Cloud, eventually, free_port
 
 MOST_RESIDENT_KIB = 200 * 1024
 OUTPUTS_GIB = 0.25
@@ -430,7 +430,7 @@ def main() -> int:
     options = parser.parse_args()
     broken, peaks = 0, []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        cloud = Cloud(Path(name, "cloud"), free_port(), FACTS)
+        cloud = Cloud(Path(name, "cloud"), free_port(), SETTINGS)
         cloud.up()
         os.environ |= {
             "AWS_ENDPOINT_URL": cloud.endpoint, "AWS_ACCESS_KEY_ID": cloud.root.key,

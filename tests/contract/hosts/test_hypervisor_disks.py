@@ -79,13 +79,13 @@ def test_hosts_outlive_the_image_they_came_from(hosts: Hosts) -> None:
 
 
 def test_hosts_have_what_their_base_image_carries_and_install_from_nothing_else(tmp_path: Path) -> None:
-    wheels, facts = tmp_path / "wheels", tmp_path / "facts.yaml"
+    wheels, settings = tmp_path / "wheels", tmp_path / "settings.yaml"
     wheels.mkdir()
     (wheels / "a.whl").write_text("a wheel")
     carried = f"{{wheels: {wheels}, files: {{/etc/motd: welcome}}}}"
-    facts.write_text(f"latencies: {{boot: 0, agent: 0}}\nimages: {{{BASE_IMAGE}: {carried}}}\n")
+    settings.write_text(f"latencies: {{boot: 0, agent: 0}}\nimages: {{{BASE_IMAGE}: {carried}}}\n")
     cloud = Cloud(tmp_path / "state", free_port())
-    cloud.command("up", "--detach", "--port", str(cloud.port), "--facts", str(facts))
+    cloud.command("up", "--detach", "--port", str(cloud.port), "--settings", str(settings))
     try:
         hosts = Hosts(cloud, "")
         hosts.profile = hosts.make_profile(REGISTER)

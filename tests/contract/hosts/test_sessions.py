@@ -850,10 +850,10 @@ def test_patrol_sees_on_which_hosts_somebody_is(hosts: Hosts) -> None:
 
 def test_time_ends_what_is_idle_and_what_lasts_too_long(tmp_path: Path) -> None:
     """In a cloud whose minute is a second."""
-    facts = tmp_path / "facts.yaml"
-    text = (Path(__file__).parents[1] / "facts.yaml").read_text()
-    facts.write_text(f"{text}\nsessions: {{minute_seconds: 1}}\n")
-    cloud = Cloud(tmp_path / "state", free_port(), facts)
+    settings = tmp_path / "settings.yaml"
+    text = (Path(__file__).parents[1] / "settings.yaml").read_text()
+    settings.write_text(f"{text}\nsessions: {{minute_seconds: 1}}\n")
+    cloud = Cloud(tmp_path / "state", free_port(), settings)
     cloud.up()
     try:
         hosts = Hosts(cloud, "")

@@ -19,9 +19,9 @@ NOTHING_ASKED = ("--require-approval", "never", "--no-notices", "--progress", "e
 @pytest.fixture
 def account(tmp_path: Path) -> Iterator[Cloud]:
     codes = [quota.code for name, quota in catalogue().quotas.items() if not name.startswith("Standard")]
-    facts = tmp_path / "facts.yaml"
-    facts.write_text(json.dumps({"quotas": {code: {"applied": 0} for code in codes}}))
-    cloud = Cloud(tmp_path / "account", port_for(0), facts)
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(json.dumps({"quotas": {code: {"applied": 0} for code in codes}}))
+    cloud = Cloud(tmp_path / "account", port_for(0), settings)
     cloud.up()
     yield cloud
     cloud.down()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
-from localcloud.base.facts import Facts
+from localcloud.base.settings import Settings
 from tests.unit.core.facts import NOON, after
 from trainyard.core.model import errors, instance_types, names, tokens
 from trainyard.protocol import timeline
@@ -164,7 +164,7 @@ def test_a_type_is_for_roles_with_a_gpu_or_for_those_without() -> None:
 
 
 def test_the_local_cloud_asks_the_prices_that_the_catalogue_knows() -> None:
-    asked = Facts.load().prices
+    asked = Settings.load().prices
     known = {name: kind.on_demand_price for name, kind in instance_types.catalogue().types.items()}
     assert {name: known[name] for name in asked if name in known} == {
         name: price for name, price in asked.items() if name in known

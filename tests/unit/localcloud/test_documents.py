@@ -73,13 +73,13 @@ def test_a_steps_time_has_bounds(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "facts",
+    "definition",
     [
         {"type": "Text"},
         {"type": "String", "interpolationType": "SHELL"},
         {"type": "String", "allowedPattern": "["},
     ],
 )
-def test_a_parameter_must_be_well_said(facts: dict[str, str]) -> None:
+def test_a_parameter_must_be_well_said(definition: dict[str, str]) -> None:
     with pytest.raises(SsmError, match="InvalidDocumentContent"):
-        parse(document(["true"], {"A": facts}))
+        parse(document(["true"], {"A": definition}))

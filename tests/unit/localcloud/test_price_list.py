@@ -1,4 +1,4 @@
-"""The price list as the facts have it: what is beside a price, and what GetProducts refuses."""
+"""The price list as the settings have it: what is beside a price, and what GetProducts refuses."""
 
 import json
 from functools import cache
@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from localcloud.base.facts import Facts
 from localcloud.base.price_list import PriceList, PriceListError
+from localcloud.base.settings import Settings
 
 
 @cache
 def listed() -> PriceList:
-    return PriceList(Facts.load())
+    return PriceList(Settings.load())
 
 
 def products(service: str, *filters: str, **more: Any) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """What a yard stores costs the same for the client, patrol and the local cloud."""
 
 from lambdas.aws.dynamodb import rows
-from localcloud.base.facts import Facts
+from localcloud.base.settings import Settings
 from trainyard.client.admin import teardown
 from trainyard.protocol.storage import GIB_MONTH
 
@@ -15,5 +15,5 @@ def test_what_a_yard_leaves_is_priced_by_the_row_that_patrol_keeps() -> None:
 
 def test_the_local_cloud_asks_of_a_gib_what_the_functions_take_it_to_cost() -> None:
     words = {"gp3": "disk", "snapshot": "snapshot", "s3": "bucket", "dynamodb": "table", "logs": "logs"}
-    asked = {words[name]: dollars for name, dollars in Facts.load().storage_prices.items()}
+    asked = {words[name]: dollars for name, dollars in Settings.load().storage_prices.items()}
     assert asked == {kind.value: dollars for kind, dollars in GIB_MONTH.items()}

@@ -14,7 +14,7 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.responses._base_response import EC2BaseResponse
 
 from localcloud.base.background import Timers
-from localcloud.base.facts import Facts
+from localcloud.base.settings import Settings
 from localcloud.machine.hypervisor import Hypervisor
 from localcloud.services.ec2.capacity.pools import Capacity
 from localcloud.services.ec2.faults import ImageFaults, Impairments
@@ -25,7 +25,7 @@ from localcloud.services.ec2.instances.lifecycle import Lifecycle
 class Ec2:
     """The local cloud's EC2 beyond moto's store. Made once, when it is installed."""
 
-    facts: Facts
+    settings: Settings
     hypervisor: Hypervisor
     capacity: Capacity
     lifecycle: Lifecycle
@@ -77,11 +77,13 @@ def matching_rows(
     return [row for row in rows if matches({name: [str(row[key])] for name, key in fields.items()}, wanted)]
 
 
-def matches(facts: dict[str, list[str]], wanted: dict[str, Any]) -> bool:
+def matches(values_by_name: dict[str, list[str]], wanted: dict[str, Any]) -> bool:
     """True when every filter finds one of its values (wildcards allowed); an unknown filter is an error."""
     for name, values in wanted.items():
-        if name not in facts and not name.startswith("tag:"):
+        if name not in values_by_name and not name.startswith("tag:"):
             raise EC2ClientError("InvalidParameterValue", f"The filter '{name}' is invalid")
-        if not any(fnmatch.fnmatchcase(fact, value) for fact in facts.get(name, []) for value in values):
+        if not any(
+            fnmatch.fnmatchcase(actual, value) for actual in values_by_name.get(name, []) for value in values
+        ):
             return False
     return True

@@ -50,7 +50,7 @@ def add_filters() -> None:
 
 
 class CatalogueActions(Actions):
-    """DescribeInstances in pages of instances, and the catalogue restricted to the facts' zones."""
+    """DescribeInstances in pages of instances, and the catalogue restricted to the settings' zones."""
 
     def describe_instances(self) -> ActionResult:
         self.error_on_dryrun()
@@ -103,7 +103,7 @@ class CatalogueActions(Actions):
     def describe_instance_type_offerings(self) -> ActionResult:
         self.error_on_dryrun()
         where = self._get_param("LocationType") or "region"
-        zones = self.ec2.facts.zones
+        zones = self.ec2.settings.zones
         allowed = {"availability-zone": set(zones), "availability-zone-id": set(zones.values())}.get(where)
         wanted = self._filters_from_querystring()
         rows = [
@@ -117,7 +117,7 @@ class CatalogueActions(Actions):
     def describe_availability_zones(self) -> ActionResult:
         self.error_on_dryrun()
         named = self._get_param("ZoneNames", [])
-        zones = self.ec2.facts.zones
+        zones = self.ec2.settings.zones
         for name in named:
             if name not in zones:
                 raise EC2ClientError("InvalidParameterValue", f"Invalid availability zone: [{name}]")
@@ -149,9 +149,9 @@ class CatalogueActions(Actions):
         return ActionResult({"AvailabilityZones": matching_rows(rows, filters, wanted)})
 
     def create_subnet(self) -> ActionResult:
-        """Where no zone is asked for moto takes any it knows, also one that the facts do not have."""
+        """Where no zone is asked for moto takes any it knows, also one that the settings do not have."""
         if not (self._get_param("AvailabilityZone") or self._get_param("AvailabilityZoneId")):
-            self.params["AvailabilityZone"] = next(iter(self.ec2.facts.zones))
+            self.params["AvailabilityZone"] = next(iter(self.ec2.settings.zones))
         return EC2Response.create_subnet(self)
 
 

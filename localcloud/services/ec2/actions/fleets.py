@@ -9,7 +9,7 @@ from ministack.core.responses import new_uuid
 from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError
 
-from localcloud.base.facts import Facts
+from localcloud.base.settings import Settings
 from localcloud.services.ec2.actions.base import Actions, Ec2, matches, page
 from localcloud.services.ec2.actions.launch import Launch, idempotent, launched, prepared
 from localcloud.services.ec2.actions.template import Parameters, plain, template_version
@@ -43,16 +43,16 @@ def ranked(ec2: Ec2, overrides: list[Override], market: str, strategy: str) -> l
         return sorted(overrides, key=lambda override: override.priority)
     if strategy in ("capacity-optimized", "price-capacity-optimized"):
         return sorted(
-            overrides, key=lambda o: (-ec2.capacity.free(o.pool), _price(ec2.facts, o.pool, market))
+            overrides, key=lambda o: (-ec2.capacity.free(o.pool), _price(ec2.settings, o.pool, market))
         )
-    return sorted(overrides, key=lambda override: _price(ec2.facts, override.pool, market))
+    return sorted(overrides, key=lambda override: _price(ec2.settings, override.pool, market))
 
 
-def _price(facts: Facts, pool: Pool, market: str) -> float:
+def _price(settings: Settings, pool: Pool, market: str) -> float:
     price = (
-        facts.spot_price(pool.instance_type, pool.zone)
+        settings.spot_price(pool.instance_type, pool.zone)
         if market == "spot"
-        else facts.on_demand_price(pool.instance_type)
+        else settings.on_demand_price(pool.instance_type)
     )
     return math.inf if price is None else price
 
@@ -168,7 +168,7 @@ class FleetActions(Actions):
         overrides = []
         for request, shown, override in launch_requests(fleet.request, market):
             try:
-                launch = prepared(request, self.ec2.facts.zones)
+                launch = prepared(request, self.ec2.settings.zones)
             except EC2ClientError as wrong:
                 fleet.errors.append(_error(shown, market, Refusal(wrong.code, wrong.message)))
                 continue
@@ -177,7 +177,7 @@ class FleetActions(Actions):
         _one_subnet_in_each_zone(overrides)
 
         def room(override: Override, count: int) -> Grant:
-            limit = _too_cheap(self.ec2.facts, override)
+            limit = _too_cheap(self.ec2.settings, override)
             if limit is not None:
                 return Grant(0, limit)
             launch = override.launch
@@ -196,7 +196,7 @@ class FleetActions(Actions):
                     "InstanceIds": [member.id for member in members],
                     "InstanceType": pool.instance_type,
                     "AvailabilityZone": pool.zone,
-                    "AvailabilityZoneId": self.ec2.facts.zones[pool.zone],
+                    "AvailabilityZoneId": self.ec2.settings.zones[pool.zone],
                     "SubnetId": batch.override.launch.subnet_id,
                 }
             )
@@ -262,9 +262,9 @@ def _priority(override: Parameters) -> float:
     return math.inf if override.get("Priority") is None else float(override["Priority"])
 
 
-def _too_cheap(facts: Facts, override: Override) -> Refusal | None:
+def _too_cheap(settings: Settings, override: Override) -> Refusal | None:
     offered, pool = override.launch.spot_options.get("MaxPrice"), override.pool
-    price = facts.spot_price(pool.instance_type, pool.zone) if pool.market == "spot" else None
+    price = settings.spot_price(pool.instance_type, pool.zone) if pool.market == "spot" else None
     if offered is None or price is None or float(offered) >= price:
         return None
     return Refusal(

@@ -18,12 +18,12 @@ from moto.ec2.models.amis import Ami
 from moto.ec2.responses import EC2Response
 from moto.ec2.utils import random_ami_id
 
-from localcloud.base.facts import BaseImage
+from localcloud.base.settings import BaseImage
 from localcloud.services.ec2.actions.base import Actions, Ec2, cut, matches, page
 from localcloud.services.ec2.actions.template import plain, tags_for
 from localcloud.services.ec2.faults import ImageFaults
 from localcloud.services.ec2.instances.lifecycle import wrong_state
-from localcloud.services.ec2.store.records import LOCK, backend, facts_of_tags, now
+from localcloud.services.ec2.store.records import LOCK, backend, now, tag_filters
 from localcloud.services.eventbridge import service_events
 from localcloud.services.iam.checks import is_skipped
 
@@ -89,7 +89,7 @@ class ImageActions(Actions):
 
     def describe_images(self) -> ActionResult:
         self.error_on_dryrun()
-        note_wheels(self.ec2.facts.images)
+        note_wheels(self.ec2.settings.images)
         ids, store = self._get_param("ImageIds", []), self.ec2_backend
         for image_id in ids:
             if image_id not in store.amis:
@@ -182,7 +182,7 @@ def _facts_of_image(image: Any) -> dict[str, list[str]]:
         "source-instance-id": [image.source_instance_id] if image.source_instance_id else [],
         "state": [image.state],
         "virtualization-type": [image.virtualization_type],
-        **facts_of_tags(image.id),
+        **tag_filters(image.id),
     }
 
 
@@ -198,7 +198,7 @@ def _facts_of_snapshot(snapshot: Any) -> dict[str, list[str]]:
         "storage-tier": [snapshot.storage_tier],
         "volume-id": [snapshot.volume_id],
         "volume-size": [str(snapshot.volume_size)],
-        **facts_of_tags(snapshot.id),
+        **tag_filters(snapshot.id),
     }
 
 
@@ -267,7 +267,7 @@ def _captured(ec2: Ec2, image: Ami, account: str, region: str) -> Callable[[str 
 
     def done(error: str | None) -> None:
         slowed.finish = partial(finish, foreseen or error)
-        ec2.timers.after(ec2.facts.latencies.image + slowed.seconds, slowed.finish)
+        ec2.timers.after(ec2.settings.latencies.image + slowed.seconds, slowed.finish)
 
     return done
 
@@ -295,28 +295,28 @@ def resume() -> None:
 
 
 def seed(images: dict[str, BaseImage]) -> None:
-    """The facts' images, in the current region; those that exist stay as they are."""
+    """The settings' images, in the current region; those that exist stay as they are."""
     store = backend()
-    for image_id, facts in images.items():
+    for image_id, base_image in images.items():
         if image_id in store.amis:
             continue
         image = Ami(
             store,
             image_id,
-            name=facts.name,
-            description=facts.description,
+            name=base_image.name,
+            description=base_image.description,
             public=True,
             owner_id=AMAZON,
             owner_alias="amazon",
             virtualization_type="hvm",
-            architecture=facts.architecture,
+            architecture=base_image.architecture,
             hypervisor="xen",
             root_device_type="ebs",
-            root_device_name=facts.root_device,
-            image_location=f"amazon/{facts.name}",
+            root_device_name=base_image.root_device,
+            image_location=f"amazon/{base_image.name}",
             region_name=f"{store.region_name}a",
         )
-        _size(image, facts.root_gib)
+        _size(image, base_image.root_gib)
         store.amis[image_id] = image
 
 
@@ -324,8 +324,8 @@ def note_wheels(images: dict[str, BaseImage]) -> None:
     """A base image was made when the wheels that it carries changed last (`make jupyter` adds some). On AWS another
     image would be published then; a bake from it is not the one before."""
     store = backend()
-    for image_id, facts in images.items():
-        wheels = Path(facts.wheels) if facts.wheels else None
+    for image_id, base_image in images.items():
+        wheels = Path(base_image.wheels) if base_image.wheels else None
         if wheels and wheels.is_dir() and image_id in store.amis:
             changed = datetime.fromtimestamp(wheels.stat().st_mtime, UTC)
             store.amis[image_id].creation_date = changed.replace(tzinfo=None)
@@ -333,16 +333,16 @@ def note_wheels(images: dict[str, BaseImage]) -> None:
 
 def publish_parameters(images: dict[str, BaseImage]) -> None:
     """The public SSM parameters under which AWS publishes its images; users cannot write there."""
-    for image_id, facts in images.items():
-        if facts.parameter is not None:
-            ministack_ssm._parameters[facts.parameter] = {
-                "Name": facts.parameter,
+    for image_id, base_image in images.items():
+        if base_image.parameter is not None:
+            ministack_ssm._parameters[base_image.parameter] = {
+                "Name": base_image.parameter,
                 "Value": image_id,
                 "OriginalValue": image_id,
                 "Type": "String",
                 "KeyId": "",
                 "Version": 1,
-                "ARN": f"arn:aws:ssm:{get_region()}::parameter{facts.parameter}",
+                "ARN": f"arn:aws:ssm:{get_region()}::parameter{base_image.parameter}",
                 "LastModifiedDate": time.time(),
                 "DataType": "aws:ec2:image",
                 "Description": "",

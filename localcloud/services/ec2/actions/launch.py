@@ -265,7 +265,7 @@ def launched(responder: Actions, launch: Launch, count: int, fleet_id: str | Non
                 launch.spot_options,
                 launch.tags("spot-instances-request"),
                 fleet_id,
-                ec2.facts.on_demand_price(new.instance_type),
+                ec2.settings.on_demand_price(new.instance_type),
             )
         ec2.lifecycle.launch(new, trouble)
     return reservation
@@ -362,7 +362,7 @@ class LaunchActions(Actions):
             )
 
         def make() -> str:
-            launch = prepared(request, self.ec2.facts.zones)
+            launch = prepared(request, self.ec2.settings.zones)
             self.error_on_dryrun()
             grant = self.ec2.capacity.grant(launch.pool, most, launch.subnet_id, launch.initialization_rate)
             if grant.count < least:

@@ -30,7 +30,7 @@ class SpotActions(Actions):
         requests, ids = here().spot_requests, self._get_param("SpotInstanceRequestIds", [])
         chosen = [_known(request_id) for request_id in ids] if ids else list(requests.values())
         wanted = self._filters_from_querystring()
-        matching = [request for request in chosen if matches(request.facts(), wanted)]
+        matching = [request for request in chosen if matches(request.filter_values(), wanted)]
         return page(self, "SpotInstanceRequests", [request.described() for request in matching])
 
     def cancel_spot_instance_requests(self) -> ActionResult:
@@ -46,24 +46,24 @@ class SpotActions(Actions):
         return ActionResult({"CancelledSpotInstanceRequests": rows})
 
     def describe_spot_price_history(self) -> ActionResult:
-        """The facts' prices, as of now; moto knows none."""
+        """The settings' prices, as of now; moto knows none."""
         self.error_on_dryrun()
-        facts, wanted = self.ec2.facts, self._filters_from_querystring()
-        types = self._get_param("InstanceTypes", []) or sorted(facts.prices)
+        settings, wanted = self.ec2.settings, self._filters_from_querystring()
+        types = self._get_param("InstanceTypes", []) or sorted(settings.prices)
         zone = self._get_param("AvailabilityZone")
         products = self._get_param("ProductDescriptions", [])
         rows = [
             {
                 "InstanceType": instance_type,
                 "AvailabilityZone": where,
-                "AvailabilityZoneId": facts.zones[where],
+                "AvailabilityZoneId": settings.zones[where],
                 "ProductDescription": PRODUCT,
                 "SpotPrice": f"{price:.6f}",
                 "Timestamp": now(),
             }
             for instance_type in types
-            for where in facts.zones
-            if (price := facts.spot_price(instance_type, where)) is not None
+            for where in settings.zones
+            if (price := settings.spot_price(instance_type, where)) is not None
             and where in offered_in(self.region, instance_type)
             and zone in (None, where)
             and (not products or PRODUCT in products)
@@ -78,13 +78,13 @@ class SpotActions(Actions):
 
     def get_spot_placement_scores(self) -> ActionResult:
         self.error_on_dryrun()
-        facts, types = self.ec2.facts, self._get_param("InstanceTypes", [])
+        settings, types = self.ec2.settings, self._get_param("InstanceTypes", [])
         regions = self._get_param("RegionNames", []) or [self.region]
         rows = [
             {"Region": region, "AvailabilityZoneId": zone.zone_id, "Score": score(self.ec2, zone.name, types)}
             for region in regions
             for zone in ec2_backends[self.current_account][region].describe_availability_zones()
-            if zone.name in facts.zones
+            if zone.name in settings.zones
         ]
         if str(self._get_param("SingleAvailabilityZone")).lower() != "true":
             best = {
@@ -95,10 +95,10 @@ class SpotActions(Actions):
 
 
 def score(ec2: Ec2, zone: str, instance_types: list[str]) -> int:
-    """1 to 10: the facts' score; 1 where every type's pool refuses."""
+    """1 to 10: the settings' score; 1 where every type's pool refuses."""
     if instance_types and all(ec2.capacity.free(Pool(kind, zone, "spot")) < 1 for kind in instance_types):
         return 1
-    return ec2.facts.spot.placement_scores.get(zone, 9)
+    return ec2.settings.spot.placement_scores.get(zone, 9)
 
 
 def _known(request_id: str) -> SpotRequest:

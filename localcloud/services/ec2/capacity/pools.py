@@ -9,7 +9,7 @@ from typing import Any
 
 from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
 
-from localcloud.base.facts import Facts, value_for_pool
+from localcloud.base.settings import Settings, value_for_pool
 from localcloud.services.ec2.capacity import initialization
 from localcloud.services.ec2.capacity.allocation import Grant, Pool, Refusal
 from localcloud.services.ec2.store.records import LIVE, backend, instances, now
@@ -30,9 +30,9 @@ def offered_in(region: str, instance_type: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Capacity:
-    """The pools' room: the facts', unless somebody changed it while the cloud runs."""
+    """The pools' room: the settings', unless somebody changed it while the cloud runs."""
 
-    facts: Facts
+    settings: Settings
     changed: dict[str, int | None] = field(default_factory=dict)
 
     def set(self, pool: str, slots: int | None) -> None:
@@ -40,15 +40,15 @@ class Capacity:
         self.changed[pool] = slots
 
     def unset(self, pool: str) -> bool:
-        """The facts decide again; False when nothing had been changed for this key."""
+        """The settings decide again; False when nothing had been changed for this key."""
         return self.changed.pop(pool, self) is not self
 
     def slots(self, pool: Pool) -> int | None:
-        """Room in this pool, taken or not; None is room without end. A change at runtime beats the facts."""
+        """Room in this pool, taken or not; None is room without end. A change at runtime beats the settings."""
         parts = (pool.instance_type, pool.zone, pool.market)
         wrapped = {key: (slots,) for key, slots in self.changed.items()}
         changed = value_for_pool(wrapped, *parts)
-        return changed[0] if changed is not None else value_for_pool(self.facts.capacity, *parts)
+        return changed[0] if changed is not None else value_for_pool(self.settings.capacity, *parts)
 
     def grant(
         self, pool: Pool, wanted: int, subnet_id: str | None = None, initialization_rate: int = 0
@@ -68,7 +68,7 @@ class Capacity:
         return float("inf") if limit is None else limit.count
 
     def _quota(self, pool: Pool) -> Grant | None:
-        quota = self.facts.quota_of(pool.instance_type, pool.market)
+        quota = self.settings.quota_of(pool.instance_type, pool.market)
         if quota is None:
             return None
         code, entry = quota

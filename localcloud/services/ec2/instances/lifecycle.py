@@ -22,7 +22,7 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.models.instances import Instance, InstanceState, StateReason
 
 from localcloud.base.background import Timers
-from localcloud.base.facts import Facts
+from localcloud.base.settings import Settings
 from localcloud.machine.hypervisor import HostNotRunningError, Hypervisor, Machine
 from localcloud.services.ec2.instances import spot_requests
 from localcloud.services.ec2.store.records import (
@@ -71,7 +71,7 @@ def failed_launch(reason: str) -> Reason:
 class Lifecycle:
     """Moves instances. All methods that change one hold LOCK; the hypervisor never waits for it."""
 
-    facts: Facts
+    settings: Settings
     hypervisor: Hypervisor
     timers: Timers
     changed: Callable[[], None]
@@ -105,7 +105,7 @@ class Lifecycle:
         if had_a_machine:
             self.hypervisor.terminate(doomed.id)
         else:
-            self._later(self.facts.latencies.terminate, doomed, "shutting-down", self._terminated)
+            self._later(self.settings.latencies.terminate, doomed, "shutting-down", self._terminated)
 
     def fail(self, failing: Any) -> None:
         """Its power fails; before it has a machine, EC2 cannot bring it up."""
@@ -152,7 +152,7 @@ class Lifecycle:
             self._machine_changed(found, what, reason)
 
     def _machine_changed(self, changed: Any, what: str, reason: str) -> None:
-        latencies, state = self.facts.latencies, changed.state
+        latencies, state = self.settings.latencies, changed.state
         if what == "running" and state == "pending":
             self._set(changed, "running")
         elif what == "stopped" and state == "stopping":
@@ -174,14 +174,14 @@ class Lifecycle:
             return
         self._because(off, BY_HOST)
         self._set(off, "stopping")
-        self._later(self.facts.latencies.stop, off, "stopping", self._stopped)
+        self._later(self.settings.latencies.stop, off, "stopping", self._stopped)
 
     # -- steps
 
     def _pending(self, starting: Any, then: Callable[[Any], None]) -> None:
         starting.nics[0].mac_address = mac_of(starting.private_ip)
         self._set(starting, "pending")
-        self._later(self.facts.latencies.boot, starting, "pending", then)
+        self._later(self.settings.latencies.boot, starting, "pending", then)
 
     def _stopped_again(self, reason: Reason, pending: Any) -> None:
         self._because(pending, reason)
@@ -204,7 +204,7 @@ class Lifecycle:
         Instance.terminate(doomed)
         doomed._reason, doomed.state_reason = because
         self._set(doomed, "terminated")
-        self._later(self.facts.latencies.terminated_visible, doomed, "terminated", self._forget)
+        self._later(self.settings.latencies.terminated_visible, doomed, "terminated", self._forget)
 
     def _forget(self, terminated: Any) -> None:
         """DescribeInstances no longer shows it."""
@@ -252,7 +252,7 @@ class Lifecycle:
                             self.interrupt_after(restored, max(0.0, (notice.at - now()).total_seconds()))
 
     def _resume(self, restored: Any) -> None:
-        latencies = self.facts.latencies
+        latencies = self.settings.latencies
         if restored.state in LIVE:
             log.info("%s ran when the local cloud ended: it was switched off", restored.id)
             self._powered_off(restored)

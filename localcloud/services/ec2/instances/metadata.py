@@ -11,7 +11,7 @@ from ministack.core.responses import request_scope
 from ministack.services import iam as ministack_iam
 from ministack.services import sts as ministack_sts
 
-from localcloud.machine.hypervisor import MetadataFacts
+from localcloud.machine.hypervisor import InstanceDetails
 from localcloud.services.ec2.capacity.pools import market_of
 from localcloud.services.ec2.instances.lifecycle import role_of
 from localcloud.services.ec2.store.records import LOCK, backend, found_anywhere, here
@@ -23,20 +23,20 @@ _minting = threading.Lock()
 _minted: dict[str, tuple[str, dict[str, str]]] = {}
 
 
-def facts_of(instance_id: str) -> MetadataFacts:
+def details_of(instance_id: str) -> InstanceDetails:
     """The hypervisor asks this at every request of a host; an instance that is gone has nothing to tell."""
     found = found_anywhere(instance_id)
     if found is None:
-        return MetadataFacts()
+        return InstanceDetails()
     with request_scope(found.owner_id, found.region_name), LOCK:
-        return _facts(found, found.owner_id)
+        return _details(found, found.owner_id)
 
 
-def _facts(found: Any, account: str) -> MetadataFacts:
+def _details(found: Any, account: str) -> InstanceDetails:
     profile = found.iam_instance_profile or {}
     notice = here().notices.get(found.id)
     tags = dict(backend().tags.get(found.id, {}))
-    return MetadataFacts(
+    return InstanceDetails(
         tags={key: value for key, value in tags.items() if not key.startswith("aws:")},
         shows_tags=found.metadata_options.instance_metadata_tags == "enabled",
         spot_action=(notice.action, notice.at) if notice is not None else None,

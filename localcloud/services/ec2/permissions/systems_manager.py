@@ -33,8 +33,10 @@ def _start_session(request: Request, base: Check) -> list[Check]:
 
 def _on_host(action: str, instance_id: str, base: Check) -> Check:
     tags = _tags_of_hosts().get(instance_id, {}).items()
-    facts = {f"{prefix}:resourcetag/{key}".lower(): value for key, value in tags for prefix in ("aws", "ssm")}
-    return Check(action, arn("instance", instance_id), {**base.context, **facts})
+    tag_conditions = {
+        f"{prefix}:resourcetag/{key}".lower(): value for key, value in tags for prefix in ("aws", "ssm")
+    }
+    return Check(action, arn("instance", instance_id), {**base.context, **tag_conditions})
 
 
 def _hosts_of(asked: Parameters) -> list[str]:

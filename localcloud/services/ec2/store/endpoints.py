@@ -14,7 +14,7 @@ OFF = ("stopped", "terminated")
 """Whoever is in another state may have something to say: one that shuts down brings its work away."""
 
 
-def facts_of(service: str, address: str) -> Mapping[str, str]:
+def condition_keys(service: str, address: str) -> Mapping[str, str]:
     """The condition keys of a request to that service from that address: those of the endpoint in the routes of the
     host's subnet. Whoever comes from elsewhere, past an endpoint, or to a region that nobody uses, has none of them."""
     if (get_account_id(), get_region()) not in everything():

@@ -98,7 +98,7 @@ class SpotRequest:
             "Tags": listed_tags(self.id),
         }
 
-    def facts(self) -> dict[str, list[str]]:
+    def filter_values(self) -> dict[str, list[str]]:
         """What filters can ask."""
         return {
             "spot-instance-request-id": [self.id],
@@ -109,7 +109,7 @@ class SpotRequest:
             "launch.instance-type": [self.instance_type],
             "launch.image-id": [self.image_id],
             "launched-availability-zone": [self.zone],
-            **facts_of_tags(self.id),
+            **tag_filters(self.id),
         }
 
 
@@ -193,7 +193,7 @@ def listed_tags(resource_id: str) -> list[dict[str, str]]:
     return [{"Key": key, "Value": value} for key, value in backend().tags.get(resource_id, {}).items()]
 
 
-def facts_of_tags(resource_id: str) -> dict[str, list[str]]:
+def tag_filters(resource_id: str) -> dict[str, list[str]]:
     """What filters can ask of a resource's tags."""
     tags = backend().tags.get(resource_id, {})
     return {"tag-key": list(tags), **{f"tag:{key}": [value] for key, value in tags.items()}}

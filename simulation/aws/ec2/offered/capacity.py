@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from localcloud.base.facts import value_for_pool
+from localcloud.base.settings import value_for_pool
 from localcloud.services.ec2.capacity.allocation import Grant, Pool, Refusal
 from simulation.aws.ec2.offered.catalogue import Catalogue
 
@@ -15,7 +15,9 @@ class Pools:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
-        self.quotas: dict[str, float] = {code: quota.value for code, quota in catalogue.facts.quotas.items()}
+        self.quotas: dict[str, float] = {
+            code: quota.value for code, quota in catalogue.settings.quotas.items()
+        }
         """vCPUs by the quota's code: change them as you like."""
         self.used: Counter[Pool] = Counter()
         self.vcpus: Counter[str] = Counter()

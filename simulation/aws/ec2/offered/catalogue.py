@@ -5,23 +5,23 @@ from __future__ import annotations
 from datetime import datetime
 from functools import cache
 
-from localcloud.base.facts import Facts, Quota
+from localcloud.base.settings import Quota, Settings
 from localcloud.services.ec2.capacity.allocation import Pool
 from trainyard.core.model.instance_types import InstanceType, catalogue
 
 
 @cache
-def shipped() -> Facts:
-    """The local cloud's facts: one truth of zones, prices and quotas for both."""
-    return Facts.load()
+def shipped() -> Settings:
+    """The local cloud's settings: one truth of zones, prices and quotas for both."""
+    return Settings.load()
 
 
 class Catalogue:
     """Of one world: prices change and offers end while it runs."""
 
-    def __init__(self, facts: Facts | None = None) -> None:
-        self.facts = facts or shipped()
-        self.zones = dict(self.facts.zones)
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or shipped()
+        self.zones = dict(self.settings.zones)
         self.types = catalogue().types
         self.not_offered: set[tuple[str, str]] = set()
         """(type, zone)."""
@@ -39,11 +39,11 @@ class Catalogue:
 
     def spot_price(self, name: str, zone: str) -> float | None:
         changes = self._changes.get((name, zone))
-        return changes[-1][1] if changes else self.facts.spot_price(name, zone)
+        return changes[-1][1] if changes else self.settings.spot_price(name, zone)
 
     def spot_changes(self, name: str, zone: str, beginning: datetime) -> list[tuple[datetime, float]]:
         """Every price there was, oldest first; the first one stands since the beginning."""
-        first = self.facts.spot_price(name, zone)
+        first = self.settings.spot_price(name, zone)
         return [(beginning, first), *self._changes.get((name, zone), [])] if first is not None else []
 
     def price(self, pool: Pool) -> float | None:
@@ -51,12 +51,13 @@ class Catalogue:
         if pool.market == "spot":
             return self.spot_price(pool.instance_type, pool.zone)
         return (
-            self.facts.on_demand_price(pool.instance_type) or self.types[pool.instance_type].on_demand_price
+            self.settings.on_demand_price(pool.instance_type)
+            or self.types[pool.instance_type].on_demand_price
         )
 
     def quota(self, pool: Pool) -> tuple[str, Quota] | None:
-        """Code and facts of the vCPU quota that counts this pool's instances."""
+        """Code and settings of the vCPU quota that counts this pool's instances."""
         key = (pool.instance_type, pool.market)
         if key not in self._quotas:
-            self._quotas[key] = self.facts.quota_of(*key)
+            self._quotas[key] = self.settings.quota_of(*key)
         return self._quotas[key]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from localcloud.base.facts import Quota
+from localcloud.base.settings import Quota
 from simulation.aws.door.api import (
     ACCOUNT,
     PARTITION,
@@ -45,7 +45,7 @@ class ServiceQuotas:
         return [Check("servicequotas:GetServiceQuota", arn)]
 
     def _quota(self, request: Mapping[str, Any]) -> tuple[str, Quota]:
-        quota = self.pools.catalogue.facts.quotas.get(request["QuotaCode"])
+        quota = self.pools.catalogue.settings.quotas.get(request["QuotaCode"])
         if request["ServiceCode"] != "ec2" or quota is None:
             raise _unknown()
         return request["QuotaCode"], quota

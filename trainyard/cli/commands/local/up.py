@@ -28,7 +28,7 @@ def up(
             max=65535,
         ),
     ] = None,
-    facts: Annotated[
+    settings: Annotated[
         Path | None,
         typer.Option(readable=False, help="YAML file that overrides prices, capacity and latencies."),
     ] = None,
@@ -36,7 +36,7 @@ def up(
     """Start the local cloud in the background."""
     from trainyard.cli.output import terminal
 
-    more = ["--facts", str(facts)] if facts else []
+    more = ["--settings", str(settings)] if settings else []
     clone.localcloud(
         options, "up", "--detach", "--port", str(port or clone.port_for(PORT)), *more, state=state
     )

@@ -1,4 +1,4 @@
-"""The facts of the world outside the API, read from facts.yaml and what a user lays over it."""
+"""The settings of the world outside the API, read from settings.yaml and what a user lays over it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import yaml
 from localcloud.base.rates import Rate
 
 ARCHITECTURES = ("x86_64", "arm64")
-SHIPPED = Path(__file__).with_name("facts.yaml")
+SHIPPED = Path(__file__).with_name("settings.yaml")
 Z95 = NormalDist().inv_cdf(0.95)
 """Standard deviations above the median that 19 of 20 stay below."""
 
 
-class FactsError(Exception):
-    """A facts file says something that cannot be; the message names the file's key and what is allowed there."""
+class SettingsError(Exception):
+    """A settings file says something that cannot be; the message names the file's key and what is allowed there."""
 
 
 @dataclass(frozen=True)
@@ -129,11 +129,11 @@ PARTS = {
     "spot": Spot,
 }
 ENTRIES = {"quotas": Quota, "images": BaseImage}
-"""Of a facts file: what its mappings are, and what the entries of others are."""
+"""Of a settings file: what its mappings are, and what the entries of others are."""
 
 
 @dataclass(frozen=True)
-class Facts:
+class Settings:
     """Everything the local cloud takes for true; never changes while the cloud runs."""
 
     account: str
@@ -154,16 +154,16 @@ class Facts:
     images: dict[str, BaseImage] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, overlay: Path | None = None) -> Facts:
-        """The shipped facts with `overlay` laid over them."""
+    def load(cls, overlay: Path | None = None) -> Settings:
+        """The shipped settings with `overlay` laid over them."""
         document = yaml.safe_load(SHIPPED.read_text())
         if overlay is not None:
             document = overlaid(document, _read(overlay))
         return cls.parse(document)
 
     @classmethod
-    def parse(cls, document: dict[str, Any]) -> Facts:
-        """Facts from what a facts file holds; raises FactsError naming every key that does not belong."""
+    def parse(cls, document: dict[str, Any]) -> Settings:
+        """Settings from what a settings file holds; raises SettingsError naming every key that does not belong."""
         built = dict(_checked(cls, document, ""))
         if isinstance(built["latencies"], dict) and "agent" in built["latencies"]:
             built["latencies"] = built["latencies"] | {"agent": _spread_or_never(built["latencies"]["agent"])}
@@ -177,26 +177,26 @@ class Facts:
         for image, entry in built["images"].items():
             _check_files(entry.files, f"images.{image}.files")
             if entry.architecture not in ARCHITECTURES:
-                raise FactsError(
+                raise SettingsError(
                     f"images.{image}.architecture: {entry.architecture!r}; allowed: {', '.join(ARCHITECTURES)}"
                 )
         for name in ("interval_seconds", "instance_seconds"):
             if not 0.1 <= float(getattr(built["metrics"], name)) <= 3600:
-                raise FactsError(f"metrics.{name}: a number from 0.1 to 3600")
+                raise SettingsError(f"metrics.{name}: a number from 0.1 to 3600")
         for pool in built["capacity"]:
             if pool.count("/") != 2:
-                raise FactsError(
+                raise SettingsError(
                     f'capacity.{pool}: a pool is written "type/zone/market", "*" stands for anything'
                 )
         return cls(**built)
 
     def on_demand_price(self, instance_type: str) -> float | None:
-        """Dollars an hour in the facts' region, or None for a type nobody priced."""
+        """Dollars an hour in the settings' region, or None for a type nobody priced."""
         price = self.prices.get(instance_type)
         return None if price is None else self.here(price)
 
     def here(self, dollars: float) -> float:
-        """What costs so much in us-east-1, in the facts' region."""
+        """What costs so much in us-east-1, in the settings' region."""
         return round(dollars * self.price_factors.get(self.region, 1.0), 10)
 
     def spot_price(self, instance_type: str, zone: str) -> float | None:
@@ -223,22 +223,22 @@ def _spread_or_never(given: Any) -> Spread | None:
         numbers = isinstance(median, int | float) and isinstance(p95, int | float)
         if numbers and (0 <= median == p95 < math.inf or 0 < median < p95 < math.inf):
             return Spread(float(median), float(p95))
-    raise FactsError(
+    raise SettingsError(
         f"latencies.agent: {given!r}; allowed: seconds from 0, {{median: 30, p95: 240}} where they differ, or never"
     )
 
 
 def _rates(given: Any, where: str) -> dict[str, Rate]:
     if not isinstance(given, dict):
-        raise FactsError(f"{where}: expected a mapping of actions to [burst, refill], found {given!r}")
+        raise SettingsError(f"{where}: expected a mapping of actions to [burst, refill], found {given!r}")
     rates = {}
     for action, rate in given.items():
         if not re.fullmatch(r"[a-z0-9-]+:[A-Za-z0-9*]+", str(action)):
-            raise FactsError(f'{where}.{action}: an action is written "service:Action", as in a policy')
+            raise SettingsError(f'{where}.{action}: an action is written "service:Action", as in a policy')
         try:
             rates[action] = Rate.parse(rate)
         except ValueError as wrong:
-            raise FactsError(f"{where}.{action}: {wrong}") from wrong
+            raise SettingsError(f"{where}.{action}: {wrong}") from wrong
     return rates
 
 
@@ -273,37 +273,37 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         document = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
-        raise FactsError(f"{path}: cannot be read as a facts file: {error}") from error
+        raise SettingsError(f"{path}: cannot be read as a settings file: {error}") from error
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise FactsError(f"{path}: a facts file is a mapping; see localcloud/base/facts.yaml")
+        raise SettingsError(f"{path}: a settings file is a mapping; see localcloud/base/settings.yaml")
     return document
 
 
 def _check_files(files: Any, where: str) -> None:
     if not isinstance(files, dict):
-        raise FactsError(f"{where}: expected a mapping of paths to contents, found {files!r}")
+        raise SettingsError(f"{where}: expected a mapping of paths to contents, found {files!r}")
     for path, content in files.items():
         if not str(path).startswith("/") or ".." in str(path).split("/"):
-            raise FactsError(f"{where}.{path}: a path on the image's disk begins with / and has no ..")
+            raise SettingsError(f"{where}.{path}: a path on the image's disk begins with / and has no ..")
         if not isinstance(content, str):
-            raise FactsError(f"{where}.{path}: the content of a file is text, found {content!r}")
+            raise SettingsError(f"{where}.{path}: the content of a file is text, found {content!r}")
 
 
 def _checked(kind: type, values: Any, where: str) -> dict[str, Any]:
     """`values` if its keys are the fields of `kind`."""
     allowed = {f.name for f in fields(kind)}
     if not isinstance(values, dict):
-        raise FactsError(
+        raise SettingsError(
             f"{where.rstrip('.')}: expected a mapping with {', '.join(sorted(allowed))}, found {values!r}"
         )
     unknown = sorted(set(values) - allowed)
     if unknown:
-        raise FactsError(
-            f"{where}{unknown[0]}: not a fact the local cloud knows; allowed: {', '.join(sorted(allowed))}"
+        raise SettingsError(
+            f"{where}{unknown[0]}: not a setting of the local cloud; allowed: {', '.join(sorted(allowed))}"
         )
     needed = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
     if missing := sorted(needed - set(values)):
-        raise FactsError(f"{where.rstrip('.') or 'the facts'}: {', '.join(missing)} missing")
+        raise SettingsError(f"{where.rstrip('.') or 'the settings'}: {', '.join(missing)} missing")
     return values

@@ -1,28 +1,28 @@
-"""The file of facts, and what a user may lay over it."""
+"""The file of settings, and what a user may lay over it."""
 
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from localcloud.base.facts import Facts, FactsError, Spread, value_for_pool
 from localcloud.base.rates import Rate, rate_of
+from localcloud.base.settings import Settings, SettingsError, Spread, value_for_pool
 
 
-def overlay(tmp_path: Path, text: str) -> Facts:
-    path = tmp_path / "facts.yaml"
+def overlay(tmp_path: Path, text: str) -> Settings:
+    path = tmp_path / "settings.yaml"
     path.write_text(text)
-    return Facts.load(path)
+    return Settings.load(path)
 
 
 def test_an_overlay_changes_only_what_it_names(tmp_path: Path) -> None:
-    facts = overlay(tmp_path, "latencies: {boot: 30}\nquotas: {L-DB2E81BA: {applied: 8}}\n")
-    assert facts.latencies.boot == 30
-    assert facts.latencies.stop == Facts.load().latencies.stop
-    assert facts.quotas["L-DB2E81BA"].value == 8
+    settings = overlay(tmp_path, "latencies: {boot: 30}\nquotas: {L-DB2E81BA: {applied: 8}}\n")
+    assert settings.latencies.boot == 30
+    assert settings.latencies.stop == Settings.load().latencies.stop
+    assert settings.quotas["L-DB2E81BA"].value == 8
     assert overlay(tmp_path, "latencies: {agent: never}\n").latencies.agent is None
     assert overlay(tmp_path, "latencies: {agent: 90}\n").latencies.agent == Spread(90, 90)
-    assert facts.quotas["L-DB2E81BA"].name == "Running On-Demand G and VT instances"
+    assert settings.quotas["L-DB2E81BA"].name == "Running On-Demand G and VT instances"
 
 
 def test_agents_register_some_sooner_some_minutes_later(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_agents_register_some_sooner_some_minutes_later(tmp_path: Path) -> None:
     ],
 )
 def test_a_fact_that_cannot_be_is_named(tmp_path: Path, text: str, named: str) -> None:
-    with pytest.raises(FactsError, match=named):
+    with pytest.raises(SettingsError, match=named):
         overlay(tmp_path, text)
 
 
@@ -73,11 +73,11 @@ def test_the_most_exact_pool_wins() -> None:
 
 
 def test_the_most_exact_rate_wins_and_null_limits_nothing(tmp_path: Path) -> None:
-    facts = overlay(tmp_path, "rates: {'ec2:Describe*': [7, 1]}")
-    assert rate_of(facts.rates, "ec2:DescribeImages") == Rate(7, 1)
-    assert rate_of(facts.rates, "ec2:RunInstances") == Rate(5, 2)
-    assert rate_of(facts.rates, "ec2:CreateFleet") == Rate(50, 5)
-    assert rate_of(facts.rates, "dynamodb:Query") is None
+    settings = overlay(tmp_path, "rates: {'ec2:Describe*': [7, 1]}")
+    assert rate_of(settings.rates, "ec2:DescribeImages") == Rate(7, 1)
+    assert rate_of(settings.rates, "ec2:RunInstances") == Rate(5, 2)
+    assert rate_of(settings.rates, "ec2:CreateFleet") == Rate(50, 5)
+    assert rate_of(settings.rates, "dynamodb:Query") is None
     assert overlay(tmp_path, "rates: null").rates == {}
 
 
@@ -103,6 +103,6 @@ def test_a_pool_may_be_written_with_patterns() -> None:
     ],
 )
 def test_each_type_counts_against_its_own_quota(instance_type: str, market: str, code: str) -> None:
-    found = Facts.load().quota_of(instance_type, market)
+    found = Settings.load().quota_of(instance_type, market)
     assert found is not None
     assert found[0] == code
