@@ -54,7 +54,7 @@ class ImageFaults:
         return self._faults.take(DEREGISTERED)
 
     def slow_down(self, seconds: float) -> None:
-        """Delay each image that is created from now on by `seconds` beyond the settings; 0 completes the delayed ones."""
+        """Delay each image that is created from now on by `seconds` beyond the settings; 0 completes delayed ones."""
         self._extra_seconds = seconds
         if not seconds:
             ended, self._slowed = self._slowed, []
