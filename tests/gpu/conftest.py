@@ -16,31 +16,31 @@ from training.baking.log import BuilderLog
 from training.baking.recipe import Recipe
 from training.baking.shell import Shell
 from training.host.metadata import Identity
-from training.host.places import Places
+from training.host.paths import Paths
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     """A builder whose host is this machine: its kernel's files and its Python, a disk of its own."""
-    places = Places(tmp_path)
-    places.python.parent.mkdir(parents=True)
-    places.python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    places.python.chmod(0o755)
-    places.agent.symlink_to(Path(__file__).parents[2])
+    paths = Paths(tmp_path)
+    paths.python.parent.mkdir(parents=True)
+    paths.python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    paths.python.chmod(0o755)
+    paths.agent.symlink_to(Path(__file__).parents[2])
     (tmp_path / "proc").symlink_to("/proc")
     bucket = Objects()
-    with BuilderLog("test", bucket, "bake-1", "i-1", places, echo=io.StringIO()) as log:
+    with BuilderLog("test", bucket, "bake-1", "i-1", paths, echo=io.StringIO()) as log:
         yield Bench(
             Builder(
                 run="bake-1",
                 recipe=Recipe(name="gpu", hash="0123456789abcdef"),
                 identity=Identity("i-1", "us-east-1", "10.0.1.5", "ami-1", {}),
                 bucket=bucket,
-                places=places,
+                paths=paths,
                 session=boto3.Session(region_name="us-east-1"),
                 for_gpus=True,
                 gpus=1,
                 log=log,
-                shell=Shell(log, places, until=time.monotonic() + 300),
+                shell=Shell(log, paths, until=time.monotonic() + 300),
             )
         )

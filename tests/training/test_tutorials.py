@@ -17,10 +17,10 @@ import pytest
 
 from tests.training import processes
 from tests.training.workers import free_ports
-from training.host.places import Places
+from training.host.paths import Paths
 
 TUTORIAL = Path(__file__).with_name("tutorial.py")
-STARTUP = Places(Path("/")).startup.relative_to("/opt/trainyard/agent")
+STARTUP = Paths(Path("/")).startup.relative_to("/opt/trainyard/agent")
 ROLES = ("ps", "worker", "chief")
 PATIENCE = 240
 Started = dict[str, "subprocess.Popen[bytes] | processes.Process"]

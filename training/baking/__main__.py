@@ -21,7 +21,7 @@ from training.host.credentials import CALLS
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.metadata import Metadata
 from training.host.orders import write_whole
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.reporting import gpus
 
 WORDS: dict[str, tuple[Callable[[Builder], None], float]] = {
@@ -43,34 +43,34 @@ def main(arguments: list[str] | None = None) -> int:
     )
     logging.Formatter.converter = time.gmtime
     try:
-        bake(asked.word, asked.recipe, asked.sha256, asked.run, places=Places(), metadata=Metadata())
+        bake(asked.word, asked.recipe, asked.sha256, asked.run, paths=Paths(), metadata=Metadata())
     except HostTrouble as trouble:
         print(f"{asked.word} failed: {trouble.reason}", file=sys.stderr)
         return 1
     return 0
 
 
-def bake(word: str, uri: str, sha256: str, run: str, *, places: Places, metadata: Metadata) -> None:
+def bake(word: str, uri: str, sha256: str, run: str, *, paths: Paths, metadata: Metadata) -> None:
     """Raises HostTrouble saying why it failed; the log in the bucket says it too."""
     does, seconds = WORDS[word]
     identity = metadata.identity()
     session = boto3.Session(region_name=identity.region)
     bucket = Bucket(session.client("s3", config=CALLS), uri.removeprefix("s3://").partition("/")[0])
-    with BuilderLog(f"{word} {run} on {identity.instance}", bucket, run, identity.instance, places) as log:
+    with BuilderLog(f"{word} {run} on {identity.instance}", bucket, run, identity.instance, paths) as log:
         try:
             builder = Builder(
                 run=run,
                 recipe=Recipe.from_json(as_admitted(bucket.read(bucket.of(uri)[1]), sha256)),
                 identity=identity,
                 bucket=bucket,
-                places=places,
+                paths=paths,
                 session=session,
-                for_gpus=for_gpus(places),
+                for_gpus=for_gpus(paths),
                 gpus=gpus.of_host(identity.tags),
                 log=log,
-                shell=Shell(log, places, until=time.monotonic() + seconds),
+                shell=Shell(log, paths, until=time.monotonic() + seconds),
             )
-            once(places.work / "bake" / f"{word}.json", run, lambda: does(builder))
+            once(paths.work / "bake" / f"{word}.json", run, lambda: does(builder))
             log.note(f"{word} is done")
         except HostTrouble as trouble:
             log.note(f"{word} failed: {trouble.reason}")

@@ -30,7 +30,7 @@ class Bench:
 
     @property
     def shell_python(self) -> str:
-        return str(self.builder.places.python)
+        return str(self.builder.paths.python)
 
     def program(self, module: str, *arguments: str) -> CommandResult:
         """A module of the package training, run to its end in an empty folder."""
@@ -74,7 +74,7 @@ class Bench:
         """The driver's version, ` proprietary` behind it where its kernel modules are not the open ones: only those
         serve GPUs before Turing. Raises HostTrouble when it does not answer."""
         version = self.drivers[0]
-        says = self.builder.places.driver
+        says = self.builder.paths.driver
         is_open = not says.exists() or OPEN_MODULES in says.read_text()
         return version if is_open else f"{version} proprietary"
 

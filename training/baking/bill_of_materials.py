@@ -61,7 +61,7 @@ def python_packages() -> Iterator[Component]:
 
 def system_packages(builder: Builder) -> Iterator[Component]:
     """Those of dpkg that are installed; none where it knows of none."""
-    system = image_settings(builder.places.root / "etc/os-release").get("ID", "debian")
+    system = image_settings(builder.paths.root / "etc/os-release").get("ID", "debian")
     if not shutil.which(DPKG[0]):
         return
     told = subprocess.run(DPKG, capture_output=True, text=True, timeout=60, check=False).stdout

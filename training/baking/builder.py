@@ -11,7 +11,7 @@ from training.baking.recipe import Recipe
 from training.baking.shell import Shell
 from training.host.bucket import Bucket
 from training.host.metadata import Identity
-from training.host.places import Places
+from training.host.paths import Paths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Builder:
     recipe: Recipe
     identity: Identity
     bucket: Bucket
-    places: Places
+    paths: Paths
     session: boto3.Session
     for_gpus: bool
     gpus: int
@@ -33,22 +33,22 @@ class Builder:
     def requirements(self) -> Path:
         """What every host needs, all pinned."""
         name = "requirements/host.txt" if self.for_gpus else "requirements/host-local.txt"
-        return self.places.agent / name
+        return self.paths.agent / name
 
     @property
     def beside(self) -> Path:
         """The lock of what is beside either list of the hosts' Python."""
-        return self.places.agent / "requirements/locks/host-tf-keras.txt"
+        return self.paths.agent / "requirements/locks/host-tf-keras.txt"
 
     @property
     def our_path(self) -> dict[str, str]:
         """For programs of the package training, which is on no other's path. They run where no name is in its way."""
-        return {"PYTHONPATH": str(self.places.agent)}
+        return {"PYTHONPATH": str(self.paths.agent)}
 
 
-def for_gpus(places: Places) -> bool:
+def for_gpus(paths: Paths) -> bool:
     """Unless the base image says ACCELERATOR=none."""
-    return image_settings(places.image_settings).get("ACCELERATOR", "gpu") != "none"
+    return image_settings(paths.image_settings).get("ACCELERATOR", "gpu") != "none"
 
 
 def image_settings(path: Path) -> dict[str, str]:

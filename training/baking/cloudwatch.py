@@ -53,11 +53,11 @@ def install_agent(builder: Builder) -> None:
             "an image without GPUs: nothing for the CloudWatch agent to publish, it is not installed"
         )
         return
-    if not builder.places.cloudwatch_agent.exists():
+    if not builder.paths.cloudwatch_agent.exists():
         install_package(builder)
-    written = builder.places.cloudwatch
+    written = builder.paths.cloudwatch
     write_whole(written, json.dumps(configuration(), indent=2) + "\n")
-    agent = str(builder.places.cloudwatch_agent)
+    agent = str(builder.paths.cloudwatch_agent)
     configure = (agent, "-a", "fetch-config", "-m", "ec2", "-s", "-c", f"file:{written}")
     _must(builder, "giving the CloudWatch agent its configuration", *configure)
 

@@ -36,7 +36,7 @@ def install(builder: Builder) -> None:
     for title, step in STEPS:
         builder.log.note(f"== {title}")
         step(builder)
-    write_whole(builder.places.recipe, builder.recipe.hash + "\n")
+    write_whole(builder.paths.recipe, builder.recipe.hash + "\n")
 
 
 def link_cuda_libraries(builder: Builder) -> None:
@@ -52,7 +52,7 @@ def link_cuda_libraries(builder: Builder) -> None:
 
 def install_boot_unit(builder: Builder) -> None:
     """The host agent, on every host that starts from the image, and how Systems Manager's is to start there."""
-    ours, units = builder.places.agent / "training/host", builder.places.root / "etc/systemd/system"
+    ours, units = builder.paths.agent / "training/host", builder.paths.root / "etc/systemd/system"
     shutil.copyfile(ours / UNIT, units / UNIT)
     for unit in systems_manager.UNITS:
         write_whole(units / f"{unit}.d/trainyard.conf", (ours / "amazon-ssm-agent.conf").read_text())
@@ -67,7 +67,7 @@ def make_account(builder: Builder) -> None:
     if builder.shell.run(["getent", "passwd", account.NAME]).is_good:
         return
     made = ["useradd", "--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin"]
-    done = builder.shell.run([*made, "--home-dir", str(builder.places.home), account.NAME])
+    done = builder.shell.run([*made, "--home-dir", str(builder.paths.home), account.NAME])
     if not done.is_good:
         raise HostTrouble(
             f"the account {account.NAME} of programs could not be made ({done.reason}): {done.last_lines()}"
@@ -76,25 +76,25 @@ def make_account(builder: Builder) -> None:
 
 def install_command(builder: Builder) -> None:
     """`trainyard`, on everybody's PATH."""
-    write_whole(builder.places.command, COMMAND)
-    builder.places.command.chmod(0o755)
+    write_whole(builder.paths.command, COMMAND)
+    builder.paths.command.chmod(0o755)
 
 
 def install_profile(builder: Builder) -> None:
     """The set-up of login shells: TensorFlow's Python on the path, a prompt, the limits of programs."""
-    ours = builder.places.agent / "training/host/dev/profile.sh"
-    write_whole(builder.places.profile, ours.read_text(), mode=0o644)
+    ours = builder.paths.agent / "training/host/dev/profile.sh"
+    write_whole(builder.paths.profile, ours.read_text(), mode=0o644)
 
 
 def install_library(builder: Builder) -> None:
     """The package `trainyard`, for whatever uses the hosts' Python: programs, their own environments, notebooks."""
-    move_library(builder.places.agent / LIBRARY, site_packages(builder))
+    move_library(builder.paths.agent / LIBRARY, site_packages(builder))
 
 
 def site_packages(builder: Builder) -> Path:
     """Of the hosts' Python."""
     asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    done = builder.shell.run([str(builder.places.python), "-c", asked])
+    done = builder.shell.run([str(builder.paths.python), "-c", asked])
     if not done.is_good:
         raise HostTrouble(f"the hosts' Python does not say where its packages are: {done.last_lines()}")
     return Path(done.output.strip())

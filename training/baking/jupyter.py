@@ -9,7 +9,7 @@ from training.baking.builder import Builder, image_settings
 from training.baking.packages import install_with_uv, lock_or_list, message_of_uv
 from training.host.dev import UNIT
 from training.host.errors import HostTrouble
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.program.packages import site_packages
 
 LIST = "requirements/jupyter.txt"
@@ -21,26 +21,26 @@ WITHOUT = "the image has no JupyterLab: its base image says JUPYTER={}"
 NONE, OPTIONAL = "none", "optional"
 
 
-def setting(places: Places) -> str:
+def setting(paths: Paths) -> str:
     """What the base image says of it: `none`, `optional` (where the package index has it), or nothing: it must be."""
-    return image_settings(places.image_settings).get("JUPYTER", "")
+    return image_settings(paths.image_settings).get("JUPYTER", "")
 
 
 def install_jupyter(builder: Builder) -> None:
     """Raises HostTrouble where its packages are not to be had and must be."""
-    places = builder.places
-    said = setting(places)
+    paths = builder.paths
+    said = setting(paths)
     if said == NONE:
         builder.log.note(WITHOUT.format(said))
         return
-    uv = str(places.python.with_name("uv"))
-    made = builder.shell.run([uv, "venv", "--quiet", "--python", str(places.python), str(places.jupyter)])
+    uv = str(paths.python.with_name("uv"))
+    made = builder.shell.run([uv, "venv", "--quiet", "--python", str(paths.python), str(paths.jupyter)])
     if not made.is_good:
         raise HostTrouble(f"JupyterLab's environment could not be made ({made.reason}): {made.last_lines()}")
-    words = lock_or_list(builder, places.agent / LIST)
-    done = install_with_uv(builder, places.jupyter / "bin/python", *words)
+    words = lock_or_list(builder, paths.agent / LIST)
+    done = install_with_uv(builder, paths.jupyter / "bin/python", *words)
     if not done.is_good and said == OPTIONAL:
-        shutil.rmtree(places.jupyter)
+        shutil.rmtree(paths.jupyter)
         builder.log.note(f"{WITHOUT.format(said)}, and {message_of_uv(done)}")
         return
     if not done.is_good:
@@ -48,16 +48,16 @@ def install_jupyter(builder: Builder) -> None:
             f"installing JupyterLab failed ({done.reason}): {done.last_lines()}; see that the builder's package index "
             "serves it, or write JUPYTER=none into /etc/trainyard/image.env of the base image: hosts then have none"
         )
-    add_ours(places)
+    add_ours(paths)
     unit = f"training/host/dev/{UNIT}"
-    shutil.copyfile(places.agent / unit, places.root / "etc/systemd/system" / UNIT)
+    shutil.copyfile(paths.agent / unit, paths.root / "etc/systemd/system" / UNIT)
 
 
-def add_ours(places: Places) -> None:
+def add_ours(paths: Paths) -> None:
     """What of ours belongs into its environment. Ours replaces what a package brought under the same name."""
-    ours = places.agent / "training/jupyter"
-    folders = {ours / name: places.jupyter / target for name, target in OURS.items()}
-    folders[ours / PACKAGES] = site_packages(places.jupyter)
+    ours = paths.agent / "training/jupyter"
+    folders = {ours / name: paths.jupyter / target for name, target in OURS.items()}
+    folders[ours / PACKAGES] = site_packages(paths.jupyter)
     for source, target in folders.items():
         if source.is_dir():
             shutil.copytree(source, target, dirs_exist_ok=True)

@@ -12,8 +12,8 @@ from typing import Self, TextIO
 
 from training.host.bucket import Bucket
 from training.host.orders import write_whole
+from training.host.paths import Paths
 from training.host.periodic import Repeat
-from training.host.places import Places
 from training.host.reporting import logs
 from training.host.reporting.chunks import LogUpload
 from training.host.reporting.lines import Splitter
@@ -35,15 +35,15 @@ class BuilderLog:
         bucket: Bucket,
         run: str,
         instance: str,
-        places: Places,
+        paths: Paths,
         *,
         echo: TextIO = sys.stdout,
     ) -> None:
         self._title = title
-        self.path: Path = places.log / "builder.log"
+        self.path: Path = paths.log / "builder.log"
         self._prefix = f"{keys.bake_logs(run)}builder/"
         self._bucket = bucket
-        self._stamped = StampedLog(self.path, places.log / "builder.stamped.log", f"builder {instance}")
+        self._stamped = StampedLog(self.path, paths.log / "builder.stamped.log", f"builder {instance}")
         self._upload = LogUpload(bucket, self._stamped, self._prefix)
         self._echo = echo
         self._splitter = Splitter()

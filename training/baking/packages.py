@@ -61,7 +61,7 @@ def install_system_packages(builder: Builder) -> None:
     if not entries and not ours and not builder.recipe.upgrade:
         return
     shell = builder.shell
-    fetch_by_https(builder.places.apt)
+    fetch_by_https(builder.paths.apt)
     updated = _update_apt(shell)
     if not updated.is_good:
         raise no_sources(updated)
@@ -305,13 +305,13 @@ def _rules(builder: Builder, place: Path, pins: Mapping[str, str]) -> list[str]:
 
 
 def _uv(builder: Builder, *arguments: str) -> CommandResult:
-    return install_with_uv(builder, builder.places.python, *arguments)
+    return install_with_uv(builder, builder.paths.python, *arguments)
 
 
 def install_with_uv(builder: Builder, python: Path, *arguments: str) -> CommandResult:
     """Into that Python's environment. uv unpacks where its temporary files are and links from there: beside the
     environment, for from another file system (a /tmp of its own) it would copy each file once more."""
     with tempfile.TemporaryDirectory(dir=python.parents[1]) as beside:
-        uv = str(builder.places.python.with_name("uv"))
+        uv = str(builder.paths.python.with_name("uv"))
         install = [uv, "pip", "install", "--quiet", "--python", str(python)]
         return builder.shell.run([*install, *arguments], environment={"TMPDIR": beside})

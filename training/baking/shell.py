@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from training.baking.log import BuilderLog
 from training.host.errors import HostTrouble
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.reporting.lines import plain
 
 LAST_LINES = 6
@@ -41,14 +41,14 @@ class Shell:
 
     `until` is an instant of time.monotonic(): a command that runs then is killed with all it has started."""
 
-    def __init__(self, log: BuilderLog, places: Places, *, until: float) -> None:
+    def __init__(self, log: BuilderLog, paths: Paths, *, until: float) -> None:
         self._log = log
-        self._places = places
+        self._paths = paths
         self._until = until
 
     @property
     def environment(self) -> dict[str, str]:
-        path = f"{self._places.python.parent}:{os.environ.get('PATH', '/usr/sbin:/usr/bin:/sbin:/bin')}"
+        path = f"{self._paths.python.parent}:{os.environ.get('PATH', '/usr/sbin:/usr/bin:/sbin:/bin')}"
         return {**os.environ, "PATH": path, "HOME": "/root"}
 
     def line(self, line: str, *, seconds: float | None = None) -> CommandResult:

@@ -157,7 +157,7 @@ def cloudwatch_agent(bench: Bench) -> Finding:
     if not bench.builder.for_gpus:
         return skipped(f"{FOR_NO_GPU}, so there is nothing for it to publish")
     done = bench.builder.shell.run(
-        [str(bench.builder.places.cloudwatch_agent), "-a", "status", "-m", "ec2"], seconds=60
+        [str(bench.builder.paths.cloudwatch_agent), "-a", "status", "-m", "ec2"], seconds=60
     )
     try:
         status: dict[str, Any] = json.loads(done.output[done.output.find("{") :])
@@ -170,7 +170,7 @@ def cloudwatch_agent(bench: Bench) -> Finding:
 
 def disk(bench: Bench) -> Finding:
     """Hosts need room for program, data and checkpoints."""
-    room = shutil.disk_usage(bench.builder.places.root)
+    room = shutil.disk_usage(bench.builder.paths.root)
     free = f"{room.free / 2**30:.1f} of {room.total / 2**30:.1f} GiB are free"
     if room.free >= LEAST_BYTES_FREE or room.free >= LEAST_SHARE_FREE * room.total:
         return passed(free)
@@ -181,7 +181,7 @@ def disk(bench: Bench) -> Finding:
 
 def host_agent(bench: Bench) -> Finding:
     """The boot unit is enabled and its program does what it does first on every host: find out who it is."""
-    shell, written = bench.builder.shell, bench.builder.places.owner
+    shell, written = bench.builder.shell, bench.builder.paths.owner
     enabled = shell.run(["systemctl", "is-enabled", UNIT], seconds=60)
     if not enabled.is_good:
         return failed(f"{UNIT} is not enabled: {enabled.last_lines()}")
@@ -189,7 +189,7 @@ def host_agent(bench: Bench) -> Finding:
     started = shell.run(["systemctl", "restart", UNIT], seconds=60)
     until = time.monotonic() + AGENT_SECONDS
     while started.is_good and time.monotonic() < until:
-        if owner(bench.builder.places) == bench.builder.identity.instance:
+        if owner(bench.builder.paths) == bench.builder.identity.instance:
             return passed(f"it is enabled, and knows that it runs on {bench.builder.identity.instance}")
         time.sleep(0.2)
     journal = shell.run(["journalctl", "-u", UNIT, "--no-pager", "-n", "20"], seconds=60)
@@ -203,7 +203,7 @@ def account_of_programs(bench: Bench) -> Finding:
     if not programs.is_another:
         return skipped(account.NOBODY_ELSE)
     fence.put_up(programs)
-    python = bench.builder.places.python
+    python = bench.builder.paths.python
     done = bench.builder.shell.run(
         programs.command([str(python), "-I", "-c", TRIES], python=python, most_tasks=most_tasks()), seconds=60
     )
@@ -259,14 +259,14 @@ def gpu_metrics(bench: Bench) -> Finding:
 
 def jupyter(bench: Bench) -> Finding:
     """A kernel of JupyterLab's starts, runs a cell, and can import the hosts' TensorFlow."""
-    places = bench.builder.places
-    if (said := setting(places)) and not places.jupyter.exists():
+    paths = bench.builder.paths
+    if (said := setting(paths)) and not paths.jupyter.exists():
         return skipped(WITHOUT.format(said))
     with tempfile.TemporaryDirectory() as place:
         cell = Path(place, "cell.py")
         cell.write_text(CELL)
         aside = dict.fromkeys(("JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR"), place)
-        command = [str(places.jupyter / "bin/jupyter-run"), "--kernel=python3", str(cell)]
+        command = [str(paths.jupyter / "bin/jupyter-run"), "--kernel=python3", str(cell)]
         done = bench.builder.shell.run(command, seconds=120, environment=aside)
     if done.is_good and SEEN in done.output:
         return passed(f"{SEEN} in a kernel of JupyterLab")

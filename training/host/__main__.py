@@ -15,7 +15,7 @@ from training.host.errors import HostTrouble
 from training.host.image import pause
 from training.host.image.generalize import DEPTHS, generalize
 from training.host.metadata import NO_FILES, Metadata
-from training.host.places import Places
+from training.host.paths import Paths
 from trainyard.protocol.orders import Order, OrderKind
 from trainyard.values.quantities import counted
 
@@ -53,26 +53,26 @@ def main(arguments: list[str] | None = None) -> int:
     logging.Formatter.converter = time.gmtime
     logging.getLogger("botocore").setLevel(logging.WARNING)  # where it found its credentials is no news
     os.environ |= NO_FILES
-    places = Places()
+    paths = Paths()
     if asked.word == "run":
         from training.host.agent import boot
 
-        boot.run(places)
+        boot.run(paths)
         return 0
     if asked.word in ("pause", "resume"):
-        print(pause.pause(places) if asked.word == "pause" else pause.resume(places))
+        print(pause.pause(paths) if asked.word == "pause" else pause.resume(paths))
         return 0
     if asked.word in ("hold", "release"):
         return _hold(asked.how_long if asked.word == "hold" else None)
     if asked.word == "jupyter":
         from training.host.dev import jupyter
 
-        print(jupyter.wait(places, asked.wait).to_json())
+        print(jupyter.wait(paths, asked.wait).to_json())
         return 0
     if asked.word == "generalize":
-        return _generalize(places, asked.depth)
-    orders.give(Order(OrderKind(asked.word), asked.run, asked.attempt), places)
-    if not orders.agent_is_there(places, patience=PATIENCE_SECONDS):
+        return _generalize(paths, asked.depth)
+    orders.give(Order(OrderKind(asked.word), asked.run, asked.attempt), paths)
+    if not orders.agent_is_there(paths, patience=PATIENCE_SECONDS):
         print("no agent runs on this host: look at `journalctl -u trainyard-host`", file=sys.stderr)
         return NO_AGENT
     print(f"{asked.word} of attempt {asked.attempt} of {asked.run} is ordered")
@@ -93,10 +93,10 @@ def _hold(how_long: str | None) -> int:
     return 0
 
 
-def _generalize(places: Places, depth: str) -> int:
+def _generalize(paths: Paths, depth: str) -> int:
     instance, command = Metadata().identity().instance, os.environ.get("SSM_COMMAND_ID", "")
     try:
-        removed = generalize(places, instance, depth=depth, command=command)
+        removed = generalize(paths, instance, depth=depth, command=command)
     except HostTrouble as trouble:
         print(trouble.reason, file=sys.stderr)
         return 1

@@ -19,7 +19,7 @@ from botocore.exceptions import CredentialRetrievalError
 from training.host.account import Account
 from training.host.errors import HostTrouble
 from training.host.orders import write_whole
-from training.host.places import Places
+from training.host.paths import Paths
 
 CALLS = Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 6})
 """For clients that have time: of the agent, and of a bake."""
@@ -45,10 +45,10 @@ def are_of(text: bytes, run: str) -> bool:
         return True  # no credentials at all, which `ends` says
 
 
-def configure(places: Places, account: Account) -> None:
+def configure(paths: Paths, account: Account) -> None:
     """Write the AWS config for s5cmd, programs and whoever else is given `environment`."""
-    config = f"[default]\ncredential_process = /bin/cat {places.credentials}\n"
-    keep(places.aws_config, config, account)
+    config = f"[default]\ncredential_process = /bin/cat {paths.credentials}\n"
+    keep(paths.aws_config, config, account)
 
 
 def keep(path: Path, text: str, account: Account) -> None:
@@ -59,10 +59,10 @@ def keep(path: Path, text: str, account: Account) -> None:
     new.replace(path)
 
 
-def environment(places: Places) -> dict[str, str]:
+def environment(paths: Paths) -> dict[str, str]:
     """What makes boto3, the aws command and s5cmd take the run's credentials, and never the host's own."""
     return {
-        "AWS_CONFIG_FILE": str(places.aws_config),
+        "AWS_CONFIG_FILE": str(paths.aws_config),
         "AWS_SDK_LOAD_CONFIG": "1",  # s5cmd's SDK reads no config without it
         "AWS_EC2_METADATA_DISABLED": "true",
     }
@@ -100,10 +100,10 @@ def of_the_host(region: str) -> boto3.Session:
     return boto3.Session(botocore_session=_session(), region_name=region)
 
 
-def of_the_run(places: Places, region: str) -> boto3.Session:
+def of_the_run(paths: Paths, region: str) -> boto3.Session:
     """boto3 with the run's credentials, once they are there."""
     own = _session()
-    own.get_component("credential_provider").insert_before("env", _FromFile(places.credentials))
+    own.get_component("credential_provider").insert_before("env", _FromFile(paths.credentials))
     return boto3.Session(botocore_session=own, region_name=region)
 
 

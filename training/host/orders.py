@@ -12,24 +12,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from training.host.places import Places
+from training.host.paths import Paths
 from trainyard.protocol import orders
 from trainyard.protocol.orders import Order, OrderKind
 
 
-def give(order: Order, places: Places) -> None:
+def give(order: Order, paths: Paths) -> None:
     """Write the order for the agent, unless the order of a later attempt is there."""
-    places.orders.mkdir(parents=True, exist_ok=True)
-    with (places.orders / "lock").open("w") as lock:
+    paths.orders.mkdir(parents=True, exist_ok=True)
+    with (paths.orders / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        there = latest(order.word, places)
+        there = latest(order.word, paths)
         if there is None or there.run != order.run or there.attempt < order.attempt:
-            write_whole(places.orders / f"{order.word}.json", json.dumps(orders.encode(order)))
+            write_whole(paths.orders / f"{order.word}.json", json.dumps(orders.encode(order)))
 
 
-def latest(word: OrderKind, places: Places) -> Order | None:
+def latest(word: OrderKind, paths: Paths) -> Order | None:
     """Return the latest order of that kind."""
-    path = places.orders / f"{word}.json"
+    path = paths.orders / f"{word}.json"
     try:
         return orders.decode(path.read_text())
     except FileNotFoundError:
@@ -46,26 +46,26 @@ def write_whole(path: Path, text: str, *, mode: int = 0o666) -> None:
 
 
 @contextmanager
-def presence(places: Places) -> Iterator[None]:
+def presence(paths: Paths) -> Iterator[None]:
     """Held by the one agent of this host while it lives; a second agent waits for the first to end."""
-    with _lock(places, fcntl.LOCK_EX):
+    with _lock(paths, fcntl.LOCK_EX):
         yield
 
 
 @contextmanager
-def _lock(places: Places, kind: int) -> Iterator[None]:
-    places.run.mkdir(parents=True, exist_ok=True)
-    with (places.run / "agent.lock").open("w") as lock:
+def _lock(paths: Paths, kind: int) -> Iterator[None]:
+    paths.run.mkdir(parents=True, exist_ok=True)
+    with (paths.run / "agent.lock").open("w") as lock:
         fcntl.flock(lock, kind)
         yield
 
 
-def agent_is_there(places: Places, *, patience: float) -> bool:
+def agent_is_there(paths: Paths, *, patience: float) -> bool:
     """Whether an agent lives here; waits up to `patience` seconds for one that is being restarted."""
     end = time.monotonic() + patience
     while True:
         try:
-            with _lock(places, fcntl.LOCK_SH | fcntl.LOCK_NB):
+            with _lock(paths, fcntl.LOCK_SH | fcntl.LOCK_NB):
                 pass
         except BlockingIOError:
             return True

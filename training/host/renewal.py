@@ -14,7 +14,7 @@ from training.host.account import Account
 from training.host.bucket import Bucket
 from training.host.denials import Denials
 from training.host.errors import AccessDenied, HostTrouble
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.reporting.outbox import Sender
 from trainyard.protocol import keys
 from trainyard.protocol.signals import Signal
@@ -54,7 +54,7 @@ class Renewal:
         self,
         mailbox: Bucket,
         sender: Sender,
-        places: Places,
+        paths: Paths,
         *,
         account: Account,
         say: Callable[[Signal], None],
@@ -63,7 +63,7 @@ class Renewal:
         again: float = ASK_AGAIN_SECONDS,
     ) -> None:
         self._run = run
-        self._mailbox, self._key, self._places, self._account = mailbox, key(sender), places, account
+        self._mailbox, self._key, self._paths, self._account = mailbox, key(sender), paths, account
         self._say, self._asking, self._again = say, asking, again
         self._seen = ""
         self._asked_at = float("-inf")
@@ -109,14 +109,14 @@ class Renewal:
             return
         until = credentials.ends(text)
         if until > datetime.now(UTC):
-            credentials.keep(self._places.credentials, text.decode(), self._account)
+            credentials.keep(self._paths.credentials, text.decode(), self._account)
             self._until = until
             logger.info("credentials until %s", until.isoformat())
 
     def _recalled(self) -> datetime | None:
         """Until when those hold that an earlier agent has taken."""
         try:
-            return credentials.ends(self._places.credentials.read_bytes())
+            return credentials.ends(self._paths.credentials.read_bytes())
         except (OSError, HostTrouble):
             return None
 

@@ -24,7 +24,7 @@ from training.host.agent.agent import Agent
 from training.host.agent.deadlines.lease import Lease
 from training.host.agent.tags import run_tags
 from training.host.metadata import Metadata
-from training.host.places import Places
+from training.host.paths import Paths
 from trainyard.protocol.orders import Order, OrderKind
 
 INSTANCE, IMAGE = "i-0123456789abcdef0", "ami-0123456789abcdef0"
@@ -101,12 +101,12 @@ class Yard:
         events.put_rule(Name=name, EventBusName=name, EventPattern=pattern)
         target = {"Id": "queue", "Arn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"}
         events.put_targets(Rule=name, EventBusName=name, Targets=[target])
-        make_environment(self.places)
-        self.places.agent.mkdir(parents=True)
+        make_environment(self.paths)
+        self.paths.agent.mkdir(parents=True)
 
     @property
-    def places(self) -> Places:
-        return Places(self.root)
+    def paths(self) -> Paths:
+        return Paths(self.root)
 
     def put(self, key: str, body: bytes | str) -> None:
         self.cloud.client("s3").put_object(Bucket=self.bucket, Key=key, Body=body)
@@ -153,7 +153,7 @@ class Yard:
         post = run_tags(identity, now=datetime.now(UTC))
         assert post
         self.agent = Agent(
-            self.places,
+            self.paths,
             service.client,
             identity,
             post,
@@ -167,7 +167,7 @@ class Yard:
 
     def end(self) -> None:
         """Whatever the agent does, the host's time is over: its threads live in this process, and end with it."""
-        orders.give(Order(OrderKind.STOP, self.run, 99), self.places)
+        orders.give(Order(OrderKind.STOP, self.run, 99), self.paths)
         for service, agent in self.started:
             service.pages.pop(HOLD, None)
             agent._watchdog.renew(Lease(datetime.now(UTC), "the test is over"))
@@ -235,7 +235,7 @@ class Yard:
             document = {"run": self.run, "attempt": attempt, "word": word, "hosts": [INSTANCE]}
             self.put(f"runs/{self.run}/order.json", json.dumps(document))
         if "ssm" in ways:
-            orders.give(Order(OrderKind(word), self.run, attempt), self.places)
+            orders.give(Order(OrderKind(word), self.run, attempt), self.paths)
 
     @property
     def latest(self) -> dict[str, Any]:
@@ -256,7 +256,7 @@ class Yard:
 
     def program_id(self, attempt: int = 1) -> int:
         """The process group of the program that runs."""
-        return int(json.loads(self.places.process(attempt).read_text())["pid"])
+        return int(json.loads(self.paths.process(attempt).read_text())["pid"])
 
     def hear(self, word: str, attempt: int = 1, *, within: float = PATIENCE_SECONDS) -> dict[str, Any]:
         """The signal of this word and attempt, once it is there."""
@@ -285,13 +285,13 @@ class Yard:
         return found
 
 
-def make_environment(places: Places) -> None:
+def make_environment(paths: Paths) -> None:
     """Make the Python of a host as `python -m venv` does, in a hundredth of the time: an environment without packages.
     A link to an interpreter alone would be that interpreter, with the packages that are installed on this machine."""
     python = Path(sys.executable).resolve()
-    environment = places.python.parent.parent
-    places.python.parent.mkdir(parents=True)
-    places.python.symlink_to(python)
+    environment = paths.python.parent.parent
+    paths.python.parent.mkdir(parents=True)
+    paths.python.symlink_to(python)
     (environment / "pyvenv.cfg").write_text(f"home = {python.parent}\ninclude-system-site-packages = false\n")
     (environment / "lib/python{}.{}/site-packages".format(*sys.version_info)).mkdir(parents=True)
 

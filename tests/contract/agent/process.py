@@ -9,7 +9,7 @@ from training.host import account
 from training.host.agent.agent import Agent
 from training.host.agent.tags import run_tags
 from training.host.metadata import Metadata
-from training.host.places import Places
+from training.host.paths import Paths
 
 
 def main(root: str, service: str) -> None:
@@ -18,8 +18,8 @@ def main(root: str, service: str) -> None:
     identity = metadata.identity()
     post = run_tags(identity, now=datetime.now(UTC))
     assert post
-    places, programs = Places(Path(root)), account.own()
-    Agent(places, metadata, identity, post, account=programs, put_up_fence=print, power_off=print).work()
+    paths, programs = Paths(Path(root)), account.own()
+    Agent(paths, metadata, identity, post, account=programs, put_up_fence=print, power_off=print).work()
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def of(yard: Yard, said: list[Signal], who: Credentials | None = None) -> Renewa
     return Renewal(
         Bucket(yard.cloud.client("s3", who), yard.bucket),
         ME,
-        yard.places,
+        yard.paths,
         account=account.own(),
         say=said.append,
         run=yard.run,
@@ -73,7 +73,7 @@ def test_a_host_asks_until_there_are_some(
     assert are_there(run_credentials)
     run_credentials.turn()
     assert len(said) == 2
-    assert yard.places.credentials.stat().st_mode & 0o077 == 0
+    assert yard.paths.credentials.stat().st_mode & 0o077 == 0
 
 
 def test_they_are_renewed_half_an_hour_before_they_end(
@@ -85,7 +85,7 @@ def test_they_are_renewed_half_an_hour_before_they_end(
     assert len(said) == 1, "they hold, and new ones are asked for"
     give(yard, 60, key="second")
     run_credentials.turn()
-    assert json.loads(yard.places.credentials.read_text())["AccessKeyId"] == "second"
+    assert json.loads(yard.paths.credentials.read_text())["AccessKeyId"] == "second"
     assert len(said) == 1
 
 
@@ -125,8 +125,8 @@ def test_whoever_waits_is_told_that_none_come_or_that_it_may_not_see_them(
 def test_a_client_that_is_older_than_the_credentials_takes_the_new_ones(
     yard: Yard, run_credentials: Renewal
 ) -> None:
-    client = credentials.of_the_run(yard.places, "us-east-1").client("s3", endpoint_url=yard.cloud.endpoint)
-    bucket = Bucket(client, yard.bucket, credentials.environment(yard.places))
+    client = credentials.of_the_run(yard.paths, "us-east-1").client("s3", endpoint_url=yard.cloud.endpoint)
+    bucket = Bucket(client, yard.bucket, credentials.environment(yard.paths))
     with pytest.raises(HostTrouble, match="trainyard-run"):
         bucket.read("data/a")
     yard.put("data/a", "hello")
@@ -136,10 +136,10 @@ def test_a_client_that_is_older_than_the_credentials_takes_the_new_ones(
     assert bucket.read("data/a") == b"hello"
     with pytest.raises(AccessDenied, match="the role of runs lacks s3:PutObject"):
         bucket.write("data/a", b"other")
-    text = json.loads(yard.places.credentials.read_text())
+    text = json.loads(yard.paths.credentials.read_text())
     ended = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
-    yard.places.credentials.write_text(json.dumps(text | {"Expiration": ended}))
-    fresh = credentials.of_the_run(yard.places, "us-east-1").client("s3", endpoint_url=yard.cloud.endpoint)
+    yard.paths.credentials.write_text(json.dumps(text | {"Expiration": ended}))
+    fresh = credentials.of_the_run(yard.paths, "us-east-1").client("s3", endpoint_url=yard.cloud.endpoint)
     with pytest.raises(HostTrouble, match="those of the run have ended, and no new ones have come"):
         Bucket(fresh, yard.bucket).read("data/a")
 
@@ -156,14 +156,14 @@ def test_boto3_the_aws_command_and_s5cmd_take_the_same(
     yard.put("data/a", "hello")
     yard.give(yard.cloud.acting_as(allow("s3:GetObject", f"arn:aws:s3:::{yard.bucket}/data/*")))
     run_credentials.turn()
-    credentials.configure(yard.places, account.own())
+    credentials.configure(yard.paths, account.own())
     aws = next(iter(sorted(ROOT.glob(".tools/awscli/bin/aws"))))
     s5cmd = Path(sys.executable).with_name("s5cmd")
     uri = f"s3://{yard.bucket}/data/a"
     given = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     told = (
         given
-        | credentials.environment(yard.places)
+        | credentials.environment(yard.paths)
         | {
             "AWS_ENDPOINT_URL": yard.cloud.endpoint,
             "S3_ENDPOINT_URL": yard.cloud.endpoint,
@@ -188,7 +188,7 @@ def test_an_agent_fetches_nothing_before_it_has_them(yard: Yard) -> None:
     yard.cloud.client("s3").delete_object(Bucket=yard.bucket, Key=CREDENTIALS)
     yard.start_agent()
     yard.hear("credentials")
-    assert not yard.places.job.exists()
+    assert not yard.paths.job.exists()
     threading.Timer(0.1, lambda: yard.give(yard.cloud.root)).start()
     yard.hear("ready")
-    assert eventually(yard.places.credentials.exists)
+    assert eventually(yard.paths.credentials.exists)

@@ -13,7 +13,7 @@ from training.host.bucket import Bucket
 from training.host.data.fetch import fetch_shares, fetch_whole
 from training.host.data.transfer import download_all
 from training.host.errors import AccessDenied, Damaged, HostTrouble, Missing
-from training.host.places import Places
+from training.host.paths import Paths
 from trainyard.core.model.hardware import Cluster as Workers
 from trainyard.core.model.job import Job
 from trainyard.core.model.program import Data, Program, Sharding
@@ -30,7 +30,7 @@ class Store:
         self.s3 = cloud.client("s3")
         self.s3.create_bucket(Bucket=self.name)
         self.bucket = Bucket(self.s3, self.name)
-        self.places = Places(root)
+        self.paths = Paths(root)
 
     def put(self, **bodies: bytes) -> None:
         for name, body in bodies.items():
@@ -48,12 +48,12 @@ class Store:
         )
 
     def files(self) -> dict[str, bytes]:
-        data = self.places.data
+        data = self.paths.data
         return {str(path.relative_to(data)): path.read_bytes() for path in data.rglob("*") if path.is_file()}
 
     def inodes(self) -> dict[str, int]:
         """A file that was fetched anew is another file."""
-        return {path.name: path.stat().st_ino for path in self.places.data.rglob("*") if path.is_file()}
+        return {path.name: path.stat().st_ino for path in self.paths.data.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_whatever_a_key_looks_like_its_file_is_whole(store: Store) -> None:
     for name, body in bodies.items():
         store.s3.put_object(Bucket=store.name, Key=f"data/train/{name}", Body=body)
     store.put(one=b"single", trainer=b"not asked for")
-    fetch_whole(store.bucket, store.job(train="data/train", one="data/one"), store.places)
+    fetch_whole(store.bucket, store.job(train="data/train", one="data/one"), store.paths)
     assert store.files() == {f"train/{name}": body for name, body in bodies.items()} | {"one": b"single"}
 
 
@@ -102,19 +102,19 @@ def test_an_object_that_came_in_parts_is_compared_by_its_parts(store: Store) -> 
         for number in (1, 2, 3)
     ]
     store.s3.complete_multipart_upload(**asked, UploadId=upload, MultipartUpload={"Parts": parts})
-    fetch_whole(store.bucket, store.job(), store.places)
+    fetch_whole(store.bucket, store.job(), store.paths)
     assert store.files() == {"train/large": body}
 
 
 def test_a_restarted_agent_fetches_only_what_is_missing_or_has_changed(store: Store) -> None:
     store.put(train__kept=b"kept", train__lost=b"lost", train__changed=b"old", train__gone=b"gone")
-    fetch_whole(store.bucket, store.job(), store.places)
+    fetch_whole(store.bucket, store.job(), store.paths)
     before = store.inodes()
     store.put(train__changed=b"new", train__more=b"more")
     store.s3.delete_object(Bucket=store.name, Key="data/train/gone")
-    (store.places.data / "train" / "lost").unlink()
-    (store.places.data / ".incoming-of-an-agent-that-was-killed").mkdir()
-    fetch_whole(store.bucket, store.job(), store.places)
+    (store.paths.data / "train" / "lost").unlink()
+    (store.paths.data / ".incoming-of-an-agent-that-was-killed").mkdir()
+    fetch_whole(store.bucket, store.job(), store.paths)
     assert store.files() == {
         "train/kept": b"kept",
         "train/lost": b"lost",
@@ -122,20 +122,20 @@ def test_a_restarted_agent_fetches_only_what_is_missing_or_has_changed(store: St
         "train/more": b"more",
     }
     assert store.inodes()["kept"] == before["kept"]
-    assert [path.name for path in store.places.data.iterdir()] == ["train"]
+    assert [path.name for path in store.paths.data.iterdir()] == ["train"]
 
 
 def test_workers_share_the_files_and_another_share_replaces_the_first(store: Store) -> None:
     store.put(**{f"train__{number}": bytes(10) for number in range(5)})
     job = store.job(Sharding.FILE)
-    fetch_whole(store.bucket, job, store.places)
+    fetch_whole(store.bucket, job, store.paths)
     assert store.files() == {}
     both = cluster(CHIEF, WORKER)
-    fetch_shares(store.bucket, both, CHIEF, job, store.places)
+    fetch_shares(store.bucket, both, CHIEF, job, store.paths)
     assert sorted(store.inodes()) == ["0", "2", "4"]
-    fetch_shares(store.bucket, both, WORKER, job, store.places)
+    fetch_shares(store.bucket, both, WORKER, job, store.paths)
     assert sorted(store.inodes()) == ["1", "3"]
-    fetch_shares(store.bucket, cluster(CHIEF), CHIEF, job, store.places)
+    fetch_shares(store.bucket, cluster(CHIEF), CHIEF, job, store.paths)
     assert sorted(store.inodes()) == ["0", "1", "2", "3", "4"]
 
 
@@ -144,7 +144,7 @@ def test_an_object_that_changes_while_it_is_fetched_is_no_data(store: Store) -> 
     listed = next(iter(store.bucket.list("data/train/a")))
     store.put(train__a=b"other")
     with pytest.raises(Damaged, match=r"data/train/a came damaged twice: ETag \w+ instead of \w+") as damaged:
-        download_all(store.bucket, {store.places.data / "a": listed})
+        download_all(store.bucket, {store.paths.data / "a": listed})
     assert damaged.value.final
     assert store.files() == {}
 
@@ -154,7 +154,7 @@ def test_an_object_that_is_gone_is_named(store: Store) -> None:
     listed = next(iter(store.bucket.list("data/train/a")))
     store.s3.delete_object(Bucket=store.name, Key="data/train/a")
     with pytest.raises(Missing, match=r"/data/train/a does not exist"):
-        download_all(store.bucket, {store.places.data / "a": listed})
+        download_all(store.bucket, {store.paths.data / "a": listed})
 
 
 def test_a_permission_that_lacks_is_named(
@@ -163,17 +163,17 @@ def test_a_permission_that_lacks_is_named(
     store.put(train__a=b"first")
     become(monkeypatch, cloud.acting_as(allow("s3:ListBucket", f"arn:aws:s3:::{store.name}")))
     with pytest.raises(AccessDenied, match=r"lacks s3:GetObject on s3://.*/data/train/a"):
-        fetch_whole(store.bucket, store.job(), store.places)
+        fetch_whole(store.bucket, store.job(), store.paths)
 
 
 def test_what_is_given_up_leaves_nothing_half(store: Store) -> None:
     store.put(train__a=b"first")
     with pytest.raises(HostTrouble, match=r"data\.train: given up"):
-        fetch_whole(store.bucket, store.job(), store.places, given_up=lambda: True)
-    assert [path.name for path in store.places.data.iterdir()] == ["train"]
+        fetch_whole(store.bucket, store.job(), store.paths, given_up=lambda: True)
+    assert [path.name for path in store.paths.data.iterdir()] == ["train"]
 
 
 def test_an_object_with_others_below_it_cannot_be_a_file(store: Store) -> None:
     store.put(train__a=b"first", train__a__b=b"second")
     with pytest.raises(HostTrouble, match="a file is no folder"):
-        fetch_whole(store.bucket, store.job(), store.places)
+        fetch_whole(store.bucket, store.job(), store.paths)

@@ -110,7 +110,7 @@ def test_an_order_that_comes_both_ways_and_again_is_obeyed_once(yard: Yard) -> N
     yard.order("stop", 1)
     yard.hear("ready", attempt=2)
     yard.order("start", 1)
-    yard.places.orders.joinpath("start.json").unlink()
+    yard.paths.orders.joinpath("start.json").unlink()
     yard.order("start", 2, checkpoint={"step": 7, "key": yard.latest["key"]}, ways=["bucket"])
     yard.hear("finished", attempt=2)
     said = [event["detail-type"] for event in yard.heard]
@@ -120,11 +120,11 @@ def test_an_order_that_comes_both_ways_and_again_is_obeyed_once(yard: Yard) -> N
 def test_a_disk_that_another_run_has_used_begins_anew(yard: Yard) -> None:
     """An image of a host of another run, made while that host went on: nothing of it is taken for this run's."""
     old = {
-        yard.places.state: '{"run": "other", "instance": "i-0other", "attempt": 3, "phase": "running"}',
-        yard.places.orders / "start.json": json.dumps({"word": "start", "run": yard.run, "attempt": 1}),
-        yard.places.checkpoints / "00000099/trainyard-facts.json": "{}",
-        yard.places.program_log(1, "chief", 0): "the other run's line\n",
-        yard.places.stamped_log(1, "chief", 0): "2026 chief-0 i-0other | the other run's line\n",
+        yard.paths.state: '{"run": "other", "instance": "i-0other", "attempt": 3, "phase": "running"}',
+        yard.paths.orders / "start.json": json.dumps({"word": "start", "run": yard.run, "attempt": 1}),
+        yard.paths.checkpoints / "00000099/trainyard-facts.json": "{}",
+        yard.paths.program_log(1, "chief", 0): "the other run's line\n",
+        yard.paths.stamped_log(1, "chief", 0): "2026 chief-0 i-0other | the other run's line\n",
         yard.root / "home/notes": "mine",
     }
     for path, text in old.items():
@@ -171,7 +171,7 @@ def test_a_program_all_of_whose_processes_are_killed_is_to_be_started_again_here
     yard.hear("ready")
     yard.order("start", 1)
     yard.hear("started")
-    keeper = json.loads(yard.places.process(1).read_text())["pid"]
+    keeper = json.loads(yard.paths.process(1).read_text())["pid"]
     os.killpg(keeper, signal.SIGKILL)
     stopped = yard.hear("stopped")
     assert (stopped["why"], "by SIGKILL together with all its processes" in stopped["reason"]) == (
@@ -219,7 +219,7 @@ def test_a_cluster_file_of_another_version_is_said_to_be_one(yard: Yard) -> None
     yard.start_agent()
     yard.hear("ready")
     yard.put(f"runs/{yard.run}/attempts/1/cluster.json", '{"run": "r"}')
-    orders.give(Order(OrderKind.START, yard.run, 1), yard.places)
+    orders.give(Order(OrderKind.START, yard.run, 1), yard.paths)
     failed = yard.hear("failed")
     assert failed["final"]
     assert "Bake an image of the yard's version: trainyard image bake" in failed["reason"]

@@ -52,7 +52,7 @@ def test_a_long_log_keeps_its_middle_and_is_read_as_it_grows_over_a_restart_of_t
         told += logs.new()
         before = chunks(yard)
     with yard.agent_process(service):
-        (yard.places.program / "go").touch()
+        (yard.paths.program / "go").touch()
         yard.hear("finished")
     told += logs.new()
     after = chunks(yard)

@@ -35,16 +35,16 @@ print("yours:", start.__module__, trainyard.__version__)
 @pytest.fixture
 def image(yard: Yard) -> Yard:
     """A host as it is baked: TensorFlow in its Python, `trainyard` beside it, `training` in the agent's folder."""
-    yard.places.python.unlink()
-    environment = yard.places.python.parent.parent
+    yard.paths.python.unlink()
+    environment = yard.paths.python.parent.parent
     subprocess.run(
         [ROOT / ".venv-host/bin/python", "-m", "venv", "--without-pip", str(environment)], check=True
     )
     for path in site_packages(ROOT / ".venv-host").iterdir():
         (site_packages(environment) / path.name).symlink_to(path)
     for name in ("training", "trainyard"):
-        shutil.copytree(ROOT / name, yard.places.agent / name)
-    move_library(yard.places.agent / "trainyard", site_packages(environment))
+        shutil.copytree(ROOT / name, yard.paths.agent / name)
+    move_library(yard.paths.agent / "trainyard", site_packages(environment))
     return yard
 
 
@@ -63,7 +63,7 @@ print("packages:", [each for each in sys.path if each.endswith(("site-packages",
     yard.hear("ready")
     yard.order("start", 1)
     yard.hear("finished")
-    own = site_packages(yard.places.python.parent.parent)
+    own = site_packages(yard.paths.python.parent.parent)
     assert "decoy: None\n" in yard.log()
     assert f"packages: ['{own}']\n" in yard.log()
 

@@ -32,7 +32,7 @@ def prepare(yard: Yard, text: str, *, libraries: Sequence[str] = LIBRARIES, **ar
         f"import sys; sys.path[:0] = {[str(ROOT), *libraries]!r}; "
         "from trainyard.notebook.__main__ import main; sys.exit(main(sys.argv[1:]))"
     )
-    command = [str(yard.places.python), "-c", start, "t.ipynb"]
+    command = [str(yard.paths.python), "-c", start, "t.ipynb"]
     yard.prepare("", program={"module": None, "command": command, "args": args})
     yard.put("programs/p.tar.gz", packed({"t.ipynb": text}))
 
@@ -111,7 +111,7 @@ def test_one_that_is_told_to_leave_saves_and_goes_on_in_the_next_attempt(yard: Y
 
     def hears() -> bool:
         """Whether it takes SIGTERM for its kernel, which has a handler since its first cell."""
-        program = Program.recall(yard.places.process(1))
+        program = Program.recall(yard.paths.process(1))
         return program is not None and program.hears()
 
     eventually(hears)

@@ -41,7 +41,7 @@ def starting(yard: Yard, down: Callable[[], None]) -> None:
     yard.hear("ready")
     yard.order("start", 1, ways=())
     down()
-    orders.give(Order(OrderKind.START, yard.run, 1), yard.places)
+    orders.give(Order(OrderKind.START, yard.run, 1), yard.paths)
     yard.hear("started")
     end(yard)
 
@@ -101,8 +101,8 @@ def test_a_run_that_is_stopped_in_an_outage_has_been_stopped(yard: Yard) -> None
     fault = {"action": "s3:*", "seconds": 3600, "code": "ServiceUnavailable"}
     try:
         yard.cloud.admin("POST", "/faults/throttle", fault)
-        orders.give(Order(OrderKind.START, yard.run, 1), yard.places)
-        orders.give(Order(OrderKind.STOP, yard.run, 1), yard.places)
+        orders.give(Order(OrderKind.START, yard.run, 1), yard.paths)
+        orders.give(Order(OrderKind.STOP, yard.run, 1), yard.paths)
         assert yard.hear("stopped")["why"] == "asked"
     finally:
         yard.cloud.admin("POST", "/faults/clear", {})

@@ -255,7 +255,7 @@ def test_log_curve_and_events_are_in_the_bucket_while_the_program_runs(yard: Yar
     assert metrics["samples"][-1]["loss"] == "NaN"
     assert eventually(lambda: _there(yard, "tensorboard/events.out")) == "curve"
 
-    (yard.places.program / "go").touch()
+    (yard.paths.program / "go").touch()
     finished = yard.hear("finished")
     assert (finished["step"], finished["accuracy"], finished.get("loss")) == (
         2001,
@@ -333,7 +333,7 @@ def test_a_program_without_words_of_its_own_is_told_its_place(yard: Yard) -> Non
     yard.order("start", 1, strategy="parameter_server", hosts=hosts)
     yard.hear("finished")
     expected = (
-        f"['--ps_hosts', '10.0.1.7:2222', '--n', '0'] {yard.places.data / 'train'} ami-0123456789abcdef0"
+        f"['--ps_hosts', '10.0.1.7:2222', '--n', '0'] {yard.paths.data / 'train'} ami-0123456789abcdef0"
     )
     assert expected in yard.log()
 

@@ -71,7 +71,7 @@ def test_links_times_empty_folders_and_odd_names_survive_a_restart(yard: Yard) -
     yard.hear("checkpointed")
     yard.order("stop", 1)
     yard.hear("stopped")
-    for path in yard.places.checkpoints.iterdir():
+    for path in yard.paths.checkpoints.iterdir():
         if path.is_file() and not path.is_symlink():
             path.write_text("as on another host: none of it is left")
     yard.hear("ready", attempt=2)
@@ -135,7 +135,7 @@ def test_a_log_in_tensorboard_is_appended_to_on_another_host(yard: Yard) -> None
     eventually(lambda: "written" in yard.log())
     yard.order("stop", 1)
     yard.hear("stopped")
-    shutil.rmtree(yard.places.tensorboard)
+    shutil.rmtree(yard.paths.tensorboard)
     yard.hear("ready", attempt=2)
     yard.order("start", 2)
     yard.hear("finished", attempt=2)

@@ -54,7 +54,7 @@ def test_a_program_has_its_secret_and_nobody_reads_it_in_bucket_signals_or_files
     assert f"sum {hashlib.sha256(VALUE.encode()).hexdigest()}" in log
     assert VALUE not in str(yard.heard)
     assert [key for key in yard.keys("runs/") if VALUE in yard.read(key)] == []
-    printed = yard.places.program_log(1, "chief", 0)
+    printed = yard.paths.program_log(1, "chief", 0)
     assert files_with(VALUE, yard.root) == [printed], "only what the program itself has printed has it"
 
 
@@ -72,16 +72,16 @@ def test_a_failure_is_told_without_the_secret(yard: Yard) -> None:
 def test_an_agent_that_was_restarted_hides_it_too(yard: Yard, ends: str) -> None:
     """Whether or not it finds the program that has it."""
     prepare(yard, WAITS="1", FAILS="1")
-    end = yard.places.results / "go-on"
+    end = yard.paths.results / "go-on"
     service = yard.metadata()
     with yard.agent_process(service):
         yard.hear("ready")
         yard.order("start", 1)
         yard.hear("started")
-        eventually(lambda: "the key is" in yard.places.program_log(1, "chief", 0).read_text())
+        eventually(lambda: "the key is" in yard.paths.program_log(1, "chief", 0).read_text())
     if ends == "meanwhile":
         end.touch()
-        eventually(yard.places.exit_code(1).exists)
+        eventually(yard.paths.exit_code(1).exists)
     with yard.agent_process(service):
         if ends == "later":
             eventually(lambda: "the key is ***" in yard.log())

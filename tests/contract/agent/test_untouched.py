@@ -52,7 +52,7 @@ PATTERN = r"Epoch (?P<epoch>\d+)|step (?P<step>\d+)/(?P<steps>\d+).*loss: (?P<lo
 
 
 def go(yard: Yard) -> None:
-    (yard.places.program / "go").touch()
+    (yard.paths.program / "go").touch()
 
 
 def test_the_scalars_that_it_writes_for_tensorboard_are_its_progress_over_a_restart_of_the_agent(

@@ -18,7 +18,7 @@ from training.baking.log import BuilderLog
 from training.baking.recipe import Recipe
 from training.baking.shell import Shell
 from training.host.metadata import Identity
-from training.host.places import Places
+from training.host.paths import Paths
 
 SEEN = '{{"tensorflow": "2.21.0", "cuda": "{cuda}", "gpus": [{gpus}]}}'
 
@@ -27,22 +27,22 @@ class Host:
     """A builder with GPUs, unless told otherwise."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, log: BuilderLog) -> None:
-        self.places, self._log = Places(root), log
+        self.paths, self._log = Paths(root), log
         (root / "bin").mkdir()
         monkeypatch.setenv("PATH", f"{root / 'bin'}:{os.environ['PATH']}")
 
     def says(self, name: str, text: str, code: int = 0) -> None:
         """A command of the host's: prints this, ends with this."""
-        path = self.places.root / "bin" / name
+        path = self.paths.root / "bin" / name
         self._script(path, text, code)
 
     def tensorflow(self, gpus: int, cuda: str = "12.5.1", code: int = 0) -> None:
         """Python on the host, asked what TensorFlow sees."""
         names = ", ".join(f'"/physical_device:GPU:{index}"' for index in range(gpus))
-        self._script(self.places.python, SEEN.format(cuda=cuda, gpus=names), code)
+        self._script(self.paths.python, SEEN.format(cuda=cuda, gpus=names), code)
 
     def cloudwatch_agent(self, text: str, code: int = 0) -> None:
-        self._script(self.places.cloudwatch_agent, text, code)
+        self._script(self.paths.cloudwatch_agent, text, code)
 
     def bench(self, *, gpu: bool = True, gpus: int = 1, **recipe: Any) -> Bench:
         return Bench(
@@ -51,12 +51,12 @@ class Host:
                 recipe=Recipe(name="gpu", hash="0123456789abcdef", **recipe),
                 identity=Identity("i-1", "us-east-1", "10.0.1.5", "ami-1", {}),
                 bucket=Objects(),
-                places=self.places,
+                paths=self.paths,
                 session=boto3.Session(region_name="us-east-1"),
                 for_gpus=gpu,
                 gpus=gpus,
                 log=self._log,
-                shell=Shell(self._log, self.places, until=time.monotonic() + 60),
+                shell=Shell(self._log, self.paths, until=time.monotonic() + 60),
             )
         )
 
@@ -68,5 +68,5 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
-    with BuilderLog("test", Objects(), "bake-1", "i-1", Places(tmp_path), echo=io.StringIO()) as log:
+    with BuilderLog("test", Objects(), "bake-1", "i-1", Paths(tmp_path), echo=io.StringIO()) as log:
         yield Host(tmp_path, monkeypatch, log)

@@ -19,8 +19,8 @@ INSTALLED = (
 
 def test_it_is_cyclonedx_with_every_package_of_python_and_of_the_system(host: Host) -> None:
     host.says("dpkg-query", INSTALLED)
-    (host.places.root / "etc").mkdir(exist_ok=True)
-    (host.places.root / "etc/os-release").write_text('ID=ubuntu\nVERSION_ID="22.04"\n')
+    (host.paths.root / "etc").mkdir(exist_ok=True)
+    (host.paths.root / "etc/os-release").write_text('ID=ubuntu\nVERSION_ID="22.04"\n')
     document = bill_of_materials(host.bench().builder)
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(document)) is None
     urls = {component["purl"] for component in document["components"]}
@@ -36,7 +36,7 @@ def test_it_is_cyclonedx_with_every_package_of_python_and_of_the_system(host: Ho
 def test_a_system_that_has_no_dpkg_has_pythons_packages_alone(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", str(host.places.root / "bin"))
+    monkeypatch.setenv("PATH", str(host.paths.root / "bin"))
     document = bill_of_materials(host.bench().builder)
     assert document["components"]
     assert not [each for each in document["components"] if each["purl"].startswith("pkg:deb")]

@@ -16,7 +16,7 @@ from training.baking.bench import NO_GPU_HERE, Bench
 from training.baking.builder import for_gpus, image_settings
 from training.baking.results import Finding
 from training.host.agent import systems_manager
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.reporting import gpus
 
 __all__ = ["host"]
@@ -43,8 +43,8 @@ def test_a_driver_that_answers_is_named_with_its_kind(host: Host) -> None:
     host.says("nvidia-smi", "595.71.05, Tesla T4\n595.71.05, Tesla T4")
     host.tensorflow(2)
     for says, version in ((OPEN, "595.71.05"), (CLOSED, "595.71.05 proprietary")):
-        host.places.driver.parent.mkdir(parents=True, exist_ok=True)
-        host.places.driver.write_text(says)
+        host.paths.driver.parent.mkdir(parents=True, exist_ok=True)
+        host.paths.driver.write_text(says)
         bench = host.bench()
         assert outcome(tests.driver, bench) == ("passed", f"driver {version}, GPUs: 2")
         assert bench.versions.driver == version
@@ -67,7 +67,7 @@ def test_a_driver_that_does_not_answer_fails_every_test_that_needs_it(
 
 
 def test_a_host_without_the_command_is_told_so(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(host.places.root / "bin"))
+    monkeypatch.setenv("PATH", str(host.paths.root / "bin"))
     assert outcome(tests.driver, host.bench())[1].startswith(
         "nvidia-smi could not be started on this builder"
     )
@@ -85,7 +85,7 @@ def test_tensorflow_must_see_every_gpu(host: Host, seen: int, word: str) -> None
 def test_a_cuda_library_that_tensorflow_cannot_load_is_named(host: Host) -> None:
     """The lines are an H100's, of TensorFlow 2.21, but for TensorRT's; it says them only when asked to say all."""
     host.says("nvidia-smi", "580.159.04, NVIDIA H100 80GB HBM3")
-    python, says = host.places.python, host.places.root / "says"
+    python, says = host.paths.python, host.paths.root / "says"
     says.write_text(LOADS)
     host.tensorflow(0)
     python.write_text(
@@ -100,7 +100,7 @@ def test_a_cuda_library_that_tensorflow_cannot_load_is_named(host: Host) -> None
 
 
 def test_tensorflow_that_cannot_be_imported_fails_with_its_last_lines(host: Host) -> None:
-    host._script(host.places.python, "ImportError: libcudart.so.12", 1)
+    host._script(host.paths.python, "ImportError: libcudart.so.12", 1)
     found, reason = outcome(tests.tensorflow, host.bench())
     assert (found, reason) == (
         "failed",
@@ -195,14 +195,14 @@ def test_a_fault_of_ours_fails_one_test(host: Host) -> None:
     ],
 )
 def test_the_base_image_says_whether_it_has_a_gpu(tmp_path: Path, text: str, expected: bool) -> None:
-    places = Places(tmp_path)
-    places.image_settings.parent.mkdir(parents=True)
-    places.image_settings.write_text(text)
-    assert for_gpus(places) is expected
+    paths = Paths(tmp_path)
+    paths.image_settings.parent.mkdir(parents=True)
+    paths.image_settings.write_text(text)
+    assert for_gpus(paths) is expected
 
 
 def test_an_image_that_says_nothing_has_one(tmp_path: Path) -> None:
-    assert for_gpus(Places(tmp_path))
+    assert for_gpus(Paths(tmp_path))
     assert image_settings(tmp_path / "absent") == {}
 
 
@@ -222,9 +222,9 @@ def test_the_agent_publishes_what_patrol_reads() -> None:
 
 def test_the_agent_of_systems_manager_starts_when_there_are_credentials(host: Host) -> None:
     """By whichever name its unit goes: as a package, or as Ubuntu's snap."""
-    shutil.copytree(ROOT / "training/host", host.places.agent / "training/host")
+    shutil.copytree(ROOT / "training/host", host.paths.agent / "training/host")
     host.says("systemctl", "")
-    units = host.places.root / "etc/systemd/system"
+    units = host.paths.root / "etc/systemd/system"
     units.mkdir(parents=True)
     install.install_boot_unit(host.bench().builder)
     dropped = {path.parent.name.removesuffix(".d") for path in units.glob("*.d/trainyard.conf")}
@@ -232,7 +232,7 @@ def test_the_agent_of_systems_manager_starts_when_there_are_credentials(host: Ho
     for unit in dropped:
         said = (units / f"{unit}.d/trainyard.conf").read_text()
         (line,) = re.findall(r"^ExecStartPre=-/bin/sh (/\S+)$", said, re.MULTILINE)
-        assert (host.places.root / line.lstrip("/")).is_file(), "what it starts first is in the image"
+        assert (host.paths.root / line.lstrip("/")).is_file(), "what it starts first is in the image"
         assert "After=network-online.target" in said
     assert "After=network-online.target" in (units / install.UNIT).read_text()
 
@@ -242,10 +242,10 @@ def test_the_agent_of_systems_manager_starts_when_there_are_credentials(host: Ho
 )
 def test_credentials_are_waited_for_half_a_minute(host: Host, answers_at: int | None, code: int) -> None:
     """The metadata service of a host that boots gives its role's name first, and its credentials a while later."""
-    looks = host.places.root / "looks"
+    looks = host.paths.root / "looks"
     looks.touch()
     answers = f"[ $(wc -l < {looks}) -ge {answers_at or 1000} ] && echo AccessKeyId || exit 22"
-    curl = host.places.root / "bin/curl"
+    curl = host.paths.root / "bin/curl"
     curl.write_text(
         f"""#!/bin/sh
 case "$*" in
@@ -266,34 +266,34 @@ esac
 
 def test_the_host_has_a_command_for_people(host: Host) -> None:
     install.install_command(host.bench().builder)
-    assert host.places.command.stat().st_mode & 0o777 == 0o755
+    assert host.paths.command.stat().st_mode & 0o777 == 0o755
 
 
 def test_the_hosts_python_has_the_package_trainyard_and_no_other_of_ours(host: Host) -> None:
-    packages = host.places.root / "site-packages"
+    packages = host.paths.root / "site-packages"
     (packages / "trainyard" / "gone").mkdir(parents=True)
     (packages / "trainyard-0.0.9.dist-info").mkdir()
-    host._script(host.places.python, str(packages), 0)
+    host._script(host.paths.python, str(packages), 0)
     for name in ("trainyard", "training"):
-        (host.places.agent / name).mkdir(parents=True)
-    (host.places.agent / "trainyard/__init__.py").write_text('"""It."""\n\n__version__ = "1.2.3"\n')
+        (host.paths.agent / name).mkdir(parents=True)
+    (host.paths.agent / "trainyard/__init__.py").write_text('"""It."""\n\n__version__ = "1.2.3"\n')
     install.install_library(host.bench().builder)
     assert sorted(path.name for path in packages.iterdir()) == ["trainyard", "trainyard-1.2.3.dist-info"]
     assert [path.name for path in (packages / "trainyard").iterdir()] == ["__init__.py"]
-    assert [path.name for path in host.places.agent.iterdir()] == ["training"]
+    assert [path.name for path in host.paths.agent.iterdir()] == ["training"]
     (found,) = distributions(path=[str(packages)])
     assert (found.name, found.version) == ("trainyard", "1.2.3")
 
 
 def test_programs_of_ours_alone_find_the_package_training(host: Host) -> None:
-    host._script(host.places.python, "", 0)
-    host.places.python.write_text("#!/bin/sh\necho path $PYTHONPATH in $(ls | wc -l)\n")
+    host._script(host.paths.python, "", 0)
+    host.paths.python.write_text("#!/bin/sh\necho path $PYTHONPATH in $(ls | wc -l)\n")
     bench = host.bench()
-    assert bench.program("training.programs.matmul").output == f"path {host.places.agent} in 0\n"
+    assert bench.program("training.programs.matmul").output == f"path {host.paths.agent} in 0\n"
     assert bench.builder.shell.run([bench.shell_python]).output.startswith("path in ")
 
 
 def test_an_agent_that_is_there_is_given_its_configuration(host: Host) -> None:
     host.cloudwatch_agent("configured")
     cloudwatch.install_agent(host.bench().builder)
-    assert host.places.cloudwatch.read_text().startswith("{")
+    assert host.paths.cloudwatch.read_text().startswith("{")

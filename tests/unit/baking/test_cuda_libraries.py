@@ -9,7 +9,7 @@ import pytest
 from training.baking.builder import Builder
 from training.baking.install import link_cuda_libraries
 from training.baking.shell import CommandResult
-from training.host.places import Places
+from training.host.paths import Paths
 
 OPENED = ("libcudart.so.12", "libcublas.so.12", "libcusolver.so.11", "libcudnn.so.9")
 
@@ -18,7 +18,7 @@ def builder_with(packages: Path) -> Builder:
     def run(command: list[str]) -> CommandResult:
         return CommandResult(0, f"{packages}\n")
 
-    return cast(Builder, SimpleNamespace(places=Places(packages), shell=SimpleNamespace(run=run)))
+    return cast(Builder, SimpleNamespace(paths=Paths(packages), shell=SimpleNamespace(run=run)))
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from training.baking.jupyter import add_ours, setting
-from training.host.places import Places
+from training.host.paths import Paths
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -18,23 +18,23 @@ ROOT = Path(__file__).resolve().parents[3]
 def test_an_image_must_have_it_unless_its_base_says_otherwise(
     tmp_path: Path, settings: str, said: str
 ) -> None:
-    places = Places(tmp_path)
-    assert setting(places) == ""
-    places.image_settings.parent.mkdir(parents=True)
-    places.image_settings.write_text(settings)
-    assert setting(places) == said
+    paths = Paths(tmp_path)
+    assert setting(paths) == ""
+    paths.image_settings.parent.mkdir(parents=True)
+    paths.image_settings.write_text(settings)
+    assert setting(paths) == said
 
 
 def test_ours_takes_the_place_of_what_a_package_brought(tmp_path: Path) -> None:
-    places = Places(tmp_path)
-    kernel = places.jupyter / "share/jupyter/kernels/python3"
+    paths = Paths(tmp_path)
+    kernel = paths.jupyter / "share/jupyter/kernels/python3"
     kernel.mkdir(parents=True)
     (kernel / "kernel.json").write_text("ipykernel's")
     (kernel / "logo.png").write_text("a picture")
-    (places.jupyter / "lib/python3.11/site-packages").mkdir(parents=True)
-    places.agent.mkdir(parents=True)
-    (places.agent / "training").symlink_to(ROOT / "training")
-    add_ours(places)
+    (paths.jupyter / "lib/python3.11/site-packages").mkdir(parents=True)
+    paths.agent.mkdir(parents=True)
+    (paths.agent / "training").symlink_to(ROOT / "training")
+    add_ours(paths)
     said = json.loads((kernel / "kernel.json").read_text())
     assert said["argv"][:3] == ["/usr/bin/env", "python", "{resource_dir}/launch.py"]
     assert (kernel / "launch.py").is_file()

@@ -21,7 +21,7 @@ from training.baking.packages import (
 )
 from training.baking.shell import CommandResult
 from training.host.errors import HostTrouble
-from training.host.places import Places
+from training.host.paths import Paths
 from trainyard import locks
 
 PINS = {"tensorflow-cpu": "2.21.0", "numpy": "2.4.6"}
@@ -87,7 +87,7 @@ def test_hosts_get_what_the_lock_has_unless_somebody_has_changed_the_list(
         requirements=listed,
         recipe=SimpleNamespace(release=None),
         beside=tmp_path / "beside.txt",
-        places=Places(tmp_path),
+        paths=Paths(tmp_path),
         shell=SimpleNamespace(run=run),
         log=SimpleNamespace(note=noted.append),
     )
@@ -238,7 +238,7 @@ def test_sources_that_nobody_reaches_are_no_wrong_name(
         SimpleNamespace(
             recipe=SimpleNamespace(system_packages=("tree",), upgrade=False),
             shell=Apt(update, install),
-            places=Places(tmp_path),
+            paths=Paths(tmp_path),
         ),
     )
     if told is None:

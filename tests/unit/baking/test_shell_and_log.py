@@ -12,7 +12,7 @@ from training.baking.__main__ import once
 from training.baking.log import BuilderLog
 from training.baking.shell import Shell
 from training.host.errors import HostTrouble, ProgramFault
-from training.host.places import Places
+from training.host.paths import Paths
 
 KEY = "runs/bake-1/logs/builder/00000001.log"
 
@@ -36,11 +36,11 @@ def builder_log(
     instance: str = "i-1",
     echo: io.StringIO | None = None,
 ) -> BuilderLog:
-    return BuilderLog(title, bucket, "bake-1", instance, Places(root), echo=echo or io.StringIO())
+    return BuilderLog(title, bucket, "bake-1", instance, Paths(root), echo=echo or io.StringIO())
 
 
 def shell(log: BuilderLog, root: Path, seconds: float = 60) -> Shell:
-    return Shell(log, Places(root), until=time.monotonic() + seconds)
+    return Shell(log, Paths(root), until=time.monotonic() + seconds)
 
 
 def test_lines_come_stamped_to_the_bucket_and_plain_to_stdout(bucket: Objects, tmp_path: Path) -> None:

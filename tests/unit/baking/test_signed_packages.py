@@ -13,7 +13,7 @@ from tests.unit.baking.builder import Host
 from training.baking import cloudwatch
 from training.baking.log import BuilderLog
 from training.host.errors import HostTrouble
-from training.host.places import Places
+from training.host.paths import Paths
 
 pytestmark = pytest.mark.skipif(shutil.which("gpg") is None, reason="this machine has no gpg")
 
@@ -79,10 +79,10 @@ def test_the_agent_is_installed_with_awss_signature_alone(
     monkeypatch.setattr(cloudwatch, "SIGNED_BY", signers.fingerprint("aws"))
     monkeypatch.setattr(cloudwatch, "PACKAGE", package.as_uri())
     monkeypatch.setattr(cloudwatch, "KEY", key.as_uri())
-    places = Places(tmp_path / "host")
-    places.root.mkdir()
-    with BuilderLog("test", Objects(), "bake-1", "i-1", places, echo=said) as log:
-        host = Host(places.root, monkeypatch, log)
+    paths = Paths(tmp_path / "host")
+    paths.root.mkdir()
+    with BuilderLog("test", Objects(), "bake-1", "i-1", paths, echo=said) as log:
+        host = Host(paths.root, monkeypatch, log)
         host.says("apt-get", "installing")
         builder = host.bench().builder
         if refusal is None:

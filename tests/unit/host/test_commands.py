@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from training.host.errors import ProgramFault
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.program.fetch import find_command
 from training.host.program.packages import bring_commands
 
@@ -13,11 +13,11 @@ SOURCE = "s3://b/programs/p.tar.gz"
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    places = Places(tmp_path)
-    for folder in (places.program, places.venv / "bin", places.python.parent):
+def paths(tmp_path: Path) -> Paths:
+    paths = Paths(tmp_path)
+    for folder in (paths.program, paths.venv / "bin", paths.python.parent):
         folder.mkdir(parents=True)
-    return places
+    return paths
 
 
 def put(path: Path, text: str = "", *, mode: int = 0o755) -> Path:
@@ -27,16 +27,16 @@ def put(path: Path, text: str = "", *, mode: int = 0o755) -> Path:
     return path
 
 
-def test_a_command_is_one_of_the_run_the_image_the_system_or_a_file_of_the_source(places: Places) -> None:
-    put(places.venv / "bin/torchrun")
-    put(places.python.parent / "tensorboard")
-    put(places.program / "scripts/run.sh")
+def test_a_command_is_one_of_the_run_the_image_the_system_or_a_file_of_the_source(paths: Paths) -> None:
+    put(paths.venv / "bin/torchrun")
+    put(paths.python.parent / "tensorboard")
+    put(paths.program / "scripts/run.sh")
     for name in ("torchrun", "tensorboard", "sh", "./scripts/run.sh", "scripts/run.sh", "/bin/sh"):
-        find_command(name, places, source=SOURCE)
+        find_command(name, paths, source=SOURCE)
 
 
-def test_what_the_attempt_fills_in_is_not_known_before_it(places: Places) -> None:
-    find_command("${role}.sh", places, source=SOURCE)
+def test_what_the_attempt_fills_in_is_not_known_before_it(paths: Paths) -> None:
+    find_command("${role}.sh", paths, source=SOURCE)
 
 
 @pytest.mark.parametrize(
@@ -52,18 +52,16 @@ def test_what_the_attempt_fills_in_is_not_known_before_it(places: Places) -> Non
         ("train.py", r"to run the source's file of that name write \[python, train.py\]"),
     ],
 )
-def test_a_command_that_is_not_there_is_final_and_says_what_to_do(
-    places: Places, name: str, said: str
-) -> None:
+def test_a_command_that_is_not_there_is_final_and_says_what_to_do(paths: Paths, name: str, said: str) -> None:
     for file in ("data.sh", "train.py"):
-        put(places.program / file, mode=0o644)
+        put(paths.program / file, mode=0o644)
     with pytest.raises(ProgramFault, match=said) as fault:
-        find_command(name, places, source=SOURCE)
+        find_command(name, paths, source=SOURCE)
     assert (fault.value.final, fault.value.kind) == (True, "program")
 
 
-def test_the_images_commands_see_what_the_run_has_installed(places: Places) -> None:
-    image, own = places.python.parent, places.venv / "bin"
+def test_the_images_commands_see_what_the_run_has_installed(paths: Paths) -> None:
+    image, own = paths.python.parent, paths.venv / "bin"
     put(image / "torchrun", f"#!{image}/python3\nimport torch\n")
     put(image / "tensorboard", f"#!{image}/python3\nthe image's\n")
     put(image / "activate", "# a shell's\n")

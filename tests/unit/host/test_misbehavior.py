@@ -16,7 +16,7 @@ from training.host.disk import Disk, fresh, readable_files, walk, written_below
 from training.host.errors import HostTrouble, ProgramFault
 from training.host.keys import LeftOut
 from training.host.outputs.scan import scan
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.program import folders
 from training.host.reporting.results import FolderUpload
 
@@ -79,26 +79,26 @@ def test_a_folder_whose_owner_has_no_rights_is_removed_all_the_same(tmp_path: Pa
 
 
 def test_rights_that_a_program_took_away_are_given_back_and_named(tmp_path: Path) -> None:
-    places = Places(tmp_path)
-    given = folders.given_to_program(places, 1)
+    paths = Paths(tmp_path)
+    given = folders.given_to_program(paths, 1)
     for folder in given:
         folder.mkdir(parents=True, exist_ok=True)
-    places.model.chmod(0o500)
-    places.home.chmod(0)
+    paths.model.chmod(0o500)
+    paths.home.chmod(0)
     lacked = folders.give_back_rights(given)
-    assert lacked == (f"{places.home} (mode 000)", f"{places.model} (mode 500)")
-    assert places.home.stat().st_mode & 0o777 == 0o700
+    assert lacked == (f"{paths.home} (mode 000)", f"{paths.model} (mode 500)")
+    assert paths.home.stat().st_mode & 0o777 == 0o700
     assert folders.give_back_rights(given) == ()
-    assert f"its own rights to {places.home} (mode 000) and" in folders.why_failed(lacked)
+    assert f"its own rights to {paths.home} (mode 000) and" in folders.why_failed(lacked)
 
 
 def test_what_is_no_folder_of_the_program_any_more_is_passed_over(tmp_path: Path) -> None:
-    places = Places(tmp_path)
-    places.home.mkdir(parents=True)
-    places.checkpoints.symlink_to(tmp_path)
-    places.results.write_text("a file")
+    paths = Paths(tmp_path)
+    paths.home.mkdir(parents=True)
+    paths.checkpoints.symlink_to(tmp_path)
+    paths.results.write_text("a file")
     tmp_path.chmod(0o755)
-    assert folders.give_back_rights(folders.given_to_program(places, 1)) == ()
+    assert folders.give_back_rights(folders.given_to_program(paths, 1)) == ()
 
 
 FAULTS = [

@@ -30,8 +30,8 @@ from training.host.credentials import CALLS
 from training.host.disk import Disk
 from training.host.errors import GivenUp, HostTrouble, Unreachable
 from training.host.metadata import Identity, Metadata
+from training.host.paths import Paths
 from training.host.periodic import Repeat
-from training.host.places import Places
 from training.host.pool import kept
 from training.host.program.ending import Failed, Stopped
 from training.host.program.fetch import fetch_all, fetch_job, recall_job
@@ -61,7 +61,7 @@ class Agent:
 
     def __init__(
         self,
-        places: Places,
+        paths: Paths,
         metadata: Metadata,
         identity: Identity,
         tags: RunTags,
@@ -71,7 +71,7 @@ class Agent:
         power_off: Callable[[str], None],
     ) -> None:
         session = credentials.of_the_host(identity.region)
-        self._places = places
+        self._paths = paths
         self._account = account
         self._identity = identity
         self._tags = tags
@@ -79,13 +79,13 @@ class Agent:
         self._born = datetime.now(UTC)
         self._put_up_fence = put_up_fence
         self._power_off = power_off
-        credentials.configure(places, account)
-        self._as_run = credentials.of_the_run(places, identity.region)
+        credentials.configure(paths, account)
+        self._as_run = credentials.of_the_run(paths, identity.region)
         self._bucket = Bucket(
-            self._as_run.client("s3", config=CALLS), tags.bucket, credentials=credentials.environment(places)
+            self._as_run.client("s3", config=CALLS), tags.bucket, credentials=credentials.environment(paths)
         )
         self._mailbox = mailbox = Bucket(session.client("s3", config=CALLS), tags.bucket)
-        self._disk = Disk(places.reserve, places.home)
+        self._disk = Disk(paths.reserve, paths.home)
         self._watchdog = Watchdog(metadata, tags.lease, self._leave, held=hold.held_until(identity.tags))
         self._outbox = Outbox(
             session.client("events", config=CALLS),
@@ -96,13 +96,13 @@ class Agent:
             on_mute=power_off,
         )
         self._state = state.recall(
-            places.state, run=tags.run, instance=identity.instance, attempt=tags.attempt
+            paths.state, run=tags.run, instance=identity.instance, attempt=tags.attempt
         )
         self._job: Job | None = None
         self._credentials = Renewal(
             mailbox,
             tags.sender,
-            places,
+            paths,
             account=account,
             say=lambda signal: self._outbox.put(tags.attempt, signal),
             run=tags.run,
@@ -113,7 +113,7 @@ class Agent:
             self._bucket,
             mailbox,
             tags.run,
-            places,
+            paths,
             instance=identity.instance,
             sender=tags.sender,
             phase=lambda: self._state.phase,
@@ -125,7 +125,7 @@ class Agent:
         self._watchdog.start()
         self._outbox.start()
         if self._state.phase == "new":
-            clear_what_another_left(self._places, self._account)
+            clear_what_another_left(self._paths, self._account)
             self._change(phase="fetching")
         self._renewal.start()
         self._listening.start()
@@ -174,7 +174,7 @@ class Agent:
             return
         program = None
         if self._state.phase == "running":
-            cluster, assignment = recall(self._places, self._state.attempt, instance=self._identity.instance)
+            cluster, assignment = recall(self._paths, self._state.attempt, instance=self._identity.instance)
             self._put_up_fence(cluster.addresses)
             attempt = self._attempt(cluster, assignment, self._job)
             program = attempt.recall()
@@ -201,20 +201,20 @@ class Agent:
     def _fetch(self) -> Job:
         """Return the job. Once per host, bring program and data on disk."""
         if self._state.phase != "fetching":
-            return recall_job(self._places)
+            return recall_job(self._paths)
         self._credentials.wait()
-        job = self._get("fetching the job", lambda: fetch_job(self._bucket, self._tags.run, self._places))
-        kept.give(job, self._places, self._account)
+        job = self._get("fetching the job", lambda: fetch_job(self._bucket, self._tags.run, self._paths))
+        kept.give(job, self._paths, self._account)
 
         def fetch() -> str | None:
             with self._account.acting():
-                return fetch_all(self._bucket, job, self._places)
+                return fetch_all(self._bucket, job, self._paths)
 
         packages = self._get("fetching program, packages and data", fetch)
         self._fetch_ahead()
-        remove_tree(self._places.spare)
+        remove_tree(self._paths.spare)
         if job.pool.keep:
-            kept.note(job, packages, self._places)
+            kept.note(job, packages, self._paths)
         self._change(phase="waiting")
         return job
 
@@ -234,7 +234,7 @@ class Agent:
         """Fetch the newest checkpoint before it is asked for; the attempt that restores it insists on it."""
         try:
             with self._account.acting():
-                restore.fetch_ahead(self._bucket, self._tags.run, self._places)
+                restore.fetch_ahead(self._bucket, self._tags.run, self._paths)
         except Unreachable as trouble:
             logger.warning("no checkpoint is fetched ahead: %s", trouble.reason)
 
@@ -246,7 +246,7 @@ class Agent:
         return StopReason.ASKED if self._stop_order() else None
 
     def _stop_order(self) -> Order | None:
-        stop = orders.latest(OrderKind.STOP, self._places)
+        stop = orders.latest(OrderKind.STOP, self._paths)
         return stop if stop and stop.run == self._tags.run and stop.attempt >= self._state.attempt else None
 
     def _leaves_unstarted(self) -> bool:
@@ -267,7 +267,7 @@ class Agent:
         try:
             return self._get(
                 "reading cluster.json",
-                lambda: join(self._bucket, order, self._places, instance=self._identity.instance),
+                lambda: join(self._bucket, order, self._paths, instance=self._identity.instance),
             )
         finally:
             beat.end()
@@ -282,7 +282,7 @@ class Agent:
                 return None
             if self._watchdog.lease_over or self._watchdog.going_down.is_set() or self._watchdog.pooled:
                 return None
-            start = orders.latest(OrderKind.START, self._places)
+            start = orders.latest(OrderKind.START, self._paths)
             if stop := self._stop_order():
                 self._leave_unstarted(stop.attempt)
                 ready_at = 0.0
@@ -291,7 +291,7 @@ class Agent:
             if time.monotonic() >= ready_at:
                 if ready_at:
                     self._fetch_ahead()
-                denied = systems_manager.denial(self._places.ssm_errors, since=self._born)
+                denied = systems_manager.denial(self._paths.ssm_errors, since=self._born)
                 self._say(
                     signals.Ready(
                         address=self._identity.address, boot_seconds=boot_seconds, ssm_denied=denied or None
@@ -314,7 +314,7 @@ class Agent:
             assignment=assignment,
             job=job,
             account=self._account,
-            places=self._places,
+            paths=self._paths,
             bucket=self._bucket,
             peers=Peers(cluster, assignment, bucket=self._bucket, mailbox=mailbox, sender=sender),
             identity=self._identity,
@@ -382,10 +382,10 @@ class Agent:
         """Remember. Should the disk be full, the reserve makes room for it."""
         self._state = self._state.but(**changes)
         try:
-            self._state.save(self._places.state)
+            self._state.save(self._paths.state)
         except OSError:
             self._disk.release()
-            self._state.save(self._places.state)
+            self._state.save(self._paths.state)
 
     def _say(self, signal: Signal) -> None:
         self._outbox.put(self._state.attempt, signal)

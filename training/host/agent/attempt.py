@@ -52,7 +52,7 @@ class Attempt:
         self._checkpoints = CheckpointUpload(
             around.bucket,
             around.cluster.run,
-            around.places,
+            around.paths,
             around.account,
             keep=around.job.checkpoints.keep,
             last=last,
@@ -66,7 +66,7 @@ class Attempt:
             around.assignment,
             around.job,
             account=around.account,
-            places=around.places,
+            paths=around.paths,
             bucket=around.bucket,
             note=listening.log.note,
         )
@@ -77,34 +77,34 @@ class Attempt:
         """Restore what the attempt restores, clear what an earlier one left, and start the program. Raises
         LeftUnstarted if the attempt has to leave while a service cannot be reached."""
         self._around.account.end_all()
-        fresh(self._around.places.attempt(self._around.cluster.attempt))
+        fresh(self._around.paths.attempt(self._around.cluster.attempt))
         with self._around.account.acting():
-            fresh(self._around.places.progress(self._around.cluster.attempt).parent)
+            fresh(self._around.paths.progress(self._around.cluster.attempt).parent)
         with self._listening.heartbeat():
             instead = self._preparation.prepare()
             values = self._preparation.get("fetching its secrets", self._preparation.fetch_secrets)
             self._listening.log.hide(values)
         program = Program.start(
             environment.command_line(
-                self._around.cluster, self._around.assignment, self._around.job, self._around.places
+                self._around.cluster, self._around.assignment, self._around.job, self._around.paths
             ),
             account=self._around.account,
-            folder=self._around.places.program,
+            folder=self._around.paths.program,
             env=environment.environment(
                 self._around.cluster,
                 self._around.assignment,
                 self._around.job,
-                self._around.places,
+                self._around.paths,
                 region=self._around.identity.region,
                 image=self._around.identity.image,
                 base=os.environ,
                 secrets=values,
             ),
             log=self._listening.log.path,
-            exit_file=self._around.places.exit_code(self._around.cluster.attempt),
+            exit_file=self._around.paths.exit_code(self._around.cluster.attempt),
             most_tasks=self._tasks.most,
         )
-        program.remember(self._around.places.process(self._around.cluster.attempt))
+        program.remember(self._around.paths.process(self._around.cluster.attempt))
         self._around.say(
             signals.Started(
                 role=self._around.assignment.role,
@@ -116,7 +116,7 @@ class Attempt:
 
     def recall(self) -> Program | None:
         """The program that an earlier agent started for this attempt."""
-        program = Program.recall(self._around.places.process(self._around.cluster.attempt))
+        program = Program.recall(self._around.paths.process(self._around.cluster.attempt))
         if program is None:
             return None
         held = (
@@ -133,7 +133,7 @@ class Attempt:
 
     def watch(self, program: Program) -> Outcome:
         """Wait for the program's end, carrying its work away meanwhile; judge the end and say so."""
-        started = self._around.places.process(self._around.cluster.attempt).stat().st_mtime
+        started = self._around.paths.process(self._around.cluster.attempt).stat().st_mtime
         with self._listening.heartbeat():
             insistence = self._conclusion.insistence(None, finished=False)
             outputs = insistence.get(
@@ -141,11 +141,11 @@ class Attempt:
             )
         events = (
             EventFiles(
-                lambda: readable_files(self._around.places.tensorboard),
-                self._around.places.tensorboard,
+                lambda: readable_files(self._around.paths.tensorboard),
+                self._around.paths.tensorboard,
                 started,
             ),
-            EventFiles(lambda: outputs.event_files, self._around.places.program, started),
+            EventFiles(lambda: outputs.event_files, self._around.paths.program, started),
         )
         uploads = uploads_of(
             self._around.cluster,
@@ -153,7 +153,7 @@ class Attempt:
             keep=self._around.job.checkpoints.keep,
             account=self._around.account,
             bucket=self._around.bucket,
-            places=self._around.places,
+            paths=self._around.paths,
             log=self._listening.log,
             metrics=self._listening.metrics,
             checkpoints=self._checkpoints,
@@ -187,7 +187,7 @@ class Attempt:
         self._around.account.end_all()
         with self._around.account.acting():
             rights_taken = folders.give_back_rights(
-                folders.given_to_program(self._around.places, self._around.cluster.attempt)
+                folders.given_to_program(self._around.paths, self._around.cluster.attempt)
             )
         with self._listening.heartbeat():
             starved = killed_before is None or killed_for_memory() != killed_before
@@ -208,7 +208,7 @@ class Attempt:
     @property
     def _mark(self) -> str:
         """The variable by which this attempt's processes are known."""
-        return f"TRAINYARD_PROGRESS={self._around.places.progress(self._around.cluster.attempt)}"
+        return f"TRAINYARD_PROGRESS={self._around.paths.progress(self._around.cluster.attempt)}"
 
     def _left_running(self, program: Program) -> tuple[str, ...]:
         """What the program leaves running when it ends. Its helpers end within moments, once they see that."""
@@ -220,7 +220,7 @@ class Attempt:
 
     def _exited(self, program: Program, itself: int | None) -> Exit | None:
         with self._around.account.acting():
-            noted = exits.read(self._around.places.exits(self._around.cluster.attempt))
+            noted = exits.read(self._around.paths.exits(self._around.cluster.attempt))
         return exits.of_program(noted, keeper=program.pid, pid=itself)
 
     def _parting_of_the_machine(self, program: Program, code: int) -> Parting | None:

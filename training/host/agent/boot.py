@@ -21,8 +21,8 @@ from training.host.dev.idle.kernels import Server
 from training.host.errors import HostTrouble
 from training.host.image import disk_identity
 from training.host.metadata import Identity, Metadata
+from training.host.paths import Paths
 from training.host.periodic import Repeat
-from training.host.places import Places
 from training.host.pool import waiting
 from training.host.reporting import gpus
 from trainyard import command_line
@@ -31,25 +31,25 @@ from trainyard.protocol.tags import Tag
 logger = logging.getLogger(__name__)
 
 
-def run(places: Places) -> None:
+def run(paths: Paths) -> None:
     """The agent's life. Returns only when there is nothing to do on this host at all."""
     metadata = Metadata()
-    identity = _once_it_has_a_run(places, metadata, metadata.await_identity())
+    identity = _once_it_has_a_run(paths, metadata, metadata.await_identity())
     with command_line.given(command_line.of_yard(identity.tags.get(Tag.YARD, command_line.DEFAULT_YARD))):
-        _serve(places, metadata, identity)
+        _serve(paths, metadata, identity)
 
 
-def _serve(places: Places, metadata: Metadata, identity: Identity) -> None:
+def _serve(paths: Paths, metadata: Metadata, identity: Identity) -> None:
     now = datetime.now(UTC)
-    identity = with_a_lease(places, identity, now=now)
+    identity = with_a_lease(paths, identity, now=now)
     try:
-        disk_identity.take_over(places, identity)
+        disk_identity.take_over(paths, identity)
     except OSError as error:  # a full disk says so once there is somebody to hear it
         logger.warning("this disk cannot be made this instance's: %s", error)
     measuring = _measure(identity, now)
     if Tag.YARD in identity.tags:
-        _help_systems_manager(places, now)
-    if _is_generalized(places, identity):
+        _help_systems_manager(paths, now)
+    if _is_generalized(paths, identity):
         logger.info("this instance was generalized for an image: staying quiet")
         _stay_quiet(metadata, identity, measuring, now)
         return
@@ -61,17 +61,17 @@ def _serve(places: Places, metadata: Metadata, identity: Identity) -> None:
         if Tag.YARD in identity.tags:
             _shut_out_runs()
         if Tag.DEV in identity.tags:
-            _serve_jupyter(places)
-            server = Server(serve.ADDRESS, serve.PORT, places.jupyter_token)
-            watch.begin(places, identity, server, now=now)
-            owner.begin(places, identity)
+            _serve_jupyter(paths)
+            server = Server(serve.ADDRESS, serve.PORT, paths.jupyter_token)
+            watch.begin(paths, identity, server, now=now)
+            owner.begin(paths, identity)
         _stay_quiet(metadata, identity, measuring, now)
         return
-    with orders.presence(places):
+    with orders.presence(paths):
         programs = account.find()
         put_up = partial(fence.put_up, programs)
         agent = Agent(
-            places, metadata, identity, tags, account=programs, put_up_fence=put_up, power_off=power_off
+            paths, metadata, identity, tags, account=programs, put_up_fence=put_up, power_off=power_off
         )
         signal.signal(signal.SIGTERM, agent.go_down)
         agent.work()
@@ -85,10 +85,10 @@ def begin_anew() -> None:
     os.execv(sys.executable, [sys.executable, "-m", "training.host", "run"])  # noqa: S606 - as the boot unit does
 
 
-def _once_it_has_a_run(places: Places, metadata: Metadata, identity: Identity) -> Identity:
+def _once_it_has_a_run(paths: Paths, metadata: Metadata, identity: Identity) -> Identity:
     """A host in the pool is wiped first, and waits for another run."""
     return waiting.wait_if_warm(
-        places,
+        paths,
         metadata,
         identity,
         find_account=account.find,
@@ -99,9 +99,9 @@ def _once_it_has_a_run(places: Places, metadata: Metadata, identity: Identity) -
     )
 
 
-def _is_generalized(places: Places, identity: Identity) -> bool:
+def _is_generalized(paths: Paths, identity: Identity) -> bool:
     try:
-        return places.generalized.read_text() == identity.instance
+        return paths.generalized.read_text() == identity.instance
     except FileNotFoundError:
         return False
 
@@ -117,8 +117,8 @@ def _measure(identity: Identity, now: datetime) -> Repeat | None:
     return measuring
 
 
-def _help_systems_manager(places: Places, now: datetime) -> None:
-    beside = systems_manager.SsmAgent(places.ssm_errors, now, restart=systems_manager.restart)
+def _help_systems_manager(paths: Paths, now: datetime) -> None:
+    beside = systems_manager.SsmAgent(paths.ssm_errors, now, restart=systems_manager.restart)
     Repeat(
         "Systems Manager's agent",
         lambda _: beside.turn(datetime.now(UTC)),
@@ -134,10 +134,10 @@ def _shut_out_runs() -> None:
         logger.warning("%s", trouble.reason)
 
 
-def _serve_jupyter(places: Places) -> None:
+def _serve_jupyter(paths: Paths) -> None:
     """Its own unit, which outlives this agent; nothing where the image has none."""
     try:
-        if places.jupyter.exists():
+        if paths.jupyter.exists():
             jupyter.start()
     except (OSError, subprocess.CalledProcessError) as error:
         logger.warning("JupyterLab could not be started: %s", error)

@@ -235,7 +235,7 @@ class Conclusion:
             return self._listening.progress.is_at_its_end
         with self._around.account.acting():
             try:
-                written = self._around.places.metrics.stat().st_mtime
+                written = self._around.paths.metrics.stat().st_mtime
             except OSError:
                 return False
         return asked_at is not None and written >= asked_at.timestamp()
@@ -303,7 +303,7 @@ class Conclusion:
         with self._around.account.acting():
             return results.missing(
                 self._around.job.program.expect,
-                self._around.places,
+                self._around.paths,
                 has_checkpoint=self._checkpoints.last.step >= 0,
             )
 
@@ -311,8 +311,8 @@ class Conclusion:
         """Return a sentence for the signal if the program has left nothing at all."""
         with self._around.account.acting():
             saved = self._checkpoints.last.step >= 0
-            missing = results.missing(RESULTS, self._around.places, has_checkpoint=saved)
-            found = len(missing) < len(RESULTS) or any(readable_files(self._around.places.notebook))
+            missing = results.missing(RESULTS, self._around.paths, has_checkpoint=saved)
+            found = len(missing) < len(RESULTS) or any(readable_files(self._around.paths.notebook))
         if found or outputs.index.count:
             return {}
         said = results.nothing_left(keeps_outputs=outputs.keeps)
@@ -324,7 +324,7 @@ class Conclusion:
         where it does; what could not be uploaded."""
         left_out = LeftOut(self._listening.log.note, "${model}")
         model = FolderUpload(
-            self._around.bucket, self._around.places.model, keys.model(self._around.cluster.run), left_out
+            self._around.bucket, self._around.paths.model, keys.model(self._around.cluster.run), left_out
         )
 
         def send_model() -> None:
@@ -333,8 +333,8 @@ class Conclusion:
 
         def send_metrics() -> None:
             with self._around.account.acting():
-                document = self._listening.metrics.conclude(self._around.places.metrics)
-            if document is None and self._around.places.metrics.is_file():
+                document = self._listening.metrics.conclude(self._around.paths.metrics)
+            if document is None and self._around.paths.metrics.is_file():
                 self._listening.log.note("metrics.json holds no JSON object and is left out")
                 self._listening.listen()
             results.update(facts_in(document) if document else self._listening.progress.known)
@@ -346,7 +346,7 @@ class Conclusion:
 
     def _ran_seconds(self) -> float:
         return max(
-            0.0, time.time() - self._around.places.process(self._around.cluster.attempt).stat().st_mtime
+            0.0, time.time() - self._around.paths.process(self._around.cluster.attempt).stat().st_mtime
         )
 
     def _step(self, written: int | None = None) -> int | None:

@@ -15,7 +15,7 @@ from training.host.account import Account
 from training.host.bucket import Bucket
 from training.host.disk import written_below
 from training.host.errors import HostTrouble
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.program.process import Program
 from training.host.program.silence import WORKING_GPU_PERCENT, Effort, NewLines
 from training.host.program.tracebacks import AGENTS_OWN
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 class Life:
     """`has_gpus`: the driver can be asked what the GPUs do."""
 
-    places: Places
+    paths: Paths
     account: Account
     progress: Progress
     has_gpus: bool
@@ -63,10 +63,10 @@ class Life:
         return (*shown, self._effort.looks, self._gpu_looks)
 
     def _files(self) -> tuple[int, int]:
-        places = self.places
-        others = (places.data, places.venv, places.staging, places.restores)
+        paths = self.paths
+        others = (paths.data, paths.venv, paths.staging, paths.restores)
         with self.account.acting():
-            return written_below(places.home, besides=others)
+            return written_below(paths.home, besides=others)
 
     def _gpus_work(self) -> bool:
         """A driver that does not answer tells nothing, which is not that nobody works: unknown is not idle."""

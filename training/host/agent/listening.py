@@ -32,20 +32,20 @@ class Listening:
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
-        cluster, assignment, places = around.cluster, around.assignment, around.places
+        cluster, assignment, paths = around.cluster, around.assignment, around.paths
         pattern = around.job.program.progress if assignment.is_chief else None
         self._seen: SimpleQueue[tuple[Source, dict[str, Any]]] = SimpleQueue()
         self._printed = PrintedProgress(pattern) if pattern else None
         self._lines = PrintedLines()
         self._heard: deque[str] = deque(maxlen=LINES_AT_ONCE if assignment.is_chief and not pattern else 0)
         self._warned_of_nan = False
-        self.progress = Progress(places.progress(cluster.attempt), started=time.monotonic())
-        self.life = Life(places, around.account, self.progress, has_gpus(around.identity.tags))
+        self.progress = Progress(paths.progress(cluster.attempt), started=time.monotonic())
+        self.life = Life(paths, around.account, self.progress, has_gpus(around.identity.tags))
         self.metrics = Metrics(around.bucket, keys.metrics(cluster.run))
         self.log = ProgramLog(
             cluster,
             assignment,
-            places=places,
+            paths=paths,
             bucket=around.bucket,
             hear=self._hear,
             hear_open=self.life.hear,

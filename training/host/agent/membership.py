@@ -3,23 +3,23 @@
 from training.host.bucket import Bucket
 from training.host.errors import HostTrouble, OtherVersion
 from training.host.orders import write_whole
-from training.host.places import Places
+from training.host.paths import Paths
 from trainyard.protocol import cluster, keys
 from trainyard.protocol.cluster import Assignment, Cluster
 from trainyard.protocol.orders import Order
 
 
-def join(bucket: Bucket, order: Order, places: Places, *, instance: str) -> tuple[Cluster, Assignment]:
+def join(bucket: Bucket, order: Order, paths: Paths, *, instance: str) -> tuple[Cluster, Assignment]:
     """Return the cluster of an attempt and this host's assignment, and keep the file on disk."""
     text = bucket.read(keys.cluster(order.run, order.attempt)).decode()
-    write_whole(places.cluster(order.attempt), text)
-    return recall(places, order.attempt, instance=instance)
+    write_whole(paths.cluster(order.attempt), text)
+    return recall(paths, order.attempt, instance=instance)
 
 
-def recall(places: Places, attempt: int, *, instance: str) -> tuple[Cluster, Assignment]:
+def recall(paths: Paths, attempt: int, *, instance: str) -> tuple[Cluster, Assignment]:
     """Return the cluster and the assignment that `join` has kept on disk."""
     try:
-        known = cluster.read(places.cluster(attempt).read_text())
+        known = cluster.read(paths.cluster(attempt).read_text())
     except ValueError as error:
         raise OtherVersion(f"cluster.json of attempt {attempt}", error) from error
     assignment = known.assignment(instance)

@@ -13,8 +13,8 @@ from training.host.outputs.index import CHIEF, Index
 from training.host.outputs.outside import Outside
 from training.host.outputs.restore import Begun, Sources
 from training.host.outputs.upload import OutputsUpload
+from training.host.paths import Paths
 from training.host.periodic import Repeat
-from training.host.places import Places
 from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Assignment, Cluster
 from trainyard.protocol.signals import StopReason
@@ -39,7 +39,7 @@ class Outputs:
     job: Job
     _: KW_ONLY
     account: Account
-    places: Places
+    paths: Paths
     bucket: Bucket
     note: Callable[[str], None]
     _begun: Begun | None = None
@@ -55,8 +55,8 @@ class Outputs:
         if not self.job.outputs.keep:
             self._begun = Begun(Sources(), Index())
             return
-        folder, run, attempt = self.places.program, self.cluster.run, self.cluster.attempt
-        sources = restore.sources_of(folder, self.places.sources, self.account)
+        folder, run, attempt = self.paths.program, self.cluster.run, self.cluster.attempt
+        sources = restore.sources_of(folder, self.paths.sources, self.account)
         resumes = self.job.checkpoints.resume
         restores = self.job.outputs.are_restored(has_checkpoint=self.cluster.checkpoint is not None)
         of = None
@@ -80,14 +80,14 @@ class Outputs:
         """Return what brings the outputs away; `runs` answers True while the program runs."""
         begun = self._begun or self._recall()
         if self.job.outputs.keep:
-            started = self.places.process(self.cluster.attempt).stat().st_mtime
-            self._outside = Outside(self.places, self.account, started)
+            started = self.paths.process(self.cluster.attempt).stat().st_mtime
+            self._outside = Outside(self.paths, self.account, started)
             self._looking.start()
         return OutputsUpload(
             self.bucket,
             self.cluster.run,
             self.assignment.name,
-            self.places.program,
+            self.paths.program,
             self.account,
             sources=begun.sources,
             index=begun.index,
@@ -136,7 +136,7 @@ class Outputs:
         """What an earlier agent of this host had begun with, and has brought away since."""
         if not self.job.outputs.keep:
             return Begun(Sources(), Index())
-        sources = restore.sources_of(self.places.program, self.places.sources, self.account)
+        sources = restore.sources_of(self.paths.program, self.paths.sources, self.account)
         return Begun(sources, index.read(self.bucket, self.cluster.run, self.assignment.name) or Index())
 
     def _note_restored(self, begun: Begun, of: str | None) -> None:

@@ -63,7 +63,7 @@ class Preparation:
         def restore_checkpoint() -> Restored:
             with self._around.account.acting():
                 return restore(
-                    self._around.bucket, self._around.cluster.run, asked, self._around.places, alone=alone
+                    self._around.bucket, self._around.cluster.run, asked, self._around.paths, alone=alone
                 )
 
         def fetch_data() -> None:
@@ -73,7 +73,7 @@ class Preparation:
                     self._around.cluster,
                     self._around.assignment,
                     self._around.job,
-                    self._around.places,
+                    self._around.paths,
                     given_up=lambda: bool(self._around.order_to_leave()),
                 )
 
@@ -82,8 +82,8 @@ class Preparation:
         self._around.note_checkpoint(restored.checkpoint)
         self.get("fetching its data", fetch_data)
         with self._around.account.acting():
-            self._around.places.results.mkdir(exist_ok=True)
-            keras_home.link(self._around.places)
+            self._around.paths.results.mkdir(exist_ok=True)
+            keras_home.link(self._around.paths)
         self.get("restoring its outputs", self._outputs.begin)
         if self._around.assignment.is_chief:
             self._restore_history()
@@ -112,7 +112,7 @@ class Preparation:
                 history.restore(
                     self._around.bucket,
                     keys.tensorboard(self._around.cluster.run),
-                    self._around.places.tensorboard,
+                    self._around.paths.tensorboard,
                 )
 
         try:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from training.host import orders
 from training.host.bucket import Bucket
 from training.host.errors import HostTrouble
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.reporting.outbox import Sender
 from trainyard.protocol import keys
 from trainyard.protocol import orders as protocol
@@ -37,13 +37,13 @@ class StandingOrder:
         bucket: Bucket,
         mailbox: Bucket,
         run: str,
-        places: Places,
+        paths: Paths,
         *,
         instance: str,
         sender: Sender,
         phase: Callable[[], str],
     ) -> None:
-        self._bucket, self._mailbox, self._run, self._places = bucket, mailbox, run, places
+        self._bucket, self._mailbox, self._run, self._paths = bucket, mailbox, run, paths
         self._instance, self._sender, self._phase = instance, sender, phase
         self._seen = ""
         self._looked_at = float("-inf")
@@ -61,7 +61,7 @@ class StandingOrder:
             return
         order = read(found.body, instance=self._instance)
         if order:
-            orders.give(order, self._places)
+            orders.give(order, self._paths)
             if order.word is OrderKind.STOP:
                 self._mailbox.write(taken_key(order, self._sender), b"{}")
         self._seen = found.etag

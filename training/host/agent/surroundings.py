@@ -17,7 +17,7 @@ from training.host.bucket import Bucket
 from training.host.checkpoints.choice import LastCheckpoint
 from training.host.disk import Disk
 from training.host.metadata import Identity
-from training.host.places import Places
+from training.host.paths import Paths
 from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Assignment, Cluster
 from trainyard.protocol.orders import OrderKind
@@ -32,7 +32,7 @@ class Surroundings:
     assignment: Assignment
     job: Job
     account: Account
-    places: Places
+    paths: Paths
     bucket: Bucket
     peers: Peers
     """What the hosts of the gang tell each other."""
@@ -47,7 +47,7 @@ class Surroundings:
 
     def order_to_leave(self) -> Leaving | None:
         """Return why the program has to leave now, or None."""
-        stop = orders.latest(OrderKind.STOP, self.places)
+        stop = orders.latest(OrderKind.STOP, self.paths)
         return order_to_leave(
             notice=self.watchdog.notice,
             going_down=self.watchdog.going_down.is_set(),

@@ -8,7 +8,7 @@ from training.host import orders
 from training.host.agent.deadlines import lease
 from training.host.agent.deadlines.lease import Lease
 from training.host.metadata import Identity
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.reporting.outbox import Sender
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.times import RESTARTED_LEASE
@@ -52,15 +52,15 @@ def lease_of(identity: Identity, *, now: datetime) -> Lease:
     return Lease(now + UNTAGGED_LEASE, f"the host has no tag {Tag.LEASE}")
 
 
-def with_a_lease(places: Places, identity: Identity, *, now: datetime) -> Identity:
+def with_a_lease(paths: Paths, identity: Identity, *, now: datetime) -> Identity:
     """A host that is started after its lease had ended gets another one, once a boot: patrol stops it once it is
     idle. Whoever needs another sets the tag Tag.LEASE before the start."""
     tag = identity.tags.get(Tag.LEASE)
     if tag is None or not lease.at_launch(tag).is_over(now):
         return identity
-    if not places.started_again.exists():
-        orders.write_whole(places.started_again, (now + RESTARTED_LEASE).isoformat())
+    if not paths.started_again.exists():
+        orders.write_whole(paths.started_again, (now + RESTARTED_LEASE).isoformat())
         logger.info(
             "started again after its lease of %s had ended: stays for %s at most", tag, RESTARTED_LEASE
         )
-    return replace(identity, tags={**identity.tags, Tag.LEASE: places.started_again.read_text()})
+    return replace(identity, tags={**identity.tags, Tag.LEASE: paths.started_again.read_text()})

@@ -14,8 +14,8 @@ from training.host.checkpoints.upload import CheckpointUpload
 from training.host.errors import HostTrouble, Unreachable
 from training.host.keys import LeftOut
 from training.host.outputs.upload import OutputsUpload
+from training.host.paths import Paths
 from training.host.periodic import Repeat
-from training.host.places import Places
 from training.host.reporting.metrics import Metrics
 from training.host.reporting.program_log import ProgramLog
 from training.host.reporting.results import FolderUpload
@@ -75,7 +75,7 @@ def uploads_of(
     keep: int,
     account: Account,
     bucket: Bucket,
-    places: Places,
+    paths: Paths,
     log: ProgramLog,
     metrics: Metrics,
     checkpoints: CheckpointUpload,
@@ -96,7 +96,7 @@ def uploads_of(
 
         return Repeat(name, send, every=SELDOM_SECONDS)
 
-    events, notebook = folder("tensorboard", places.tensorboard), folder("notebook", places.notebook)
+    events, notebook = folder("tensorboard", paths.tensorboard), folder("notebook", paths.notebook)
     match assignment.role:
         case Role.CHIEF:
             first = Repeat("checkpoints", checkpoints.update, every=OFTEN_SECONDS)
@@ -105,7 +105,7 @@ def uploads_of(
             repeats = [first, seen, *repeats, events, notebook, curve]
         case Role.EVALUATOR:
             download = CheckpointDownload(
-                bucket, cluster.run, places, account, keep=keep, have=checkpoints.last.step
+                bucket, cluster.run, paths, account, keep=keep, have=checkpoints.last.step
             )
             repeats += [events, Repeat("checkpoints", download.update, every=SELDOM_SECONDS)]
         case Role.WORKER | Role.PS:

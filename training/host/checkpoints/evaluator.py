@@ -12,7 +12,7 @@ from training.host.checkpoints.fetching import Fetched
 from training.host.checkpoints.placing import add_folders, add_link, remove, set_times
 from training.host.disk import inside
 from training.host.errors import Damaged
-from training.host.places import Places
+from training.host.paths import Paths
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ class CheckpointDownload:
 
     bucket: Bucket
     run: str
-    places: Places
+    paths: Paths
     account: Account
     _: KW_ONLY
     keep: int
@@ -38,18 +38,18 @@ class CheckpointDownload:
             return
         with self.account.acting():
             try:
-                fetched = fetching.fetch(self.bucket, known.newest, self.places.restores)
+                fetched = fetching.fetch(self.bucket, known.newest, self.paths.restores)
             except Damaged as damaged:
                 logger.warning("%s", damaged.reason)
                 return
             self._put(known.newest, fetched)
-            remove_tree(self.places.restores)
+            remove_tree(self.paths.restores)
         self.have = known.newest.step
 
     def _put(self, version: Version, fetched: Fetched) -> None:
         """Lay the checkpoint over the one before. A folder of the runtime's appears by one rename. Links and the files
         called `checkpoint` come last: what they name is there by then."""
-        folder, manifest = self.places.checkpoints, fetched.manifest
+        folder, manifest = self.paths.checkpoints, fetched.manifest
         own = name_of(version.step) if version.kind == STEP else ""
         if own:
             remove(folder / own)

@@ -13,7 +13,7 @@ from training.host.checkpoints.catalogue import FOLDER, STEP, Version, name_of
 from training.host.checkpoints.choice import LastCheckpoint
 from training.host.checkpoints.placing import place, remove
 from training.host.errors import Damaged, GivenUp, HostTrouble, Missing, Replaced
-from training.host.places import Places
+from training.host.paths import Paths
 from trainyard.command_line import command_line
 from trainyard.protocol.cluster import Checkpoint
 
@@ -31,30 +31,30 @@ class Restored:
     instead: str | None = None
 
 
-def fetch_ahead(bucket: Bucket, run: str, places: Places) -> None:
+def fetch_ahead(bucket: Bucket, run: str, paths: Paths) -> None:
     """Have the newest checkpoint here before it is asked for. A damaged one is left to the attempt that restores it."""
     known = in_bucket.catalogue_of(bucket, run)
-    if known is None or (places.checkpoints / name_of(known.newest.step)).is_dir():
+    if known is None or (paths.checkpoints / name_of(known.newest.step)).is_dir():
         return
     try:
-        fetched = fetching.fetch(bucket, known.newest, places.restores)
+        fetched = fetching.fetch(bucket, known.newest, paths.restores)
     except Damaged as damaged:
         logger.warning("%s", damaged.reason)
         return
-    for older in places.restores.iterdir():
+    for older in paths.restores.iterdir():
         if older != fetched.folder:
             remove_tree(older)
 
 
 def restore(
-    bucket: Bucket, run: str, checkpoint: Checkpoint | None, places: Places, *, alone: bool
+    bucket: Bucket, run: str, checkpoint: Checkpoint | None, paths: Paths, *, alone: bool
 ) -> Restored:
     """Leave only that checkpoint in the program's folder; nothing for a fresh start."""
     if checkpoint is None:
-        _empty(places.checkpoints)
-        remove_tree(places.restores)
+        _empty(paths.checkpoints)
+        remove_tree(paths.restores)
         return Restored(LastCheckpoint())
-    brought = bring(bucket, run, checkpoint, lambda version: _put(bucket, version, places), alone=alone)
+    brought = bring(bucket, run, checkpoint, lambda version: _put(bucket, version, paths), alone=alone)
     return Restored(brought.what, brought.version.called, brought.instead)
 
 
@@ -130,16 +130,16 @@ def named(bucket: Bucket, run: str, checkpoint: Checkpoint) -> Version:
     return version
 
 
-def _put(bucket: Bucket, version: Version, places: Places) -> LastCheckpoint:
+def _put(bucket: Bucket, version: Version, paths: Paths) -> LastCheckpoint:
     """Leave just that checkpoint in the program's folder. What the runtime has saved on this host is not fetched again
     if it is whole."""
-    folder = places.checkpoints
+    folder = paths.checkpoints
     have = folder / name_of(version.step) if version.kind == STEP else None
-    fetched = fetching.fetch(bucket, version, places.restores, have=have)
+    fetched = fetching.fetch(bucket, version, paths.restores, have=have)
     _empty(folder)
     place(fetched, folder)
     fingerprint = on_disk.fingerprint(on_disk.listing_of(folder).files) if version.kind == FOLDER else ""
-    remove_tree(places.restores)
+    remove_tree(paths.restores)
     return LastCheckpoint(version.step, fingerprint)
 
 

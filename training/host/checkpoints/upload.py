@@ -29,7 +29,7 @@ from training.host.checkpoints.choice import Choice, LastCheckpoint
 from training.host.checkpoints.on_disk import FileFacts, Listing
 from training.host.checkpoints.stillness import END_BYTES, Look, Stillness, ends_a_line
 from training.host.keys import LeftOut
-from training.host.places import Places
+from training.host.paths import Paths
 from trainyard.protocol import keys
 
 RESTLESS_LOOKS = 4
@@ -60,7 +60,7 @@ class CheckpointUpload:
 
     bucket: Bucket
     run: str
-    places: Places
+    paths: Paths
     account: Account
     _: KW_ONLY
     keep: int
@@ -87,7 +87,7 @@ class CheckpointUpload:
     _left_out: LeftOut = field(init=False)
 
     def __post_init__(self) -> None:
-        folder = self.places.checkpoints
+        folder = self.paths.checkpoints
         self._stillness = Stillness(
             lambda name, end, size: on_disk.read_end(folder / name, end, size), STILL_SECONDS
         )
@@ -102,7 +102,7 @@ class CheckpointUpload:
         if brought:
             self._conclude(*brought)
             with self.account.acting():
-                on_disk.keep_newest(self.places.checkpoints, self.keep)
+                on_disk.keep_newest(self.paths.checkpoints, self.keep)
 
     def _bring(self, at_the_end: bool) -> tuple[Choice, Version, Manifest] | None:
         """Return what was brought into the bucket and is to become the newest checkpoint."""
@@ -111,7 +111,7 @@ class CheckpointUpload:
 
     def _see(self, at_the_end: bool) -> Listing:
         """Return the folder without what the bucket cannot store, and judge which files are whole."""
-        folder, began = self.places.checkpoints, time.monotonic()
+        folder, began = self.paths.checkpoints, time.monotonic()
         seen = on_disk.listing_of(folder)
         ended = time.monotonic()
         self._next_look = ended + min(LONGEST_PAUSE_SECONDS, PAUSE_PER_LISTING * (ended - began))
@@ -151,7 +151,7 @@ class CheckpointUpload:
                 return None
             waits = frozenset()  # a copy of each of them is taken if there is time for one
         waits -= self._gone(seen)
-        lacks = on_disk.missing(self.places.checkpoints, seen)
+        lacks = on_disk.missing(self.paths.checkpoints, seen)
         if lacks:
             self._note_missing_files(lacks)
             return None
@@ -193,7 +193,7 @@ class CheckpointUpload:
 
     def _gone(self, seen: Listing) -> frozenset[str]:
         """Return the files that have been removed since they were listed: a checkpoint need not wait for these."""
-        folder = self.places.checkpoints
+        folder = self.paths.checkpoints
         fresh = self._look.fresh & seen.files.keys()
         return frozenset(name for name in fresh if on_disk.facts_at(folder / name) is None)
 
@@ -214,7 +214,7 @@ class CheckpointUpload:
     def _torn(self, seen: Listing, changed: frozenset[str]) -> frozenset[str]:
         """Return the files that a killed program may have left half written: those that were not whole while it ran,
         unless their text ends with a whole line."""
-        known, folder = self._stillness.files, self.places.checkpoints
+        known, folder = self._stillness.files, self.paths.checkpoints
         return frozenset(
             name
             for name in changed - self._look.logs
@@ -228,7 +228,7 @@ class CheckpointUpload:
         if self._restless < RESTLESS_LOOKS or size > COPIED_BYTES:
             return False
         time.sleep(STILL_SECONDS)
-        folder, waits = self.places.checkpoints, waits - self._gone(seen)
+        folder, waits = self.paths.checkpoints, waits - self._gone(seen)
         if waits & on_disk.open_to_write(folder):
             return False
         return all(on_disk.facts_at(folder / name) == seen.files[name] for name in waits)
@@ -282,7 +282,7 @@ class CheckpointUpload:
 
     def _send(self, choice: Choice) -> tuple[Choice, Version, Manifest] | None:
         """Bring the files into the bucket; None if the program has changed one of them meanwhile."""
-        folder, staging = self.places.checkpoints, self.places.staging
+        folder, staging = self.paths.checkpoints, self.paths.staging
         files = choice.listing.files
         key = catalogue.key_of(self.run, choice.step, self._newest)
         try:
@@ -311,7 +311,7 @@ class CheckpointUpload:
     def _copy(self, names: frozenset[str]) -> dict[str, FileFacts]:
         """Copy files that change all the time into the staging folder: together, as they were at one moment, or, if
         there is no such moment, each for itself. Return those of which there is a whole copy."""
-        folder, staging = self.places.checkpoints, self.places.staging
+        folder, staging = self.paths.checkpoints, self.paths.staging
         whole: dict[str, FileFacts] = {}
         for _ in range(COPY_TRIES if names else 0):
             before = {name: facts for name in names if (facts := on_disk.facts_at(folder / name))}
@@ -357,7 +357,7 @@ class CheckpointUpload:
     def _step(self, seen: Listing) -> int:
         """Return a number for the checkpoint: the step that TensorFlow or the program names, and always more than
         before, because a key in the bucket is used once."""
-        named = on_disk.step_of(self.places.checkpoints, seen)
+        named = on_disk.step_of(self.paths.checkpoints, seen)
         step = self.reported() if named is None else named
         return max(step or 0, self.last.step + 1, 1)
 

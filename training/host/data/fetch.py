@@ -12,7 +12,7 @@ from training.host.data.sharding import All, Nothing, Share, due, shares
 from training.host.data.transfer import clear_staging, download_all, make_sure_they_fit, never
 from training.host.disk import inside
 from training.host.errors import HostTrouble, Missing
-from training.host.places import Places
+from training.host.paths import Paths
 from trainyard.core.jobfile.data_files import NamesMeetError, files_of
 from trainyard.core.model.job import Job
 from trainyard.core.model.program import Sharding
@@ -38,14 +38,14 @@ def entries_of(job: Job) -> list[DataEntry]:
     return [DataEntry(name, data.source, data.sharding) for name, data in sorted(job.data.items())]
 
 
-def fetch_whole(bucket: Bucket, job: Job, places: Places, *, given_up: Callable[[], bool] = never) -> None:
+def fetch_whole(bucket: Bucket, job: Job, paths: Paths, *, given_up: Callable[[], bool] = never) -> None:
     """Every entry that all hosts have whole. Those that are shared out are looked at: is there enough for all?"""
     found = {entry: look(bucket, entry) for entry in entries_of(job)}
     for entry, files in found.items():
         if entry.is_shared_out:
             make_sure_all_get_some(entry, files, workers=job.cluster.least_workers)
     _bring(
-        bucket, {entry: files for entry, files in found.items() if not entry.is_shared_out}, places, given_up
+        bucket, {entry: files for entry, files in found.items() if not entry.is_shared_out}, paths, given_up
     )
 
 
@@ -54,15 +54,13 @@ def fetch_shares(
     cluster: Cluster,
     assignment: Assignment,
     job: Job,
-    places: Places,
+    paths: Paths,
     *,
     given_up: Callable[[], bool] = never,
 ) -> None:
     """This host's share of every entry that is shared out by file (sharding.py), and nothing else of it."""
     shared_out = [entry for entry in entries_of(job) if entry.is_shared_out]
-    _bring(
-        bucket, {entry: _due(bucket, entry, cluster, assignment) for entry in shared_out}, places, given_up
-    )
+    _bring(bucket, {entry: _due(bucket, entry, cluster, assignment) for entry in shared_out}, paths, given_up)
 
 
 def look(bucket: Bucket, entry: DataEntry) -> list[Object]:
@@ -112,17 +110,17 @@ def _due(bucket: Bucket, entry: DataEntry, cluster: Cluster, assignment: Assignm
 
 
 def _bring(
-    bucket: Bucket, wanted: Mapping[DataEntry, list[Object]], places: Places, given_up: Callable[[], bool]
+    bucket: Bucket, wanted: Mapping[DataEntry, list[Object]], paths: Paths, given_up: Callable[[], bool]
 ) -> None:
     """Let the folder of each entry hold these files and no other, fetching only what is missing."""
-    places.data.mkdir(parents=True, exist_ok=True)
-    clear_staging(places.data)
-    folders = [_Folder(entry, places, files, bucket.of(entry.source)[0]) for entry, files in wanted.items()]
+    paths.data.mkdir(parents=True, exist_ok=True)
+    clear_staging(paths.data)
+    folders = [_Folder(entry, paths, files, bucket.of(entry.source)[0]) for entry, files in wanted.items()]
     for folder in folders:
         folder.clear()
     missing = {folder: folder.missing() for folder in folders}
     sizes = {folder.label: sum(item.size for item in files.values()) for folder, files in missing.items()}
-    make_sure_they_fit(sizes, places.data)
+    make_sure_they_fit(sizes, paths.data)
     for folder, files in missing.items():
         if len(files) < len(folder.files):
             logger.info(
@@ -148,13 +146,13 @@ def named_files(entry: DataEntry, files: list[Object], bucket: Bucket) -> dict[s
 class _Folder:
     """An entry on the disk, with the journal of what its files are."""
 
-    def __init__(self, entry: DataEntry, places: Places, files: list[Object], bucket: Bucket) -> None:
+    def __init__(self, entry: DataEntry, paths: Paths, files: list[Object], bucket: Bucket) -> None:
         named = named_files(entry, files, bucket)
         self.label = f"data.{entry.name}"
         self.bucket = bucket
-        self._root = places.data / entry.name
+        self._root = paths.data / entry.name
         self.files = {self._path(self._root, relative): item for relative, item in named.items()}
-        self._journal = Journal(places.journals / f"{entry.name}.jsonl")
+        self._journal = Journal(paths.journals / f"{entry.name}.jsonl")
 
     def clear(self) -> None:
         """Remove what the entry does not hold, or holds as something else."""

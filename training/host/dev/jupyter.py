@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from training.host.dev import UNIT
 from training.host.dev.serve import ADDRESS, PORT
-from training.host.places import Places
+from training.host.paths import Paths
 
 LOOK_SECONDS = 0.3
 ASK_SECONDS = 5.0
@@ -41,21 +41,21 @@ class Jupyter:
         return json.dumps(asdict(self))
 
 
-def look(places: Places, unit_state: Callable[[], str]) -> Jupyter:
+def look(paths: Paths, unit_state: Callable[[], str]) -> Jupyter:
     """As it is now. Raises PermissionError to an account that is not its own."""
-    if not places.jupyter.exists():
+    if not paths.jupyter.exists():
         return Jupyter(Way.ABSENT)
-    if (token := _token(places)) and _answers(token):
+    if (token := _token(paths)) and _answers(token):
         return Jupyter(Way.SERVES, token=token)
     ways = {"failed": Way.FAILED, "inactive": Way.IDLE}
-    return Jupyter(ways.get(unit_state(), Way.STARTS), log=_last_lines(places))
+    return Jupyter(ways.get(unit_state(), Way.STARTS), log=_last_lines(paths))
 
 
-def wait(places: Places, seconds: float) -> Jupyter:
+def wait(paths: Paths, seconds: float) -> Jupyter:
     """Once it serves, or never will; as it is, when the time is over. The agent may start it yet where nobody has."""
     ends = time.monotonic() + seconds
     while True:
-        found = look(places, unit_state)
+        found = look(paths, unit_state)
         if found.way in (Way.SERVES, Way.FAILED, Way.ABSENT) or time.monotonic() >= ends:
             return found
         time.sleep(LOOK_SECONDS)
@@ -72,9 +72,9 @@ def start() -> None:
     subprocess.run(["systemctl", "start", "--no-block", UNIT], check=True, capture_output=True, text=True)
 
 
-def _token(places: Places) -> str:
+def _token(paths: Paths) -> str:
     try:
-        return places.jupyter_token.read_text()
+        return paths.jupyter_token.read_text()
     except FileNotFoundError:
         return ""
 
@@ -91,8 +91,8 @@ def _answers(token: str) -> bool:
         connection.close()
 
 
-def _last_lines(places: Places) -> str:
+def _last_lines(paths: Paths) -> str:
     try:
-        return places.jupyter_log.read_bytes()[-LAST_BYTES:].decode(errors="replace")
+        return paths.jupyter_log.read_bytes()[-LAST_BYTES:].decode(errors="replace")
     except FileNotFoundError:
         return ""

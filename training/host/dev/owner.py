@@ -16,8 +16,8 @@ from training.host.credentials import CALLS
 from training.host.dev import shell_account
 from training.host.errors import HostTrouble
 from training.host.metadata import Identity
+from training.host.paths import Paths
 from training.host.periodic import Repeat
-from training.host.places import Places
 from training.host.renewal import Renewal
 from training.host.reporting import outbox
 from training.host.reporting.outbox import Sender
@@ -31,7 +31,7 @@ NEEDED = (Tag.RUN, Tag.BUCKET, Tag.BUS, Tag.ROLE, Tag.SUBMITTER)
 logger = logging.getLogger(__name__)
 
 
-def begin(places: Places, identity: Identity) -> None:
+def begin(paths: Paths, identity: Identity) -> None:
     """From now on, in a thread of its own; without the tags of a host that the yard has launched nothing."""
     if lacking := [name for name in NEEDED if name not in identity.tags]:
         logger.warning("nothing is done here in the owner's name: the host has no tag %s", lacking[0])
@@ -39,15 +39,15 @@ def begin(places: Places, identity: Identity) -> None:
     try:
         entry = shell_account.find()
         account = Account(entry.pw_uid, entry.pw_gid)
-        configure(places, identity, entry, account)
+        configure(paths, identity, entry, account)
     except (HostTrouble, OSError) as trouble:
         logger.warning("nothing is done here in the owner's name: %s", trouble)
         return
-    kept = _renewal(places, identity, account)
+    kept = _renewal(paths, identity, account)
     Repeat("credentials of the owner", lambda _: kept.turn(), every=LOOK_SECONDS).start()
 
 
-def _renewal(places: Places, identity: Identity, account: Account) -> Renewal:
+def _renewal(paths: Paths, identity: Identity, account: Account) -> Renewal:
     session, tags, host = credentials.of_the_host(identity.region), identity.tags, identity.instance
     events, sender, run = session.client("events", config=CALLS), Sender.of(host, tags), tags[Tag.RUN]
 
@@ -58,7 +58,7 @@ def _renewal(places: Places, identity: Identity, account: Account) -> Renewal:
     return Renewal(
         Bucket(session.client("s3", config=CALLS), tags[Tag.BUCKET]),
         sender,
-        places,
+        paths,
         account=account,
         say=say,
         run=run,
@@ -67,11 +67,11 @@ def _renewal(places: Places, identity: Identity, account: Account) -> Renewal:
     )
 
 
-def configure(places: Places, identity: Identity, entry: pwd.struct_passwd, account: Account) -> None:
+def configure(paths: Paths, identity: Identity, entry: pwd.struct_passwd, account: Account) -> None:
     """Where boto3, the aws command and `trainyard` of that account find the credentials, the region and the yard.
     What is there stays."""
     home = Path(entry.pw_dir)
-    process = f"credential_process = /bin/cat {places.credentials}"
+    process = f"credential_process = /bin/cat {paths.credentials}"
     written = {
         home / ".aws/config": f"[default]\nregion = {identity.region}\n{process}\n",
         home / ".config/trainyard/config.toml": f'yard = "{identity.tags.get(Tag.YARD, "trainyard")}"\n',

@@ -14,7 +14,7 @@ from pathlib import Path
 from training.host.dev import shell_account
 from training.host.errors import HostTrouble
 from training.host.orders import write_whole
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.program.packages import bring_commands, site_packages
 
 ADDRESS, PORT = "127.0.0.1", 8888
@@ -30,22 +30,22 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def main() -> int:
-    places = Places()
+    paths = Paths()
     try:
         account = shell_account.find()
-        give_folders(places, account)
+        give_folders(paths, account)
         shell_account.become(account)
-        _become_server(places, account)
+        _become_server(paths, account)
     except (HostTrouble, OSError) as trouble:
         print(f"JupyterLab cannot be started: {trouble}", file=sys.stderr)
     return 1
 
 
-def give_folders(places: Places, account: pwd.struct_passwd) -> None:
+def give_folders(paths: Paths, account: pwd.struct_passwd) -> None:
     """What it writes to outside of its home; and from here on all that is printed goes to its log."""
-    places.jupyter_run.mkdir(mode=0o700, exist_ok=True)
-    os.chown(places.jupyter_run, account.pw_uid, account.pw_gid)
-    log = places.jupyter_log
+    paths.jupyter_run.mkdir(mode=0o700, exist_ok=True)
+    os.chown(paths.jupyter_run, account.pw_uid, account.pw_gid)
+    log = paths.jupyter_log
     log.parent.mkdir(parents=True, exist_ok=True)
     if log.exists() and log.stat().st_size > MOST_LOG:
         log.replace(log.with_suffix(".log.1"))
@@ -56,17 +56,17 @@ def give_folders(places: Places, account: pwd.struct_passwd) -> None:
     os.close(descriptor)
 
 
-def _become_server(places: Places, account: pwd.struct_passwd) -> None:
+def _become_server(paths: Paths, account: pwd.struct_passwd) -> None:
     home = Path(account.pw_dir)
-    make_token(places)
-    kernels = make_environment(places, home)
+    make_token(paths)
+    kernels = make_environment(paths, home)
     os.chdir(home)
-    command = [str(places.jupyter / "bin/jupyter-lab"), *options(home)]
+    command = [str(paths.jupyter / "bin/jupyter-lab"), *options(home)]
     inherited = {name: value for name, value in os.environ.items() if name.startswith(INHERITED)}
     os.execve(  # noqa: S606 - no shell is wanted
         command[0],
         command,
-        {**inherited, **shell_account.environment(account), **variables(places, kernels)},
+        {**inherited, **shell_account.environment(account), **variables(paths, kernels)},
     )
 
 
@@ -83,34 +83,34 @@ def options(home: Path) -> list[str]:
     return [f"--{name}={value}" for name, value in values.items()]
 
 
-def variables(places: Places, kernels: Path) -> dict[str, str]:
+def variables(paths: Paths, kernels: Path) -> dict[str, str]:
     """For the server, its kernels and terminals."""
-    path = [kernels / "bin", places.python.parent, places.jupyter / "bin"]
+    path = [kernels / "bin", paths.python.parent, paths.jupyter / "bin"]
     return {
         "PATH": os.pathsep.join([*map(str, path), SYSTEM_PATH]),
-        "JUPYTER_TOKEN_FILE": str(places.jupyter_token),
-        "JUPYTER_RUNTIME_DIR": str(places.jupyter_run / "runtime"),
+        "JUPYTER_TOKEN_FILE": str(paths.jupyter_token),
+        "JUPYTER_RUNTIME_DIR": str(paths.jupyter_run / "runtime"),
         "TF_CPP_MIN_LOG_LEVEL": "1",  # as programs have it
     }
 
 
-def make_token(places: Places) -> None:
+def make_token(paths: Paths) -> None:
     """The same one until the host is started again, so that an open page outlives the server."""
-    if not places.jupyter_token.exists():
-        write_whole(places.jupyter_token, secrets.token_urlsafe(32), mode=0o600)
+    if not paths.jupyter_token.exists():
+        write_whole(paths.jupyter_token, secrets.token_urlsafe(32), mode=0o600)
 
 
-def make_environment(places: Places, home: Path) -> Path:
+def make_environment(paths: Paths, home: Path) -> Path:
     """That of kernels and terminals. One that is there keeps its packages. Raises HostTrouble."""
     environment = home / ENVIRONMENT
-    command = [str(places.python), "-m", "venv", "--without-pip", str(environment)]
+    command = [str(paths.python), "-m", "venv", "--without-pip", str(environment)]
     made = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if made.returncode:
         said = (made.stderr or made.stdout).strip()
         raise HostTrouble(f"the environment {environment} could not be made: {said}")
-    image = site_packages(places.python.parents[1])
-    (environment / image.relative_to(places.python.parents[1]) / LAYER).write_text(f"{image}\n")
-    bring_commands(places.python.parent, environment / "bin")
+    image = site_packages(paths.python.parents[1])
+    (environment / image.relative_to(paths.python.parents[1]) / LAYER).write_text(f"{image}\n")
+    bring_commands(paths.python.parent, environment / "bin")
     return environment
 
 

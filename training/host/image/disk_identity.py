@@ -11,50 +11,50 @@ import uuid
 
 from training.host.metadata import Identity
 from training.host.orders import write_whole
-from training.host.places import Places
+from training.host.paths import Paths
 
 logger = logging.getLogger(__name__)
 
 
-def take_over(places: Places, identity: Identity) -> None:
+def take_over(paths: Paths, identity: Identity) -> None:
     """Make the disk this instance's. Called at every start of the agent, before anything else."""
-    before = _noted(places)
+    before = _noted(paths)
     if before.get("instance") == identity.instance:
         return
     if before:
         logger.info("this disk comes from %s: dropping its orders, state and machine id", before["instance"])
-        shutil.rmtree(places.orders, ignore_errors=True)
-        places.state.unlink(missing_ok=True)
-        if before.get("machine") == machine_id(places) != "":
-            places.machine_id.write_text(f"{uuid.uuid4().hex}\n")
-    _drop_mark_of_another(places, identity)
-    noted = {"instance": identity.instance, "machine": machine_id(places)}
-    write_whole(places.owner, json.dumps(noted))
+        shutil.rmtree(paths.orders, ignore_errors=True)
+        paths.state.unlink(missing_ok=True)
+        if before.get("machine") == machine_id(paths) != "":
+            paths.machine_id.write_text(f"{uuid.uuid4().hex}\n")
+    _drop_mark_of_another(paths, identity)
+    noted = {"instance": identity.instance, "machine": machine_id(paths)}
+    write_whole(paths.owner, json.dumps(noted))
 
 
-def owner(places: Places) -> str:
+def owner(paths: Paths) -> str:
     """The instance that this disk belongs to; empty while no agent has taken it over."""
-    return _noted(places).get("instance", "")
+    return _noted(paths).get("instance", "")
 
 
-def machine_id(places: Places) -> str:
+def machine_id(paths: Paths) -> str:
     try:
-        return places.machine_id.read_text().strip()
+        return paths.machine_id.read_text().strip()
     except FileNotFoundError:
         return ""
 
 
-def _noted(places: Places) -> dict[str, str]:
+def _noted(paths: Paths) -> dict[str, str]:
     try:
-        noted: dict[str, str] = json.loads(places.owner.read_text())
+        noted: dict[str, str] = json.loads(paths.owner.read_text())
     except (FileNotFoundError, ValueError):
         return {}
     return noted
 
 
-def _drop_mark_of_another(places: Places, identity: Identity) -> None:
+def _drop_mark_of_another(paths: Paths, identity: Identity) -> None:
     try:
-        if places.generalized.read_text() != identity.instance:
-            places.generalized.unlink()
+        if paths.generalized.read_text() != identity.instance:
+            paths.generalized.unlink()
     except FileNotFoundError:
         pass

@@ -13,7 +13,7 @@ from pathlib import Path
 from training.host.account import remove_tree
 from training.host.errors import HostTrouble
 from training.host.orders import write_whole
-from training.host.places import Places
+from training.host.paths import Paths
 
 IDENTITY = (
     "etc/ssh/ssh_host_*",
@@ -106,35 +106,35 @@ class Left:
     what: str
 
 
-def generalize(places: Places, instance: str, *, depth: str, command: str = "") -> list[Path]:
+def generalize(paths: Paths, instance: str, *, depth: str, command: str = "") -> list[Path]:
     """What was removed. Leaves the mark that keeps this very instance quiet.
 
     `command` is the id of the Systems Manager command that this is a part of. Raises HostTrouble naming what is there
     and must not be."""
     removed, kept = [], []
-    for path in [*_must_go(places.root, depth), *_may_come_back(places.root, depth, command)]:
+    for path in [*_must_go(paths.root, depth), *_may_come_back(paths.root, depth, command)]:
         try:
             _remove(path)
             removed.append(path)
         except OSError as error:
             kept.append(Left(path, f"it could not be removed: {error.strerror}"))
-    if places.machine_id.exists():
-        places.machine_id.write_text("")
-    write_whole(places.generalized, instance)
-    refuse([*kept, *left(places, depth)])
+    if paths.machine_id.exists():
+        paths.machine_id.write_text("")
+    write_whole(paths.generalized, instance)
+    refuse([*kept, *left(paths, depth)])
     os.sync()
     return removed
 
 
-def left(places: Places, depth: str) -> list[Left]:
+def left(paths: Paths, depth: str) -> list[Left]:
     """What is there and must not be: looked for anew."""
     found = [
-        Left(path, "it is there again") for path in _must_go(places.root, depth) if path != places.generalized
+        Left(path, "it is there again") for path in _must_go(paths.root, depth) if path != paths.generalized
     ]
-    if places.machine_id.exists() and places.machine_id.read_text().strip():
-        found.append(Left(places.machine_id, "it names this machine"))
+    if paths.machine_id.exists() and paths.machine_id.read_text().strip():
+        found.append(Left(paths.machine_id, "it names this machine"))
     if depth == "builder":
-        found += [Left(path, f"{what} is in it") for path, what in _secrets(places)]
+        found += [Left(path, f"{what} is in it") for path, what in _secrets(paths)]
     return found
 
 
@@ -172,12 +172,12 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _secrets(places: Places) -> Iterator[tuple[Path, str]]:
+def _secrets(paths: Paths) -> Iterator[tuple[Path, str]]:
     """In files written since this instance came up: what the base image carries is its publisher's."""
-    passed_over = {places.root / folder for folder in PASSED_OVER}
-    since = _came_up(places.root / "proc/stat")
+    passed_over = {paths.root / folder for folder in PASSED_OVER}
+    since = _came_up(paths.root / "proc/stat")
     for folder in SEARCHED:
-        for path in _files(places.root / folder, passed_over):
+        for path in _files(paths.root / folder, passed_over):
             status = path.stat()
             if status.st_ctime >= since and status.st_size <= MOST_SEARCHED_BYTES:
                 content = path.read_bytes()

@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.program.process import Program
 
 ALONE_SECONDS = 120.0
@@ -19,44 +19,44 @@ IN_GANG_SECONDS = 5.0
 WAKE = '{ sleep "$1"; kill -s CONT -- "-$2"; } &'
 
 
-def pause(places: Places) -> str:
+def pause(paths: Paths) -> str:
     """Stop this host's program where it is and bring all it has written to the disk. What was done, in words.
 
     The disk is synced before, too, so that the program stands still as briefly as may be."""
     os.sync()
-    program = running(places)
+    program = running(paths)
     if program is None:
         return "no program of a run runs on this host: its disks are synced"
-    seconds = patience(places)
+    seconds = patience(paths)
     _wake_later(program, seconds)
     program.freeze()
     os.sync()
     return f"the program {program.pid} stands still, for {seconds:g} s at most; the disks are synced"
 
 
-def resume(places: Places) -> str:
+def resume(paths: Paths) -> str:
     """Let this host's program go on. One that was not paused goes on as it did."""
-    program = running(places)
+    program = running(paths)
     if program is None:
         return "no program of a run runs on this host"
     program.thaw()
     return f"the program {program.pid} goes on"
 
 
-def running(places: Places) -> Program | None:
+def running(paths: Paths) -> Program | None:
     """The program that the agent has started, if one runs."""
     try:
-        state = json.loads(places.state.read_text())
+        state = json.loads(paths.state.read_text())
     except FileNotFoundError:
         return None
-    program = Program.recall(places.process(int(state["attempt"])))
+    program = Program.recall(paths.process(int(state["attempt"])))
     return program if program is not None and program.is_alive() else None
 
 
-def patience(places: Places) -> float:
+def patience(paths: Paths) -> float:
     """How long the program may stand still, in seconds."""
-    attempt = int(json.loads(places.state.read_text())["attempt"])
-    hosts = json.loads(places.cluster(attempt).read_text())["hosts"]
+    attempt = int(json.loads(paths.state.read_text())["attempt"])
+    hosts = json.loads(paths.cluster(attempt).read_text())["hosts"]
     return ALONE_SECONDS if len(hosts) == 1 else IN_GANG_SECONDS
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from training.host.account import Account
 from training.host.keys import shown
 from training.host.outputs.scan import CACHES, ENVIRONMENT, UNSAID
-from training.host.places import Places
+from training.host.paths import Paths
 from trainyard.values.quantities import sized
 
 TRIFLE_BYTES = 1 << 20
@@ -50,7 +50,7 @@ NAMED_AT_MOST = 5
 class Outside:
     """`since`: when the program started, in seconds since 1970."""
 
-    places: Places
+    paths: Paths
     account: Account
     since: float
     mounts: Path = MOUNTS
@@ -59,13 +59,13 @@ class Outside:
 
     def look(self) -> None:
         """Look again at the home, /tmp, and all folders of the root that are not the system's."""
-        places, left = self.places, MOST_LOOKED_AT
-        own = {path.name for path in _own(places)}
+        paths, left = self.paths, MOST_LOOKED_AT
+        own = {path.name for path in _own(paths)}
         remote = _network_folders(self.mounts.read_text())
         found: dict[str, int] = {}
         for top, besides, name in (
-            (places.home, own, "~"),
-            (places.root / "var/tmp", frozenset(), "/var/tmp"),  # noqa: S108 - the program's, not ours
+            (paths.home, own, "~"),
+            (paths.root / "var/tmp", frozenset(), "/var/tmp"),  # noqa: S108 - the program's, not ours
             *((folder, frozenset(), f"/{folder.name}") for folder in self._others()),
         ):
             for path, size in self._below(top, besides, remote):
@@ -92,7 +92,7 @@ class Outside:
 
     def _others(self) -> Iterator[Path]:
         """Yield /tmp and folders such as /data: those at the top that are not the system's."""
-        for folder in sorted(self.places.root.iterdir()):
+        for folder in sorted(self.paths.root.iterdir()):
             if folder.name not in SYSTEM and folder.is_dir() and not folder.is_symlink():
                 yield folder
 
@@ -149,9 +149,9 @@ def _network_folders(mounts: str) -> frozenset[Path]:
     return frozenset(found)
 
 
-def _own(places: Places) -> tuple[Path, ...]:
+def _own(paths: Paths) -> tuple[Path, ...]:
     """Return all that Trainyard itself keeps in the home: what a program writes there is kept, or is no output."""
     return (
-        *(places.program, places.archive, places.venv, places.data, places.journals, places.spare),
-        *(places.checkpoints, places.restores, places.staging, places.results, places.home / "attempts"),
+        *(paths.program, paths.archive, paths.venv, paths.data, paths.journals, paths.spare),
+        *(paths.checkpoints, paths.restores, paths.staging, paths.results, paths.home / "attempts"),
     )

@@ -23,7 +23,7 @@ from typing import Any
 from training.host.account import Account
 from training.host.data.fetch import DataEntry, entries_of
 from training.host.disk import walk
-from training.host.places import Places
+from training.host.paths import Paths
 from trainyard.core.model.job import Job
 
 DATA, PACKAGES = "data", "packages"
@@ -68,24 +68,24 @@ class Tree:
 # ------------------------------------------------------------------------------------- while the first run has the host
 
 
-def note(job: Job, packages: str | None, places: Places) -> None:
+def note(job: Job, packages: str | None, paths: Paths) -> None:
     """Write down what is there. To be called when all is fetched, and before any program of the run has started."""
     trees: list[Tree] = []
     if not job.program.requirements:
-        trees = [_data(entry, places) for entry in entries_of(job) if not entry.is_shared_out]
+        trees = [_data(entry, paths) for entry in entries_of(job) if not entry.is_shared_out]
     elif packages:
-        trees = [Tree(PACKAGES, packages, "venv", dict(_look(places.venv)))]
+        trees = [Tree(PACKAGES, packages, "venv", dict(_look(paths.venv)))]
     if sum(len(tree.files) for tree in trees) > MOST_NOTED:
         trees = []
     text = json.dumps([asdict(tree) for tree in trees])
-    places.noted.write_text(text)
-    places.noted.chmod(0o600)
+    paths.noted.write_text(text)
+    paths.noted.chmod(0o600)
 
 
-def _data(entry: DataEntry, places: Places) -> Tree:
-    journal = places.journals / f"{entry.name}.jsonl"
+def _data(entry: DataEntry, paths: Paths) -> Tree:
+    journal = paths.journals / f"{entry.name}.jsonl"
     lines = tuple(journal.read_text().splitlines()) if journal.is_file() else ()
-    return Tree(DATA, entry.source, f"data/{entry.name}", dict(_look(places.data / entry.name)), lines)
+    return Tree(DATA, entry.source, f"data/{entry.name}", dict(_look(paths.data / entry.name)), lines)
 
 
 def _look(folder: Path) -> Iterator[tuple[str, Noted]]:
@@ -98,24 +98,24 @@ def _look(folder: Path) -> Iterator[tuple[str, Noted]]:
 # ------------------------------------------------------------------------------------------------- when it is wiped
 
 
-def take(places: Places) -> None:
+def take(paths: Paths) -> None:
     """Bring what is as it was noted to where root alone comes. To be called while no process of the account's runs."""
     try:
-        trees = [_tree(each) for each in json.loads(places.noted.read_text())]
+        trees = [_tree(each) for each in json.loads(paths.noted.read_text())]
     except FileNotFoundError:
         return
-    places.kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+    paths.kept.mkdir(mode=0o700, parents=True, exist_ok=True)
     for tree in trees:
-        there = places.kept / tree.name
+        there = paths.kept / tree.name
         shutil.rmtree(there, ignore_errors=True)
-        same = _same(places.home / tree.folder, tree.files)
+        same = _same(paths.home / tree.folder, tree.files)
         if tree.kind == PACKAGES and len(same) < len(tree.files):
             logger.info("packages were changed, and are not kept")
             continue
         for name in same:
             target = there / "files" / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            (places.home / tree.folder / name).rename(target)
+            (paths.home / tree.folder / name).rename(target)
         (there / "files").mkdir(parents=True, exist_ok=True)
         (there / "tree.json").write_text(json.dumps(asdict(tree)))
         logger.info("%s: %d of %d files are kept", tree.name, len(same), len(tree.files))
@@ -141,27 +141,27 @@ def _tree(fields: Mapping[str, Any]) -> Tree:
 # ---------------------------------------------------------------------------------------------- when another run has it
 
 
-def give(job: Job, places: Places, account: Account) -> None:
+def give(job: Job, paths: Paths, account: Account) -> None:
     """Put what is kept where the run's fetching finds it, and remove the rest. Whether an object of the bucket is still
     what it was, fetching sees, with the credentials of the run that names it."""
     wanted = {entry.source: entry for entry in entries_of(job) if not entry.is_shared_out}
-    for there in sorted(places.kept.glob("*")) if places.kept.is_dir() else ():
+    for there in sorted(paths.kept.glob("*")) if paths.kept.is_dir() else ():
         try:
             tree = _tree(json.loads((there / "tree.json").read_text()))
         except (OSError, ValueError, KeyError, TypeError):
             continue  # half of what an agent that was killed has kept
         if tree.kind == PACKAGES:
-            _move(there / "files", places.spare / tree.source, account)
+            _move(there / "files", paths.spare / tree.source, account)
         elif tree.source in wanted:
             entry = wanted[tree.source]
-            _move(there / "files", places.data / entry.name, account)
-            _write_journal(places, entry, tree.journal, account)
-    forget(places)
+            _move(there / "files", paths.data / entry.name, account)
+            _write_journal(paths, entry, tree.journal, account)
+    forget(paths)
 
 
-def forget(places: Places) -> None:
+def forget(paths: Paths) -> None:
     """Nothing is kept any more."""
-    shutil.rmtree(places.kept, ignore_errors=True)
+    shutil.rmtree(paths.kept, ignore_errors=True)
 
 
 def _move(files: Path, to: Path, account: Account) -> None:
@@ -178,9 +178,9 @@ def _move(files: Path, to: Path, account: Account) -> None:
                 account.give(path)
 
 
-def _write_journal(places: Places, entry: DataEntry, lines: tuple[str, ...], account: Account) -> None:
-    places.journals.mkdir(exist_ok=True)
-    account.give(places.journals)
-    journal = places.journals / f"{entry.name}.jsonl"
+def _write_journal(paths: Paths, entry: DataEntry, lines: tuple[str, ...], account: Account) -> None:
+    paths.journals.mkdir(exist_ok=True)
+    account.give(paths.journals)
+    journal = paths.journals / f"{entry.name}.jsonl"
     journal.write_text("".join(f"{line}\n" for line in lines))
     account.give(journal)

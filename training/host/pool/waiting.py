@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from training.host.account import Account
 from training.host.errors import HostTrouble
 from training.host.metadata import Identity, Metadata
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.pool.wipe import wipe
 from training.host.reporting.outbox import Sender, entry
 from trainyard.core.model.yard.warm import warm_until
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 def wait_if_warm(
-    places: Places,
+    paths: Paths,
     metadata: Metadata,
     identity: Identity,
     *,
@@ -45,7 +45,7 @@ def wait_if_warm(
     try:
         account = find_account()
         put_up_fence(account)
-        wipe(places, account, name=account_name)
+        wipe(paths, account, name=account_name)
     except Exception as trouble:  # whatever it is, its program's files must reach no other run
         logger.exception("this host cannot be wiped")
         why = trouble.reason if isinstance(trouble, HostTrouble) else repr(trouble)

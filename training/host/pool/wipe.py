@@ -14,7 +14,7 @@ from pathlib import Path
 
 from training.host.account import NOBODY_ELSE, Account, remove_tree
 from training.host.errors import HostTrouble
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.pool import kept
 
 END_SECONDS = 10.0
@@ -57,31 +57,31 @@ the folders that are named, the keys on its keyrings. A kernel without keyrings 
 logger = logging.getLogger(__name__)
 
 
-def wipe(places: Places, account: Account, *, name: str) -> None:
+def wipe(paths: Paths, account: Account, *, name: str) -> None:
     """Remove all that is the last run's; `name` is the account's. What may be kept is (kept.py), where root alone
     comes. To be called by an agent that has done nothing for that run itself: no thread of it writes any more, and its
     memory holds nothing of it. May happen twice. Raises HostTrouble, or OSError, where something is left."""
     if not account.is_another:
         raise HostTrouble(f"{NOBODY_ELSE}, so that nobody can tell what is left of it")
     began = time.monotonic()
-    end_processes(places, account)
-    kept.take(places)
-    for leftover in (places.work, places.log, places.orders):
+    end_processes(paths, account)
+    kept.take(paths)
+    for leftover in (paths.work, paths.log, paths.orders):
         if leftover.exists():
             remove_tree(leftover)
-    for file in (places.credentials, places.aws_config, places.started_again):
+    for file in (paths.credentials, paths.aws_config, paths.started_again):
         file.unlink(missing_ok=True)
-    account.remove_traces(places.root)
-    _remove_elsewhere(places, account, name)
-    _remove_kept_by_kernel(places, account)
+    account.remove_traces(paths.root)
+    _remove_elsewhere(paths, account, name)
+    _remove_kept_by_kernel(paths, account)
     logger.info("wiped in %.1f s", time.monotonic() - began)
 
 
-def end_processes(places: Places, account: Account) -> None:
+def end_processes(paths: Paths, account: Account) -> None:
     """Until there is none. Raises HostTrouble for one that does not end."""
     end = time.monotonic() + END_SECONDS
     account.end_all()
-    while left := sorted(_processes(places.root / "proc", account.uid)):
+    while left := sorted(_processes(paths.root / "proc", account.uid)):
         if time.monotonic() >= end:
             raise HostTrouble(f"processes of the last run do not end: {', '.join(map(str, left[:5]))}")
         time.sleep(LOOK_SECONDS)
@@ -101,9 +101,9 @@ def _processes(proc: Path, uid: int) -> Iterator[int]:
             yield int(folder.name)
 
 
-def _remove_elsewhere(places: Places, account: Account, name: str) -> None:
+def _remove_elsewhere(paths: Paths, account: Account, name: str) -> None:
     for pattern in ELSEWHERE:
-        path = places.root / pattern.format(name=name, uid=account.uid)
+        path = paths.root / pattern.format(name=name, uid=account.uid)
         if path.is_symlink() or not path.exists():
             continue
         if path.is_file():
@@ -114,11 +114,11 @@ def _remove_elsewhere(places: Places, account: Account, name: str) -> None:
                 remove_tree(each)
 
 
-def _remove_kept_by_kernel(places: Places, account: Account) -> None:
+def _remove_kept_by_kernel(paths: Paths, account: Account) -> None:
     """What outlives the processes of who has made it. Raises HostTrouble for what is left."""
-    with _queues(places) as folders:
+    with _queues(paths) as folders:
         done = subprocess.run(
-            [str(places.python), "-I", "-S", "-c", AS_ACCOUNT, *map(str, folders)],
+            [str(paths.python), "-I", "-S", "-c", AS_ACCOUNT, *map(str, folders)],
             check=False,
             capture_output=True,
             text=True,
@@ -133,7 +133,7 @@ def _remove_kept_by_kernel(places: Places, account: Account) -> None:
                 f"what the kernel keeps of the last run cannot be removed: {done.stderr[-500:]}"
             )
         left = [str(queue) for folder in folders for queue in folder.iterdir() if _is_of(queue, account)]
-    left += _system_v(places.root / "proc/sysvipc", account)
+    left += _system_v(paths.root / "proc/sysvipc", account)
     if left:
         raise HostTrouble(f"the kernel keeps of the last run: {', '.join(left[:5])}")
 
@@ -156,16 +156,16 @@ def _system_v(tables: Path, account: Account) -> list[str]:
 
 
 @contextmanager
-def _queues(places: Places) -> Iterator[tuple[Path, ...]]:
+def _queues(paths: Paths) -> Iterator[tuple[Path, ...]]:
     """Where the queues of POSIX can be seen, files of a file system of their own; nowhere on a kernel without any."""
-    if "mqueue" not in (places.root / "proc/filesystems").read_text():
+    if "mqueue" not in (paths.root / "proc/filesystems").read_text():
         yield ()
         return
-    folder = places.root / "dev/mqueue"
+    folder = paths.root / "dev/mqueue"
     if os.path.ismount(folder):
         yield (folder,)
         return
-    folder = places.run / "queues"
+    folder = paths.run / "queues"
     folder.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
         ["mount", "-t", "mqueue", "mqueue", str(folder)], check=False, capture_output=True, text=True

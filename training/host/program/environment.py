@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from training.host import account, credentials
 from training.host.errors import ProgramFault
 from training.host.metadata import NO_FILES
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.program import frameworks
 from training.host.program.fetch import search_path
 from training.host.program.frameworks import MASTER_PORT
@@ -43,7 +43,7 @@ def environment(
     cluster: Cluster,
     assignment: Assignment,
     job: Job,
-    places: Places,
+    paths: Paths,
     *,
     region: str,
     image: str,
@@ -60,51 +60,51 @@ def environment(
         "TRAINYARD_RUN": cluster.run,
         "TRAINYARD_ATTEMPT": str(cluster.attempt),
         "TRAINYARD_IMAGE": image,
-        "TRAINYARD_JOB": str(places.job),
+        "TRAINYARD_JOB": str(paths.job),
         "TRAINYARD_STRATEGY": cluster.strategy,
         "TRAINYARD_ROLE": assignment.role,
         "TRAINYARD_INDEX": str(assignment.index),
         "TRAINYARD_WORKERS": str(len(cluster.workers)),
         "TRAINYARD_FORM_SECONDS": str(FORM_SECONDS_WITH_SHARDS if sharded else FORM_SECONDS),
-        "TRAINYARD_CHECKPOINTS": str(places.checkpoints),
+        "TRAINYARD_CHECKPOINTS": str(paths.checkpoints),
         "TRAINYARD_CHECKPOINT_STEPS": str(job.checkpoints.steps),
         "TRAINYARD_CHECKPOINT_SECONDS": f"{job.checkpoints.seconds:g}",
         "TRAINYARD_CHECKPOINT_KEEP": str(job.checkpoints.keep),
-        "TRAINYARD_TENSORBOARD": str(places.tensorboard),
-        "TRAINYARD_MODEL": str(places.model),
-        "TRAINYARD_METRICS": str(places.metrics),
-        "TRAINYARD_NOTEBOOK": str(places.notebook),
-        "TRAINYARD_PROGRESS": str(places.progress(cluster.attempt)),
-        "PATH": commands_path(places, base.get("PATH", os.defpath)),
-        "PYTHONPATH": os.pathsep.join([str(places.startup), *search_path(places, source=job.program.source)]),
+        "TRAINYARD_TENSORBOARD": str(paths.tensorboard),
+        "TRAINYARD_MODEL": str(paths.model),
+        "TRAINYARD_METRICS": str(paths.metrics),
+        "TRAINYARD_NOTEBOOK": str(paths.notebook),
+        "TRAINYARD_PROGRESS": str(paths.progress(cluster.attempt)),
+        "PATH": commands_path(paths, base.get("PATH", os.defpath)),
+        "PYTHONPATH": os.pathsep.join([str(paths.startup), *search_path(paths, source=job.program.source)]),
         "AWS_REGION": region,
         "AWS_DEFAULT_REGION": region,
-        **credentials.environment(places),
+        **credentials.environment(paths),
     }
     for name, data in job.data.items():
         variable = f"TRAINYARD_DATA_{name.upper().replace('-', '_')}"
-        promised[variable] = str(places.data / name)
+        promised[variable] = str(paths.data / name)
         promised[f"{variable}_SHARDING"] = data.sharding
     tf_config = frameworks.tf_config(cluster, assignment)
     if tf_config:
         promised["TF_CONFIG"] = tf_config
-    known = placeholders(cluster, assignment, job, places)
+    known = placeholders(cluster, assignment, job, paths)
     asked = {name: fill(value, known) for name, value in job.program.environment.items()}
     given = {name: base[name] for name in base if name not in NOT_GIVEN}
     ranks = frameworks.rank_variables(cluster, assignment)
-    person = {"HOME": str(places.home), "USER": account.NAME, "LOGNAME": account.NAME}
+    person = {"HOME": str(paths.home), "USER": account.NAME, "LOGNAME": account.NAME}
     return DEFAULTS | given | person | ranks | asked | secrets | promised
 
 
-def command_line(cluster: Cluster, assignment: Assignment, job: Job, places: Places) -> list[str]:
-    program, known = job.program, placeholders(cluster, assignment, job, places)
+def command_line(cluster: Cluster, assignment: Assignment, job: Job, paths: Paths) -> list[str]:
+    program, known = job.program, placeholders(cluster, assignment, job, paths)
     line = arguments(program.args, known)
     if program.shell is not None:
         lines = fill_shell(program.shell, known)
         return [*SHELL, f"{WHEN_ASKED_TO_LEAVE}{lines}", SHELLS_NAME, *line]
     if program.command:
         return [*(fill(str(word), known) for word in program.command), *line]
-    return [str(python_for(places)), "-m", str(program.module), *line]
+    return [str(python_for(paths)), "-m", str(program.module), *line]
 
 
 def arguments(args: Mapping[str, object] | Sequence[object], known: Mapping[str, str]) -> list[str]:
@@ -123,7 +123,7 @@ def option(name: str, value: object, known: Mapping[str, str]) -> list[str]:
     return [f"--{name}={text}"] if isinstance(value, str) and text.startswith("-") else [f"--{name}", text]
 
 
-def placeholders(cluster: Cluster, assignment: Assignment, job: Job, places: Places) -> dict[str, str]:
+def placeholders(cluster: Cluster, assignment: Assignment, job: Job, paths: Paths) -> dict[str, str]:
     """What stands for each word in `${}`."""
     job_name, task_index = frameworks.task(cluster, assignment)
     known = {
@@ -131,10 +131,10 @@ def placeholders(cluster: Cluster, assignment: Assignment, job: Job, places: Pla
         "index": str(assignment.index),
         "run": cluster.run,
         "attempt": str(cluster.attempt),
-        "checkpoints": str(places.checkpoints),
-        "tensorboard": str(places.tensorboard),
-        "model": str(places.model),
-        "metrics": str(places.metrics),
+        "checkpoints": str(paths.checkpoints),
+        "tensorboard": str(paths.tensorboard),
+        "model": str(paths.model),
+        "metrics": str(paths.metrics),
         "workers": str(len(cluster.workers)),
         "job_name": job_name,
         "task_index": str(task_index),
@@ -147,7 +147,7 @@ def placeholders(cluster: Cluster, assignment: Assignment, job: Job, places: Pla
     }
     if (rank := frameworks.rank(cluster, assignment)) is not None:
         known["rank"] = str(rank)
-    return known | {f"data.{name}": str(places.data / name) for name in job.data}
+    return known | {f"data.{name}": str(paths.data / name) for name in job.data}
 
 
 def fill(text: str, known: Mapping[str, str]) -> str:

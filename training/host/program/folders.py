@@ -4,22 +4,22 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from training.host.places import Places
+from training.host.paths import Paths
 
 OWNERS = stat.S_IRWXU
 
 
-def given_to_program(places: Places, attempt: int) -> tuple[Path, ...]:
+def given_to_program(paths: Paths, attempt: int) -> tuple[Path, ...]:
     """Return the folders that a host makes for a program and reads again, each after the one that holds it."""
     return (
-        places.home,
-        places.program,
-        places.checkpoints,
-        places.results,
-        places.model,
-        places.tensorboard,
-        places.notebook,
-        places.progress(attempt).parent,
+        paths.home,
+        paths.program,
+        paths.checkpoints,
+        paths.results,
+        paths.model,
+        paths.tensorboard,
+        paths.notebook,
+        paths.progress(attempt).parent,
     )
 
 

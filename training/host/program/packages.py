@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from training.host.account import as_this_thread
 from training.host.disk import inside
 from training.host.errors import HostTrouble, ProgramFault, Unreachable
-from training.host.places import Places
+from training.host.paths import Paths
 from trainyard.core.jobfile.package_lists import base_of, lines_of, paths_in, text_of
 
 INSTALL_SECONDS = 1800
@@ -38,44 +38,44 @@ NO_WAY = re.compile(
 """What pip says of a package index that does not answer, or refuses for now."""
 
 
-def install(requirements: str, places: Places) -> str | None:
+def install(requirements: str, paths: Paths) -> str | None:
     """A virtual environment of the run's own, that of an earlier run of this host where that had the same list. What
     the image has is not installed again, and needs no network. What the list is known by, None for one whose packages
     are no other run's."""
-    listed = inside(places.program, requirements)
+    listed = inside(paths.program, requirements)
     if not listed.is_file():
         raise ProgramFault(
             f"program.requirements names {requirements}, which the program's archive does not hold"
         )
     text = listed.read_bytes()
     known_by = list_of_packages(text_of(text))
-    if known_by and (places.spare / known_by).is_dir():
-        (places.spare / known_by).rename(places.venv)
+    if known_by and (paths.spare / known_by).is_dir():
+        (paths.spare / known_by).rename(paths.venv)
         return known_by
     command(
-        [str(places.python), "-m", "venv", "--without-pip", str(places.venv)], "making the run's environment"
+        [str(paths.python), "-m", "venv", "--without-pip", str(paths.venv)], "making the run's environment"
     )
-    layer = site_packages(places.venv)
-    (layer / "trainyard-image.pth").write_text(f"{site_packages(places.python.parent.parent)}\n")
+    layer = site_packages(paths.venv)
+    (layer / "trainyard-image.pth").write_text(f"{site_packages(paths.python.parent.parent)}\n")
     # -P: in the program's folder Python would take a random.py of the program's for its own
-    pip = [str(places.venv / "bin/python"), "-P", "-m", "pip", "install", "--no-input", "--no-color"]
+    pip = [str(paths.venv / "bin/python"), "-P", "-m", "pip", "install", "--no-input", "--no-color"]
     quiet = ["--disable-pip-version-check", "--quiet"]
     command(
         [*pip, *quiet, "--requirement", str(listed)],
         f"installing {requirements}",
         seconds=INSTALL_SECONDS,
-        folder=_base(text, requirements, places),
+        folder=_base(text, requirements, paths),
     )
-    bring_commands(places.python.parent, places.venv / "bin")
+    bring_commands(paths.python.parent, paths.venv / "bin")
     return known_by
 
 
-def _base(text: bytes, requirements: str, places: Places) -> Path:
+def _base(text: bytes, requirements: str, paths: Paths) -> Path:
     """Return the folder that the paths in a list start from, as a user who types `pip install -r` would choose it: the
     list's own folder, or the program's if all that it names is there."""
     own = str(PurePosixPath(requirements).parent)
-    base = base_of(paths_in(text), own, lambda path: (places.program / path).exists())
-    return places.program / (own if base is None else base)
+    base = base_of(paths_in(text), own, lambda path: (paths.program / path).exists())
+    return paths.program / (own if base is None else base)
 
 
 def list_of_packages(text: str) -> str | None:
@@ -102,9 +102,9 @@ def bring_commands(image: Path, own: Path) -> None:
             target.chmod(0o755)
 
 
-def commands_path(places: Places, system: str) -> str:
+def commands_path(paths: Paths, system: str) -> str:
     """Where a program's commands are found: the run's own, the image's, then the `system`'s."""
-    folders = [folder for folder in (places.venv / "bin", places.python.parent) if folder.is_dir()]
+    folders = [folder for folder in (paths.venv / "bin", paths.python.parent) if folder.is_dir()]
     return os.pathsep.join([*map(str, folders), system])
 
 
@@ -112,10 +112,10 @@ def site_packages(environment: Path) -> Path:
     return next((environment / "lib").glob("python3.*/site-packages"))
 
 
-def python_for(places: Places) -> Path:
+def python_for(paths: Paths) -> Path:
     """The interpreter a program runs with: the run's own environment if it has one."""
-    own = places.venv / "bin/python"
-    return own if own.exists() else places.python
+    own = paths.venv / "bin/python"
+    return own if own.exists() else paths.python
 
 
 def command(

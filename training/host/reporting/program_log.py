@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from training.host.bucket import Bucket
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.program.secrets import Hider
 from training.host.reporting import lines, logs
 from training.host.reporting.chunks import LogUpload
@@ -32,17 +32,17 @@ class ProgramLog:
         cluster: Cluster,
         assignment: Assignment,
         *,
-        places: Places,
+        paths: Paths,
         bucket: Bucket,
         hear: Callable[[str], None] = logs.ignore,
         hear_open: Callable[[str], None] = logs.ignore,
     ) -> None:
         number, name = cluster.attempt, assignment.name
-        self.path: Path = places.program_log(number, assignment.role, assignment.index)
+        self.path: Path = paths.program_log(number, assignment.role, assignment.index)
         self._hide = Hider({})
         self._stamped = StampedLog(
             self.path,
-            places.stamped_log(number, assignment.role, assignment.index),
+            paths.stamped_log(number, assignment.role, assignment.index),
             f"{name} {assignment.instance}",
             hear=hear,
             hear_open=hear_open,

@@ -7,7 +7,7 @@ from pathlib import Path
 from training.host.bucket import Bucket
 from training.host.disk import SPARSE, is_readable, is_sparse, readable_files
 from training.host.keys import LeftOut
-from training.host.places import Places
+from training.host.paths import Paths
 
 EVERY_SECONDS = 3.0
 BYTES_PER_SECOND = 6 * 1024 * 1024
@@ -57,11 +57,11 @@ class FolderUpload:
         self._next_at[path] = now + due_after(facts.st_size)
 
 
-def missing(expected: tuple[str, ...], places: Places, *, has_checkpoint: bool) -> tuple[str, ...]:
+def missing(expected: tuple[str, ...], paths: Paths, *, has_checkpoint: bool) -> tuple[str, ...]:
     """Those of `program.expect` that the program has not left. `has_checkpoint`: one of it is in the bucket."""
     left = {
-        "model": any(True for _ in readable_files(places.model)),
-        "metrics": is_readable(places.metrics),
+        "model": any(True for _ in readable_files(paths.model)),
+        "metrics": is_readable(paths.metrics),
         "checkpoint": has_checkpoint,
     }
     return tuple(word for word in expected if not left[word])

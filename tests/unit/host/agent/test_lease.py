@@ -4,7 +4,7 @@ from pathlib import Path
 from training.host.agent.deadlines import lease
 from training.host.agent.tags import with_a_lease
 from training.host.metadata import Identity
-from training.host.places import Places
+from training.host.paths import Paths
 from trainyard.protocol.times import LEASE_MARGIN, RESTARTED_LEASE
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -18,17 +18,17 @@ def test_the_tag_rules_until_an_order_comes() -> None:
 
 
 def test_a_host_started_after_its_lease_had_ended_gets_another_once_a_boot(tmp_path: Path) -> None:
-    places = Places(tmp_path)
+    paths = Paths(tmp_path)
     host = Identity("i-1", "us-east-1", "10.0.1.5", "ami-1", {"trainyard:lease": "2026-11-20T11:00:00.000Z"})
-    found = with_a_lease(places, host, now=NOW)
-    again = with_a_lease(places, host, now=NOW + timedelta(minutes=50))
+    found = with_a_lease(paths, host, now=NOW)
+    again = with_a_lease(paths, host, now=NOW + timedelta(minutes=50))
     assert found.tags == again.tags
     assert lease.at_launch(found.tags["trainyard:lease"]).until == NOW + RESTARTED_LEASE
 
 
 def test_a_lease_that_goes_on_is_left_as_it_is(tmp_path: Path) -> None:
     host = Identity("i-1", "us-east-1", "10.0.1.5", "ami-1", {"trainyard:lease": "2026-11-20T13:00:00.000Z"})
-    assert with_a_lease(Places(tmp_path), host, now=NOW) == host
+    assert with_a_lease(Paths(tmp_path), host, now=NOW) == host
 
 
 def test_while_training_the_runs_deadline_rules() -> None:

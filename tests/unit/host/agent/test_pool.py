@@ -13,7 +13,7 @@ import pytest
 from training.host import account
 from training.host.errors import HostTrouble
 from training.host.metadata import Identity, Metadata, Notice
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.pool import kept, waiting, wipe
 from training.host.program.packages import list_of_packages
 from trainyard.core.model.job import Job, Pool
@@ -32,9 +32,9 @@ LINE = json.dumps(["a.bin", "etag", "yesterday", 3, 5])
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
+def paths(tmp_path: Path) -> Paths:
     """A host that has fetched two files of data, and packages."""
-    made = Places(tmp_path)
+    made = Paths(tmp_path)
     for folder, name, text in (
         (made.data / "train", "a.bin", "one"),
         (made.data / "train" / "deep", "b.bin", "two"),
@@ -48,12 +48,12 @@ def places(tmp_path: Path) -> Places:
     return made
 
 
-def another_run(places: Places, job: Job) -> None:
+def another_run(paths: Paths, job: Job) -> None:
     """The next agent's first deeds, when the host was wiped."""
-    for folder in (places.data, places.venv, places.journals):
+    for folder in (paths.data, paths.venv, paths.journals):
         if folder.exists():
-            folder.rename(places.root / f"gone-{folder.name}")
-    kept.give(job, places, account.own())
+            folder.rename(paths.root / f"gone-{folder.name}")
+    kept.give(job, paths, account.own())
 
 
 def found(folder: Path) -> dict[str, str]:
@@ -64,40 +64,40 @@ def found(folder: Path) -> dict[str, str]:
     }
 
 
-def nothing(places: Places) -> None:
+def nothing(paths: Paths) -> None:
     """No program has changed anything."""
 
 
-def written(places: Places) -> None:
-    (places.data / "train/a.bin").write_text("bad")
+def written(paths: Paths) -> None:
+    (paths.data / "train/a.bin").write_text("bad")
 
 
-def written_with_its_times_set_back(places: Places) -> None:
-    path = places.data / "train/a.bin"
+def written_with_its_times_set_back(paths: Paths) -> None:
+    path = paths.data / "train/a.bin"
     before = path.stat()
     path.write_text("bad")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def replaced(places: Places) -> None:
-    path = places.data / "train/a.bin"
+def replaced(paths: Paths) -> None:
+    path = paths.data / "train/a.bin"
     path.unlink()
     path.write_text("bad")
 
 
-def linked_elsewhere(places: Places) -> None:
-    os.link(places.data / "train/a.bin", places.home / "mine")
+def linked_elsewhere(paths: Paths) -> None:
+    os.link(paths.data / "train/a.bin", paths.home / "mine")
 
 
-def its_folder_is_a_link(places: Places) -> None:
-    (places.home / "other").mkdir()
-    (places.home / "other/b.bin").write_text("bad")
-    (places.data / "train/deep").rename(places.home / "away")
-    (places.data / "train/deep").symlink_to(places.home / "other")
+def its_folder_is_a_link(paths: Paths) -> None:
+    (paths.home / "other").mkdir()
+    (paths.home / "other/b.bin").write_text("bad")
+    (paths.data / "train/deep").rename(paths.home / "away")
+    (paths.data / "train/deep").symlink_to(paths.home / "other")
 
 
-def more_beside_it(places: Places) -> None:
-    (places.data / "train/more.bin").write_text("bad")
+def more_beside_it(paths: Paths) -> None:
+    (paths.data / "train/more.bin").write_text("bad")
 
 
 BOTH, SECOND, FIRST = {"a.bin": "one", "deep/b.bin": "two"}, {"deep/b.bin": "two"}, {"a.bin": "one"}
@@ -116,35 +116,35 @@ BOTH, SECOND, FIRST = {"a.bin": "one", "deep/b.bin": "two"}, {"deep/b.bin": "two
     ],
 )
 def test_the_next_run_gets_data_that_no_program_has_touched(
-    places: Places, program_has: Callable[[Places], None], stays: dict[str, str]
+    paths: Paths, program_has: Callable[[Paths], None], stays: dict[str, str]
 ) -> None:
-    kept.note(JOB, None, places)
-    program_has(places)
-    kept.take(places)
-    assert (places.kept.stat().st_mode & 0o777) == 0o700, "root alone comes there"
-    another_run(places, replace(JOB, data={"mine": Data(source=SOURCE)}))
-    assert found(places.data / "mine") == stays
-    assert (places.journals / "mine.jsonl").read_text() == f"{LINE}\n"
-    assert not places.kept.exists(), "what it did not ask for is nobody's"
+    kept.note(JOB, None, paths)
+    program_has(paths)
+    kept.take(paths)
+    assert (paths.kept.stat().st_mode & 0o777) == 0o700, "root alone comes there"
+    another_run(paths, replace(JOB, data={"mine": Data(source=SOURCE)}))
+    assert found(paths.data / "mine") == stays
+    assert (paths.journals / "mine.jsonl").read_text() == f"{LINE}\n"
+    assert not paths.kept.exists(), "what it did not ask for is nobody's"
 
 
-def test_a_run_that_names_other_data_finds_none(places: Places) -> None:
-    kept.note(JOB, None, places)
-    kept.take(places)
-    another_run(places, replace(JOB, data={"train": Data(source="s3://bucket/data/other/")}))
-    assert not (places.data / "train").exists()
-    assert not places.kept.exists()
+def test_a_run_that_names_other_data_finds_none(paths: Paths) -> None:
+    kept.note(JOB, None, paths)
+    kept.take(paths)
+    another_run(paths, replace(JOB, data={"train": Data(source="s3://bucket/data/other/")}))
+    assert not (paths.data / "train").exists()
+    assert not paths.kept.exists()
 
 
-def test_data_that_came_while_a_package_was_built_are_fetched_again(places: Places) -> None:
-    kept.note(BUILDS, None, places)
-    kept.take(places)
-    another_run(places, BUILDS)
-    assert not places.data.exists()
+def test_data_that_came_while_a_package_was_built_are_fetched_again(paths: Paths) -> None:
+    kept.note(BUILDS, None, paths)
+    kept.take(paths)
+    another_run(paths, BUILDS)
+    assert not paths.data.exists()
 
 
-def packages_changed(places: Places) -> None:
-    (places.venv / "lib/package.py").write_text("evil")
+def packages_changed(paths: Paths) -> None:
+    (paths.venv / "lib/package.py").write_text("evil")
 
 
 @pytest.mark.parametrize(
@@ -152,25 +152,25 @@ def packages_changed(places: Places) -> None:
     [(nothing, {"lib/package.py": "code"}), (packages_changed, {})],
 )
 def test_packages_are_kept_whole_or_not_at_all(
-    places: Places, program_has: Callable[[Places], None], stays: dict[str, str]
+    paths: Paths, program_has: Callable[[Paths], None], stays: dict[str, str]
 ) -> None:
     known_by = list_of_packages("numpy==2.1\n")
     assert known_by
-    kept.note(BUILDS, known_by, places)
-    program_has(places)
-    (places.venv / "lib/extra.py").write_text("brought by the program")
-    kept.take(places)
-    another_run(places, BUILDS)
-    assert found(places.spare / known_by) == stays
+    kept.note(BUILDS, known_by, paths)
+    program_has(paths)
+    (paths.venv / "lib/extra.py").write_text("brought by the program")
+    kept.take(paths)
+    another_run(paths, BUILDS)
+    assert found(paths.spare / known_by) == stays
 
 
-def test_a_wipe_that_was_broken_off_keeps_what_it_had(places: Places) -> None:
-    kept.note(JOB, None, places)
-    kept.take(places)
-    places.noted.unlink()
-    kept.take(places)
-    another_run(places, JOB)
-    assert found(places.data / "train") == BOTH
+def test_a_wipe_that_was_broken_off_keeps_what_it_had(paths: Paths) -> None:
+    kept.note(JOB, None, paths)
+    kept.take(paths)
+    paths.noted.unlink()
+    kept.take(paths)
+    another_run(paths, JOB)
+    assert found(paths.data / "train") == BOTH
 
 
 @pytest.mark.parametrize(
@@ -262,14 +262,14 @@ def until(minutes: float) -> str:
 def wait(
     service: Service, bus: Bus, monkeypatch: pytest.MonkeyPatch, *, trouble: Exception | None = None
 ) -> Identity:
-    def wiped(places: Places, whose: account.Account, *, name: str) -> None:
+    def wiped(paths: Paths, whose: account.Account, *, name: str) -> None:
         if trouble:
             raise trouble
 
     monkeypatch.setattr(waiting, "wipe", wiped)
     monkeypatch.setattr(waiting, "LOOK_SECONDS", 0.001)
     return waiting.wait_if_warm(
-        Places(),
+        Paths(),
         service,
         service.identity(),
         find_account=account.own,
@@ -333,7 +333,7 @@ def test_one_that_cannot_be_wiped_says_why_and_ends(
     assert why in said["reason"]
 
 
-def test_where_programs_run_as_the_agent_nobody_can_tell_what_is_left(places: Places) -> None:
+def test_where_programs_run_as_the_agent_nobody_can_tell_what_is_left(paths: Paths) -> None:
     with pytest.raises(HostTrouble, match="nobody can tell what is left"):
-        wipe.wipe(places, account.own(), name="trainyard")
-    assert places.data.exists()
+        wipe.wipe(paths, account.own(), name="trainyard")
+    assert paths.data.exists()

@@ -12,7 +12,7 @@ from training.host import orders
 from training.host.agent.standing_order import StandingOrder, seconds_between_looks
 from training.host.bucket import Bucket
 from training.host.errors import HostTrouble
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.reporting.outbox import Sender
 from trainyard.protocol.orders import Order, OrderKind
 
@@ -50,18 +50,18 @@ def s3() -> S3:
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> Places:
-    return Places(tmp_path)
+def paths(tmp_path: Path) -> Paths:
+    return Paths(tmp_path)
 
 
-def standing(s3: S3, places: Places, phase: str = "waiting") -> StandingOrder:
+def standing(s3: S3, paths: Paths, phase: str = "waiting") -> StandingOrder:
     me = Sender("bus", f"AROAHOST:{ME}")
     bucket = Bucket(s3, "bucket")
-    return StandingOrder(bucket, bucket, "run-1", places, instance=ME, sender=me, phase=lambda: phase)
+    return StandingOrder(bucket, bucket, "run-1", paths, instance=ME, sender=me, phase=lambda: phase)
 
 
-def taken(places: Places, word: OrderKind = OrderKind.START) -> int | None:
-    found = orders.latest(word, places)
+def taken(paths: Paths, word: OrderKind = OrderKind.START) -> int | None:
+    found = orders.latest(word, paths)
     return found.attempt if found else None
 
 
@@ -70,49 +70,49 @@ def look(looking: StandingOrder) -> None:
     looking.turn()
 
 
-def test_an_order_is_taken_once_and_then_only_asked_whether_it_changed(s3: S3, places: Places) -> None:
-    looking = standing(s3, places)
+def test_an_order_is_taken_once_and_then_only_asked_whether_it_changed(s3: S3, paths: Paths) -> None:
+    looking = standing(s3, paths)
     look(looking)
     s3.order("start", 1, ME, "i-2")
     for _ in range(3):
         look(looking)
-    assert taken(places) == 1
+    assert taken(paths) == 1
     assert s3.answers == [404, 200, 304, 304]
 
 
-def test_an_order_for_others_is_none_for_this_host(s3: S3, places: Places) -> None:
+def test_an_order_for_others_is_none_for_this_host(s3: S3, paths: Paths) -> None:
     s3.order("start", 2, "i-2")
-    look(standing(s3, places))
-    assert taken(places) is None
+    look(standing(s3, paths))
+    assert taken(paths) is None
 
 
-def test_an_agent_that_was_restarted_reads_the_order_again_and_nothing_is_new(s3: S3, places: Places) -> None:
+def test_an_agent_that_was_restarted_reads_the_order_again_and_nothing_is_new(s3: S3, paths: Paths) -> None:
     s3.order("start", 1, ME)
-    look(standing(s3, places))
-    orders.give(Order(OrderKind.START, "run-1", 2), places)  # by Systems Manager, which was faster
-    look(standing(s3, places))
-    assert taken(places) == 2
+    look(standing(s3, paths))
+    orders.give(Order(OrderKind.START, "run-1", 2), paths)  # by Systems Manager, which was faster
+    look(standing(s3, paths))
+    assert taken(paths) == 2
 
 
-def test_a_host_leaves_word_that_it_has_the_order_to_leave(s3: S3, places: Places) -> None:
+def test_a_host_leaves_word_that_it_has_the_order_to_leave(s3: S3, paths: Paths) -> None:
     s3.order("stop", 3, ME)
-    look(standing(s3, places, "running"))
-    assert taken(places, OrderKind.STOP) == 3
+    look(standing(s3, paths, "running"))
+    assert taken(paths, OrderKind.STOP) == 3
     assert f"runs/run-1/attempts/3/leaving/AROAHOST:{ME}.json" in s3.objects
 
 
-def test_what_is_no_order_is_named(s3: S3, places: Places) -> None:
+def test_what_is_no_order_is_named(s3: S3, paths: Paths) -> None:
     s3.objects["runs/run-1/order.json"] = b'{"word": "start"}'
     with pytest.raises(HostTrouble, match="is no order"):
-        look(standing(s3, places))
+        look(standing(s3, paths))
 
 
 def test_it_looks_often_while_it_waits_seldom_while_it_trains_and_not_at_all_when_it_is_done(
-    s3: S3, places: Places
+    s3: S3, paths: Paths
 ) -> None:
     s3.order("start", 1, ME)
     for phase, looks in (("waiting", 2), ("running", 1), ("done", 0)):
-        looking, s3.answers = standing(s3, places, phase), []
+        looking, s3.answers = standing(s3, paths, phase), []
         if phase == "done":
             looking._looked_at = 0.0
         looking.turn()
@@ -122,9 +122,9 @@ def test_it_looks_often_while_it_waits_seldom_while_it_trains_and_not_at_all_whe
     assert seconds_between_looks("fetching") == seconds_between_looks("running")
 
 
-def test_an_order_of_an_earlier_attempt_that_comes_late_does_not_replace_a_later_one(places: Places) -> None:
-    orders.give(Order(OrderKind.START, "run-1", 2), places)
-    orders.give(Order(OrderKind.START, "run-1", 1), places)
-    assert taken(places) == 2
-    orders.give(Order(OrderKind.START, "run-2", 1), places)
-    assert taken(places) == 1
+def test_an_order_of_an_earlier_attempt_that_comes_late_does_not_replace_a_later_one(paths: Paths) -> None:
+    orders.give(Order(OrderKind.START, "run-1", 2), paths)
+    orders.give(Order(OrderKind.START, "run-1", 1), paths)
+    assert taken(paths) == 2
+    orders.give(Order(OrderKind.START, "run-2", 1), paths)
+    assert taken(paths) == 1

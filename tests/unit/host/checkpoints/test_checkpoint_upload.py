@@ -21,7 +21,7 @@ from training.host.checkpoints import on_disk, stillness, upload
 from training.host.checkpoints.choice import LastCheckpoint
 from training.host.checkpoints.upload import CheckpointUpload
 from training.host.errors import HostTrouble
-from training.host.places import Places
+from training.host.paths import Paths
 
 PREFIX = "runs/run-1/checkpoints/"
 LATEST = f"{PREFIX}latest.json"
@@ -122,15 +122,15 @@ def s3() -> S3:
 
 @pytest.fixture
 def way(tmp_path: Path, s3: S3) -> CheckpointUpload:
-    return upload_of(Places(tmp_path), s3)
+    return upload_of(Paths(tmp_path), s3)
 
 
-def upload_of(places: Places, s3: S3, lines: list[str] | None = None) -> CheckpointUpload:
-    places.checkpoints.mkdir(parents=True, exist_ok=True)
+def upload_of(paths: Paths, s3: S3, lines: list[str] | None = None) -> CheckpointUpload:
+    paths.checkpoints.mkdir(parents=True, exist_ok=True)
     return CheckpointUpload(
         Bucket(s3, "bucket"),
         "run-1",
-        places,
+        paths,
         account.own(),
         keep=2,
         last=LastCheckpoint(),
@@ -142,7 +142,7 @@ def upload_of(places: Places, s3: S3, lines: list[str] | None = None) -> Checkpo
 
 def restarted(way: CheckpointUpload) -> CheckpointUpload:
     """The upload of an agent that was restarted: it remembers the last checkpoint alone."""
-    again = upload_of(way.places, way.bucket._s3)
+    again = upload_of(way.paths, way.bucket._s3)
     again.last = way.last
     return again
 
@@ -172,7 +172,7 @@ def look(way: CheckpointUpload, times: int = 2) -> None:
 
 
 def test_what_lies_still_is_taken_at_the_second_look(way: CheckpointUpload, s3: S3) -> None:
-    (way.places.checkpoints / "weights.h5").write_text("all")
+    (way.paths.checkpoints / "weights.h5").write_text("all")
     look(way, 1)
     assert taken(s3) == []
     look(way, 1)
@@ -182,14 +182,14 @@ def test_what_lies_still_is_taken_at_the_second_look(way: CheckpointUpload, s3: 
 def test_a_file_that_waits_half_written_is_not_taken_however_still_it_lies(
     way: CheckpointUpload, s3: S3
 ) -> None:
-    with writing(way.places.checkpoints / "weights.h5"):
+    with writing(way.paths.checkpoints / "weights.h5"):
         for _ in range(stillness.LOG_LOOKS):
             look(way, 1)
     assert taken(s3) == []
 
 
 def test_nor_when_the_program_is_killed_in_the_middle_of_it(way: CheckpointUpload, s3: S3) -> None:
-    with writing(way.places.checkpoints / "weights.h5") as writer:
+    with writing(way.paths.checkpoints / "weights.h5") as writer:
         look(way, 1)
         writer.kill()
         writer.wait()
@@ -201,7 +201,7 @@ def test_nor_when_the_program_is_killed_in_the_middle_of_it(way: CheckpointUploa
 
 
 def test_what_a_killed_program_had_written_before_is_taken(way: CheckpointUpload, s3: S3) -> None:
-    (way.places.checkpoints / "weights.h5").write_text("all")
+    (way.paths.checkpoints / "weights.h5").write_text("all")
     time.sleep(upload.STILL_SECONDS)
     look(way, 1)
     way.runs, way.ends_well = lambda: False, False
@@ -210,24 +210,24 @@ def test_what_a_killed_program_had_written_before_is_taken(way: CheckpointUpload
 
 
 def test_of_one_that_ends_well_what_it_wrote_last_is_taken(way: CheckpointUpload, s3: S3) -> None:
-    (way.places.checkpoints / "weights.h5").write_text("all")
+    (way.paths.checkpoints / "weights.h5").write_text("all")
     way.update(True)
     assert taken(s3) == ["weights.h5"]
 
 
 def test_a_log_that_is_open_all_the_time_keeps_nothing_back(way: CheckpointUpload, s3: S3) -> None:
-    with writing(way.places.checkpoints / "log.csv"):
+    with writing(way.paths.checkpoints / "log.csv"):
         for _ in range(stillness.LOG_LOOKS + 1):
             look(way, 1)
         assert taken(s3) == ["log.csv"]
-        (way.places.checkpoints / "weights.h5").write_text("all")
+        (way.paths.checkpoints / "weights.h5").write_text("all")
         look(way)
     assert taken(s3) == ["log.csv", "weights.h5"]
 
 
 def test_events_for_tensorboard_keep_nothing_back_at_all(way: CheckpointUpload, s3: S3) -> None:
-    with writing(way.places.checkpoints / "events.out.tfevents.1"):
-        (way.places.checkpoints / "weights.h5").write_text("all")
+    with writing(way.paths.checkpoints / "events.out.tfevents.1"):
+        (way.paths.checkpoints / "weights.h5").write_text("all")
         look(way)
     assert taken(s3) == ["events.out.tfevents.1", "weights.h5"]
 
@@ -257,7 +257,7 @@ def test_a_log_beside_a_checkpoint_neither_keeps_it_back_nor_sends_it_again(
     way: CheckpointUpload, s3: S3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upload, "LOG_SECONDS", 3600.0)
-    folder = way.places.checkpoints
+    folder = way.paths.checkpoints
     (folder / "model.pt").write_bytes(b"m" * 5_000_000)
     for line in range(40):
         with (folder / "log.csv").open("a") as log:
@@ -275,7 +275,7 @@ def test_a_line_now_and_then_is_a_log_too(
     way: CheckpointUpload, s3: S3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upload, "LOG_SECONDS", 3600.0)
-    folder = way.places.checkpoints
+    folder = way.paths.checkpoints
     (folder / "model.pt").write_text("weights")
     for line in range(12):
         with (folder / "log.csv").open("a") as log:
@@ -293,7 +293,7 @@ def test_a_line_now_and_then_is_a_log_too(
 def test_a_status_file_that_never_lies_still_keeps_no_checkpoint_back(
     way: CheckpointUpload, s3: S3, replaces: bool
 ) -> None:
-    folder = way.places.checkpoints
+    folder = way.paths.checkpoints
     (folder / "model.pt").write_text("weights")
     for number in range(8):
         (folder / "half").write_text(f"{number:09d}" * 3)
@@ -310,7 +310,7 @@ def test_a_status_file_that_never_lies_still_keeps_no_checkpoint_back(
 def test_only_files_that_changed_are_sent_and_checkpoints_share_the_others(
     way: CheckpointUpload, s3: S3
 ) -> None:
-    folder = way.places.checkpoints
+    folder = way.paths.checkpoints
     (folder / "vocabulary.txt").write_text("words")
     for step in range(1, 5):
         (folder / f"step-{step}.pt").write_text(f"weights of {step}")
@@ -325,7 +325,7 @@ def test_only_files_that_changed_are_sent_and_checkpoints_share_the_others(
 
 
 def test_what_no_checkpoint_needs_is_deleted(way: CheckpointUpload, s3: S3) -> None:
-    folder = way.places.checkpoints
+    folder = way.paths.checkpoints
     for step in range(1, 6):
         (folder / "model.pt").write_text(f"weights of {step}")
         look(way)
@@ -335,7 +335,7 @@ def test_what_no_checkpoint_needs_is_deleted(way: CheckpointUpload, s3: S3) -> N
 
 
 def test_a_renamed_file_is_not_sent_again(way: CheckpointUpload, s3: S3) -> None:
-    folder = way.places.checkpoints
+    folder = way.paths.checkpoints
     (folder / "new").write_text("weights")
     look(way)
     (folder / "new").rename(folder / "best")
@@ -346,7 +346,7 @@ def test_a_renamed_file_is_not_sent_again(way: CheckpointUpload, s3: S3) -> None
 
 
 def test_a_replaced_file_of_the_same_size_and_time_is_sent(way: CheckpointUpload, s3: S3) -> None:
-    path = way.places.checkpoints / "model.pt"
+    path = way.paths.checkpoints / "model.pt"
     for text in ("one", "two"):
         path.with_name("half").write_text(text)
         os.utime(path.with_name("half"), (1e9, 1e9))
@@ -356,12 +356,12 @@ def test_a_replaced_file_of_the_same_size_and_time_is_sent(way: CheckpointUpload
 
 
 def test_an_agent_that_was_restarted_sends_nothing_again(way: CheckpointUpload, s3: S3) -> None:
-    (way.places.checkpoints / "model.pt").write_text("weights")
+    (way.paths.checkpoints / "model.pt").write_text("weights")
     look(way)
     again = restarted(way)
     look(again, 3)
     assert sent(s3, "model.pt") == 1
-    (way.places.checkpoints / "other.pt").write_text("more")
+    (way.paths.checkpoints / "other.pt").write_text("more")
     look(again)
     assert (sent(s3, "model.pt"), taken(s3)) == (1, ["model.pt", "other.pt"])
 
@@ -371,8 +371,8 @@ def test_a_program_that_dies_between_any_two_calls_leaves_whole_checkpoints(tmp_
 
     def train(s3: S3) -> None:
         root = tmp_path / f"{s3.dies_at}"
-        way = upload_of(Places(root), s3)
-        folder = way.places.checkpoints
+        way = upload_of(Paths(root), s3)
+        folder = way.paths.checkpoints
         with suppress(HostTrouble):
             for step in range(1, 5):
                 (folder / "constant").write_text("all the time")
@@ -393,7 +393,7 @@ def test_a_program_that_dies_between_any_two_calls_leaves_whole_checkpoints(tmp_
 
 
 def test_steps_that_are_names_are_no_checkpoints_of_the_runtime(way: CheckpointUpload, s3: S3) -> None:
-    folder = way.places.checkpoints
+    folder = way.paths.checkpoints
     for step in (10, 20):
         (folder / f"{step:07d}.pt").write_text(f"{step}")
         (folder / f"{step:08d}").mkdir()
@@ -404,7 +404,7 @@ def test_steps_that_are_names_are_no_checkpoints_of_the_runtime(way: CheckpointU
 
 
 def test_files_beside_the_runtimes_checkpoints_are_kept_too(way: CheckpointUpload, s3: S3) -> None:
-    folder = way.places.checkpoints
+    folder = way.paths.checkpoints
     (folder / "vocabulary.txt").write_text("words")
     for step in (10, 20, 30):
         made = folder / f".trainyard-partial-{step:08d}"
@@ -437,7 +437,7 @@ def test_files_beside_the_runtimes_checkpoints_are_kept_too(way: CheckpointUploa
 def test_halves_of_tensorflow_wait_and_a_users_file_of_that_name_comes_at_the_end(
     way: CheckpointUpload, s3: S3
 ) -> None:
-    folder = way.places.checkpoints
+    folder = way.paths.checkpoints
     (folder / "model.pt").write_text("weights")
     (folder / "table.data-00000-of-00001").write_text("not TensorFlow's")
     look(way)
@@ -448,9 +448,9 @@ def test_halves_of_tensorflow_wait_and_a_users_file_of_that_name_comes_at_the_en
 
 def test_names_that_no_bucket_can_store_are_left_out_and_named(way: CheckpointUpload, s3: S3) -> None:
     lines: list[str] = []
-    way = upload_of(way.places, s3, lines)
+    way = upload_of(way.paths, s3, lines)
     for name in (b"model.pt", b"r\xe9sum\xe9.pt", b"a\x01b"):
-        (way.places.checkpoints / os.fsdecode(name)).write_text("x")
+        (way.paths.checkpoints / os.fsdecode(name)).write_text("x")
     look(way, 4)
     assert taken(s3) == ["model.pt"]
     assert [line.partition(" is left out")[0] for line in sorted(lines)] == [
@@ -462,7 +462,7 @@ def test_names_that_no_bucket_can_store_are_left_out_and_named(way: CheckpointUp
 def test_a_program_that_writes_a_large_file_for_long_is_not_taken_for_a_log(
     way: CheckpointUpload, s3: S3
 ) -> None:
-    with (way.places.checkpoints / "model.pt").open("wb") as file:
+    with (way.paths.checkpoints / "model.pt").open("wb") as file:
         for _ in range(stillness.LOG_LOOKS + 5):
             file.write(b"m" * (stillness.SLOW_BYTES + 1))
             file.flush()
@@ -473,7 +473,7 @@ def test_a_program_that_writes_a_large_file_for_long_is_not_taken_for_a_log(
 
 
 def test_a_checkpoint_of_links_alone_changes_with_them(way: CheckpointUpload, s3: S3) -> None:
-    folder = way.places.checkpoints
+    folder = way.paths.checkpoints
     for step in (30, 40):
         (folder / f"step-{step}").mkdir()
         (folder / f"step-{step}" / "model.pt").write_text(f"{step}")
@@ -493,7 +493,7 @@ def test_a_checkpoint_of_links_alone_changes_with_them(way: CheckpointUpload, s3
 def test_a_step_that_appears_while_the_folder_is_listed_is_taken_whole_at_the_next_look(
     way: CheckpointUpload, s3: S3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, listing_of = way.places.checkpoints, on_disk.listing_of
+    folder, listing_of = way.paths.checkpoints, on_disk.listing_of
 
     def save(step: int) -> None:
         made = folder / f".trainyard-partial-{step:08d}"
@@ -519,7 +519,7 @@ def test_a_step_that_appears_while_the_folder_is_listed_is_taken_whole_at_the_ne
 def test_the_runtimes_checkpoint_is_whole_although_the_program_is_killed_right_after(
     way: CheckpointUpload, s3: S3
 ) -> None:
-    folder = way.places.checkpoints
+    folder = way.paths.checkpoints
     (folder / "log.txt").write_text("half a li")
     look(way, 1)
     made = folder / ".trainyard-partial-00000010"
@@ -538,11 +538,11 @@ def test_a_checkpoint_without_the_only_file_that_changes_too_fast_to_be_copied_i
 ) -> None:
     """A program that rewrites its weights faster than a busy host copies them."""
     weights, copy_start, numbers = (
-        way.places.checkpoints / "weights.h5",
+        way.paths.checkpoints / "weights.h5",
         on_disk.copy_start,
         iter(range(1000)),
     )
-    (way.places.checkpoints / "events.out.tfevents.1").write_text("curve")
+    (way.paths.checkpoints / "events.out.tfevents.1").write_text("curve")
 
     def slow(source: Path, target: Path, size: int) -> None:
         copy_start(source, target, size)
@@ -590,8 +590,8 @@ def killed(way: CheckpointUpload, writer: "subprocess.Popen[str]") -> None:
 
 
 def test_a_log_of_whole_lines_keeps_nothing_back_from_the_first_look(way: CheckpointUpload, s3: S3) -> None:
-    (way.places.checkpoints / "weights.h5").write_text("all")
-    with keeping_open(way.places.checkpoints / "log.csv", "step,loss\\n1,0.5\\n"):
+    (way.paths.checkpoints / "weights.h5").write_text("all")
+    with keeping_open(way.paths.checkpoints / "log.csv", "step,loss\\n1,0.5\\n"):
         look(way)
         assert contents(s3) == {"weights.h5": b"all", "log.csv": b"step,loss\n1,0.5\n"}
 
@@ -600,9 +600,9 @@ def test_a_log_of_whole_lines_keeps_nothing_back_from_the_first_look(way: Checkp
 def test_a_program_that_is_killed_right_after_it_opened_a_log_has_a_checkpoint(
     content: str, way: CheckpointUpload, s3: S3
 ) -> None:
-    (way.places.checkpoints / "weights.h5").write_text("all")
+    (way.paths.checkpoints / "weights.h5").write_text("all")
     time.sleep(upload.STILL_SECONDS)
-    with keeping_open(way.places.checkpoints / "log", content.encode().decode("latin-1")) as writer:
+    with keeping_open(way.paths.checkpoints / "log", content.encode().decode("latin-1")) as writer:
         look(way, 1)
         killed(way, writer)
     assert "weights.h5" in taken(s3)
@@ -610,8 +610,8 @@ def test_a_program_that_is_killed_right_after_it_opened_a_log_has_a_checkpoint(
 
 
 def test_so_has_one_that_keeps_a_file_of_any_format_open(way: CheckpointUpload, s3: S3) -> None:
-    (way.places.checkpoints / "weights.h5").write_text("all")
-    with keeping_open(way.places.checkpoints / "study.db", "SQLite\\0") as writer:
+    (way.paths.checkpoints / "weights.h5").write_text("all")
+    with keeping_open(way.paths.checkpoints / "study.db", "SQLite\\0") as writer:
         look(way, stillness.IDLE_LOOKS)
         assert taken(s3) == []
         killed(way, writer)
@@ -621,10 +621,10 @@ def test_so_has_one_that_keeps_a_file_of_any_format_open(way: CheckpointUpload, 
 def test_a_killed_program_that_was_saving_again_keeps_the_checkpoint_before(
     way: CheckpointUpload, s3: S3
 ) -> None:
-    (way.places.checkpoints / "weights.h5").write_text("all")
+    (way.paths.checkpoints / "weights.h5").write_text("all")
     look(way)
-    with keeping_open(way.places.checkpoints / "weights.h5", "") as writer:
-        (way.places.checkpoints / "optimizer.pt").write_text("of the next save")
+    with keeping_open(way.paths.checkpoints / "weights.h5", "") as writer:
+        (way.paths.checkpoints / "optimizer.pt").write_text("of the next save")
         look(way, stillness.IDLE_LOOKS)
         killed(way, writer)
     assert contents(s3) == {"weights.h5": b"all"}
@@ -634,7 +634,7 @@ def test_temporary_files_at_each_look_keep_nothing_back(
     way: CheckpointUpload, s3: S3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files that are removed right after the folder was listed."""
-    folder, listing_of, numbers = way.places.checkpoints, on_disk.listing_of, iter(range(100))
+    folder, listing_of, numbers = way.paths.checkpoints, on_disk.listing_of, iter(range(100))
 
     def busy(folder: Path) -> on_disk.Listing:
         passing = folder / f"passing-{next(numbers)}"
@@ -653,7 +653,7 @@ def test_temporary_files_at_each_look_keep_nothing_back(
 
 def test_nor_do_temporary_files_that_stay_from_one_look_to_the_next(way: CheckpointUpload, s3: S3) -> None:
     """Files that are being written at each look, and gone at the next one."""
-    folder = way.places.checkpoints
+    folder = way.paths.checkpoints
     (folder / "weights.h5").write_text("all")
     for number in range(upload.TEMPORARY_LOOKS + 3):
         with (folder / f"spill-{number}").open("wb", buffering=0) as file:
@@ -666,7 +666,7 @@ def test_nor_do_temporary_files_that_stay_from_one_look_to_the_next(way: Checkpo
 def test_a_save_that_takes_long_is_waited_for_although_temporary_files_come_and_go(
     way: CheckpointUpload, s3: S3
 ) -> None:
-    folder = way.places.checkpoints
+    folder = way.paths.checkpoints
     (folder / "weights.h5").write_text("all")
     with (folder / "optimizer.pt").open("wb", buffering=0) as saving:
         for number in range(upload.TEMPORARY_LOOKS + 3):

@@ -11,7 +11,7 @@ from training.host.checkpoints.catalogue import Link, Manifest, Stored, Version
 from training.host.checkpoints.evaluator import CheckpointDownload
 from training.host.checkpoints.fetching import Fetched
 from training.host.checkpoints.placing import place
-from training.host.places import Places
+from training.host.paths import Paths
 
 SECOND = 1_000_000_000
 
@@ -74,16 +74,16 @@ def test_a_link_that_leads_out_becomes_the_file_where_the_other_is_lost(
 
 
 def test_an_evaluator_follows_links_and_loses_what_the_chief_removed(tmp_path: Path) -> None:
-    places = Places(tmp_path)
-    places.checkpoints.mkdir(parents=True)
-    download = CheckpointDownload(Bucket(None, "b"), "r", places, account.own(), keep=2, have=-1)
+    paths = Paths(tmp_path)
+    paths.checkpoints.mkdir(parents=True)
+    download = CheckpointDownload(Bucket(None, "b"), "r", paths, account.own(), keep=2, have=-1)
     for step, other in ((30, "old.txt"), (40, "new.txt")):
         files = {f"step-{step}/model.pt": step, "step-30/model.pt": 30, other: 1, "checkpoint": step}
         copy = fetched(tmp_path / f"copy-{step}", files, {"latest": f"step-{step}"}, ("step-30",))
         download._put(Version(step, f"runs/r/checkpoints/{step:08d}/", "folder", "at"), copy)
-        assert (places.checkpoints / "latest").readlink() == Path(f"step-{step}")
-        assert (places.checkpoints / "latest/model.pt").read_text() == f"step-{step}/model.pt"
-    assert sorted(path.name for path in places.checkpoints.iterdir()) == [
+        assert (paths.checkpoints / "latest").readlink() == Path(f"step-{step}")
+        assert (paths.checkpoints / "latest/model.pt").read_text() == f"step-{step}/model.pt"
+    assert sorted(path.name for path in paths.checkpoints.iterdir()) == [
         "checkpoint",
         "latest",
         "new.txt",

@@ -14,7 +14,7 @@ from simulation.hosts.disk import Disk
 from training.host.bucket import Bucket
 from training.host.checkpoints.restore import restore
 from training.host.errors import GivenUp, HostTrouble, Missing
-from training.host.places import Places
+from training.host.paths import Paths
 from trainyard.protocol.cluster import Checkpoint
 
 FACTS = json.dumps({"files": {}})
@@ -64,17 +64,17 @@ def s3() -> S3:
     return made
 
 
-def host(folder: Path, *whole: int) -> Places:
+def host(folder: Path, *whole: int) -> Paths:
     """Its disk has these checkpoints."""
-    places = Places(folder)
+    paths = Paths(folder)
     for step in whole:
-        (places.checkpoints / f"{step:08d}").mkdir(parents=True)
-        (places.checkpoints / f"{step:08d}/trainyard-facts.json").write_text(FACTS)
-    return places
+        (paths.checkpoints / f"{step:08d}").mkdir(parents=True)
+        (paths.checkpoints / f"{step:08d}/trainyard-facts.json").write_text(FACTS)
+    return paths
 
 
-def restored(s3: S3, places: Places, step: int, *, alone: bool = False) -> int:
-    return restore(Bucket(s3, "b"), "r", Checkpoint(step, key(step)), places, alone=alone).checkpoint.step
+def restored(s3: S3, paths: Paths, step: int, *, alone: bool = False) -> int:
+    return restore(Bucket(s3, "b"), "r", Checkpoint(step, key(step)), paths, alone=alone).checkpoint.step
 
 
 def test_who_comes_after_another_has_given_it_up_says_the_same_and_gives_up_no_more(
@@ -124,7 +124,7 @@ def test_a_checkpoint_that_newer_ones_have_replaced_is_not_called_damaged(
 def test_a_checkpoint_that_is_pruned_while_a_host_reads_it_is_not_called_damaged(
     s3: S3, tmp_path: Path, alone: bool
 ) -> None:
-    places = host(tmp_path, 40)
+    paths = host(tmp_path, 40)
     read = s3.get_object
 
     def get_object(Bucket: str, Key: str) -> dict[str, Any]:  # noqa: N803 - boto3's names
@@ -135,10 +135,10 @@ def test_a_checkpoint_that_is_pruned_while_a_host_reads_it_is_not_called_damaged
 
     s3.get_object = get_object  # type: ignore[method-assign]
     if alone:
-        assert restored(s3, places, 30, alone=True) == 40
+        assert restored(s3, paths, 30, alone=True) == 40
     else:
         with pytest.raises(GivenUp, match="was replaced; the checkpoint of step 40 is restored instead"):
-            restored(s3, places, 30)
+            restored(s3, paths, 30)
 
 
 def test_a_pruned_checkpoint_of_the_run_that_is_resumed_says_what_to_type(s3: S3, tmp_path: Path) -> None:
@@ -179,8 +179,8 @@ def test_the_simulator_ends_a_restore_as_the_host_does(
     whole = {"damaged": [20, 10], "all damaged": []}.get(case, [30, 20, 10])
 
     def on_host(bucket: Bucket, step: int) -> int:
-        places = host(tmp_path / "host", *whole)
-        return restore(bucket, "r", Checkpoint(step, key(step)), places, alone=alone).checkpoint.step
+        paths = host(tmp_path / "host", *whole)
+        return restore(bucket, "r", Checkpoint(step, key(step)), paths, alone=alone).checkpoint.step
 
     def in_simulator(bucket: Bucket, step: int) -> int:
         disk = Disk(checkpoints=set(whole))

@@ -26,7 +26,7 @@ from training.host.dev.idle.kernels import Server
 from training.host.dev.idle.load import Load
 from training.host.dev.idle.watch import Tags, Watch
 from training.host.errors import HostTrouble
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.processes import Process
 from trainyard.core.model.yard import policy
 from trainyard.core.model.yard.policy import Policy
@@ -434,12 +434,12 @@ def watch(told: CloudWatch, jupyter: Any, tmp_path: Path, shell: Shell) -> Watch
     server, tags = server_at(jupyter.port, tmp_path), Tags(HALF_AN_HOUR, None, None)
     shell.until_it_asks()
     os.utime(f"/dev/pts/{shell.number}", (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
-    return Watch(told, "i-1", Places(tmp_path), server, lambda: tags, born=in_(-60))
+    return Watch(told, "i-1", Paths(tmp_path), server, lambda: tags, born=in_(-60))
 
 
 def ends(folder: Path) -> str | None:
     """What JupyterLab is told."""
-    found: str | None = json.loads(Places(folder).idle.read_text())["ends"]
+    found: str | None = json.loads(Paths(folder).idle.read_text())["ends"]
     return found
 
 

@@ -11,7 +11,7 @@ import pytest
 from training.host import account
 from training.host.dev import owner
 from training.host.metadata import Identity
-from training.host.places import Places
+from training.host.paths import Paths
 from trainyard.cli.options import Options
 
 IDENTITY = Identity("i-dev", "eu-west-1", "10.0.0.4", "ami-1", {"trainyard:yard": "lab"})
@@ -33,13 +33,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def configured(home: Path) -> Places:
+def configured(home: Path) -> Paths:
     me = pwd.getpwuid(os.geteuid())
     entry = pwd.struct_passwd((me.pw_name, "x", me.pw_uid, me.pw_gid, "", str(home), "/bin/sh"))
-    places = Places(home / "host")
-    places.run.mkdir(parents=True, exist_ok=True)
-    owner.configure(places, IDENTITY, entry, account.own())
-    return places
+    paths = Paths(home / "host")
+    paths.run.mkdir(parents=True, exist_ok=True)
+    owner.configure(paths, IDENTITY, entry, account.own())
+    return paths
 
 
 def test_boto3_and_the_client_find_credentials_region_and_yard(home: Path) -> None:

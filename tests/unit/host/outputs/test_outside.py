@@ -9,7 +9,7 @@ import pytest
 from training.host import account
 from training.host.outputs import outside
 from training.host.outputs.outside import Outside
-from training.host.places import Places
+from training.host.paths import Paths
 
 MIB = 1 << 20
 
@@ -20,7 +20,7 @@ def write(path: Path, size: int) -> None:
 
 
 def found(root: Path, since: float | None = None) -> dict[str, int]:
-    look = Outside(Places(root), account.own(), time.time() - 60 if since is None else since)
+    look = Outside(Paths(root), account.own(), time.time() - 60 if since is None else since)
     look.look()
     return dict(look.found)
 
@@ -124,7 +124,7 @@ def test_files_on_a_network_file_system_are_not_lost(
     mounts.write_text(
         f"22 28 0:20 / /sys rw,nosuid - sysfs sysfs rw\n36 35 98:0 / {point} rw shared:1 master:2 - {kind} fs-1:/ rw\n"
     )
-    look = Outside(Places(root), account.own(), time.time() - 60, mounts)
+    look = Outside(Paths(root), account.own(), time.time() - 60, mounts)
     look.look()
     assert (not look.found) is stays
 
@@ -141,7 +141,7 @@ def test_links_circles_pipes_and_files_that_vanish_end_no_look(root: Path) -> No
 def test_the_warning_names_the_largest_and_counts_the_others(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look = Outside(Places(root), account.own(), time.time() - 60)
+    look = Outside(Paths(root), account.own(), time.time() - 60)
     look.look()
     assert look.warning() is None
     write(root / "tmp/one.pt", 10)

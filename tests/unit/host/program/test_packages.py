@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pip._internal.req import req_file
 
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.program import packages
 from training.host.program.packages import list_of_packages
 from trainyard.core.jobfile.package_lists import base_of, lines_of, paths_in, text_of
@@ -82,12 +82,12 @@ def test_a_list_that_brings_files_of_the_program_is_no_other_runs(line: str) -> 
 def test_pip_runs_in_the_folder_that_the_paths_start_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, wheel: str
 ) -> None:
-    places = Places(tmp_path)
-    (places.program / "needs").mkdir(parents=True)
-    (places.program / "needs" / "requirements.txt").write_text("./x.whl\n")
-    (places.program / wheel).write_text("")
-    (places.venv / "lib" / "python3.12" / "site-packages").mkdir(parents=True)
-    (places.root / "opt/trainyard/venv/lib/python3.12/site-packages").mkdir(parents=True)
+    paths = Paths(tmp_path)
+    (paths.program / "needs").mkdir(parents=True)
+    (paths.program / "needs" / "requirements.txt").write_text("./x.whl\n")
+    (paths.program / wheel).write_text("")
+    (paths.venv / "lib" / "python3.12" / "site-packages").mkdir(parents=True)
+    (paths.root / "opt/trainyard/venv/lib/python3.12/site-packages").mkdir(parents=True)
     ran: list[tuple[list[str], Path | None]] = []
 
     def record(arguments: list[str], doing: str, *, seconds: float = 0, folder: Path | None = None) -> str:
@@ -96,7 +96,7 @@ def test_pip_runs_in_the_folder_that_the_paths_start_from(
 
     monkeypatch.setattr(packages, "command", record)
     monkeypatch.setattr(packages, "bring_commands", lambda *_: None)
-    packages.install("needs/requirements.txt", places)
+    packages.install("needs/requirements.txt", paths)
     words, folder = ran[-1]
-    assert folder == places.program / where
+    assert folder == paths.program / where
     assert "-P" in words  # a random.py of the program's is none of pip's

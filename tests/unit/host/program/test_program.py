@@ -11,8 +11,8 @@ from training.host import account
 from training.host.agent.state import State, recall
 from training.host.disk import inside
 from training.host.errors import ProgramFault
+from training.host.paths import Paths
 from training.host.periodic import Repeat
-from training.host.places import Places
 from training.host.program import process
 from training.host.program.environment import SHELL, WHEN_ASKED_TO_LEAVE
 from training.host.program.fetch import find_module, refuse_our_name
@@ -110,26 +110,26 @@ def test_a_code_that_could_not_be_written_down_is_known_all_the_same(tmp_path: P
 
 
 def test_a_module_is_looked_for_without_importing_it(tmp_path: Path) -> None:
-    places = Places(tmp_path)
-    (places.program / "mine").mkdir(parents=True)
-    (places.program / "mine" / "__init__.py").touch()
-    (places.program / "mine" / "train.py").write_text("raise SystemExit('imported')")
-    find_module("mine.train", places, source="s3://b/p.tar")
+    paths = Paths(tmp_path)
+    (paths.program / "mine").mkdir(parents=True)
+    (paths.program / "mine" / "__init__.py").touch()
+    (paths.program / "mine" / "train.py").write_text("raise SystemExit('imported')")
+    find_module("mine.train", paths, source="s3://b/p.tar")
     for absent in ("mine.other", "mine", "mine.train.deeper"):
         with pytest.raises(ProgramFault, match=absent):
-            find_module(absent, places, source="s3://b/p.tar")
+            find_module(absent, paths, source="s3://b/p.tar")
 
 
 def test_shipped_programs_are_found_by_a_job_without_a_source_alone(tmp_path: Path) -> None:
-    places = Places(tmp_path)
-    (places.agent / "training/programs").mkdir(parents=True)
-    (places.agent / "training/programs/digits.py").touch()
-    places.program.mkdir(parents=True)
-    places.python.parent.mkdir(parents=True)
-    places.python.symlink_to(sys.executable)
-    find_module("training.programs.digits", places, source=None)
+    paths = Paths(tmp_path)
+    (paths.agent / "training/programs").mkdir(parents=True)
+    (paths.agent / "training/programs/digits.py").touch()
+    paths.program.mkdir(parents=True)
+    paths.python.parent.mkdir(parents=True)
+    paths.python.symlink_to(sys.executable)
+    find_module("training.programs.digits", paths, source=None)
     with pytest.raises(ProgramFault, match=r"training\.programs\.digits cannot be found in s3://b/p\.tar"):
-        find_module("training.programs.digits", places, source="s3://b/p.tar")
+        find_module("training.programs.digits", paths, source="s3://b/p.tar")
 
 
 @pytest.mark.parametrize(

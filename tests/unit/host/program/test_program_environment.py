@@ -9,7 +9,7 @@ import pytest
 from tests.unit.core.facts import admitted
 from training.host.errors import ProgramFault
 from training.host.metadata import NO_FILES
-from training.host.places import Places
+from training.host.paths import Paths
 from training.host.program.environment import (
     arguments,
     command_line,
@@ -27,7 +27,7 @@ SERVER = Assignment("i-4", Role.PS, 0, "10.0.2.5")
 EVALUATOR = Assignment("i-5", Role.EVALUATOR, 0, "10.0.2.6")
 OF_PYTHON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE")
 """Variables by which a machine brings packages of its own."""
-HERE = Places()
+HERE = Paths()
 BASE = {"PATH": "/bin", "TF_CONFIG": "old", "TF_CPP_MIN_LOG_LEVEL": "1"} | dict.fromkeys(OF_PYTHON, "/theirs")
 
 
@@ -52,9 +52,9 @@ def job(program: dict[str, Any] | None = None, *, sharding: str = "none") -> Job
 JOB = job()
 
 
-def given(of: Cluster, assignment: Assignment, of_job: Job = JOB, places: Places = HERE) -> dict[str, str]:
+def given(of: Cluster, assignment: Assignment, of_job: Job = JOB, paths: Paths = HERE) -> dict[str, str]:
     return environment(
-        of, assignment, of_job, places, region="us-east-1", image="ami-1", base=BASE, secrets={}
+        of, assignment, of_job, paths, region="us-east-1", image="ami-1", base=BASE, secrets={}
     )
 
 
@@ -192,7 +192,7 @@ def test_args_become_a_command_line() -> None:
 def test_a_program_that_builds_its_cluster_from_flags_is_given_them() -> None:
     args = {"ps_hosts": "${ps_hosts}", "worker_hosts": "${worker_hosts}", "task_index": "${task_index}"}
     of = cluster("parameter_server", CHIEF, *WORKERS, SERVER)
-    assert command_line(of, WORKERS[0], job({"args": args}), Places(Path("/x")))[1:] == [
+    assert command_line(of, WORKERS[0], job({"args": args}), Paths(Path("/x")))[1:] == [
         "-m", "train",
         "--ps_hosts", "10.0.2.5:2222",
         "--worker_hosts", "10.0.1.5:2222,10.0.1.6:2222,10.0.1.7:2222",
@@ -257,7 +257,7 @@ def test_a_command_runs_as_it_is_with_its_words_filled_in_and_args_behind_it() -
         "args": {"hosts": "${hosts}"},
     }
     of = cluster("multi_worker", CHIEF, Assignment("i-2", Role.WORKER, 1, "10.0.1.6"))
-    assert command_line(of, of.assignments[1], job(program), Places(Path("/x"))) == [
+    assert command_line(of, of.assignments[1], job(program), Paths(Path("/x"))) == [
         "torchrun", "--node-rank=1", "--rdzv-endpoint=10.0.1.5:29500", "2", "--hosts", "10.0.1.5,10.0.1.6",
     ]  # fmt: skip
 
@@ -287,7 +287,7 @@ def test_which_words_of_a_shells_lines_are_replaced(sentence: str, lines: str, f
 
 def run_lines(lines: str, args: dict[str, Any] | None = None) -> "subprocess.CompletedProcess[str]":
     asks = job({"module": None, "shell": lines, "args": args or {}})
-    line = command_line(cluster("single", CHIEF), CHIEF, asks, Places(Path("/x")))
+    line = command_line(cluster("single", CHIEF), CHIEF, asks, Paths(Path("/x")))
     return subprocess.run(line, capture_output=True, text=True, check=False)
 
 
@@ -356,9 +356,9 @@ def test_no_variable_of_the_machine_names_packages_of_its_own() -> None:
 
 
 def test_commands_are_found_with_the_run_then_the_image_then_the_system(tmp_path: Path) -> None:
-    places = Places(tmp_path)
-    for python in (places.python, places.venv / "bin/python"):
+    paths = Paths(tmp_path)
+    for python in (paths.python, paths.venv / "bin/python"):
         python.parent.mkdir(parents=True)
         python.touch()
-    path = given(cluster("single", CHIEF), CHIEF, places=places)["PATH"]
-    assert path == f"{places.venv}/bin:{places.python.parent}:/bin"
+    path = given(cluster("single", CHIEF), CHIEF, paths=paths)["PATH"]
+    assert path == f"{paths.venv}/bin:{paths.python.parent}:/bin"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from training.host.places import Places
+from training.host.paths import Paths
 
-STARTUP = Path(__file__).parents[4] / Places(Path("/")).startup.relative_to("/opt/trainyard/agent")
+STARTUP = Path(__file__).parents[4] / Paths(Path("/")).startup.relative_to("/opt/trainyard/agent")
 
 
 def said(program: str, tensorflow: str, folder: Path) -> list[str]:

@@ -16,8 +16,8 @@ from training.host.dev.idle.load import Load
 from training.host.errors import HostTrouble
 from training.host.metadata import Identity, Metadata
 from training.host.orders import write_whole
+from training.host.paths import Paths
 from training.host.periodic import Repeat
-from training.host.places import Places
 from training.host.reporting import gpus
 from trainyard.protocol.tags import Tag
 from trainyard.values.wire import stamp
@@ -52,11 +52,11 @@ def _instant(text: str | None) -> datetime | None:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-def begin(places: Places, identity: Identity, server: Server, *, now: datetime) -> None:
+def begin(paths: Paths, identity: Identity, server: Server, *, now: datetime) -> None:
     """From now on, in a thread of its own."""
     metadata = Metadata()
     cloudwatch = credentials.of_the_host(identity.region).client("cloudwatch", config=CALLS)
-    watch = Watch(cloudwatch, identity.instance, places, server, lambda: Tags.read(metadata.tag), born=now)
+    watch = Watch(cloudwatch, identity.instance, paths, server, lambda: Tags.read(metadata.tag), born=now)
     Repeat("who uses this host", lambda _: watch.turn(datetime.now(UTC)), every=EVERY_SECONDS).start()
 
 
@@ -69,7 +69,7 @@ class Watch:
         self,
         cloudwatch: Any,
         instance: str,
-        places: Places,
+        paths: Paths,
         server: Server,
         tags: Callable[[], Tags],
         *,
@@ -77,7 +77,7 @@ class Watch:
     ) -> None:
         self._cloudwatch = cloudwatch
         self._instance = instance
-        self._places = places
+        self._paths = paths
         self._server = server
         self._tags = tags
         self._born = born
@@ -89,7 +89,7 @@ class Watch:
 
     def turn(self, now: datetime) -> None:
         running = processes.find()
-        at_terminals = terminals.look(running, self._places.terminals)
+        at_terminals = terminals.look(running, self._paths.terminals)
         use = self._use(at_terminals, now)
         if isinstance(use, Use):
             self._tried(lambda: self._publish(use, now))
@@ -136,7 +136,7 @@ class Watch:
         if seen.warns and not self._warned:
             text = decision.warning(seen.ends, now)
             logger.info("%s", text)
-            terminals.tell(text, self._places.terminals)
+            terminals.tell(text, self._paths.terminals)
             self._told = now
         self._warned = seen.warns
         told = {
@@ -144,7 +144,7 @@ class Watch:
             "ends": stamp(seen.ends) if seen.warns else None,
             "held": stamp(seen.held) if seen.held else None,
         }
-        write_whole(self._places.idle, json.dumps(told))
+        write_whole(self._paths.idle, json.dumps(told))
 
     def _tried(self, do: Callable[[], Any]) -> Any:
         try:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class Paths:
     """`root` is `/` on a host; a test gives a folder."""
 
     root: Path = Path("/")
