@@ -13,7 +13,7 @@ from lambdas.steps.inputs import Denied
 from lambdas.steps.observability import logger
 from trainyard.core.model.errors import AccessDenied
 from trainyard.protocol.ledger.attempt import TokenRow
-from trainyard.values import wire
+from trainyard.values import serialization
 
 
 def end_denied(ledger: Ledger, run: str, attempt: int, denied: AccessDenied, now: datetime) -> None:
@@ -46,7 +46,7 @@ def _go_on_to_fail(ledger: Ledger, run: str, token: TokenRow, denied: AccessDeni
     trouble = _trouble(denied)
     try:
         ledger.write(attempt_row(run, token.attempt, ended_badly(trouble, now)))
-        states.succeed(token.token, wire.to_json(Denied.of(trouble)))
+        states.succeed(token.token, serialization.to_json(Denied.of(trouble)))
     except AccessDenied as also:
         logger.error("nor may it be ended: %s", also.reason)
 

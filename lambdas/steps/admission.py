@@ -15,7 +15,7 @@ from trainyard.core.model.errors import AccessDenied, Refused, UsersFault
 from trainyard.core.model.job import Job
 from trainyard.protocol.ledger.claim import Claim, ClaimKind
 from trainyard.protocol.ledger.run import RunRow
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 from trainyard.values.text import printable
 from trainyard.values.validation import InputFaults
@@ -108,7 +108,7 @@ class Admission:
             "state": "Admit",
             "attempt": 1,
             "created": self.given.started,
-            "month": wire.stamp(self.given.started)[: len("2026-11")],
+            "month": serialization.timestamp(self.given.started)[: len("2026-11")],
             "execution_arn": self.given.execution,
             **values,
         }
@@ -120,4 +120,4 @@ class Admission:
 
 def of_job(job: Job) -> RunUpdate:
     """Return what the row of a run has of its job."""
-    return {"job": wire.to_json(job), "name": job.name, "labels": job.labels}
+    return {"job": serialization.to_json(job), "name": job.name, "labels": job.labels}

@@ -25,7 +25,7 @@ from trainyard.protocol.ledger.attempt import Ending, TokenRow
 from trainyard.protocol.ledger.host import HostRow
 from trainyard.protocol.signals import Resumed, known
 from trainyard.protocol.timeline import Entry
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 
@@ -197,7 +197,7 @@ def give_up(ledger: Ledger, run: str, lost: Misconfigured, now: datetime) -> int
 
 
 def succeed(ledger: Ledger, run: str, token: TokenRow, answer: TokenAnswer, now: datetime) -> None:
-    if not states.succeed(token.token, wire.to_json(answer)):
+    if not states.succeed(token.token, serialization.to_json(answer)):
         logger.info("the token %s of %s was answered before", token.wait, run)
     ledger.write(answered_row(run, token, now))
 

@@ -24,7 +24,7 @@ from trainyard.core.model.errors import AccessDenied, Blame, Stopped, TrainyardE
 from trainyard.core.model.yard.metrics import Metric
 from trainyard.protocol import keys, timeline
 from trainyard.protocol.ledger.run import Outcome
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 
@@ -109,7 +109,7 @@ class RunEnd(RunFacts):
         lines = timeline.to_jsonl([*(self.ledger.timeline(run) if records else ()), *last])
         s3.put(self.bucket, keys.timeline(run), lines.encode(), media_type="application/x-ndjson")
         if records and records.plan:
-            plan = wire.to_json(records.plan) | {"asked": records.asked()}
+            plan = serialization.to_json(records.plan) | {"asked": records.asked()}
             s3.put_json(self.bucket, keys.plan(run), plan)
         entries = [event_row(run, entry) for entry in last]
         ended = [self.row_write(unless=unless), *entries] if records else []

@@ -15,7 +15,7 @@ from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model.errors import TrainyardError
 from trainyard.protocol import keys
-from trainyard.values import wire
+from trainyard.values import serialization
 
 SENDING = timedelta(minutes=3)
 """Longer than a Conclude may take: one that began to send earlier has died."""
@@ -51,7 +51,7 @@ def send_late(table_name: str, bucket: str, run: str, topic: str) -> None:
 
 def _send_once(ledger: Ledger, run: str, topic: str, notification: Notification) -> None:
     now = clock()
-    died_before = (("notifying", wire.stamp(now - SENDING)),)
+    died_before = (("notifying", serialization.timestamp(now - SENDING)),)
     try:
         ledger.write(run_row(run, {"notifying": now}, only="created", unless="notified", rising=died_before))
     except AlreadyWrittenError:

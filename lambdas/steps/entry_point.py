@@ -11,7 +11,7 @@ from trainyard import command_line
 from trainyard.core.model import errors
 from trainyard.core.model.errors import Misconfigured
 from trainyard.core.model.yard.metrics import Metric
-from trainyard.values import wire
+from trainyard.values import serialization
 
 Given = TypeVar("Given")
 
@@ -20,19 +20,19 @@ def entry_point(function: Callable[..., object]) -> Callable[[Mapping[str, Any],
     """The event is read as the class of the function's one argument, if it takes one. Raises Misconfigured where it
     does not fit, and whatever the function raises: the log then has the run's name beside it, and of what is the yard's
     own fault CloudWatch is told. What a workflow waits for, or a user has caused, is raised without a traceback."""
-    nouns = [argument.annotation for argument in inspect.signature(function).parameters.values()]
+    models = [argument.annotation for argument in inspect.signature(function).parameters.values()]
     name = function.__module__.removeprefix("lambdas.workflows.")
 
     @logger.inject_lambda_context(clear_state=True)
     @functools.wraps(function)
     def handler(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
         try:
-            given = [parse(noun, event, of=name) for noun in nouns]
+            given = [parse(model, event, of=name) for model in models]
             for each in given:
                 if hasattr(each, "run"):
                     is_about(each.run, getattr(each, "attempt", None))
             with command_line.given(command_line.of_yard(environment.name_of_yard())):
-                answer: dict[str, Any] = wire.to_json(function(*given))
+                answer: dict[str, Any] = serialization.to_json(function(*given))
         except Exception as error:
             if errors.is_the_yards(error):
                 logger.exception("%s failed", name)
@@ -45,12 +45,12 @@ def entry_point(function: Callable[..., object]) -> Callable[[Mapping[str, Any],
     return handler
 
 
-def parse(noun: type[Given], data: object, *, of: str) -> Given:
+def parse(model: type[Given], data: object, *, of: str) -> Given:
     """What another part hands over. Raises Misconfigured where it does not fit: it names `of`, to whom it was given,
     each key that is wrong, what was found there and what is expected."""
-    if wrong := wire.faults(noun, data):
+    if wrong := serialization.faults(model, data):
         raise Misconfigured(
             f"{of} was given what it does not take ({'; '.join(wrong)}). Whoever calls it is of another version, or "
             "called it by hand: deploy the stacks again."
         )
-    return wire.from_json(noun, cast(Mapping[str, Any], data))
+    return serialization.from_json(model, cast(Mapping[str, Any], data))

@@ -16,7 +16,7 @@ from lambdas.steps import submission
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.observability import logger
 from trainyard.core.model.names import SERVICE_LINKED_ROLES
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 MOST_SAID = 1000
@@ -29,21 +29,21 @@ class Preparation:
     """What a yard must have. `recipe` is the text of its recipe, `key` the ARN of the customer's KMS key; `software` is
     there for CloudFormation alone: with another one it asks again."""
 
-    recipe: str | None = field(default=None, metadata={"wire_key": "Recipe"})
-    software: str | None = field(default=None, metadata={"wire_key": "Software"})
-    key: str | None = field(default=None, metadata={"wire_key": "Key"})
+    recipe: str | None = field(default=None, metadata={"json_key": "Recipe"})
+    software: str | None = field(default=None, metadata={"json_key": "Software"})
+    key: str | None = field(default=None, metadata={"json_key": "Key"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResourceRequest:
     """`asks` is Create, Update or Delete; `answer_to` the pre-signed URL that waits for the answer."""
 
-    asks: str = field(metadata={"wire_key": "RequestType"})
-    request: str = field(metadata={"wire_key": "RequestId"})
-    stack: str = field(metadata={"wire_key": "StackId"})
-    logical_id: str = field(metadata={"wire_key": "LogicalResourceId"})
-    answer_to: str = field(metadata={"wire_key": "ResponseURL"})
-    properties: Preparation = field(metadata={"wire_key": "ResourceProperties"})
+    asks: str = field(metadata={"json_key": "RequestType"})
+    request: str = field(metadata={"json_key": "RequestId"})
+    stack: str = field(metadata={"json_key": "StackId"})
+    logical_id: str = field(metadata={"json_key": "LogicalResourceId"})
+    answer_to: str = field(metadata={"json_key": "ResponseURL"})
+    properties: Preparation = field(metadata={"json_key": "ResourceProperties"})
 
     def role_arn(self, path: str) -> str:
         """Of a role of the stack's account."""
@@ -55,12 +55,12 @@ class ResourceRequest:
 class ResourceAnswer:
     """The resource is there, or gone. `data` are its attributes."""
 
-    status: str = field(default="SUCCESS", metadata={"wire_key": "Status"})
-    physical_id: str = field(metadata={"wire_key": "PhysicalResourceId"})
-    request: str = field(metadata={"wire_key": "RequestId"})
-    stack: str = field(metadata={"wire_key": "StackId"})
-    logical_id: str = field(metadata={"wire_key": "LogicalResourceId"})
-    data: Mapping[str, str] = field(metadata={"wire_key": "Data"})
+    status: str = field(default="SUCCESS", metadata={"json_key": "Status"})
+    physical_id: str = field(metadata={"json_key": "PhysicalResourceId"})
+    request: str = field(metadata={"json_key": "RequestId"})
+    stack: str = field(metadata={"json_key": "StackId"})
+    logical_id: str = field(metadata={"json_key": "LogicalResourceId"})
+    data: Mapping[str, str] = field(metadata={"json_key": "Data"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ def handler(asked: ResourceRequest) -> Prepared:
     said = "nothing was to be done"
     if asked.asks != "Delete":
         said = "; ".join(_prepare(asked, environment.read(PrepareSettings))) or said
-    cloudformation.answer(asked.answer_to, wire.to_json(answer(asked, said)))
+    cloudformation.answer(asked.answer_to, serialization.to_json(answer(asked, said)))
     return Prepared(said=said)
 
 

@@ -25,7 +25,7 @@ from trainyard.core.model.images import image
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.job import Job
 from trainyard.protocol import keys
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 from trainyard.values.validation import InputFaults
 
@@ -157,7 +157,7 @@ def _named(ledger: Ledger, runs: frozenset[str], mine: tuple[Image, ...]) -> dic
     for run in sorted(runs):
         row = ledger.run(run)
         wanted = (
-            row.image_id or (wire.from_json(Job, row.job).hardware.image if row.job else None)
+            row.image_id or (serialization.from_json(Job, row.job).hardware.image if row.job else None)
             if row
             else None
         )

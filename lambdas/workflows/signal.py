@@ -180,10 +180,10 @@ def _context(news: NewsOfRuns, yard: SignalSettings, ledger: Ledger) -> SignalCo
             is_about(news.run)
             return SignalContext(yard, ledger, news.run, 1)
         case SpotWarning() | InstanceState() | ImageState() | CommandStatus():
-            noun, name = from_aws.about(news)
-            owner = ledger.owner(noun, name)
+            kind, name = from_aws.about(news)
+            owner = ledger.owner(kind, name)
             if owner is None:
-                logger.info("%s %s: not ours", noun, name)
+                logger.info("%s %s: not ours", kind, name)
                 return None
             is_about(owner.run, owner.attempt)
             return SignalContext(yard, ledger, owner.run, owner.attempt, owner.wait)

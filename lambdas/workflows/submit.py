@@ -31,7 +31,7 @@ NEEDS = Needs(
 @dataclass(frozen=True, kw_only=True)
 class UploadedObject:
     key: str
-    version_id: str | None = field(default=None, metadata={"wire_key": "version-id"})
+    version_id: str | None = field(default=None, metadata={"json_key": "version-id"})
     etag: str = ""
 
 

@@ -19,7 +19,7 @@ from training.host.image.pause import ALONE_SECONDS, IN_GANG_SECONDS
 from training.host.reporting.chunks import chunk_key
 from trainyard.protocol import keys
 from trainyard.protocol.orders import OrderKind
-from trainyard.values.wire import stamp
+from trainyard.values.serialization import timestamp
 
 Parameters = Mapping[str, Sequence[str]]
 Ending = Generator["float | Sleep", None, CommandEnd]
@@ -150,5 +150,5 @@ def _log(machine: Machine, bucket: Bucket, run_id: str, text: str) -> None:
     """Goes on with what is there, as another builder of the same bake does."""
     key = chunk_key(f"{keys.bake_logs(run_id)}builder/", 1)
     before = bucket.read_if_there(key) or b""
-    line = f"{stamp(machine.now())} builder {machine.instance} | {text}\n"
+    line = f"{timestamp(machine.now())} builder {machine.instance} | {text}\n"
     bucket.write(key, before + line.encode())

@@ -11,7 +11,7 @@ from simulation.aws.stepfunctions import Execution, Status
 from simulation.faults import PERSON
 from trainyard.protocol import sources
 from trainyard.protocol.requests import Stop
-from trainyard.values import wire
+from trainyard.values import serialization
 
 if TYPE_CHECKING:
     from simulation.yard import Yard
@@ -71,7 +71,7 @@ class People:
             "EventBusName": bus,
             "Source": source,
             "DetailType": Stop.word,
-            "Detail": json.dumps(wire.to_json(Stop(run=run))),
+            "Detail": json.dumps(serialization.to_json(Stop(run=run))),
         }
         self.ask("events", "put_events", Entries=[entry])
 

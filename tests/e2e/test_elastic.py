@@ -3,7 +3,7 @@
 from tests.e2e.runs import Runs
 from trainyard.client import Run
 from trainyard.protocol.cluster import Cluster
-from trainyard.values import wire
+from trainyard.values import serialization
 
 LONG = {"steps": 40_000, "step-delay": 0.05, "checkpoint-every": 20}
 """Longer than half an hour, so that more hosts are worth asking for; the test stops it."""
@@ -12,7 +12,7 @@ LONG = {"steps": 40_000, "step-delay": 0.05, "checkpoint-every": 20}
 def workers_of(run: Run, attempt: int) -> int:
     """Return the number of workers of an attempt, 0 before it began."""
     document = run.json(f"attempts/{attempt}/cluster.json")
-    return len(wire.read(Cluster, document).workers) if document else 0
+    return len(serialization.read(Cluster, document).workers) if document else 0
 
 
 def is_due(runs: Runs, run: Run) -> None:

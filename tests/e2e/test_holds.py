@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from tests.e2e.kept_images import KEPT
 from tests.e2e.runs import Runs
 from tests.e2e.watch import ec2, launch, shell, until_it_is
-from trainyard.values import wire
+from trainyard.values import serialization
 
 NOTEBOOK = """cd /tmp && /opt/trainyard/venv/bin/python -c '
 from trainyard.hold import hold
@@ -17,7 +17,9 @@ print(hold("3h").isoformat())
 
 def held(runs: Runs, instance: str) -> datetime:
     (there,) = ec2(runs).describe_instances(InstanceIds=[instance])["Reservations"][0]["Instances"]
-    return wire.instant({tag["Key"]: tag["Value"] for tag in there["Tags"]}["trainyard:hold"])
+    return serialization.parse_timestamp(
+        {tag["Key"]: tag["Value"] for tag in there["Tags"]}["trainyard:hold"]
+    )
 
 
 def ahead(hours: float) -> datetime:
@@ -27,8 +29,8 @@ def ahead(hours: float) -> datetime:
 def test_a_launched_host_is_held_beyond_its_lease_and_released(runs: Runs) -> None:
     made = launch(runs, image=runs.yard.image(), market="on_demand", hours=1, hold_hours=0.5)
     assert made.succeeded, made.why()
-    host, lease = str(made.summary["instance"]), wire.instant(str(made.summary["until"]))
-    assert held(runs, host) == wire.instant(str(made.summary["held"])) < lease
+    host, lease = str(made.summary["instance"]), serialization.parse_timestamp(str(made.summary["until"]))
+    assert held(runs, host) == serialization.parse_timestamp(str(made.summary["held"])) < lease
 
     assert "held until" in shell(runs, host, "trainyard hold 2h 2>&1")
     assert lease + timedelta(minutes=30) < held(runs, host) <= ahead(2)
@@ -49,7 +51,7 @@ def test_a_host_of_a_run_that_is_over_does_not_power_itself_off_while_it_is_held
     assert done.succeeded, done.why()
     (host,) = [each["InstanceId"] for each in runs.yard.instances(done.id)]
     until_it_is(runs, host, "stopped")
-    over = [{"Key": "trainyard:lease", "Value": wire.stamp(ahead(-1))}]
+    over = [{"Key": "trainyard:lease", "Value": serialization.timestamp(ahead(-1))}]
     ec2(runs).create_tags(Resources=[host], Tags=over)
     ec2(runs).start_instances(InstanceIds=[host])
     until_it_is(runs, host, "running")

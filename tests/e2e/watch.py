@@ -11,7 +11,7 @@ from typing import Any
 from tests.e2e.patience import PATIENCE
 from tests.e2e.runs import Runs
 from trainyard.client import Run
-from trainyard.values import wire
+from trainyard.values import serialization
 
 SOON = {"window_minutes": 2, "grace_minutes": 0.1}
 """A policy by which a host is idle after two minutes."""
@@ -144,7 +144,9 @@ def act_on(runs: Runs, instance: str) -> dict[str, Any]:
 def passes(runs: Runs) -> list[datetime]:
     """When patrol has looked, from its log."""
     return sorted(
-        wire.instant(said["patrol"]["at"]) for said in patrol_log(runs) if said["message"] == "patrol"
+        serialization.parse_timestamp(said["patrol"]["at"])
+        for said in patrol_log(runs)
+        if said["message"] == "patrol"
     )
 
 
@@ -163,7 +165,7 @@ def patrol_log(runs: Runs, since: datetime = EVER) -> list[dict[str, Any]]:
 def patrols_until_its_end(runs: Runs, instance: str, since: datetime | None = None) -> int:
     """How many times patrol had looked, since then or since the launch, when it ended the host."""
     begun = since or host(runs, instance)["LaunchTime"]
-    ended = wire.instant(act_on(runs, instance)["at"])
+    ended = serialization.parse_timestamp(act_on(runs, instance)["at"])
     return sum(begun < at <= ended for at in passes(runs))
 
 

@@ -21,7 +21,7 @@ from tests.permissions.grants import Grant, less
 from tests.permissions.paths import unseen
 from tests.support.recorded import CONTEXT
 from trainyard.core.model.errors import AccessDenied
-from trainyard.values import wire
+from trainyard.values import serialization
 
 pytestmark = pytest.mark.exhaustive
 WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": True}}}
@@ -111,9 +111,13 @@ class Place:
 
     def scene(self, now: datetime) -> dict[str, str]:
         """A host for everything that patrol does, by what is to become of it."""
-        self._rows(wire.stamp(now - timedelta(minutes=10)))
-        since = wire.stamp(now - timedelta(minutes=5))
-        over = {"kind": "launch", "ready": since, "lease": wire.stamp(now + timedelta(minutes=1))}
+        self._rows(serialization.timestamp(now - timedelta(minutes=10)))
+        since = serialization.timestamp(now - timedelta(minutes=5))
+        over = {
+            "kind": "launch",
+            "ready": since,
+            "lease": serialization.timestamp(now + timedelta(minutes=1)),
+        }
         spot = {"InstanceMarketOptions": {"MarketType": "spot"}}
         hosts = {
             "orphan": self._host({"run": "over-1", "verdict": f"warn-orphan {since}"}),
@@ -125,7 +129,10 @@ class Place:
                 **spot,
             ),
             "started": self._host(
-                {"verdict": f"keep-stopped {since}", "hold": wire.stamp(now + timedelta(hours=1))}
+                {
+                    "verdict": f"keep-stopped {since}",
+                    "hold": serialization.timestamp(now + timedelta(hours=1)),
+                }
             ),
             "asked": self._host({"verdict": f"stop-idle {since}"}),
         }

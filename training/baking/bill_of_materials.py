@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 from training.baking.builder import Builder, image_settings
 from trainyard.protocol.tags import PREFIX, Tag
-from trainyard.values.wire import stamp
+from trainyard.values.serialization import timestamp
 
 DPKG = ("dpkg-query", "--show", "--showformat=${db:Status-Abbrev}\t${Package}\t${Version}\t${Architecture}\n")
 INSTALLED = "ii"
@@ -32,7 +32,7 @@ def bill_of_materials(builder: Builder) -> dict[str, Any]:
         "specVersion": "1.6",
         "version": 1,
         "metadata": {
-            "timestamp": stamp(datetime.now(UTC)),
+            "timestamp": timestamp(datetime.now(UTC)),
             "component": {
                 "type": "operating-system",
                 "bom-ref": "image",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 from trainyard.client.errors import NotTaken
 from trainyard.client.identity import event_source
 from trainyard.protocol.requests import Cool, DevHost, Request, Stop
-from trainyard.values import wire
+from trainyard.values import serialization
 
 if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment
@@ -20,7 +20,7 @@ def ask(yard: Deployment, request: Request) -> None:
         "EventBusName": yard.bus,
         "Source": event_source(yard.session),
         "DetailType": request.word,
-        "Detail": json.dumps(wire.to_json(request)),
+        "Detail": json.dumps(serialization.to_json(request)),
     }
     (answer,) = yard.session.client("events").put_events(Entries=[event])["Entries"]
     if "ErrorCode" in answer:

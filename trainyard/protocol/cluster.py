@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any, assert_never
 
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 PORT = 2222
@@ -113,7 +113,7 @@ class Cluster:
     attempt: int
     strategy: Strategy
     port: int = PORT
-    assignments: tuple[Assignment, ...] = field(metadata={"wire_key": "hosts"})
+    assignments: tuple[Assignment, ...] = field(metadata={"json_key": "hosts"})
     checkpoint: Checkpoint | None = None
     """None if the attempt begins without a checkpoint."""
     deadline: datetime
@@ -199,7 +199,7 @@ class Cluster:
 
 def read(text: str | bytes) -> Cluster:
     """Return the cluster that a file describes. Raise ValueError with every fault if the file is no whole cluster."""
-    cluster = wire.read(Cluster, json.loads(text))
+    cluster = serialization.read(Cluster, json.loads(text))
     if sum(assignment.is_chief for assignment in cluster.assignments) != 1:
         raise ValueError("hosts: found no chief or several, expected one")
     return cluster
@@ -207,4 +207,4 @@ def read(text: str | bytes) -> Cluster:
 
 def checkpoint_of(latest: Mapping[str, Any] | None) -> Checkpoint | None:
     """Return the checkpoint that `checkpoints/latest.json` names, or None if the run has none yet."""
-    return wire.read(Checkpoint, latest) if latest else None
+    return serialization.read(Checkpoint, latest) if latest else None

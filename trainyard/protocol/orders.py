@@ -4,7 +4,7 @@ import json
 from enum import StrEnum
 from typing import Any
 
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 
@@ -33,14 +33,14 @@ class Order:
 
 def encode(order: Order) -> dict[str, Any]:
     """Return what order.json holds."""
-    document: dict[str, Any] = wire.to_json(order)
+    document: dict[str, Any] = serialization.to_json(order)
     return document
 
 
 def decode(text: str | bytes) -> Order:
     """Return the order. Raises ValueError naming what is wrong with a text that is none."""
     document = json.loads(text)
-    wrong = wire.faults(Order, document)
+    wrong = serialization.faults(Order, document)
     if wrong:
         raise ValueError("; ".join(wrong))
-    return wire.from_json(Order, document)
+    return serialization.from_json(Order, document)

@@ -1,6 +1,6 @@
 """The plan of a run: the capacity pools to try, in this order, and why every other one is out.
 
-The ledger's row `plan` and the run's plan.json hold it as `wire.to_json` writes it.
+The ledger's row `plan` and the run's plan.json hold it as `serialization.to_json` writes it.
 """
 
 from datetime import datetime

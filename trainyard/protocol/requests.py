@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, ClassVar, get_args
 
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 
@@ -48,4 +48,4 @@ def decode(word: str, detail: object) -> Request | str:
     kind = REQUESTS.get(word)
     if kind is None:
         return f"{word!r:.40} is no request that this version knows"
-    return "; ".join(wire.faults(kind, detail)) or wire.from_json(kind, dict(detail))  # type: ignore[call-overload]
+    return "; ".join(serialization.faults(kind, detail)) or serialization.from_json(kind, dict(detail))  # type: ignore[call-overload]

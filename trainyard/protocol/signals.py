@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, TypeVar, cast, get_args
 
 from trainyard.protocol.cluster import Role
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 from trainyard.values.text import printable
 
@@ -23,7 +23,7 @@ MOST_OF_ANY_TEXT = 512
 MOST_DOUBTS = 8
 """Sentences in `but`."""
 AFTER_KEY = re.compile(r"[.:\[]")
-"""Follows the name of a key in a fault of wire.faults."""
+"""Follows the name of a key in a fault of serialization.faults."""
 
 
 class StopReason(StrEnum):
@@ -123,8 +123,8 @@ class HowFar:
     steps: int | None = None
     """How many steps the program will make."""
     epoch: int | None = None
-    loss: wire.Measure | None = None
-    accuracy: wire.Measure | None = None
+    loss: serialization.Measure | None = None
+    accuracy: serialization.Measure | None = None
     nan_since: int | None = None
     """The step since which `loss` has been NaN or infinite."""
     steps_per_second: float | None = None
@@ -246,21 +246,21 @@ class Sent(Origin):
     """Values that did not fit, each with what was expected."""
 
 
-Noun = TypeVar("Noun")
+Model = TypeVar("Model")
 
 
 def encode(sent: Sent) -> dict[str, Any]:
     """Return the event's Detail."""
     head = {"run": sent.run, "attempt": sent.attempt, "instance": sent.instance}
-    at = {"at": wire.stamp(sent.at)} if sent.at else {}
+    at = {"at": serialization.timestamp(sent.at)} if sent.at else {}
     return {**head, **at, "signal": sent.signal.word, **known(sent.signal)}
 
 
-def known(noun: Signal | Resumed) -> dict[str, Any]:
+def known(model: Signal | Resumed) -> dict[str, Any]:
     """Return what is known, as JSON. An optional value that is not known is left out."""
-    values = ((each, getattr(noun, each.name)) for each in wire.keys(cast(type, type(noun))))
+    values = ((each, getattr(model, each.name)) for each in serialization.keys(cast(type, type(model))))
     return {
-        each.key: known(value) if isinstance(value, Resumed) else wire.to_json(value)
+        each.key: known(value) if isinstance(value, Resumed) else serialization.to_json(value)
         for each, value in values
         if value not in (None, ()) or each.required
     }
@@ -287,25 +287,25 @@ def decode(word: str, detail: object) -> Sent | str:
     )
 
 
-def _read(noun: type[Noun], detail: Mapping[str, Any]) -> tuple[Noun | None, list[str]]:
-    """Return the noun without the values that do not fit, and what is wrong with each. Return no noun if a required
+def _read(model: type[Model], detail: Mapping[str, Any]) -> tuple[Model | None, list[str]]:
+    """Return the model without the values that do not fit, and what is wrong with each. Return no model if a required
     value is among them."""
-    keys = wire.keys(cast(type, noun))
+    keys = serialization.keys(cast(type, model))
     found = {each.key: detail[each.key] for each in keys if each.key in detail}
-    wrong = _wrong(noun, found)
+    wrong = _wrong(model, found)
     if any(each.required and each.key in wrong for each in keys):
         return None, list(wrong.values())
     fit = {key: _fit(key, value) for key, value in found.items() if key not in wrong}
-    return wire.from_json(noun, fit), list(wrong.values())
+    return serialization.from_json(model, fit), list(wrong.values())
 
 
-def _wrong(noun: type, found: Mapping[str, Any]) -> dict[str, str]:
+def _wrong(model: type, found: Mapping[str, Any]) -> dict[str, str]:
     """Return what is wrong with each value that does not fit."""
-    wrong = {AFTER_KEY.split(fault, maxsplit=1)[0]: fault for fault in wire.faults(noun, found)}
+    wrong = {AFTER_KEY.split(fault, maxsplit=1)[0]: fault for fault in serialization.faults(model, found)}
     for key, value in found.items():
         if _is_too_large(value):
             wrong[key] = f"{key}: found {value!r:.40}, beyond all that is counted"
-    if noun is Origin:
+    if model is Origin:
         wrong |= {key: f"{key} is missing" for key in ("run", "instance") if found.get(key) == ""}
         if "attempt" not in wrong and found["attempt"] < 1:
             wrong["attempt"] = f"attempt: found {found['attempt']}, attempts begin with 1"

@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 CAUSES = (
@@ -43,8 +43,8 @@ class Entry:
     @property
     def key(self) -> str:
         """Its sort key: the same entry written twice is one row."""
-        text = json.dumps(wire.to_json(self), sort_keys=True)
-        return f"{wire.stamp(self.at)}#{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        text = json.dumps(serialization.to_json(self), sort_keys=True)
+        return f"{serialization.timestamp(self.at)}#{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def ordered(entries: Iterable[Entry]) -> tuple[Entry, ...]:
@@ -64,4 +64,4 @@ def to_jsonl(entries: Iterable[Entry]) -> str:
 
 
 def _filled(entry: Entry) -> dict[str, Any]:
-    return {key: value for key, value in wire.to_json(entry).items() if value not in (None, "", {})}
+    return {key: value for key, value in serialization.to_json(entry).items() if value not in (None, "", {})}

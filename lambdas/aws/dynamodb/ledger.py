@@ -12,7 +12,17 @@ from botocore.exceptions import ClientError
 
 from lambdas.aws.calls import listed
 from lambdas.aws.clients import client
-from lambdas.aws.dynamodb.rows import DEV, DEV_IMAGING, OPEN, PLACES, POOL, POOLED, PRICES, Noun, claim_of
+from lambdas.aws.dynamodb.rows import (
+    DEV,
+    DEV_IMAGING,
+    OPEN,
+    PLACES,
+    POOL,
+    POOLED,
+    PRICES,
+    ResourceKind,
+    claim_of,
+)
 from lambdas.aws.dynamodb.serialization import Packed, key_of, pack, packed, unpack
 from lambdas.aws.dynamodb.write import Write, request_of
 from lambdas.core.run import records
@@ -26,7 +36,7 @@ from trainyard.protocol.ledger.lookup import Owner
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.ledger.yard import DevRow, PriceList
 from trainyard.protocol.timeline import Entry
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 MOST_WRITES = 100
@@ -86,7 +96,7 @@ class Table:
     def pool(self) -> tuple[WarmHost, ...]:
         """All hosts in the pool."""
         rows = self._query("pk = :pool", {"pool": POOL}, ConsistentRead=True)
-        return tuple(wire.from_json(WarmHost, {**row, "instance": row["sk"]}) for row in rows)
+        return tuple(serialization.from_json(WarmHost, {**row, "instance": row["sk"]}) for row in rows)
 
     def _query(self, condition: str, values: Mapping[str, str], **more: Any) -> list[dict[str, Any]]:
         """The rows for whose keys the condition holds, in which `:name` is one of `values`."""
@@ -161,7 +171,7 @@ class Ledger(Table):
     def timeline(self, run: str) -> tuple[Entry, ...]:
         """Every timeline entry of a run, in order."""
         rows = self._query("pk = :timeline", {"timeline": f"timeline#{run}"}, ConsistentRead=True)
-        return tuple(wire.from_json(Entry, row) for row in rows)
+        return tuple(serialization.from_json(Entry, row) for row in rows)
 
     def token(self, run: str, attempt: int, wait: str) -> TokenRow | None:
         row = self._get(f"run#{run}", f"token#{attempt:04d}#{wait}")
@@ -174,15 +184,15 @@ class Ledger(Table):
         tokens: Iterable[TokenRow] = (reading.read_one(row) for row in rows if "token" in row)
         return tuple(token for token in tokens if token.answered is None)
 
-    def owner(self, noun: Noun, name: str) -> Owner | None:
+    def owner(self, kind: ResourceKind, name: str) -> Owner | None:
         """Whose the instance, image or command is, by its look-up row."""
-        row = self._get(f"{noun}#{name}", "run")
-        return wire.from_json(Owner, row) if row else None
+        row = self._get(f"{kind}#{name}", "run")
+        return serialization.from_json(Owner, row) if row else None
 
     def prices(self) -> PriceList | None:
         """The region's price list; None until patrol has asked for it."""
         row = self._get(*PRICES)
-        return wire.from_json(PriceList, row) if row else None
+        return serialization.from_json(PriceList, row) if row else None
 
     def claims(self) -> tuple[int, tuple[Claim, ...]]:
         """How many places were given until now, and the claims of training runs that are not concluded and of launches.
@@ -202,16 +212,16 @@ class Ledger(Table):
     def warm_host(self, instance: str) -> WarmHost | None:
         """The host, if it is in the pool."""
         row = self._get(POOL, instance)
-        return wire.from_json(WarmHost, {**row, "instance": instance}) if row else None
+        return serialization.from_json(WarmHost, {**row, "instance": instance}) if row else None
 
     def dev(self, name: str) -> DevRow | None:
         """Who has the name of a dev host."""
         row = self._get(DEV, name)
-        return wire.from_json(DevRow, {**row, "name": name}) if row else None
+        return serialization.from_json(DevRow, {**row, "name": name}) if row else None
 
     def take_dev_name(self, row: DevRow, before: DevRow | None) -> bool:
         """Whether the name is now as the row says: nobody has taken it since `before` was read."""
-        known = {name: value for name, value in wire.to_json(row).items() if name != "name"}
+        known = {name: value for name, value in serialization.to_json(row).items() if name != "name"}
         return self._only_if(
             "#run = :before" if before else "attribute_not_exists(pk)",
             "Put",
@@ -227,7 +237,7 @@ class Ledger(Table):
     def bake_lock(self) -> Lock | None:
         """The lock as somebody holds it; None when it is free."""
         row = self._get(*BAKE_LOCK)
-        return wire.from_json(Lock, row) if row else None
+        return serialization.from_json(Lock, row) if row else None
 
     def take_bake_lock(self, lock: Lock, *, instead_of: str | None) -> bool:
         """Whether the lock is this run's now: it was free, its own, or that of `instead_of`, which is over."""
@@ -235,7 +245,7 @@ class Ledger(Table):
             "attribute_not_exists(pk) OR #run IN (:mine, :over)",
             "Put",
             {"mine": lock.run, "over": instead_of or lock.run},
-            Item=key_of(*BAKE_LOCK) | packed(wire.to_json(lock)),
+            Item=key_of(*BAKE_LOCK) | packed(serialization.to_json(lock)),
         )
 
     def give_back_bake_lock(self, run: str) -> bool:

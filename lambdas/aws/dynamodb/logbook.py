@@ -12,7 +12,7 @@ from trainyard.core.model.errors import Infrastructure
 from trainyard.protocol.ledger.claim import Claim
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.ledger.yard import Money, PriceList, VerdictRow
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 PATROL = "patrol"
@@ -57,38 +57,43 @@ class Logbook(Table):
         """Whether this patrol may go on: no other has begun within the time that lies between two."""
         return self._put_if(
             "attribute_not_exists(pk) OR #at < :soon",
-            {"pk": PATROL, "sk": "pass", "at": wire.stamp(now)},
-            soon=wire.stamp(now - apart),
+            {"pk": PATROL, "sk": "pass", "at": serialization.timestamp(now)},
+            soon=serialization.timestamp(now - apart),
         )
 
     def money(self) -> Money | None:
         row = self._get(PATROL, "money")
-        return wire.from_json(Money, row) if row else None
+        return serialization.from_json(Money, row) if row else None
 
     def known(self) -> Known:
         """One call."""
         rows = {row["sk"]: row for row in self._batch([(PATROL, "money"), PRICES])}
         money, prices = rows.get("money"), rows.get("prices")
         return Known(
-            wire.from_json(Money, money) if money else None,
-            wire.from_json(PriceList, prices) if prices else None,
+            serialization.from_json(Money, money) if money else None,
+            serialization.from_json(PriceList, prices) if prices else None,
         )
 
     def keep(self, prices: PriceList) -> None:
         """For everybody who asks for the region's prices until the next time."""
         key = dict(zip(("pk", "sk"), PRICES, strict=True))
-        self.dynamodb.put_item(TableName=self.table, Item=packed(key | wire.to_json(prices)))
+        self.dynamodb.put_item(TableName=self.table, Item=packed(key | serialization.to_json(prices)))
 
     def count(self, money: Money, before: Money | None) -> bool:
         """Whether the count is written: nobody else has counted since `before`."""
-        row = {"pk": PATROL, "sk": "money", **wire.to_json(money)}
+        row = {"pk": PATROL, "sk": "money", **serialization.to_json(money)}
         if before is None:
             return self._put_if("attribute_not_exists(pk)", row)
-        return self._put_if("#at = :before", row, before=wire.stamp(before.at))
+        return self._put_if("#at = :before", row, before=serialization.timestamp(before.at))
 
     def once(self, what: str, now: datetime) -> bool:
         """Whether this is the first time that anybody asks: for what is said once alone."""
-        row = {"pk": PATROL, "sk": f"once#{what}", "at": wire.stamp(now), "expires": _expires(now)}
+        row = {
+            "pk": PATROL,
+            "sk": f"once#{what}",
+            "at": serialization.timestamp(now),
+            "expires": _expires(now),
+        }
         return self._put_if("attribute_not_exists(pk)", row)
 
     def write(self, verdicts: Sequence[VerdictRow], now: datetime) -> None:
@@ -96,8 +101,8 @@ class Logbook(Table):
         for number, first in enumerate(range(0, len(verdicts), MOST_VERDICTS)):
             row = {
                 "pk": f"{PATROL}#{now:%Y-%m-%d}",
-                "sk": f"{wire.stamp(now)}#{number:03d}",
-                "verdicts": wire.to_json(verdicts[first : first + MOST_VERDICTS]),
+                "sk": f"{serialization.timestamp(now)}#{number:03d}",
+                "verdicts": serialization.to_json(verdicts[first : first + MOST_VERDICTS]),
                 "expires": _expires(now),
             }
             self.dynamodb.put_item(TableName=self.table, Item=packed(row))
@@ -105,7 +110,7 @@ class Logbook(Table):
     def day(self, day: datetime) -> list[VerdictRow]:
         """Return every verdict of that day, in order."""
         rows = self._query("pk = :day", {"day": f"{PATROL}#{day:%Y-%m-%d}"})
-        return [wire.from_json(VerdictRow, verdict) for row in rows for verdict in row["verdicts"]]
+        return [serialization.from_json(VerdictRow, verdict) for row in rows for verdict in row["verdicts"]]
 
     def opened(self) -> Opened:
         """Return the runs that have not been concluded, and all claims, by one call for thousands."""

@@ -14,7 +14,7 @@ from trainyard.protocol.ledger.host import BilledHost
 from trainyard.protocol.ledger.lookup import Owner
 from trainyard.protocol.plan import Plan
 from trainyard.protocol.timeline import Entry
-from trainyard.values import wire
+from trainyard.values import serialization
 
 LOOK_UPS_LIVE = timedelta(days=90)
 PRICES = ("patrol", "prices")
@@ -34,7 +34,7 @@ DEV = "dev"
 DEV_IMAGING = "dev-imaging"
 """The key under which every snapshot has a row that may image a dev host."""
 IMAGING_LIVES = timedelta(days=1)
-Noun = Literal["instance", "image", "command"]
+ResourceKind = Literal["instance", "image", "command"]
 """What a look-up row is about."""
 
 
@@ -69,7 +69,9 @@ def open_row(run: str, kind: str, execution_arn: str, claim: Claim | None = None
     """That the run goes on: whoever looks for runs that nobody has concluded need not read them all. A training run has
     its claim with it."""
     claimed = (
-        {} if claim is None else {name: value for name, value in wire.to_json(claim).items() if name != "run"}
+        {}
+        if claim is None
+        else {name: value for name, value in serialization.to_json(claim).items() if name != "run"}
     )
     return Write(OPEN, run, {"kind": kind, "execution_arn": execution_arn, **claimed}, put=True)
 
@@ -77,7 +79,9 @@ def open_row(run: str, kind: str, execution_arn: str, claim: Claim | None = None
 def held_row(claim: Claim) -> Write:
     """The claim of a launch, which outlives its run: patrol deletes the row once no host of the launch runs."""
     known = {
-        name: value for name, value in wire.to_json(claim).items() if name != "run" and value is not None
+        name: value
+        for name, value in serialization.to_json(claim).items()
+        if name != "run" and value is not None
     }
     return Write(OPEN, HELD + claim.run, known, put=True)
 
@@ -89,7 +93,7 @@ def no_held_row(run: str) -> Write:
 def claim_of(row: Mapping[str, Any]) -> Claim | None:
     """Return the claim of a row of an open run or of a launch; None for a run that asks for no place."""
     run = str(row["sk"]).removeprefix(HELD)
-    return wire.from_json(Claim, {**row, "run": run}) if "hosts" in row else None
+    return serialization.from_json(Claim, {**row, "run": run}) if "hosts" in row else None
 
 
 def place_given(before: int) -> Write:
@@ -110,7 +114,7 @@ def no_open_row(run: str) -> Write:
 def plan_row(run: str, plan: Plan) -> Write:
     """The plan of a run, which never changes: launch requests name its offers by their numbers. The write raises
     AlreadyWrittenError if the run has a plan."""
-    return Write(f"run#{run}", "plan", wire.to_json(plan), put=True, unless="pk")
+    return Write(f"run#{run}", "plan", serialization.to_json(plan), put=True, unless="pk")
 
 
 def intent_row(
@@ -150,7 +154,7 @@ def pooled_rows(hosts: Iterable[WarmHost], before: int) -> list[Write]:
     since `before` was read, or where one of them is there."""
     writes = [_next_number(POOLED, before)]
     for host in hosts:
-        known = {name: value for name, value in wire.to_json(host).items() if value is not None}
+        known = {name: value for name, value in serialization.to_json(host).items() if value is not None}
         del known["instance"]
         writes.append(Write(POOL, host.instance, known, unless="run"))
         writes.append(host_row(host.run, host.instance, {"pooled": host.since, "ended": host.since}))
@@ -194,7 +198,7 @@ def launched_row(
 
     The time of the launch is the time of the first write. A second call of Launch does not move the start of the bill.
     """
-    values = wire.to_json(host) | {"attempt": attempt, "gang": gang, "taken": taken}
+    values = serialization.to_json(host) | {"attempt": attempt, "gang": gang, "taken": taken}
     if releasing:
         values["releasing"] = releasing
     del values["instance"]
@@ -232,14 +236,14 @@ def answered_row(run: str, token: TokenRow, now: datetime) -> Write:
 
 
 def event_row(run: str, entry: Entry) -> Write:
-    return Write(f"timeline#{run}", entry.key, wire.to_json(entry), put=True)
+    return Write(f"timeline#{run}", entry.key, serialization.to_json(entry), put=True)
 
 
-def look_up_row(noun: Noun, name: str, owner: Owner, now: datetime) -> Write:
+def look_up_row(kind: ResourceKind, name: str, owner: Owner, now: datetime) -> Write:
     """Which run that thing belongs to."""
     expires = int((now + LOOK_UPS_LIVE).timestamp())
-    known = {name: value for name, value in wire.to_json(owner).items() if value is not None}
-    return Write(f"{noun}#{name}", "run", known | {"expires": expires}, put=True)
+    known = {name: value for name, value in serialization.to_json(owner).items() if value is not None}
+    return Write(f"{kind}#{name}", "run", known | {"expires": expires}, put=True)
 
 
 def dev_imaging_row(run: str, instance: str, now: datetime) -> Write:

@@ -6,7 +6,7 @@ from typing import Any
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 
-from trainyard.values import wire
+from trainyard.values import serialization
 
 SMALLEST = 1e-120
 """Numbers nearer to 0 become 0: DynamoDB takes none below 1e-130."""
@@ -60,7 +60,7 @@ def key_of(pk: str, sk: str) -> dict[str, Any]:
 
 def pack(value: Any) -> dict[str, Any]:
     """The value as DynamoDB's API has it."""
-    packed: dict[str, Any] = PACK.serialize(_exact(wire.to_json(value)))
+    packed: dict[str, Any] = PACK.serialize(_exact(serialization.to_json(value)))
     return packed
 
 

@@ -12,7 +12,7 @@ from lambdas.aws.clients import client
 from trainyard.core.model.errors import Misconfigured, ServiceUnavailable
 from trainyard.core.model.images.image import AMI, Image, Snapshot, Stored
 from trainyard.protocol.tags import Tag
-from trainyard.values import wire
+from trainyard.values import serialization
 
 UNKNOWN = ("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable")
 GONE = ("InvalidSnapshot.NotFound",)
@@ -132,7 +132,7 @@ def _stored(data: Mapping[str, Any]) -> Stored:
     return Stored(
         id=data["SnapshotId"],
         gib=int(data["VolumeSize"]),
-        created=wire.stamp(data["StartTime"]),
+        created=serialization.timestamp(data["StartTime"]),
         family=tags.get(Tag.FAMILY, ""),
         makers=tuple(tags[key] for key in (Tag.EXECUTION, Tag.RUN) if key in tags),
         image=image.group() if image else "",

@@ -21,7 +21,7 @@ from trainyard.core.model.instance_types import MarketChoice, catalogue
 from trainyard.core.model.job import Job, one_host_job
 from trainyard.core.model.job_fields import ANY_TYPES, DISK_GIB, NAME, RUN_ID, ZONES
 from trainyard.protocol.ledger.yard import DevRow
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.fields import Choice, Number, Text, key
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Record
@@ -258,8 +258,8 @@ def _host(records: Records, now: datetime) -> Mapping[str, Any]:
         "market": host.market.value,
         "price": host.price,
         "prices": (records.plan.prices or None) if records.plan else None,
-        "until": wire.stamp(max(ends, held or ends)) if ends else None,
-        "held": wire.stamp(held) if held else None,
+        "until": serialization.timestamp(max(ends, held or ends)) if ends else None,
+        "held": serialization.timestamp(held) if held else None,
         "connect": connect(host.instance, records.run.dev),
     }
 

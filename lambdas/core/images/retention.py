@@ -14,7 +14,7 @@ from typing import Any
 from lambdas.core.capacity.prices import Prices
 from trainyard.core.model.images.image import AMI, Image, Stored
 from trainyard.protocol.storage import Storage
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.fields import Flag, key, texts
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Record
@@ -185,7 +185,7 @@ def _why_it_stays(
     image: Image, facts: RetentionFacts, policy: RetentionPolicy, *, rank: int, now: datetime
 ) -> str | None:
     """`rank` counts the usable images of the family, the newest is 1."""
-    age = now - wire.instant(image.created)
+    age = now - serialization.parse_timestamp(image.created)
     if used := _why_it_is_needed(image, facts):
         return used
     if image.state in BROKEN:
@@ -286,7 +286,7 @@ def report(
     """What images/report.json holds."""
     return {
         "yard": facts.yard,
-        "made": wire.stamp(now),
+        "made": serialization.timestamp(now),
         "keep_images": policy.keep_images,
         "keep_days": policy.keep_days,
         "dollars_per_gib_month": facts.prices.gib_month(Storage.SNAPSHOT),
@@ -299,8 +299,8 @@ def report(
 
 
 def _row(disposition: Disposition, now: datetime) -> dict[str, Any]:
-    row: dict[str, Any] = wire.to_json(disposition)
-    age = now - wire.instant(disposition.created)
+    row: dict[str, Any] = serialization.to_json(disposition)
+    age = now - serialization.parse_timestamp(disposition.created)
     return row | {"age_days": age.days, "dollars_per_month": disposition.dollars_per_month}
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from lambdas.core.notifications import Notification
 from lambdas.core.notifications.patrol import MOST_LINES, count_actions
 from trainyard.protocol.ledger.yard import VerdictRow
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.quantities import dollars
 
 
@@ -34,4 +34,4 @@ def _lines(
         yield "Nothing was refused."
     yield f"Instance hours of {month} until now: {dollars(spent)}."
     for each in done[:MOST_LINES]:
-        yield f"{wire.stamp(each.at)} {each.verdict} {each.instance}: {each.reason}"
+        yield f"{serialization.timestamp(each.at)} {each.verdict} {each.instance}: {each.reason}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from trainyard.protocol.tags import Tag
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 LONGEST = timedelta(hours=24)
@@ -36,14 +36,16 @@ def grant(
     if asked is None:
         return Hold(now)
     if asked - now > LONGEST + CLOCKS:
-        return NoHold(f"a host is held for at most 24 h at a time, and {wire.stamp(asked)} is further ahead")
+        return NoHold(
+            f"a host is held for at most 24 h at a time, and {serialization.timestamp(asked)} is further ahead"
+        )
     return Hold(max(asked, held(tags) or asked))
 
 
 def held(tags: Mapping[str, str]) -> datetime | None:
     """Until when the tags say. One that cannot be read counts for nothing; patrol tells of it."""
     try:
-        return wire.instant(tags[Tag.HOLD]) if Tag.HOLD in tags else None
+        return serialization.parse_timestamp(tags[Tag.HOLD]) if Tag.HOLD in tags else None
     except ValueError:
         return None
 

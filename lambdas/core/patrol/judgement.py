@@ -18,7 +18,7 @@ from trainyard.protocol.plan import Market
 from trainyard.protocol.storage import Storage
 from trainyard.protocol.times import LEASE_MARGIN, RESTARTED_LEASE
 from trainyard.protocol.verdicts import Cause
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import dollars, rounded
 
@@ -322,5 +322,5 @@ def _since(facts: Facts, cause: Cause, now: datetime) -> datetime:
 
 
 def _at(instant: datetime) -> str:
-    text = wire.stamp(instant)
+    text = serialization.timestamp(instant)
     return text[: 16 if text[17:19] == "00" else 19] + "Z"

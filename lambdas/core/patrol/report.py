@@ -8,7 +8,7 @@ from typing import Any
 from lambdas.core.patrol.judgement import Facts
 from trainyard.protocol.ledger.yard import VerdictRow
 from trainyard.protocol.verdicts import ACTS, Action
-from trainyard.values import wire
+from trainyard.values import serialization
 
 MOST_PROBLEMS = 10
 MOST_NAMED = 3
@@ -36,7 +36,7 @@ def figures(
     states = Counter(host.state for host in hosts)
     done = [each for each in rows if each.outcome == "done"]
     return {
-        "at": wire.stamp(now),
+        "at": serialization.timestamp(now),
         "running": states["running"] + states["pending"],
         "stopped": states["stopped"],
         "going": len(hosts) - states["running"] - states["pending"] - states["stopped"],

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from trainyard.protocol.verdicts import Action, Cause, Word
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 
@@ -71,14 +71,14 @@ class Earlier:
 
     def to_tag(self) -> str:
         """The value of the tag Tag.VERDICT."""
-        return f"{self.word} {wire.stamp(self.since)}"
+        return f"{self.word} {serialization.timestamp(self.since)}"
 
     @staticmethod
     def of_tag(text: str | None, now: datetime) -> "Earlier | None":
         """None for a host that was never judged, and for a tag that somebody else wrote: one from the future, too."""
         word, _, since = (text or "").partition(" ")
         try:
-            found = Earlier(Word(word), wire.instant(since))
+            found = Earlier(Word(word), serialization.parse_timestamp(since))
             return found if found.word.action and found.since <= now else None
         except ValueError:
             return None

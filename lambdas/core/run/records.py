@@ -16,7 +16,7 @@ from trainyard.protocol.ledger.host import HostRow
 from trainyard.protocol.ledger.intent import IntentRow
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.plan import Market, Offer, Plan
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 ASKS_FOR = timedelta(minutes=1)
@@ -44,12 +44,12 @@ class Records:
     @cached_property
     def plan(self) -> Plan | None:
         """Read from its row when somebody asks: it is the largest of all rows, and most words of hosts need none."""
-        return None if self.planned is None else wire.from_json(Plan, self.planned)
+        return None if self.planned is None else serialization.from_json(Plan, self.planned)
 
     @cached_property
     def job(self) -> Job | None:
         """Return the run's job; None if it could not be read when the run was admitted."""
-        return None if self.run.job is None else wire.from_json(Job, self.run.job)
+        return None if self.run.job is None else serialization.from_json(Job, self.run.job)
 
     @property
     def torn(self) -> str | None:
@@ -199,7 +199,7 @@ class Records:
             {
                 "attempt": row.attempt,
                 "pool": offers[offer].pool,
-                "at": wire.stamp(row.at),
+                "at": serialization.timestamp(row.at),
                 "answer": row.answer or "unknown",
                 "code": code,
                 "reason": reason,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, assert_never
 from lambdas.core.capacity.kept_hosts import KeptHosts
 from trainyard.core.model import errors
 from trainyard.protocol.ledger.attempt import AttemptRow
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 MOST_TAIL = 8_000
@@ -70,14 +70,14 @@ class Trouble:
         if facts and "errorMessage" in facts:
             return Trouble(error=error, reason=str(facts["errorMessage"]))
         ours = {**(facts or {}), "error": error}
-        if "reason" in ours and not wire.faults(Trouble, ours):
-            return wire.from_json(Trouble, ours)
+        if "reason" in ours and not serialization.faults(Trouble, ours):
+            return serialization.from_json(Trouble, ours)
         return Trouble(error="AccessDenied" if DENIED in cause else error, reason=cause.strip())
 
     def to_cause(self) -> str:
         """What SendTaskFailure sends as cause, within the 32,768 characters that it takes."""
         short = replace(self, reason=self.reason[:MOST_REASON], tail=self.tail[-MOST_TAIL:])
-        facts = {name: value for name, value in wire.to_json(short).items() if name != "error"}
+        facts = {name: value for name, value in serialization.to_json(short).items() if name != "error"}
         return json.dumps(facts, ensure_ascii=False)
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from lambdas.core.run.records import Records
 from trainyard.protocol.ledger.host import HostRow
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 ASK_AFTER = timedelta(seconds=10)
@@ -116,5 +116,5 @@ def _has_news(records: Records, attempt: int, host: str, since: datetime) -> boo
         chief is not None
         and chief.instance == host
         and progress.get("attempt") == attempt
-        and wire.instant(str(progress["at"])) > since
+        and serialization.parse_timestamp(str(progress["at"])) > since
     )

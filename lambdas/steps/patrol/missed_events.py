@@ -31,7 +31,7 @@ from trainyard.protocol import signals, sources
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.verdicts import Cause
-from trainyard.values import wire
+from trainyard.values import serialization
 
 PATIENCE = timedelta(minutes=1)
 """How late an event may be before patrol sends it."""
@@ -87,7 +87,7 @@ def send(
 
 
 def _invoke(function: str, given: Event | ConcludeInput) -> None:
-    messages.invoke(function, json.dumps(wire.to_json(given)).encode())
+    messages.invoke(function, json.dumps(serialization.to_json(given)).encode())
 
 
 def _gone(seen: Observation, now: datetime) -> Iterator[Missed]:
@@ -131,7 +131,7 @@ def _left_signals(runs: Mapping[str, RunRow], yard: PatrolSettings, now: datetim
 def _is_silent(row: RunRow, now: datetime) -> bool:
     progress = row.progress or {}
     last = progress.get("at") if progress.get("attempt") == row.attempt else None
-    return last is None or now - wire.instant(str(last)) >= SILENT_FOR
+    return last is None or now - serialization.parse_timestamp(str(last)) >= SILENT_FOR
 
 
 def _capped(runs: Mapping[str, RunRow], now: datetime) -> Iterator[Missed]:

@@ -34,7 +34,7 @@ from trainyard.core.model.yard.policy import Policy
 from trainyard.protocol.ledger.yard import Money
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.verdicts import Cause
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 from trainyard.values.validation import InputFaults
 
@@ -218,7 +218,7 @@ def _instant(tags: Mapping[str, str], name: str, problems: list[str]) -> datetim
     """What the tag says; one that cannot be read counts for nothing, and is told."""
     text = tags.get(name)
     try:
-        return wire.instant(text) if text else None
+        return serialization.parse_timestamp(text) if text else None
     except ValueError:
         problems.append(f"the tag {name} is {text!r}; an instant like 2026-11-20T18:00Z is allowed")
         return None

@@ -13,7 +13,7 @@ from trainyard.values.lazy import dataclass
 class Event:
     source: str
     """Says who has sent the event (trainyard.protocol.sources)."""
-    detail_type: str = field(metadata={"wire_key": "detail-type"})
+    detail_type: str = field(metadata={"json_key": "detail-type"})
     """Says which class `detail` is."""
     detail: Any
     time: datetime | None = None
@@ -22,30 +22,30 @@ class Event:
 @dataclass(frozen=True, kw_only=True)
 class SpotWarning:
     word: ClassVar[str] = "EC2 Spot Instance Interruption Warning"
-    instance: str = field(metadata={"wire_key": "instance-id"})
-    action: str = field(default="terminate", metadata={"wire_key": "instance-action"})
+    instance: str = field(metadata={"json_key": "instance-id"})
+    action: str = field(default="terminate", metadata={"json_key": "instance-action"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceState:
     word: ClassVar[str] = "EC2 Instance State-change Notification"
-    instance: str = field(metadata={"wire_key": "instance-id"})
+    instance: str = field(metadata={"json_key": "instance-id"})
     state: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageState:
     word: ClassVar[str] = "EC2 AMI State Change"
-    image: str = field(metadata={"wire_key": "ImageId"})
-    state: str = field(metadata={"wire_key": "State"})
-    error: str | None = field(default=None, metadata={"wire_key": "ErrorMessage"})
+    image: str = field(metadata={"json_key": "ImageId"})
+    state: str = field(metadata={"json_key": "State"})
+    error: str | None = field(default=None, metadata={"json_key": "ErrorMessage"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommandStatus:
     word: ClassVar[str] = "EC2 Command Status-change Notification"
-    command: str = field(metadata={"wire_key": "command-id"})
-    document: str = field(default="", metadata={"wire_key": "document-name"})
+    command: str = field(metadata={"json_key": "command-id"})
+    document: str = field(default="", metadata={"json_key": "document-name"})
     status: str
     parameters: Mapping[str, Any] | None = None
     """Those that the command was sent with, a list of each."""

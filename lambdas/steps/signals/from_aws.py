@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import assert_never
 
-from lambdas.aws.dynamodb.rows import Noun, event_row, host_row
+from lambdas.aws.dynamodb.rows import ResourceKind, event_row, host_row
 from lambdas.aws.ec2 import instances
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble
@@ -15,13 +15,13 @@ from lambdas.steps.waits import Entered
 from trainyard.core.model.errors import TrainyardError
 from trainyard.core.model.images.image import Image
 from trainyard.protocol.timeline import Source
-from trainyard.values import wire
+from trainyard.values import serialization
 
 IMAGING = "noted: EC2 goes on making its image, whose own end counts"
 LAUNCHING = "noted: the gang is being launched, and AwaitHosts counts it without this host"
 
 
-def about(news: AwsNews) -> tuple[Noun, str]:
+def about(news: AwsNews) -> tuple[ResourceKind, str]:
     """What the event is about, as the look-up rows name it."""
     match news:
         case ImageState():
@@ -74,7 +74,7 @@ def _warned(context: SignalContext, warning: SpotWarning, at: datetime, now: dat
         return lost or f"{instance} is in no live attempt"
     entry = member.entry("spot warning", at=at, source=Source.AWS, instance=instance, reason=reason)
     context.ledger.write(
-        host_row(context.run, instance, {"warned": wire.stamp(at)}),
+        host_row(context.run, instance, {"warned": serialization.timestamp(at)}),
         event_row(context.run, entry),
     )
     records = context.ledger.known(context.run)

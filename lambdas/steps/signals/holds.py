@@ -10,7 +10,7 @@ from lambdas.steps.signals.context import SignalContext
 from trainyard.core.model.errors import AccessDenied, Infrastructure
 from trainyard.protocol.signals import Hold, Sent
 from trainyard.protocol.tags import Tag
-from trainyard.values import wire
+from trainyard.values import serialization
 
 
 def hold_host(context: SignalContext, sent: Sent, signal: Hold, now: datetime) -> str:
@@ -20,8 +20,8 @@ def hold_host(context: SignalContext, sent: Sent, signal: Hold, now: datetime) -
         found = {host.id: host.tags for host in instances.of_ids([instance]) if host.state in instances.LIVE}
         match hold.grant(instance, context.run, found.get(instance), signal.until, now):
             case hold.Hold(until=held):
-                instances.tag({wire.stamp(held): [instance]}, Tag.HOLD)
-                return f"{instance} is held until {wire.stamp(held)}"
+                instances.tag({serialization.timestamp(held): [instance]}, Tag.HOLD)
+                return f"{instance} is held until {serialization.timestamp(held)}"
             case NoHold(reason=reason):
                 return f"not held: {reason}"
             case answer:

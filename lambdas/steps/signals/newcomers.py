@@ -15,7 +15,7 @@ from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalContext
 from trainyard.protocol.ledger.host import HostRow
 from trainyard.protocol.timeline import Source
-from trainyard.values import wire
+from trainyard.values import serialization
 
 
 def is_one(records: Records, instance: str) -> bool:
@@ -99,5 +99,5 @@ def _give_up(
 
 
 def _call(word: str, given: LaunchInput | ReleaseInput, context: SignalContext) -> str:
-    messages.invoke(f"{context.yard.yard}-{word}", json.dumps(wire.to_json(given)).encode())
+    messages.invoke(f"{context.yard.yard}-{word}", json.dumps(serialization.to_json(given)).encode())
     return f"{word} is called"

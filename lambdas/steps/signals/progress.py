@@ -14,7 +14,7 @@ from trainyard.protocol import signals
 from trainyard.protocol.cluster import Role
 from trainyard.protocol.ledger.attempt import TokenRow
 from trainyard.protocol.signals import Checkpointed, HowFar, Progress, Sent, Started
-from trainyard.values import wire
+from trainyard.values import serialization
 
 OVER_BEFORE = "news of an attempt that is over"
 PROGRESS = ("step", "steps", "epoch", "loss", "accuracy", "steps_per_second", "nan_since")
@@ -44,7 +44,10 @@ def note(context: SignalContext, sent: Sent, signal: HowFar, now: datetime) -> N
     """Write how far the program has come, unless later news is written already."""
     run, attempt, at = context.run, context.attempt, sent.at or now
     facts = {key: getattr(signal, key) for key in PROGRESS}
-    newest: tuple[tuple[str, Any], ...] = (("progress.attempt", attempt), ("progress.at", wire.stamp(at)))
+    newest: tuple[tuple[str, Any], ...] = (
+        ("progress.attempt", attempt),
+        ("progress.at", serialization.timestamp(at)),
+    )
     if signal.step is not None:
         newest = (*newest, ("progress.step", signal.step))  # two words of one millisecond
     progress: RunUpdate = {"progress": facts | {"at": at, "attempt": attempt}}
@@ -70,7 +73,9 @@ def checkpointed(context: SignalContext, sent: Sent, signal: Checkpointed, now: 
     saved: AttemptUpdate = {"saved": at}
     if signal.step is not None:
         saved["checkpointed"] = signal.step
-    newest = attempt_row(context.run, context.attempt, saved, rising=(("saved", wire.stamp(at)),))
+    newest = attempt_row(
+        context.run, context.attempt, saved, rising=(("saved", serialization.timestamp(at)),)
+    )
     return _alive(context, newest, event_row(context.run, entry))
 
 

@@ -33,7 +33,7 @@ from trainyard.core.model.images.image import Image, newest
 from trainyard.core.model.job import Job, one_host_job
 from trainyard.protocol import keys
 from trainyard.protocol.ledger.claim import Claim, ClaimKind
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 from trainyard.values.validation import Fault, InputFaults
 
@@ -219,7 +219,7 @@ def _take_lock(ledger: Ledger, mine: Lock) -> Refused | None:
 
 def _job(recipe: Mapping[str, Any]) -> Job:
     """Return the job of one host that Plan, Launch and Recover need."""
-    builder = wire.from_json(Builder, recipe["builder"])
+    builder = serialization.from_json(Builder, recipe["builder"])
     return one_host_job(
         str(recipe["name"]),
         builder.hardware,

@@ -23,7 +23,7 @@ from lambdas.steps.inputs import ConcludeInput
 from lambdas.steps.observability import note
 from trainyard.core.model.errors import TrainyardError
 from trainyard.protocol import keys
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 
@@ -69,7 +69,7 @@ def handler(given: ConcludeInput) -> BakeConcluded | Concluded | NotConcluded:
     end.ledger.give_back_bake_lock(run)
     end, summary = end.agreed(_summary(end, given))
     end.write(unless=None)  # ended above, before what the bake made was discarded
-    return wire.from_json(BakeConcluded, summary)
+    return serialization.from_json(BakeConcluded, summary)
 
 
 def _ended(end: RunEnd) -> RunEnd:

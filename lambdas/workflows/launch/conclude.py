@@ -13,7 +13,7 @@ from lambdas.steps.inputs import ConcludeInput
 from trainyard.protocol import keys
 from trainyard.protocol.plan import Market
 from trainyard.protocol.tags import Tag
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 
@@ -55,7 +55,7 @@ def handler(given: ConcludeInput) -> LaunchConcluded | Concluded | NotConcluded:
     if not isinstance(end, RunEnd):
         return end
     summary = launch.summarise(end)
-    answer = wire.from_json(LaunchConcluded, summary)
+    answer = serialization.from_json(LaunchConcluded, summary)
     if answer.instance:
         # Before the execution is over: patrol would take the host for one that nobody wants.
         if answer.dev and Market(str(answer.market)).can_stop:
@@ -63,9 +63,9 @@ def handler(given: ConcludeInput) -> LaunchConcluded | Concluded | NotConcluded:
         if answer.held:
             instances.tag({answer.held: [answer.instance]}, Tag.HOLD)
             instances.tag({answer.held: [answer.instance]}, Tag.CAP)
-        instances.tag({wire.stamp(end.now): [answer.instance]}, Tag.READY)
+        instances.tag({serialization.timestamp(end.now): [answer.instance]}, Tag.READY)
     else:
         end.ledger.write(no_held_row(end.run))
     end, summary = end.agreed(summary)
     end.write()
-    return wire.from_json(LaunchConcluded, summary)
+    return serialization.from_json(LaunchConcluded, summary)

@@ -11,7 +11,7 @@ from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import ConcludeInput
 from trainyard.protocol import keys
 from trainyard.protocol.ledger.run import RunRow
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 
@@ -41,7 +41,7 @@ def handler(given: ConcludeInput) -> SnapshotConcluded | Concluded | NotConclude
         return end
     end, summary = end.agreed(snapshot.summarise(end, image=_made(end.row)))
     end.write()
-    return wire.from_json(SnapshotConcluded, summary)
+    return serialization.from_json(SnapshotConcluded, summary)
 
 
 def _made(row: RunRow | None) -> str | None:

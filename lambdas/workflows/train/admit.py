@@ -31,7 +31,7 @@ from trainyard.core.model.names import secret_parameter
 from trainyard.core.model.yard.data_buckets import DataBucket
 from trainyard.protocol import keys
 from trainyard.protocol.ledger.claim import Claim
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 from trainyard.values.validation import Fault, InputFaults
 
@@ -116,7 +116,7 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
     )
     answer = places.admit(admitting, job, mine, values, admitted, limits, known.money)
     if isinstance(answer, Admitted):
-        s3.put_json(yard.bucket_name, keys.job(run), wire.to_json(job))
+        s3.put_json(yard.bucket_name, keys.job(run), serialization.to_json(job))
         if job.checkpoints.resume:
             _go_on_from(job.checkpoints.resume, run, yard.bucket_name)
     return answer
@@ -135,7 +135,7 @@ def _to_plan(
         refused = places.over_budget(book, asks, book.opened().claims, _limits(yard), known.money, clock())
     if refused:
         return NotPlanned(error=refused.error, reason=refused.reason)
-    return ToPlan(reason=references.in_words(warnings), job=wire.to_json(job), warnings=warnings)
+    return ToPlan(reason=references.in_words(warnings), job=serialization.to_json(job), warnings=warnings)
 
 
 def _most_dollars(yard: TrainAdmitSettings, job: Job, known: Known) -> float:

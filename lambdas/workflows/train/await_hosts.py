@@ -27,7 +27,7 @@ from lambdas.steps.signals.context import SignalContext, SignalSettings
 from trainyard.core.model.errors import Misconfigured
 from trainyard.protocol import keys, signals
 from trainyard.protocol.ledger.attempt import Ending
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 
@@ -148,7 +148,7 @@ def _sign_of_life(yard: YardSettings, records: Records, attempt: int, now: datet
     left = list(left_signals.of_attempt(yard.bucket_name, records.run.run, attempt))
     progress = records.run.progress or {}
     seen = [each.at for each in left if not each.is_ending]
-    seen += [wire.instant(str(progress["at"]))] if progress.get("attempt") == attempt else []
+    seen += [serialization.parse_timestamp(str(progress["at"]))] if progress.get("attempt") == attempt else []
     newest = max(seen, default=None)
     has_left = any(each.is_ending for each in left)
     if newest is None or now - newest >= FRESH or has_left:

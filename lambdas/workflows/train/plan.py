@@ -26,7 +26,7 @@ from trainyard.core.model.job import ImageWhen, Job
 from trainyard.protocol import keys
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.plan import Market, Plan
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 
@@ -88,7 +88,7 @@ def handler(given: PlanInput) -> Planned | Outlook | Refused:
     yard, run = environment.read(PlanSettings), given.run
     ledger, now = Ledger(yard.table_name), clock()
     if given.job is not None:
-        return _outlook(wire.from_json(Job, given.job), given.warnings, yard, ledger, now)
+        return _outlook(serialization.from_json(Job, given.job), given.warnings, yard, ledger, now)
     records = ledger.known(run)
     job = records.job
     assert job is not None, "an admitted run has a job"
@@ -98,7 +98,7 @@ def handler(given: PlanInput) -> Planned | Outlook | Refused:
     facts = _facts(records.run.image_id, job, yard, prices, now, records.run.submitter)
     made = offers.make_plan(job, facts, now=now)
     if isinstance(made, offers.NoPlan):
-        s3.put_json_once(yard.bucket_name, keys.plan(run), wire.to_json(made))
+        s3.put_json_once(yard.bucket_name, keys.plan(run), serialization.to_json(made))
         ledger.write(event_row(run, note("refused", made.reason, at=now)))
         return Refused(made.error, made.reason)
     try:
@@ -117,7 +117,7 @@ def handler(given: PlanInput) -> Planned | Outlook | Refused:
 
 def _planned(bucket: str, run: RunRow, job: Job, plan: Plan) -> Planned:
     """Answer with the plan in the ledger. Conclude's plan.json, which has more, is not replaced by a late call."""
-    s3.put_json_once(bucket, keys.plan(run.run), wire.to_json(plan))
+    s3.put_json_once(bucket, keys.plan(run.run), serialization.to_json(plan))
     return Planned(
         hosts=plan.gang,
         restarts=job.limits.restarts,
@@ -141,7 +141,7 @@ def _outlook(
         return Refused(made.error, made.reason)
     return Outlook(
         reason=made.reason,
-        plan=wire.to_json(made),
+        plan=serialization.to_json(made),
         quotas=facts.quotas,
         warnings=warnings,
         pool_dollars=pool.most_dollars(made, job),

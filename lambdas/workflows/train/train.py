@@ -20,7 +20,7 @@ from trainyard.protocol import cluster as cluster_file
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import Cluster
 from trainyard.protocol.orders import Order, OrderKind
-from trainyard.values import wire
+from trainyard.values import serialization
 
 
 class TrainSettings(YardSettings):
@@ -120,6 +120,6 @@ def _cluster(records: Records, attempt: int, yard_bucket: str, now: datetime) ->
         deadline=deadlines.deadline(records, attempt, now),
     )
     key = keys.cluster(run, attempt)
-    if s3.put_json_once(yard_bucket, key, wire.to_json(cluster)):
+    if s3.put_json_once(yard_bucket, key, serialization.to_json(cluster)):
         return cluster
-    return wire.read(Cluster, s3.get_json(yard_bucket, key))
+    return serialization.read(Cluster, s3.get_json(yard_bucket, key))

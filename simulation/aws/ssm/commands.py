@@ -24,7 +24,7 @@ from simulation.aws.ssm.model import (
 )
 from simulation.aws.ssm.pages import take_page, with_token
 from simulation.world.world import World
-from trainyard.values.wire import stamp
+from trainyard.values.serialization import timestamp
 
 STATUSES = frozenset({"Success", "Failed", "TimedOut"})
 KILLED = 137
@@ -123,7 +123,7 @@ class CommandCalls(HostCalls):
             for each in self._candidates(request, wanted)
             if each.command.known_at <= now
             and request.get("InstanceId") in (None, each.instance)
-            and is_wanted(wanted, each.command.document.name, each.status, stamp(each.command.requested))
+            and is_wanted(wanted, each.command.document.name, each.status, timestamp(each.command.requested))
         ]
         shown, token = take_page(matching, request, 1)
         details = bool(request.get("Details"))
@@ -145,8 +145,8 @@ class CommandCalls(HostCalls):
             "DocumentVersion": "$DEFAULT",
             "PluginName": step.name,
             "ResponseCode": step.code,
-            "ExecutionStartDateTime": stamp(step.started) if step.started else "",
-            "ExecutionEndDateTime": stamp(step.ended) if step.ended else "",
+            "ExecutionStartDateTime": timestamp(step.started) if step.started else "",
+            "ExecutionEndDateTime": timestamp(step.ended) if step.ended else "",
             "Status": invocation.status if one else step.status,
             "StatusDetails": invocation.details if one else step.details,
             "StandardOutputContent": step.stdout,
@@ -277,11 +277,11 @@ class CommandCalls(HostCalls):
         detail: Structure = {
             "command-id": command.id,
             "document-name": command.document.name,
-            "requested-date-time": stamp(command.requested),
+            "requested-date-time": timestamp(command.requested),
             "status": status,
         }
         if instance is None:
-            detail |= {"expire-after": stamp(command.expires), "parameters": dict(command.parameters)}
+            detail |= {"expire-after": timestamp(command.expires), "parameters": dict(command.parameters)}
             kind, hosts = "EC2 Command Status-change Notification", list(command.invocations)
         else:
             detail["instance-id"] = instance

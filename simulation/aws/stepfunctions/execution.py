@@ -22,7 +22,7 @@ from simulation.aws.stepfunctions.attempt import Attempt, StateError
 from simulation.aws.stepfunctions.document import Document, Leaving, Machine, Retrier, State, Type
 from simulation.aws.stepfunctions.expressions import Bindings, bound
 from simulation.world.world import Planned, World
-from trainyard.values.wire import stamp
+from trainyard.values.serialization import timestamp
 
 MOST_BYTES = 262_144
 """Of what goes into a task, a state or an execution and of what comes out of it; and of one Assign."""
@@ -336,10 +336,10 @@ class Execution:
             "Input": self._given,
             "Name": self.name,
             "RoleArn": self.machine.role,
-            "StartTime": stamp(self.started),
+            "StartTime": timestamp(self.started),
             "RedriveCount": 0,
         }
-        state: dict[str, Any] = {"EnteredTime": stamp(self._entered), "Name": self.at}
+        state: dict[str, Any] = {"EnteredTime": timestamp(self._entered), "Name": self.at}
         if self._state and self._state.type is Type.TASK:
             state["RetryCount"] = sum(self._retries.values())
         machine = {"Id": self.machine.arn, "Name": self.machine.name}

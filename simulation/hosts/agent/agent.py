@@ -37,7 +37,7 @@ from trainyard.protocol.orders import Order, OrderKind
 from trainyard.protocol.signals import FailureKind, Signal, StopReason
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.times import RESTARTED_LEASE
-from trainyard.values import wire
+from trainyard.values import serialization
 
 NOT_WIPED = "still has what another run has left"
 READY_EVERY = timedelta(seconds=READY_EVERY_SECONDS)
@@ -222,7 +222,7 @@ class Agent:
             return disk.job
         yield from self.machine.stage("fetch")
         yield from self._renewal.wait()
-        job = wire.read(Job, json.loads(self.bucket.read(keys.job(self._tags.run))))
+        job = serialization.read(Job, json.loads(self.bucket.read(keys.job(self._tags.run))))
         if job.program.source:
             bucket, key = self.bucket.of(job.program.source)
             bucket.read(key)

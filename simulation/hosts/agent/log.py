@@ -10,7 +10,7 @@ from training.host.program.tracebacks import AGENTS_OWN
 from training.host.reporting.chunks import chunk_key
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import Assignment, Cluster
-from trainyard.values.wire import stamp
+from trainyard.values.serialization import timestamp
 
 LOG_SECONDS = 3.0
 
@@ -42,6 +42,6 @@ class Log:
         if text == self._sent:
             return
         self._sent = text
-        at, who = stamp(self._machine.now()), f"{self._name} {self._machine.instance}"
+        at, who = timestamp(self._machine.now()), f"{self._name} {self._machine.instance}"
         body = "".join(f"{at} {who} | {line}\n" for line in lines)
         self._bucket.write(chunk_key(self._folder, 1), body.encode())

@@ -28,7 +28,7 @@ from training.host.metadata import Identity
 from training.host.reporting import gpus
 from training.host.reporting.gpus import UNITS, GpuMetrics
 from trainyard.core.model.errors import Infrastructure
-from trainyard.values import wire
+from trainyard.values import serialization
 
 MINE = {"trainyard:yard": "trainyard", "trainyard:run": "digits-1"}
 
@@ -112,12 +112,12 @@ def test_a_host_is_held_longer_and_released_though_no_run_is_known(function: Sig
     mine = function.host(**MINE)
     long, longer = ahead(2), ahead(5)
     function.hears(mine, long)
-    assert wire.instant(function.tag(mine)) == long
+    assert serialization.parse_timestamp(function.tag(mine)) == long
     function.hears(mine, longer)
-    assert function.hears(mine, long) == f"{mine} is held until {wire.stamp(longer)}"
-    assert wire.instant(function.tag(mine)) == longer
+    assert function.hears(mine, long) == f"{mine} is held until {serialization.timestamp(longer)}"
+    assert serialization.parse_timestamp(function.tag(mine)) == longer
     function.hears(mine, None)
-    assert wire.instant(function.tag(mine)) <= datetime.now(UTC)
+    assert serialization.parse_timestamp(function.tag(mine)) <= datetime.now(UTC)
 
 
 @pytest.mark.parametrize(

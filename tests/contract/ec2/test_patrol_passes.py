@@ -16,7 +16,7 @@ from lambdas.workflows import patrol
 from tests.contract.conftest import REGION, answering, eventually
 from tests.contract.ec2.conftest import Yard, tags, unique
 from tests.support.recorded import CONTEXT
-from trainyard.values import wire
+from trainyard.values import serialization
 
 WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": True}}}
 POLICY = {"window_minutes": 5, "grace_minutes": 0.01}
@@ -61,7 +61,7 @@ class Place:
             stateMachineArn=self.machine, name=run, input="{}"
         )
         row = {"kind": "train", "state": "Launch", "attempt": 1, "execution_arn": "its own"}
-        created = wire.stamp(self.clock())
+        created = serialization.timestamp(self.clock())
         boto3.resource("dynamodb").Table(self.name).put_item(
             Item={"pk": f"run#{run}", "sk": "run", "created": created, **row}
         )

@@ -38,7 +38,7 @@ from tests.e2e.watch import (
 from training.host.dev.idle.watch import METRIC
 from training.host.reporting.gpus import NAMESPACE
 from trainyard.client import Yard
-from trainyard.values import wire
+from trainyard.values import serialization
 
 NAMES = ("left", "runs", "types", "talked")
 WINDOW = {**SOON, "idle_percent": 90}
@@ -89,7 +89,9 @@ def dev_host(runs: Runs, name: str) -> str:
         runs, image=runs.yard.image(), instance_types=["g6.xlarge"], market="on_demand", hours=2
     ).summary
     host = str(made["instance"])
-    set_tags(runs, host, dev=name, hold=wire.stamp(datetime.now(UTC) + timedelta(hours=1)), **WINDOW)
+    set_tags(
+        runs, host, dev=name, hold=serialization.timestamp(datetime.now(UTC) + timedelta(hours=1)), **WINDOW
+    )
     shell(runs, host, "systemctl restart trainyard-host")
     serves = "test -e /run/trainyard-jupyter/token && curl -so /dev/null 127.0.0.1:8888/api && echo it does || true"
     runs.until(f"JupyterLab of {name} serves", lambda: shell(runs, host, serves) == "it does")
@@ -119,7 +121,7 @@ def opened(environment: Mapping[str, str]) -> subprocess.Popen[str]:
 
 def held_until(runs: Runs, host: str) -> datetime:
     said = tag(runs, host, "trainyard:hold")
-    return wire.instant(said) if said else datetime.fromtimestamp(0, UTC)
+    return serialization.parse_timestamp(said) if said else datetime.fromtimestamp(0, UTC)
 
 
 def left_alone(runs: Runs, hosts: dict[str, str], page: Browser) -> None:
@@ -133,7 +135,7 @@ def left_alone(runs: Runs, hosts: dict[str, str], page: Browser) -> None:
     assert timedelta(minutes=118) < held_until(runs, mine) - now < timedelta(minutes=122)
     for each in ("runs", "types", "talked"):  # what their start has computed is out of the window
         let_go(runs, hosts[each])
-    set_tags(runs, mine, hold=wire.stamp(now + timedelta(minutes=2)))
+    set_tags(runs, mine, hold=serialization.timestamp(now + timedelta(minutes=2)))
     page.until_text("stopped", BANNER)
     until_it_is(runs, mine, "stopped")
     last = act_on(runs, mine)

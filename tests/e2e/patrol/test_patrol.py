@@ -41,7 +41,7 @@ from tests.e2e.watch import (
     without_rules,
 )
 from trainyard.client import Run, Yard
-from trainyard.values import wire
+from trainyard.values import serialization
 
 Story = Callable[[Runs], None]
 NOTE = "/root/note"
@@ -157,8 +157,8 @@ def a_forgotten_host_of_a_launch_is_stopped_hours_before_its_lease_ends(runs: Ru
     assert stopped["verdict"] == "stop-idle"
     assert "no GPU of it was above" in stopped["reason"]
     assert "an hour, stopped $" in stopped["reason"]
-    ready = wire.instant(tag(runs, notebook, "trainyard:ready"))
-    assert wire.instant(stopped["at"]) - ready >= timedelta(minutes=SOON["window_minutes"])
+    ready = serialization.parse_timestamp(tag(runs, notebook, "trainyard:ready"))
+    assert serialization.parse_timestamp(stopped["at"]) - ready >= timedelta(minutes=SOON["window_minutes"])
     ec2(runs).terminate_instances(InstanceIds=[notebook])
 
 
@@ -167,12 +167,12 @@ def an_idle_host_of_a_launch_that_is_to_be_held_goes_when_the_hold_is_over(runs:
     made = launched(
         runs, image=runs.yard.image(), instance_types=["g6.xlarge"], market="spot", hold_hours=0.09
     ).summary
-    notebook, hold_ends = made["instance"], wire.instant(made["held"])
+    notebook, hold_ends = made["instance"], serialization.parse_timestamp(made["held"])
     set_tags(runs, notebook, **SOON, idle_spot="terminate")
     until_gone(runs, [notebook])
     ended = act_on(runs, notebook)
     assert ended["verdict"] == "terminate-idle"
-    assert wire.instant(ended["at"]) >= hold_ends
+    assert serialization.parse_timestamp(ended["at"]) >= hold_ends
     assert sum(host(runs, notebook)["LaunchTime"] < at < hold_ends for at in passes(runs)) >= 3
 
 

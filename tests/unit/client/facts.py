@@ -7,7 +7,7 @@ from trainyard import __version__
 from trainyard.client import Host, Session, Yard
 from trainyard.client.bucket import Bucket
 from trainyard.protocol.ledger.run import RunRow
-from trainyard.values import wire
+from trainyard.values import serialization
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 HOST = Host(
@@ -56,4 +56,4 @@ def row_of(**values: Any) -> RunRow:
         "created": NOON,
         "execution_arn": "arn",
     }
-    return wire.from_json(RunRow, usual | values)
+    return serialization.from_json(RunRow, usual | values)

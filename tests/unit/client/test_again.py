@@ -14,7 +14,7 @@ from trainyard.client import Execution, Run, Session, Yard
 from trainyard.client.errors import RunFinished, RunGoesOn, RunNotFound
 from trainyard.core.jobfile.check import check
 from trainyard.core.model.job import Job
-from trainyard.values import wire
+from trainyard.values import serialization
 
 RUN = "digits-1a2b3c4d"
 ARN = f"{MACHINE.replace(':stateMachine:', ':execution:')}:{RUN}"
@@ -52,7 +52,7 @@ def yard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Yard]:
         }
         job = check(document, source="job.json", bucket=found.bucket.name)
         assert isinstance(job, Job)
-        found.bucket.put(f"runs/{RUN}/job.json", json.dumps(wire.to_json(job)).encode())
+        found.bucket.put(f"runs/{RUN}/job.json", json.dumps(serialization.to_json(job)).encode())
         found.bucket.put(f"runs/{RUN}/summary.json", b'{"steps": {"done": 40, "planned": 40}}')
         yield found
 

@@ -5,10 +5,10 @@ from typing import Any
 from tests.unit.core.facts import offer
 from trainyard.client.runs.records import Asked, asked_in
 from trainyard.protocol.ledger import reading
-from trainyard.values import wire
+from trainyard.values import serialization
 
 AT = "2026-11-20T12:00:00.000Z"
-OFFERS = [wire.to_json(offer("g6.xlarge", f"us-east-1{zone}")) for zone in "ab"]
+OFFERS = [serialization.to_json(offer("g6.xlarge", f"us-east-1{zone}")) for zone in "ab"]
 PLAN = {
     "offers": OFFERS,
     "excluded": [],

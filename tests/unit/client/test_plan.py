@@ -14,11 +14,11 @@ from trainyard.client.runs import plan
 from trainyard.core.jobfile.check import JobSource
 from trainyard.core.model.errors import Refused
 from trainyard.protocol.plan import Excluded, Market, Plan
-from trainyard.values import wire
+from trainyard.values import serialization
 
 
 def answered(answer: Any) -> str:
-    return json.dumps(wire.to_json(answer))
+    return json.dumps(serialization.to_json(answer))
 
 
 def test_a_plan_is_read_as_the_function_has_answered_it() -> None:
@@ -29,7 +29,7 @@ def test_a_plan_is_read_as_the_function_has_answered_it() -> None:
     left = Excluded("g4dn.xlarge", "us-east-1c", Market.SPOT, "no_quota", "the quota is 0")
     made = Plan(offers, (left,), "ami-1", 3, 8.0, NOON, "two pools", prices="prices of us-east-1")
     told = Outlook(
-        reason="two pools", plan=wire.to_json(made), quotas={"L-1": 8.0}, warnings=("no checkpoint",)
+        reason="two pools", plan=serialization.to_json(made), quotas={"L-1": 8.0}, warnings=("no checkpoint",)
     )
     found = plan.read("job.yaml", answered(told))
     assert [(each.type, each.zone, each.market) for each in found.pools] == [

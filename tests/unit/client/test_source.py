@@ -15,7 +15,7 @@ from trainyard.client.jobs.package import Package
 from trainyard.client.yard import changes
 from trainyard.core.jobfile import check
 from trainyard.core.model.job import Job
-from trainyard.values import wire
+from trainyard.values import serialization
 
 JOB = """
 name: mine
@@ -173,8 +173,8 @@ def test_a_change_that_leads_nowhere_is_a_fault(job: Path, key: str) -> None:
 )
 def test_an_admitted_job_is_a_file_again_that_says_the_same(said: dict[str, Any]) -> None:
     admitted = facts.job(**said)
-    assert wire.from_json(Job, wire.to_json(admitted)) == admitted
+    assert serialization.from_json(Job, serialization.to_json(admitted)) == admitted
     assert (
-        check.check(source.as_file(wire.to_json(admitted)), source="job.yaml", bucket=facts.BUCKET)
+        check.check(source.as_file(serialization.to_json(admitted)), source="job.yaml", bucket=facts.BUCKET)
         == admitted
     )

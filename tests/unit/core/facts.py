@@ -20,7 +20,7 @@ from trainyard.protocol.ledger.run import Outcome, RunRow
 from trainyard.protocol.ledger.yard import PriceList
 from trainyard.protocol.plan import Market, Offer, Priced
 from trainyard.protocol.storage import GIB_MONTH
-from trainyard.values import wire
+from trainyard.values import serialization
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BUCKET = "yard-bucket"
@@ -49,12 +49,12 @@ def job(**changes: Any) -> Job:
 
 def admitted(**sections: Mapping[str, Any]) -> Job:
     """Return the job as hosts read it in job.json: every key that admission writes, and these laid over them."""
-    whole = dict(wire.to_json(job()))
+    whole = dict(serialization.to_json(job()))
     for name, given in sections.items():
         if name != "data":
             assert given.keys() <= whole[name].keys(), f"no job has {set(given) - set(whole[name])} in {name}"
         whole[name] = dict(given) if name == "data" else whole[name] | dict(given)
-    return wire.read(Job, whole)
+    return serialization.read(Job, whole)
 
 
 def served_job(cluster: dict[str, Any] | None = None, **hardware: Any) -> Job:
@@ -87,7 +87,7 @@ def run_facts(
         "execution_arn": "arn",
     }
     records = Records(
-        wire.from_json(RunRow, wire.to_json({"run": run} | usual | row)),
+        serialization.from_json(RunRow, serialization.to_json({"run": run} | usual | row)),
         hosts={each.instance: each for each in hosts},
         attempts={each.attempt: each for each in attempts},
     )

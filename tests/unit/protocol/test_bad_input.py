@@ -23,7 +23,7 @@ from trainyard.protocol.ledger.host import HostRow
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.plan import Plan
 from trainyard.protocol.timeline import Entry
-from trainyard.values import wire
+from trainyard.values import serialization
 
 AT = "2026-11-20T00:00:00.000Z"
 
@@ -32,10 +32,10 @@ AT = "2026-11-20T00:00:00.000Z"
 class Contract:
     """A class of the protocol with a document that it reads."""
 
-    noun: type
+    model: type
     good: Mapping[str, Any]
     read: Callable[[Mapping[str, Any]], object]
-    """Returns the noun or what holds it; returns a text, or raises ValueError, for a document that is refused."""
+    """Returns the model or what holds it; returns a text, or raises ValueError, for a document that is refused."""
 
 
 def read_signal(word: str) -> Callable[[Mapping[str, Any]], object]:
@@ -65,7 +65,9 @@ CONTRACTS = [
     Contract(Cluster, CLUSTER, lambda document: cluster.read(json.dumps(document))),
     *(
         Contract(
-            kind, {each.key: ASKED[each.key] for each in wire.keys(cast(type, kind))}, read_request(word)
+            kind,
+            {each.key: ASKED[each.key] for each in serialization.keys(cast(type, kind))},
+            read_request(word),
         )
         for word, kind in requests.REQUESTS.items()
     ),
@@ -75,9 +77,9 @@ NOT_READ = {signals.Sent, ledger.RunRows}
 """Made of other classes by their readers."""
 
 
-def least(noun: type) -> dict[str, Any]:
+def least(model: type) -> dict[str, Any]:
     """Return the smallest document of a class: a value for each key that it requires."""
-    return {each.key: least_of(each.hint) for each in wire.keys(noun) if each.required}
+    return {each.key: least_of(each.hint) for each in serialization.keys(model) if each.required}
 
 
 def least_of(hint: Any) -> Any:
@@ -94,8 +96,8 @@ def least_of(hint: Any) -> Any:
     return next(value for known, value in samples.items() if issubclass(kind, known))
 
 
-def read_row(noun: type) -> Callable[[Mapping[str, Any]], object]:
-    return lambda document: ledger.read(noun, document)
+def read_row(model: type) -> Callable[[Mapping[str, Any]], object]:
+    return lambda document: ledger.read(model, document)
 
 
 CLASSES = {
@@ -104,7 +106,7 @@ CLASSES = {
     for each in vars(module).values()
     if dataclasses.is_dataclass(each) and isinstance(each, type) and each.__module__ == module.__name__
 }
-WITH_READERS = {each.noun for each in CONTRACTS} | NOT_READ
+WITH_READERS = {each.model for each in CONTRACTS} | NOT_READ
 CONTRACTS += [
     Contract(each, least(each), read_row(each))
     for each in sorted(CLASSES - WITH_READERS, key=lambda each: each.__name__)
@@ -123,25 +125,25 @@ def refusal(contract: Contract, document: Mapping[str, Any]) -> str | None:
 
 
 KEYS = [
-    pytest.param(contract, key, id=f"{contract.noun.__name__}.{key.key}")
+    pytest.param(contract, key, id=f"{contract.model.__name__}.{key.key}")
     for contract in CONTRACTS
-    for key in wire.keys(contract.noun)
+    for key in serialization.keys(contract.model)
 ]
 
 
-@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda each: each.noun.__name__)
+@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda each: each.model.__name__)
 def test_a_good_document_is_read(contract: Contract) -> None:
     assert refusal(contract, contract.good) is None
 
 
-@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda each: each.noun.__name__)
+@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda each: each.model.__name__)
 def test_a_key_of_a_newer_version_changes_nothing(contract: Contract) -> None:
     newer = contract.read({**contract.good, "mood": {"of": ["a", "newer", "version"]}})
     assert newer == contract.read(contract.good)
 
 
 @pytest.mark.parametrize(("contract", "key"), KEYS)
-def test_a_missing_key_has_a_default_or_is_named(contract: Contract, key: wire.Key) -> None:
+def test_a_missing_key_has_a_default_or_is_named(contract: Contract, key: serialization.Key) -> None:
     without = {name: value for name, value in contract.good.items() if name != key.key}
     told = refusal(contract, without)
     assert (told is not None) is key.required
@@ -150,23 +152,23 @@ def test_a_missing_key_has_a_default_or_is_named(contract: Contract, key: wire.K
 
 @pytest.mark.parametrize(("contract", "key"), KEYS)
 def test_a_wrong_value_is_refused_by_name_or_left_out_or_read_as_its_type(
-    contract: Contract, key: wire.Key
+    contract: Contract, key: serialization.Key
 ) -> None:
     for value in WRONG:
         document = {**contract.good, key.key: value}
         if told := refusal(contract, document):
             assert key.key in told
-        elif isinstance(found := contract.read(document), contract.noun):
-            assert wire.faults(contract.noun, wire.to_json(found)) == []
+        elif isinstance(found := contract.read(document), contract.model):
+            assert serialization.faults(contract.model, serialization.to_json(found)) == []
 
 
-@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda each: each.noun.__name__)
+@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda each: each.model.__name__)
 def test_an_empty_document_is_refused_if_a_key_is_required(contract: Contract) -> None:
     assert (refusal(contract, {}) is not None) is bool(contract.good)
 
 
 def test_every_class_of_the_protocol_is_in_the_table() -> None:
-    in_table = {contract.noun for contract in CONTRACTS}
+    in_table = {contract.model for contract in CONTRACTS}
     assert in_table >= {
         *signals.SIGNALS.values(),
         *requests.REQUESTS.values(),

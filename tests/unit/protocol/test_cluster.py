@@ -10,7 +10,7 @@ from training.host.program import frameworks
 from trainyard.core.model.job import Job
 from trainyard.protocol import cluster
 from trainyard.protocol.cluster import Checkpoint, Cluster, Role
-from trainyard.values import wire
+from trainyard.values import serialization
 
 LAST_VERSION = sorted(Path(__file__).with_name("last_version").glob("cluster-*.json"))
 DOCUMENT: dict[str, Any] = {
@@ -41,9 +41,9 @@ def tf_config_of(of: Cluster, instance: str) -> Any:
 @pytest.mark.parametrize("path", LAST_VERSION, ids=lambda path: path.stem)
 def test_what_the_last_version_wrote_is_read(path: Path) -> None:
     written = json.loads(path.read_text())
-    found, job = cluster.read(path.read_text()), wire.read(Job, written["job"])
-    assert wire.to_json(found) == {key: value for key, value in written.items() if key != "job"}
-    assert wire.to_json(job) == written["job"]
+    found, job = cluster.read(path.read_text()), serialization.read(Job, written["job"])
+    assert serialization.to_json(found) == {key: value for key, value in written.items() if key != "job"}
+    assert serialization.to_json(job) == written["job"]
     assert found.chief_trains is job.cluster.chief_trains
     assert len(found.workers) == job.cluster.workers
 

@@ -18,7 +18,7 @@ from trainyard.protocol.ledger.lookup import Owner
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.plan import Plan
 from trainyard.protocol.timeline import Entry
-from trainyard.values import wire
+from trainyard.values import serialization
 
 LAST_VERSION = Path(__file__).parent / "last_version"
 CLASSES = (RunRow, HostRow, AttemptRow, IntentRow, TokenRow, WaitRow, Owner, Plan, Entry)
@@ -31,29 +31,29 @@ def rows() -> list[dict[str, Any]]:
     return [json.loads(line) for line in (LAST_VERSION / "rows.jsonl").read_text().splitlines()]
 
 
-def rows_of(noun: type) -> Iterator[tuple[dict[str, Any], Any]]:
+def rows_of(model: type) -> Iterator[tuple[dict[str, Any], Any]]:
     """Yield the rows of that class, each with what is read of it."""
     for row in rows():
         pk, sk = row["pk"].partition("#")[0], row["sk"].partition("#")[0]
         match pk, sk:
-            case "run", "run" if noun is RunRow:
+            case "run", "run" if model is RunRow:
                 yield row, reading.run_of(row)
-            case "run", "plan" if noun is Plan:
+            case "run", "plan" if model is Plan:
                 yield row, reading.read(Plan, row)
-            case "run", kind if kind in reading.ROWS and reading.ROWS[kind][0] is noun:
+            case "run", kind if kind in reading.ROWS and reading.ROWS[kind][0] is model:
                 yield row, reading.read_one(row)
-            case "timeline", _ if noun is Entry:
+            case "timeline", _ if model is Entry:
                 yield row, reading.read(Entry, row)
-            case (("instance" | "image" | "command"), _) if noun is Owner:
+            case (("instance" | "image" | "command"), _) if model is Owner:
                 yield row, reading.read(Owner, row)
 
 
-@pytest.mark.parametrize("noun", CLASSES)
-def test_each_row_of_the_last_version_is_read_without_loss(noun: type) -> None:
-    found = list(rows_of(noun))
+@pytest.mark.parametrize("model", CLASSES)
+def test_each_row_of_the_last_version_is_read_without_loss(model: type) -> None:
+    found = list(rows_of(model))
     assert found
     for row, read in found:
-        written = wire.to_json(read)
+        written = serialization.to_json(read)
         old = {name: value for name, value in row.items() if name not in KEY}
         assert old == {name: written[name] for name in old}
 
@@ -70,44 +70,46 @@ def test_the_rows_of_a_run_of_the_last_version_belong_together(world: str) -> No
             assert found.run.dollars
 
 
-def one(noun: type) -> dict[str, Any]:
+def one(model: type) -> dict[str, Any]:
     """Return the fullest row of the class, as its fields travel."""
-    full = max((read for _, read in rows_of(noun)), key=lambda read: len(json.dumps(wire.to_json(read))))
-    document: dict[str, Any] = wire.to_json(full)
+    full = max(
+        (read for _, read in rows_of(model)), key=lambda read: len(json.dumps(serialization.to_json(read)))
+    )
+    document: dict[str, Any] = serialization.to_json(full)
     return document
 
 
-def read_or_refuse(noun: type, document: Mapping[str, Any]) -> object | None:
+def read_or_refuse(model: type, document: Mapping[str, Any]) -> object | None:
     """Return what is read, or None for a row that is refused by name. Any other error is a failure."""
     try:
-        return reading.read(noun, document)
+        return reading.read(model, document)
     except reading.UnreadableRowError as error:
-        return None if noun.__name__ in str(error) else pytest.fail(f"without its class: {error}")
+        return None if model.__name__ in str(error) else pytest.fail(f"without its class: {error}")
 
 
-@pytest.mark.parametrize("noun", CLASSES)
-def test_a_row_of_a_newer_version_is_read_without_its_unknown_fields(noun: type) -> None:
-    assert reading.read(noun, one(noun) | {"of_tomorrow": {"x": 1}}) == reading.read(noun, one(noun))
+@pytest.mark.parametrize("model", CLASSES)
+def test_a_row_of_a_newer_version_is_read_without_its_unknown_fields(model: type) -> None:
+    assert reading.read(model, one(model) | {"of_tomorrow": {"x": 1}}) == reading.read(model, one(model))
 
 
-@pytest.mark.parametrize("noun", CLASSES)
-def test_a_missing_field_has_its_default_or_is_named(noun: type) -> None:
-    required = {each.name for each in wire.keys(noun) if each.required}
+@pytest.mark.parametrize("model", CLASSES)
+def test_a_missing_field_has_its_default_or_is_named(model: type) -> None:
+    required = {each.name for each in serialization.keys(model) if each.required}
     assert required
-    for each in fields(noun):
-        document = {name: value for name, value in one(noun).items() if name != each.name}
+    for each in fields(model):
+        document = {name: value for name, value in one(model).items() if name != each.name}
         if each.name not in required:
-            assert read_or_refuse(noun, document) is not None
+            assert read_or_refuse(model, document) is not None
             continue
         with pytest.raises(reading.UnreadableRowError, match=f"{each.name}: is missing"):
-            reading.read(noun, document)
+            reading.read(model, document)
 
 
-@pytest.mark.parametrize("noun", CLASSES)
+@pytest.mark.parametrize("model", CLASSES)
 @pytest.mark.parametrize("value", WRONG)
-def test_a_field_of_a_wrong_type_is_read_or_refused_by_name(noun: type, value: object) -> None:
-    for each in fields(noun):
-        read_or_refuse(noun, one(noun) | {each.name: value})
+def test_a_field_of_a_wrong_type_is_read_or_refused_by_name(model: type, value: object) -> None:
+    for each in fields(model):
+        read_or_refuse(model, one(model) | {each.name: value})
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,7 @@ def test_the_plan_document_of_the_last_version_is_a_plan() -> None:
     assert plans
     for plan in plans:
         assert (
-            wire.to_json(reading.read(Plan, plan)).items()
+            serialization.to_json(reading.read(Plan, plan)).items()
             >= {k: v for k, v in plan.items() if k != "asked"}.items()
         )
 

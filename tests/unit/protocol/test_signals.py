@@ -19,8 +19,8 @@ from trainyard.protocol.signals import (
     Sent,
     decode,
 )
-from trainyard.values import wire
-from trainyard.values.wire import Measure
+from trainyard.values import serialization
+from trainyard.values.serialization import Measure
 
 GOOD = {"run": "r", "attempt": 2, "instance": "i-1", "at": "2026-11-21T04:00:00.000Z"}
 CASES: list[tuple[str, str, Any, str | None]] = [
@@ -161,7 +161,9 @@ def test_a_signal_of_the_last_version_is_read_without_loss(written: dict[str, An
     sent = decode(written["word"], written["detail"])
     assert isinstance(sent, Sent)
     assert sent.left_out == ()
-    read = wire.to_json(sent.signal) | wire.to_json({"run": sent.run, "attempt": sent.attempt, "at": sent.at})
+    read = serialization.to_json(sent.signal) | serialization.to_json(
+        {"run": sent.run, "attempt": sent.attempt, "at": sent.at}
+    )
     known = {key: read[key] for key in detail if key in read}
     assert known == {key: detail[key] for key in known}
     assert set(detail) - set(known) <= {"signal", "instance"}

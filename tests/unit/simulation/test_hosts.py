@@ -34,7 +34,7 @@ from simulation.hosts.machines import Machines
 from simulation.hosts.surroundings import CommandEnd
 from simulation.world.world import World
 from tests.unit.core.facts import admitted
-from trainyard.values import wire
+from trainyard.values import serialization
 
 RUN, BUCKET = "digits-1a2b3c4d", "yard-bucket"
 WORD_OF_MOUTH = ("ready", "started", "progress", "checkpointed", "finished", "stopped", "failed")
@@ -194,7 +194,7 @@ class Yard:
                 **sections,
             }
         )
-        self.objects[f"runs/{RUN}/job.json"] = json.dumps(wire.to_json(self.job)).encode()
+        self.objects[f"runs/{RUN}/job.json"] = json.dumps(serialization.to_json(self.job)).encode()
 
     def start(
         self, hosts: list[Instance], *, attempt: int = 1, roles: list[str] | None = None, hours: float = 1

@@ -22,7 +22,7 @@ from botocore.exceptions import ClientError
 
 from tests.unit.client.facts import MACHINE, yard_of
 from trainyard.client import Yard
-from trainyard.values import wire
+from trainyard.values import serialization
 
 VERSION = "v1"
 """Of every object that is put."""
@@ -302,7 +302,13 @@ class Dynamo:
         self.cloud.asked("get_item")
         if Key == {"pk": "patrol", "sk": "money"}:
             now = datetime.now(UTC)
-            return {"Item": {"month": f"{now:%Y-%m}", "dollars": Decimal("123.45"), "at": wire.stamp(now)}}
+            return {
+                "Item": {
+                    "month": f"{now:%Y-%m}",
+                    "dollars": Decimal("123.45"),
+                    "at": serialization.timestamp(now),
+                }
+            }
         story = self.cloud.stories.get(Key["pk"].removeprefix("run#"))
         return {"Item": story.row} if story else {}
 

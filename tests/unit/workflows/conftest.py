@@ -21,7 +21,7 @@ from lambdas.workflows.train.train import TrainSettings
 from tests.support.records import AT, JOB, host
 from tests.unit.core.facts import NOON
 from trainyard.protocol.ledger.lookup import Owner
-from trainyard.values import wire
+from trainyard.values import serialization
 
 IMAGE = "ami-12c6146b"
 """One that moto knows from the beginning."""
@@ -31,7 +31,7 @@ HOST = {
     "zone": "a",
     "market": "spot",
     "price": Decimal(1),
-    "launched": wire.stamp(NOON),
+    "launched": serialization.timestamp(NOON),
 }
 """Its row in the ledger, of the first attempt."""
 

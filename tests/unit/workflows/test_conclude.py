@@ -18,7 +18,7 @@ from tests.support.recorded import CONTEXT, Recorded, answering
 from tests.unit.core.facts import admitted
 from tests.unit.workflows.conftest import Log
 from trainyard.core.model.errors import AccessDenied
-from trainyard.values import wire
+from trainyard.values import serialization
 
 AT = "2026-11-20T12:00:00.000Z"
 FINISHED = {"kind": "finished", "reason": "the program finished at step 40"}
@@ -233,7 +233,7 @@ def test_an_end_that_is_no_success_says_once_how_to_go_on_from_the_checkpoint(
 def test_an_end_without_a_checkpoint_says_how_to_continue_from_outputs_that_a_run_restores(
     run: Run, outputs: dict[str, Any], says: bool
 ) -> None:
-    job = json.loads(json.dumps(wire.to_json(admitted(outputs=outputs))), parse_float=Decimal)
+    job = json.loads(json.dumps(serialization.to_json(admitted(outputs=outputs))), parse_float=Decimal)
     run.put("run", job=job)
     lost = {"kind": "error", "error": "HostLost", "cause": "gone"}
     assert "checkpoints.resume" not in run.would_end(outcome=lost)["reason"]
@@ -410,7 +410,7 @@ def test_what_recoveries_took_is_told_when_the_run_is_over(run: Run, log: Log) -
 
 def test_of_several_hosts_that_failed_the_one_that_tells_most_is_the_reason(run: Run) -> None:
     cluster = {"strategy": "multi_worker", "workers": 2}
-    job = json.dumps(wire.to_json(admitted(cluster=cluster)))
+    job = json.dumps(serialization.to_json(admitted(cluster=cluster)))
     run.put("run", job=json.loads(job, parse_float=Decimal))
     row = {**run.row("host#i-a"), "sk": "host#i-b"}
     run.put("host#i-b", **{key: value for key, value in row.items() if key not in ("pk", "sk")})
@@ -440,7 +440,7 @@ def test_of_several_hosts_that_failed_the_one_that_tells_most_is_the_reason(run:
 
 
 def test_where_one_host_alone_failed_the_reason_is_recovers(run: Run) -> None:
-    job = json.dumps(wire.to_json(admitted(cluster={"strategy": "single", "workers": 1})))
+    job = json.dumps(serialization.to_json(admitted(cluster={"strategy": "single", "workers": 1})))
     run.put("run", job=json.loads(job, parse_float=Decimal))
     run.put(
         "attempt#0001", ending="failed", error="ProgramFailed", cause=json.dumps({"reason": "ValueError"})

@@ -21,7 +21,7 @@ from lambdas.workflows.snapshot import admit as snapshot_admit
 from tests.support.recorded import CONTEXT
 from tests.unit.workflows.conftest import IMAGE
 from trainyard.core.model.job import Job
-from trainyard.values import wire
+from trainyard.values import serialization
 
 LIMITS = {"monthly_dollars": 1000.0, "most_dollars_per_run": 500.0, "most_hosts": 2, "most_hold_hours": 24.0}
 STARTED = "2026-11-20T12:00:00.000Z"
@@ -106,7 +106,7 @@ def test_the_owner_is_who_iam_says_and_what_is_launched_what_the_row_says(yard: 
     run = yard.ledger.run(RUN)
     assert run is not None
     assert run.job is not None
-    hardware = wire.from_json(Job, run.job).hardware
+    hardware = serialization.from_json(Job, run.job).hardware
     assert (run.dev, run.submitter, run.name, run.image_id) == ("mine", "alice", "dev-mine", None)
     assert hardware.instance_types == ("g6.xlarge",)
     assert hardware.market == "on_demand"

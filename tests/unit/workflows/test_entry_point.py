@@ -24,7 +24,7 @@ from trainyard.core.model.errors import (
     Misconfigured,
     ServiceUnavailable,
 )
-from trainyard.values import wire
+from trainyard.values import serialization
 
 ROOT = Path(__file__).resolve().parents[3]
 MODULES = [
@@ -49,11 +49,11 @@ def sample(hint: Any, run: str) -> Any:
     if isinstance(hint, type) and issubclass(hint, Enum):
         return next(iter(hint)).value
     if hint is datetime:
-        return wire.stamp(datetime(2026, 11, 20, tzinfo=UTC))
+        return serialization.timestamp(datetime(2026, 11, 20, tzinfo=UTC))
     if hasattr(hint, "__dataclass_fields__"):
         return {
             key.key: run if key.name == "run" else sample(key.hint, run)
-            for key in wire.keys(hint)
+            for key in serialization.keys(hint)
             if key.required
         }
     return {int: 7, float: 1.0, str: "x"}.get(hint, {})

@@ -13,7 +13,7 @@ from tests.support.records import AT
 from tests.unit.core.facts import NOON, offer
 from tests.unit.workflows.conftest import Place
 from trainyard.protocol.plan import Plan
-from trainyard.values import wire
+from trainyard.values import serialization
 
 YARD = LaunchSettings(
     yard="trainyard", table_name="ledger", bucket_name="bucket", launch_templates=("0=lt-0:1",)
@@ -25,9 +25,10 @@ def test_a_kept_host_that_ec2_takes_back_ends_before_its_gang_is_made_whole(
 ) -> None:
     asked: list[object] = []
     place.row(
-        "plan", wire.to_json(Plan((offer("g6.xlarge", "us-east-1a"),), (), "ami-1", 2, 99.0, NOON, "", 0))
+        "plan",
+        serialization.to_json(Plan((offer("g6.xlarge", "us-east-1a"),), (), "ami-1", 2, 99.0, NOON, "", 0)),
     )
-    place.row("run", {"state": "Launch", "deadline": wire.stamp(NOON + timedelta(hours=2))})
+    place.row("run", {"state": "Launch", "deadline": serialization.timestamp(NOON + timedelta(hours=2))})
     place.row(f"host#{place.worker}", {"warned": AT})
     monkeypatch.setattr(environment, "read", lambda _: YARD)
     monkeypatch.setattr(launch, "clock", lambda: NOON)

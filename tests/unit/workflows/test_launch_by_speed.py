@@ -21,7 +21,7 @@ from tests.support.records import AT, JOB
 from tests.unit.core.facts import NOON, offer
 from tests.unit.workflows.conftest import Log, Place
 from trainyard.protocol.plan import Market, Plan, RefusalKind
-from trainyard.values import wire
+from trainyard.values import serialization
 
 A, B = offer("g6.xlarge", "us-east-1a"), replace(offer("g5.xlarge", "us-east-1b"), price=0.45)
 D = offer("g6.xlarge", "us-east-1a", Market.ON_DEMAND)
@@ -51,8 +51,10 @@ def launched(place: Place, monkeypatch: pytest.MonkeyPatch, ec2: Ec2, **intent: 
     gone = [f"host#{name}" for name in place.hosts] + [f"{row}#0001{more}" for row, more in OF_AN_ATTEMPT]
     place.ledger.write(*(Write("run#digits-1", sk, delete=True) for sk in gone))
     job = {**JOB, "cluster": {"strategy": "multi_worker", "workers": 2}, "hardware": {"order": "speed"}}
-    place.row("plan", wire.to_json(Plan((A, B, D), (), "ami-1", 2, 99.0, NOON, "", 0)))
-    place.row("run", {"job": job, "state": "Launch", "deadline": wire.stamp(NOON + timedelta(hours=2))})
+    place.row("plan", serialization.to_json(Plan((A, B, D), (), "ami-1", 2, 99.0, NOON, "", 0)))
+    place.row(
+        "run", {"job": job, "state": "Launch", "deadline": serialization.timestamp(NOON + timedelta(hours=2))}
+    )
     if intent:
         place.row("intent#0001#000#000", {"token": "t", "at": AT, "together": [1], **intent})
     yard = LaunchSettings(

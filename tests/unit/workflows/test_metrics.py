@@ -19,7 +19,7 @@ from tests.unit.core.facts import NOON, offer
 from tests.unit.workflows.conftest import Log, Place
 from trainyard.protocol.ledger.attempt import AttemptRow
 from trainyard.protocol.plan import Plan, RefusalKind
-from trainyard.values import wire
+from trainyard.values import serialization
 
 NO_ROOM = FleetRefusal(RefusalKind.CAPACITY, "InsufficientInstanceCapacity", "no room")
 
@@ -30,8 +30,11 @@ def launches(place: Place, monkeypatch: pytest.MonkeyPatch, answer: Any) -> dict
         place.row(f"host#{name}", {"ended": AT})
     place.row("attempt#0001", {"ending": "lost", "ended": AT})
     plan = Plan((offer(),), (), "ami-1", 2, 99.0, NOON, "", 0)
-    place.row("plan", wire.to_json(plan))
-    place.row("run", {"attempt": 2, "state": "Launch", "deadline": wire.stamp(NOON + timedelta(hours=2))})
+    place.row("plan", serialization.to_json(plan))
+    place.row(
+        "run",
+        {"attempt": 2, "state": "Launch", "deadline": serialization.timestamp(NOON + timedelta(hours=2))},
+    )
     yard = LaunchSettings(
         yard="trainyard", table_name="ledger", bucket_name="bucket", launch_templates=("0=lt-0:1",)
     )

@@ -12,7 +12,7 @@ from tests.support.recorded import CONTEXT
 from tests.support.records import AT
 from tests.unit.core.facts import NOON, after
 from tests.unit.workflows.conftest import Place
-from trainyard.values import wire
+from trainyard.values import serialization
 
 LEFT: dict[str, Any] = {"stopped": 1, "stopped_at": AT, "why": "peer"}
 
@@ -54,7 +54,7 @@ SIGNS = [
 def test_a_sign_of_life_in_the_bucket_keeps_an_attempt_whose_events_are_missing(
     place: Place, ago: int, goes_on: bool
 ) -> None:
-    place.leaves(place.chief, "progress", step=8, at=wire.stamp(after(200 - ago)))
+    place.leaves(place.chief, "progress", step=8, at=serialization.timestamp(after(200 - ago)))
     said = look()
     assert said["kind"] == ("alive" if goes_on else "error")
     if goes_on:
@@ -63,12 +63,12 @@ def test_a_sign_of_life_in_the_bucket_keeps_an_attempt_whose_events_are_missing(
 
 
 def test_news_that_reached_the_ledger_while_the_look_was_retried_keep_it_too(place: Place) -> None:
-    place.row("run", {"progress": {"attempt": 1, "step": 8, "at": wire.stamp(after(190))}})
+    place.row("run", {"progress": {"attempt": 1, "step": 8, "at": serialization.timestamp(after(190))}})
     assert look()["kind"] == "alive"
 
 
 def test_a_sign_of_life_counts_for_nothing_once_a_host_has_left_or_is_gone(place: Place) -> None:
-    place.leaves(place.chief, "progress", step=8, at=wire.stamp(after(190)))
+    place.leaves(place.chief, "progress", step=8, at=serialization.timestamp(after(190)))
     boto3.client("ec2").terminate_instances(InstanceIds=[place.worker])
     assert found().error == "HostLost"
 
@@ -76,7 +76,7 @@ def test_a_sign_of_life_counts_for_nothing_once_a_host_has_left_or_is_gone(place
 def test_a_sign_of_life_outlasts_no_deadline(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     late = NOON + timedelta(hours=3)
     monkeypatch.setattr(await_hosts, "clock", lambda: late)
-    place.leaves(place.chief, "progress", step=8, at=wire.stamp(late))
+    place.leaves(place.chief, "progress", step=8, at=serialization.timestamp(late))
     assert found().error == "LimitReached"
 
 

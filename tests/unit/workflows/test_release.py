@@ -16,7 +16,7 @@ from tests.unit.core import facts
 from tests.unit.workflows.conftest import HOST
 from trainyard.core.model.errors import ServiceUnavailable
 from trainyard.protocol.plan import Plan
-from trainyard.values import wire
+from trainyard.values import serialization
 
 AT = "2026-11-20T12:00:00.000Z"
 MOST = 3
@@ -93,8 +93,8 @@ def ended_well(keep: int = 2, **changes: Any) -> Recorded:
     """A run of two hosts that has ended well and keeps so many; `changes` are of its rows."""
     names = ("i-a", "i-b")
     seen = account(*names)
-    job = wire.to_json(facts.job(pool={"keep": keep, "minutes": 30}))
-    plan = wire.to_json(Plan((facts.offer(zone="a"),), (), "ami-1", 2, None, facts.NOON, ""))
+    job = serialization.to_json(facts.job(pool={"keep": keep, "minutes": 30}))
+    plan = serialization.to_json(Plan((facts.offer(zone="a"),), (), "ami-1", 2, None, facts.NOON, ""))
     seen.table["run#r", "run"] |= {"job": job}
     seen.table["run#r", "plan"] = {"pk": "run#r", "sk": "plan", **plan}
     seen.table["run#r", "attempt#0001"] |= {"hosts": list(names), "ending": "finished"}

@@ -22,7 +22,7 @@ from lambdas.steps.conclusion import NotConcluded
 from lambdas.steps.inputs import Denied, Nothing
 from lambdas.workflows.bake.document import Step
 from lambdas.workflows.snapshot.quiesce import Quiesce
-from trainyard.values import wire
+from trainyard.values import serialization
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTS = {
@@ -62,17 +62,17 @@ COMPARED = re.compile(r"\$(\w+)\.(\w+) = '(\w+)'")
 
 
 class Shape(NamedTuple):
-    """A mapping: each key with its type, or its very value. Of a class of ours, `noun` is that."""
+    """A mapping: each key with its type, or its very value. Of a class of ours, `model` is that."""
 
     keys: tuple[tuple[str, Any], ...]
-    noun: type | None = None
+    model: type | None = None
 
 
-def shape_of(noun: type) -> Shape:
-    hints = typing.get_type_hints(noun)
-    kind = getattr(noun, "kind", None)
+def shape_of(model: type) -> Shape:
+    hints = typing.get_type_hints(model)
+    kind = getattr(model, "kind", None)
     fixed = [("kind", kind)] if isinstance(kind, str) else []
-    return Shape((*fixed, *((key.key, hints[key.name]) for key in wire.keys(noun))), noun)
+    return Shape((*fixed, *((key.key, hints[key.name]) for key in serialization.keys(model))), model)
 
 
 def answers_of(handler: Any) -> tuple[type, ...]:
@@ -139,7 +139,7 @@ def evaluated(text: str, variables: Variables) -> Any:
     for key in keys:
         assert isinstance(value, Shape), f"{text}: it is {value}"
         assert key in dict(value.keys), (
-            f"{text}: {value.noun or 'what is assigned'} has {[k for k, _ in value.keys]}"
+            f"{text}: {value.model or 'what is assigned'} has {[k for k, _ in value.keys]}"
         )
         value = dict(value.keys)[key]
     return value
@@ -170,7 +170,7 @@ def settled(condition: str, variables: Variables) -> Iterator[Variables]:
             assert not never, f"{key} is never {never}"
             for each in value:
                 keys = tuple((k, each.value if k == key else v) for k, v in variables[name].keys)
-                yield from settled(condition, {**variables, name: Shape(keys, variables[name].noun)})
+                yield from settled(condition, {**variables, name: Shape(keys, variables[name].model)})
             return
     yield variables
 
@@ -195,10 +195,10 @@ def fits(value: Any, hint: Any) -> bool:
     return isinstance(value, str) and hint is str
 
 
-def misfits(payload: Shape, noun: type) -> Iterator[str]:
+def misfits(payload: Shape, model: type) -> Iterator[str]:
     """Why the payload cannot be read as that class. Keys that it does not know are no reason."""
     given = dict(payload.keys)
-    for key in wire.keys(noun):
+    for key in serialization.keys(model):
         if key.key in given and not fits(given[key.key], key.hint):
             yield f"{key.key} is {given[key.key]}, expected {key.hint}"
         elif key.key not in given and key.required:
@@ -244,7 +244,7 @@ class Walk:
 
     def task(self, state: Mapping[str, Any], variables: Variables) -> Iterator[tuple[str, Variables]]:
         call = call_of(state)
-        known = {key.key for key in wire.keys(call.given)}
+        known = {key.key for key in serialization.keys(call.given)}
         assert set(call.payload) <= known, f"{call.given.__name__} has no {set(call.payload) - known}"
         payload = typing.cast(Shape, value_of(dict(call.payload), variables))
         wrong = list(misfits(payload, call.given))

@@ -24,7 +24,7 @@ from training.host.reporting.outbox import Sender
 from training.host.reporting.progress import Progress
 from trainyard.protocol import keys
 from trainyard.protocol.cluster import Assignment, Cluster
-from trainyard.values.wire import stamp
+from trainyard.values.serialization import timestamp
 
 SAY_SECONDS = 150.0
 """How often a host says at most that its program works."""
@@ -198,7 +198,7 @@ class Peers:
         if not self.are_there:
             return
         with self._turn:
-            self._own = replace(self._own, at=stamp(now), **changes)
+            self._own = replace(self._own, at=timestamp(now), **changes)
             try:
                 self._mailbox.write(self._key(self._assignment), json.dumps(asdict(self._own)).encode())
             except HostTrouble as trouble:

@@ -16,7 +16,7 @@ from training.host.bucket import Bucket
 from training.host.checkpoints.catalogue import NOTHING, Catalogue, Manifest, Version, following, order_of
 from training.host.errors import Missing
 from trainyard.protocol import keys
-from trainyard.values.wire import stamp
+from trainyard.values.serialization import timestamp
 
 UPLOADS_AT_ONCE = 8
 
@@ -64,7 +64,7 @@ def new_version(
 ) -> Version:
     """Return the entry of latest.json for this manifest."""
     total = sum(stored.size for stored in manifest.files.values())
-    return Version(step, key, kind, stamp(at), at_step, len(manifest.files), total)
+    return Version(step, key, kind, timestamp(at), at_step, len(manifest.files), total)
 
 
 def make_newest(bucket: Bucket, run: str, version: Version, manifest: Manifest, *, keep: int) -> Catalogue:

@@ -21,7 +21,7 @@ from training.host.program.packages import command, commands_path, install, pyth
 from trainyard.core.model.job import Job
 from trainyard.core.model.program import Program
 from trainyard.protocol import keys
-from trainyard.values import wire
+from trainyard.values import serialization
 
 BASH = "bash"
 LIBRARY = "trainyard"
@@ -41,7 +41,7 @@ def fetch_job(bucket: Bucket, run: str, paths: Paths) -> Job:
 def recall_job(paths: Paths) -> Job:
     """Return the job that `fetch_job` has kept on disk."""
     try:
-        return wire.read(Job, json.loads(paths.job.read_bytes()))
+        return serialization.read(Job, json.loads(paths.job.read_bytes()))
     except ValueError as error:
         raise OtherVersion("job.json", error) from error
 

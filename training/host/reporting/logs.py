@@ -12,7 +12,7 @@ from pathlib import Path
 
 from training.host.program.tracebacks import AGENTS_OWN
 from training.host.reporting.lines import Splitter
-from trainyard.values.wire import stamp
+from trainyard.values.serialization import timestamp
 
 AT_ONCE_BYTES = 1024 * 1024
 HEARD_AT_ONCE = 1000
@@ -82,7 +82,7 @@ class StampedLog:
         return max(0, self._written)
 
     def _line(self, line: str, now: datetime) -> str:
-        return f"{stamp(now)} {self.who} | {self.hide(line)}\n"
+        return f"{timestamp(now)} {self.who} | {self.hide(line)}\n"
 
     def _append(self, text: bytes) -> None:
         try:

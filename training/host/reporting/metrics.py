@@ -12,7 +12,7 @@ from training.host.bucket import Bucket
 from training.host.disk import is_readable
 from training.host.reporting.progress import NUMBERS
 from trainyard.values import floats
-from trainyard.values.wire import stamp
+from trainyard.values.serialization import timestamp
 
 MOST_SAMPLES = 500
 SAMPLED = ("step", "loss", "accuracy", "steps_per_second")
@@ -55,7 +55,7 @@ class Curve:
             self._counted_from = step if self._counted_from is None else self._counted_from
         if step is None or (self._newest and step <= self._newest["step"]):
             return
-        self._newest = {"at": stamp(at)} | {key: facts.get(key) for key in SAMPLED} | {"step": step}
+        self._newest = {"at": timestamp(at)} | {key: facts.get(key) for key in SAMPLED} | {"step": step}
         if len(self.samples) == MOST_SAMPLES:
             self.samples = self.samples[::2]
             steps = self.samples[-1]["step"] - self.samples[0]["step"]

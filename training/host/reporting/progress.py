@@ -12,7 +12,7 @@ from typing import Any
 
 from trainyard.protocol.signals import LARGEST, Resumed
 from trainyard.values import floats
-from trainyard.values.wire import Measure
+from trainyard.values.serialization import Measure
 
 EVERY_SECONDS = 10.0
 ALIVE_SECONDS = 60.0

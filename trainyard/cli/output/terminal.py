@@ -23,7 +23,7 @@ from rich.text import Text
 
 from trainyard.client import YardError
 from trainyard.client.fetching import Tell
-from trainyard.values import floats, wire
+from trainyard.values import floats, serialization
 from trainyard.values.quantities import sized
 from trainyard.values.text import printable
 
@@ -79,7 +79,7 @@ def answer_line(document: object) -> None:
 def _written(value: object) -> object:
     """What JSON has no word for: instants in ISO-8601, DynamoDB's numbers, sets as lists."""
     if isinstance(value, datetime):
-        return wire.stamp(value)
+        return serialization.timestamp(value)
     if isinstance(value, set | frozenset | tuple):
         return [*value]
     number = float(value)  # type: ignore[arg-type]

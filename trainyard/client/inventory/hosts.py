@@ -18,7 +18,7 @@ from trainyard.protocol.ledger.yard import VerdictRows
 from trainyard.protocol.requests import Cool
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.verdicts import Word
-from trainyard.values import wire
+from trainyard.values import serialization
 
 if TYPE_CHECKING:
     from trainyard.client.deployment import Deployment
@@ -104,7 +104,7 @@ def hold(yard: Deployment, instance: str, lasts: timedelta) -> datetime:
         raise HostNotFound(
             f"the yard {yard.name} has no host {instance}", "it may be gone", command_line("hosts")
         )
-    stamp = wire.stamp(until)
+    stamp = serialization.timestamp(until)
     tags = [{"Key": Tag.HOLD, "Value": stamp}]
     if yard.most_hold_hours and until > found[0]["LaunchTime"] + timedelta(hours=yard.most_hold_hours):
         tags.append({"Key": Tag.CAP, "Value": stamp})

@@ -15,7 +15,7 @@ from trainyard.client.runs.progress import Progress, progress_in
 from trainyard.core.model import ends, states
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.run import RunRow, Waiting
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.quantities import dollars
 
 RUN_DIGITS = re.compile(r"[0-9a-f]{8}")
@@ -144,7 +144,7 @@ def _cost(run: ListedRun) -> str | None:
 def newest(table: Any, *, since: datetime, now: datetime, kind: str | None, page: int) -> Iterator[ListedRun]:
     """The runs that began since then, newest first; a month is asked for when it is come to, in pages of so many rows,
     or where only those of a kind are wanted in the largest. `table` is boto3's."""
-    begin = wire.stamp(since)
+    begin = serialization.timestamp(since)
     for month in _months(since, now):
         query: dict[str, Any] = {
             "IndexName": INDEX,

@@ -16,7 +16,7 @@ from trainyard.command_line import command_line
 from trainyard.core.model import ends, states
 from trainyard.core.model.job import Outputs
 from trainyard.protocol.ledger.run import RunRow, Waiting
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.quantities import counted, rounded
 
 ADVICE = {
@@ -129,7 +129,7 @@ def _ended(execution: Execution, row: RunRow | None, summary: Mapping[str, Any],
 
 
 def _outputs_of(row: RunRow | None) -> Outputs:
-    return wire.from_json(Outputs, ((row.job if row else None) or {}).get("outputs") or {})
+    return serialization.from_json(Outputs, ((row.job if row else None) or {}).get("outputs") or {})
 
 
 def advised(error: str) -> str:

@@ -15,7 +15,7 @@ from trainyard.core.model import ends, states
 from trainyard.core.model.program import Origin
 from trainyard.core.model.submitter import UNKNOWN
 from trainyard.protocol.ledger.run import RunRow
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.quantities import dollars
 
 OF_NO_USER = "no user of the yard: it was started by hand, or its job file lies outside jobs/by/"
@@ -80,7 +80,7 @@ class RunStatus:
     def origin(self) -> str:
         """Return the commit that the program is from in words, and where in the bucket the changes beside it are. Empty
         if no commit is known."""
-        known = wire.from_json(Origin, self.job.get("origin") or {})
+        known = serialization.from_json(Origin, self.job.get("origin") or {})
         if not known.commit:
             return ""
         return f"{known.described} ({known.diff})" if known.diff else known.described

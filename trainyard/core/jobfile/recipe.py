@@ -18,7 +18,7 @@ from trainyard.core.model.images.tensorflow_releases import Release
 from trainyard.core.model.instance_types import MarketChoice
 from trainyard.core.model.job_fields import ANY_TYPES
 from trainyard.protocol import keys
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.fields import Choice, Count, Flag, Number, Text, key, required, texts
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Anything, Record
@@ -244,14 +244,14 @@ def is_ami(value: str) -> bool:
 def hash_of(recipe: Recipe, *, software: str, base: str, base_made: str) -> str:
     """Return 16 hexadecimal digits that change whenever the image would come out otherwise. `base` is the AMI's id,
     `base_made` when it was made: the local cloud's base image changes with the packages that it carries."""
-    facts = wire.to_json(replace(recipe, base=base)) | {"software": software, "base_made": base_made}
+    facts = serialization.to_json(replace(recipe, base=base)) | {"software": software, "base_made": base_made}
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def admitted(recipe: Recipe, *, software: str, base: str, base_made: str) -> dict[str, Any]:
     """recipe.json: every key with its default, the AMI in place of the base's name, and what the hash is made of."""
-    document: dict[str, Any] = wire.to_json(replace(recipe, base=base))
+    document: dict[str, Any] = serialization.to_json(replace(recipe, base=base))
     release = release_of(recipe)
-    document |= {"release": wire.to_json(release) if release != tensorflow_releases.USUAL else None}
+    document |= {"release": serialization.to_json(release) if release != tensorflow_releases.USUAL else None}
     digits = hash_of(recipe, software=software, base=base, base_made=base_made)
     return document | {"software": software, "hash": digits}

@@ -1,1 +1,1 @@
-"""The nouns that everything else speaks of."""
+"""The models that every other package uses."""

@@ -9,7 +9,7 @@ from trainyard.protocol.ledger.host import HostRow
 from trainyard.protocol.ledger.intent import IntentRow
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.plan import Plan
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 Row = TypeVar("Row")
@@ -51,15 +51,15 @@ class RunRows:
         return None if self.planned is None else read(Plan, self.planned)
 
 
-def read(noun: type[Row], row: Mapping[str, Any], **key: Any) -> Row:
+def read(model: type[Row], row: Mapping[str, Any], **key: Any) -> Row:
     """Return the row with the fields of its key. Raises UnreadableRowError with each fault."""
     try:
-        return wire.from_json(noun, {**row, **key} if key else row)
+        return serialization.from_json(model, {**row, **key} if key else row)
     except (TypeError, ValueError, AttributeError) as error:
-        found = {name: wire.to_json(value) for name, value in row.items()} | key
-        faults = "; ".join(wire.faults(noun, found)) or str(error)
+        found = {name: serialization.to_json(value) for name, value in row.items()} | key
+        faults = "; ".join(serialization.faults(model, found)) or str(error)
         raise UnreadableRowError(
-            f"The row {row.get('pk', '')} {row.get('sk', '')} of the ledger cannot be read as {noun.__name__}: {faults}"
+            f"The ledger's row {row.get('pk', '')} {row.get('sk', '')} cannot be read as {model.__name__}: {faults}"
         ) from error
 
 
@@ -71,10 +71,10 @@ def run_of(row: Mapping[str, Any]) -> RunRow:
 def read_one(row: Mapping[str, Any]) -> Any:
     """Return a row of a run other than its own and its plan, of the class that its sort key names."""
     kind, *words = str(row["sk"]).split("#")
-    noun, names, _ = ROWS[kind]
+    model, names, _ = ROWS[kind]
     if len(words) != len(names):
         raise UnreadableRowError(f"The key {row['sk']} of the ledger has not the fields {', '.join(names)}.")
-    return read(noun, row, **dict(zip(names, map(_number, words), strict=True)))
+    return read(model, row, **dict(zip(names, map(_number, words), strict=True)))
 
 
 def read_all(run: str, rows: Iterable[Mapping[str, Any]]) -> RunRows:
@@ -89,9 +89,9 @@ def read_all(run: str, rows: Iterable[Mapping[str, Any]]) -> RunRows:
         elif kind == "plan":
             planned = row
         elif kind in ROWS and ROWS[kind][2] in row:
-            noun = read_one(row)
-            key = tuple(getattr(noun, name) for name in ROWS[kind][1])
-            found[kind][key if len(key) > 1 else key[0]] = noun
+            model = read_one(row)
+            key = tuple(getattr(model, name) for name in ROWS[kind][1])
+            found[kind][key if len(key) > 1 else key[0]] = model
     return RunRows(
         own,
         planned,

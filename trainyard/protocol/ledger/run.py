@@ -9,7 +9,7 @@ from typing import Any
 
 from trainyard.protocol.imaging import Imaging
 from trainyard.protocol.plan import Market
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
 
@@ -169,4 +169,6 @@ class RunRow:
         Executions of two workflows may have one name and so one run, and Step Functions allows a name again after 90
         days. Only `started` tells those two apart."""
         same = execution is None or self.execution_arn == execution
-        return same and (started is None or wire.stamp(self.created) == wire.stamp(started))
+        return same and (
+            started is None or serialization.timestamp(self.created) == serialization.timestamp(started)
+        )

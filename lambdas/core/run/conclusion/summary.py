@@ -15,7 +15,7 @@ from trainyard.protocol import keys
 from trainyard.protocol.ledger.attempt import AttemptRow, Ending
 from trainyard.protocol.ledger.host import BilledHost, HostRow
 from trainyard.protocol.ledger.run import Outcome, RunRow
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 from trainyard.values.text import printable
 
@@ -108,8 +108,8 @@ def head(facts: RunFacts) -> dict[str, Any]:
         "but": list(facts.but),
         "reason": how.reason,
         "error": how.error,
-        "created": wire.stamp(created),
-        "ended": wire.stamp(facts.now),
+        "created": serialization.timestamp(created),
+        "ended": serialization.timestamp(facts.now),
         "seconds": _seconds(created, facts.now),
         "execution_arn": row.execution_arn if row else None,
     }
@@ -133,7 +133,7 @@ def summarise(
         "submitter": row.submitter if row else None,
         "requester": row.requester if row else None,
         "labels": dict(row.labels) if row else {},
-        "origin": wire.to_json(facts.job.origin) if facts.job and facts.job.origin.commit else None,
+        "origin": serialization.to_json(facts.job.origin) if facts.job and facts.job.origin.commit else None,
         "warnings": list(facts.all_warnings),
         "restarts": max(0, len(facts.attempts) - 1),
         "attempts": attempts(facts, reached=steps["done"]),
@@ -200,7 +200,11 @@ def sizes(ordered: Sequence[AttemptRow]) -> list[dict[str, Any]]:
     for before, each in zip([None, *ordered], ordered, strict=False):
         if not found or found[-1]["hosts"] != len(each.hosts):
             why = (before.reason if before else None) or "what there was at the start"
-            change = {"attempt": each.attempt, "at": wire.stamp(each.launched), "hosts": len(each.hosts)}
+            change = {
+                "attempt": each.attempt,
+                "at": serialization.timestamp(each.launched),
+                "hosts": len(each.hosts),
+            }
             found.append(change | {"reason": why})
     return found
 
@@ -232,7 +236,7 @@ def attempts(facts: RunFacts, *, reached: int | None = None) -> list[dict[str, A
     following = [*(each.from_step for each in facts.attempts[1:]), last]
     rows = []
     for each, at_least in zip(facts.attempts, following, strict=False):
-        row = {key: wire.to_json(getattr(each, key)) for key in OF_AN_ATTEMPT}
+        row = {key: serialization.to_json(getattr(each, key)) for key in OF_AN_ATTEMPT}
         row["from_step"] = each.from_step or 0
         told = (each.reached, at_least if at_least and at_least >= row["from_step"] else None)
         row["to_step"] = max((step for step in told if step is not None), default=None)
@@ -288,7 +292,7 @@ def _pool(facts: RunFacts, hosts: Iterable[HostRow]) -> dict[str, Any]:
 
 
 def _host(host: HostRow, now: datetime) -> dict[str, Any]:
-    row = {each.name: wire.to_json(getattr(host, each.name)) for each in fields(BilledHost)}
+    row = {each.name: serialization.to_json(getattr(host, each.name)) for each in fields(BilledHost)}
     return row | {"seconds": _seconds(host.launched, host.ended or now), "dollars": dollars_of(host, now=now)}
 
 

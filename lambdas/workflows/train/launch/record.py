@@ -14,7 +14,7 @@ from trainyard.core.model.yard.metrics import Metric
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.host import BilledHost
 from trainyard.protocol.ledger.lookup import Owner
-from trainyard.values import wire
+from trainyard.values import serialization
 
 Launches = list[tuple[Part, Launched]]
 """The parts of an attempt that EC2 launched."""
@@ -26,7 +26,7 @@ def record_hosts(request: LaunchRequest, launched: Launches) -> None:
     offer, survivors = request.offer, [host.instance for host in request.survivors]
     beside = f" beside {len(survivors)} that stayed" if survivors else ""
     hosts = sorted([*(host for _, answer in launched for host in answer.instances), *survivors])
-    known = wire.to_json(offer) | {"pool": offer.pool}
+    known = serialization.to_json(offer) | {"pool": offer.pool}
     grows = growth.next_ask(request.records, offer, len(hosts), now)
     answer: IntentUpdate = {"answer": "launched", "answered": now}
     if request.taken is not None:

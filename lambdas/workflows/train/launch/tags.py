@@ -10,7 +10,7 @@ from trainyard.core.model.instance_types import instance_type
 from trainyard.core.model.yard import policy
 from trainyard.protocol.tags import Tag
 from trainyard.protocol.times import LEASE_MARGIN
-from trainyard.values import wire
+from trainyard.values import serialization
 
 
 def tags_of(request: LaunchRequest, part: Part, now: datetime) -> dict[str, str]:
@@ -34,7 +34,7 @@ def tags_of(request: LaunchRequest, part: Part, now: datetime) -> dict[str, str]
         Tag.ATTEMPT: str(request.attempt),
         Tag.GANG: str(part.gang.value),
         Tag.GPUS: str(max(instance_type(choice.type).gpus for choice in part.choices)),
-        Tag.LEASE: wire.stamp(lease),
+        Tag.LEASE: serialization.timestamp(lease),
         Tag.AFTER: request.job.after.hosts.value,
         Tag.PRICE: f"{dearest:.6f}",
         Tag.DISK: str(request.disk_gib),

@@ -19,7 +19,7 @@ from trainyard.protocol.ledger.attempt import AttemptRow, Ending
 from trainyard.protocol.ledger.host import HostRow
 from trainyard.protocol.ledger.run import Outcome, RunRow
 from trainyard.protocol.plan import Market
-from trainyard.values import wire
+from trainyard.values import serialization
 
 
 def life(
@@ -62,7 +62,7 @@ def test_a_disk_costs_what_its_region_asks() -> None:
             attempt=1,
             created=NOON,
             execution_arn="arn",
-            job=wire.to_json(job(limits={"dollars": 0.52})),
+            job=serialization.to_json(job(limits={"dollars": 0.52})),
         ),
         hosts={"i-1": host},
         attempts={1: replace(attempt(1, Ending.FINISHED), hosts=("i-1",))},

@@ -11,7 +11,7 @@ from tests.unit.core.facts import AMI, an_image, image_facts
 from tests.unit.core.facts import job as made
 from trainyard.core.model.images.image import Snapshot
 from trainyard.protocol.plan import Plan
-from trainyard.values import wire
+from trainyard.values import serialization
 
 DEAR, MOST = 1_000.0, 300
 
@@ -70,5 +70,5 @@ def test_a_plan_says_the_rate_and_what_it_costs_and_survives_the_ledger() -> Non
     charge = job.gang * initialization.dollars(plan.disk_gib, 300, plan.gib_month)
     assert charge == pytest.approx(0.72)
     assert f"and ${charge:.3f} once for disks at 300 MiB/s" in plan.reason
-    assert wire.from_json(Plan, wire.to_json(plan)) == plan
+    assert serialization.from_json(Plan, serialization.to_json(plan)) == plan
     assert {offer.initialization_rate for offer in planned(job, image=image, **facts).offers} == {0}

@@ -32,7 +32,7 @@ from trainyard.core.model.hardware import Hardware
 from trainyard.core.model.images.image import Image, Snapshot
 from trainyard.core.model.job import Job, one_host_job
 from trainyard.protocol.plan import Excluded, Market, Offer, Plan
-from trainyard.values import wire
+from trainyard.values import serialization
 
 
 def refused(made: Job, **facts: Any) -> NoPlan:
@@ -81,7 +81,7 @@ def test_an_offer_knows_its_subnet_and_both_prices() -> None:
 
 def test_a_plan_survives_the_ledger() -> None:
     plan = planned(job(hardware={"max_dollars_per_hour": 1.0}))
-    assert wire.from_json(Plan, wire.to_json(plan)) == plan
+    assert serialization.from_json(Plan, serialization.to_json(plan)) == plan
 
 
 def one_type(market: str = "spot", name: str = "g6.xlarge", **more: Any) -> Job:
@@ -314,7 +314,7 @@ def test_an_offer_names_the_cpu_types_beside_it_cheapest_first() -> None:
     assert [each.on_demand_price for each in first.beside] == [0.2016, 0.08925]
     assert (plan.gang, plan.cpu_gang) == (5, 2)
     assert "beside 2 x m7i.xlarge, $0.680 an hour for the gang" in plan.reason  # 3 x 0.20 + 2 x 0.04
-    assert wire.from_json(Plan, wire.to_json(plan)) == plan
+    assert serialization.from_json(Plan, serialization.to_json(plan)) == plan
 
 
 def test_pools_go_by_the_price_of_both_gangs() -> None:
@@ -391,7 +391,7 @@ def test_a_plan_counts_by_the_prices_of_its_region_and_says_so() -> None:
         "$2.013 an hour for the gang. On demand and for disks these are prices of eu-central-1, "
         in plan.reason
     )
-    assert wire.from_json(Plan, wire.to_json(plan)) == plan
+    assert serialization.from_json(Plan, serialization.to_json(plan)) == plan
 
 
 def test_a_plan_without_them_counts_by_another_regions_and_says_why() -> None:

@@ -11,7 +11,7 @@ from lambdas.core.capacity.prices import Prices
 from tests.unit.core.facts import NOON, listed
 from trainyard.protocol.ledger.yard import PriceList
 from trainyard.protocol.storage import Storage
-from trainyard.values import wire
+from trainyard.values import serialization
 
 EU = "eu-central-1"
 CATALOGUES = "prices of us-east-1, 2026-07-20"
@@ -146,4 +146,4 @@ def test_a_product_without_one_has_none(said: Any) -> None:
 
 def test_a_list_comes_back_from_the_ledger_as_it_went() -> None:
     for each in (listed(), eu(trouble="too fast"), SILENT):
-        assert wire.from_json(PriceList, json.loads(json.dumps(wire.to_json(each)))) == each
+        assert serialization.from_json(PriceList, json.loads(json.dumps(serialization.to_json(each)))) == each

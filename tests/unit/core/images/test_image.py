@@ -8,7 +8,7 @@ from trainyard.core.model.images.image import Image, meant
 from trainyard.core.model.instance_types import MarketChoice
 from trainyard.core.model.job import Job, one_host_job
 from trainyard.protocol.cluster import Gang
-from trainyard.values import wire
+from trainyard.values import serialization
 
 
 def image(ami: str, hour: int, state: str = "available", **tags: str) -> Image:
@@ -49,4 +49,4 @@ def test_a_job_of_one_host_has_one_gang_of_one_and_survives_the_ledger() -> None
     made = one_host_job("gpu", hardware, hours=3, wait_minutes=30, restarts=2)
     assert (made.gang, size(made, Gang.MAIN), made.cpu_gang) == (1, 1, 0)
     assert (made.limits.hours, made.limits.wait_minutes, made.limits.restarts) == (3, 30, 2)
-    assert wire.from_json(Job, wire.to_json(made)) == made
+    assert serialization.from_json(Job, serialization.to_json(made)) == made

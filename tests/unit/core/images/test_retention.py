@@ -12,7 +12,7 @@ from lambdas.core.images import retention
 from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy, RetireRequest
 from tests.unit.core.facts import NOON, prices
 from trainyard.core.model.images.image import Image, Snapshot, Stored
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.validation import InputFaults
 
 POLICY = RetentionPolicy(keep_images=2, keep_days=14)
@@ -23,7 +23,7 @@ NEWER = 3
 def image(ami: str, days: float, state: str = "available", family: str = "gpu", **tags: str) -> Image:
     """An image of so many days ago, of one disk of 100 GiB."""
     marks = {f"trainyard:{key}": value for key, value in ({"run": f"made-{ami}"} | tags).items()}
-    created = wire.stamp(NOON - timedelta(days=days))
+    created = serialization.timestamp(NOON - timedelta(days=days))
     marks |= {"trainyard:yard": "trainyard", "trainyard:family": family}
     return Image(ami, f"name of {ami}", state, "", created, marks, "x86_64", (Snapshot(f"snap-{ami}", 100),))
 
@@ -165,7 +165,7 @@ def test_judging_again_after_retiring_retires_nothing_more() -> None:
 
 def stored(name: str, **changes: Any) -> Stored:
     known: dict[str, Any] = {
-        "id": name, "gib": 100, "created": wire.stamp(NOON), "family": "gpu", "makers": ("made", "digits-1"), "image": "ami-gone", "made": True,
+        "id": name, "gib": 100, "created": serialization.timestamp(NOON), "family": "gpu", "makers": ("made", "digits-1"), "image": "ami-gone", "made": True,
     }  # fmt: skip
     return Stored(**(known | changes))
 

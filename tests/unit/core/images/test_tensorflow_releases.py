@@ -9,7 +9,7 @@ from trainyard.core.jobfile.recipe import Recipe
 from trainyard.core.model.images.image import Image, meant
 from trainyard.core.model.images.tensorflow_releases import USUAL, is_known
 from trainyard.locks import pins
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.validation import InputFaults
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -41,7 +41,9 @@ def test_a_recipe_comes_to_the_newest_release_that_it_asks_for(
     assert isinstance(found, Recipe), found
     assert found.tensorflow == comes_to
     release = recipe.admitted(found, software="s", base="ami-12345678", base_made="")["release"]
-    assert release == (None if comes_to in ("~=2.21.0", None) else wire.to_json(recipe.release_of(found)))
+    assert release == (
+        None if comes_to in ("~=2.21.0", None) else serialization.to_json(recipe.release_of(found))
+    )
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from trainyard.core.model.job import Checkpoints, Hosts, Job
 from trainyard.core.model.job_fields import RUN_ID
 from trainyard.core.model.program import PROGRAMS, Data, Result, Sharding
 from trainyard.protocol.cluster import Role, Strategy
-from trainyard.values import wire
+from trainyard.values import serialization
 from trainyard.values.validation import InputFaults
 
 
@@ -249,7 +249,7 @@ def test_an_admitted_job_comes_back_equal() -> None:
             "after": {"hosts": "stop", "image": "always"},
         }
     )
-    assert wire.from_json(Job, json.loads(json.dumps(wire.to_json(job)))) == job
+    assert serialization.from_json(Job, json.loads(json.dumps(serialization.to_json(job)))) == job
 
 
 def test_arguments_are_taken_as_a_person_reads_them() -> None:

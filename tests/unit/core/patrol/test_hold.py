@@ -6,7 +6,7 @@ import pytest
 
 from lambdas.core.patrol.hold import Hold, NoHold, grant
 from trainyard.protocol.tags import Tag
-from trainyard.values import wire
+from trainyard.values import serialization
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MINE = {"trainyard:run": "digits-1"}
@@ -21,11 +21,11 @@ HOLDS: list[tuple[str, dict[str, str], datetime | None, datetime]] = [
     ("a host of the run is held", MINE, at(2), at(2)),
     ("for a day at most", MINE, at(24), at(24)),
     ("whose clock may be a little ahead", MINE, at(24.05), at(24.05)),
-    ("a longer hold stays", MINE | {Tag.HOLD: wire.stamp(at(10))}, at(2), at(10)),
-    ("a shorter one does not", MINE | {Tag.HOLD: wire.stamp(at(1))}, at(2), at(2)),
-    ("nor one that is over", MINE | {Tag.HOLD: wire.stamp(at(-1))}, at(2), at(2)),
+    ("a longer hold stays", MINE | {Tag.HOLD: serialization.timestamp(at(10))}, at(2), at(10)),
+    ("a shorter one does not", MINE | {Tag.HOLD: serialization.timestamp(at(1))}, at(2), at(2)),
+    ("nor one that is over", MINE | {Tag.HOLD: serialization.timestamp(at(-1))}, at(2), at(2)),
     ("nor one that nobody can read", MINE | {Tag.HOLD: "tonight"}, at(2), at(2)),
-    ("a release ends a hold", MINE | {Tag.HOLD: wire.stamp(at(10))}, None, NOW),
+    ("a release ends a hold", MINE | {Tag.HOLD: serialization.timestamp(at(10))}, None, NOW),
     ("also where there is none", MINE, None, NOW),
 ]
 REFUSED: list[tuple[str, dict[str, str] | None, datetime | None, str]] = [

@@ -9,7 +9,7 @@ from tests.unit.core.facts import after, job, served_job
 from trainyard.core.model import gang
 from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Checkpoint, Cluster, Gang, Member, Strategy, checkpoint_of
-from trainyard.values import wire
+from trainyard.values import serialization
 
 
 def assigned(made: Job, hosts: dict[str, int]) -> list[tuple[str, str, int]]:
@@ -66,7 +66,7 @@ def test_cluster_json_is_the_contract() -> None:
         checkpoint=Checkpoint(120, "runs/digits-1a2b3c4d/checkpoints/00000120/", 120),
         deadline=after(3600),
     )
-    assert wire.to_json(cluster) == {
+    assert serialization.to_json(cluster) == {
         "run": "digits-1a2b3c4d",
         "attempt": 2,
         "strategy": "multi_worker",

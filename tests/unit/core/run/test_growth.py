@@ -16,13 +16,13 @@ from tests.support.records import AT, JOB, host, ledger
 from tests.unit.core.facts import NOON, after, job, offer
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.plan import Market, Plan
-from trainyard.values import wire
+from trainyard.values import serialization
 
 ELASTIC = {**JOB, "cluster": {"strategy": "multi_worker", "workers": {"min": 2, "max": 4}}}
 ELASTIC["limits"] = {"hours": 2, "dollars": 50}
 POOL = offer("g6.xlarge", "a", Market.SPOT)
 DUE = {"grows": AT}
-LATER = {"grows": wire.stamp(after(60))}
+LATER = {"grows": serialization.timestamp(after(60))}
 READY = host(ready=2, ready_at=AT)
 BOOTS = host()
 SOON = {"attempt": 1, "step": 90, "steps": 100, "steps_per_second": 1.0, "at": AT}
@@ -52,7 +52,7 @@ def trains(
     return ledger(
         {**row, "job": ELASTIC, **DUE, **(run or {})},
         {**begun, "started": AT, **(attempt or {})},
-        {"sk": "plan", **wire.to_json(made)},
+        {"sk": "plan", **serialization.to_json(made)},
         *joining,
         *rows,
         hosts=members,

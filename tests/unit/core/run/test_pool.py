@@ -14,7 +14,7 @@ from tests.unit.core.facts import NOON, after, job, offer, served_job
 from trainyard.core.model.job import Hosts, Job
 from trainyard.core.model.yard import warm
 from trainyard.protocol.plan import Market, Plan
-from trainyard.values import wire
+from trainyard.values import serialization
 
 POOL = offer("g6.xlarge", "a")
 PLAN = Plan((POOL, offer("g5.xlarge", "a")), (), "ami-1", 2, None, NOON, "", disk_gib=100, least_gang=2)
@@ -50,7 +50,7 @@ def over(
     return ledger(
         {**row, "job": kept, **(run or {})},
         {**ENDED, **(attempt or {})},
-        {"sk": "plan", **wire.to_json(PLAN)},
+        {"sk": "plan", **serialization.to_json(PLAN)},
         hosts=members,
         job=kept,
     )

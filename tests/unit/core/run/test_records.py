@@ -14,7 +14,7 @@ from trainyard.core.model.job import Hosts
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.attempt import Ending
 from trainyard.protocol.plan import Market, Plan, RefusalKind
-from trainyard.values import wire
+from trainyard.values import serialization
 
 
 def test_a_run_that_nobody_wrote_down_is_unknown() -> None:
@@ -151,7 +151,7 @@ def served(chief: dict[str, Any], worker: dict[str, Any], ps: dict[str, Any]) ->
     """A gang in which the chief has not the lowest id, and the parameter server is of the second gang."""
     hosts = {"i-a": host(gang=2, **ps), "i-b": host(**chief), "i-c": host(**worker)}
     made = served_job({"workers": 1, "parameter_servers": 1})
-    return ledger(hosts=hosts, job=wire.to_json(made))
+    return ledger(hosts=hosts, job=serialization.to_json(made))
 
 
 @pytest.mark.parametrize(
@@ -370,7 +370,7 @@ HELD = [
 def test_survivors_hold_their_pool(survivors: list[tuple[int, str, str, str]], index: int | None) -> None:
     pools = [("us-east-1a", Market.SPOT), ("us-east-1b", Market.SPOT), ("us-east-1b", Market.ON_DEMAND)]
     offers = [offer("g6.xlarge", zone, market, ("c7i.large", "m7i.xlarge")) for zone, market in pools]
-    plan = wire.to_json(Plan(tuple(offers), (), "ami-1", 5, None, NOON, "", 2))
+    plan = serialization.to_json(Plan(tuple(offers), (), "ami-1", 5, None, NOON, "", 2))
     hosts = {
         f"i-{n}": host(gang=gang, type=kind, zone=zone, market=market)
         for n, (gang, kind, zone, market) in enumerate(survivors)
@@ -439,7 +439,7 @@ def test_an_interruption_names_the_hosts_that_go() -> None:
     ],
 )
 def test_an_interruption_claims_no_checkpoint_that_nobody_made(saved: dict[str, Any], words: str) -> None:
-    hosts = {"i-a": host(stopped=1, why="interrupted", stopped_at=wire.stamp(after(34)))}
+    hosts = {"i-a": host(stopped=1, why="interrupted", stopped_at=serialization.timestamp(after(34)))}
     row = {"sk": "attempt#0001", "offer": {}, "hosts": ["i-a"], "launched": AT, **saved}
     assert words in leaving.interruption(ledger(row, hosts=hosts), 1, 40).reason
 
@@ -522,7 +522,7 @@ def several_asked(**more: Any) -> records.Records:
         tuple(offer("g6.xlarge", f"us-east-1{zone}") for zone in "abc"), (), "ami-1", 2, None, NOON, ""
     )
     row = {"sk": "intent#0001#000#001", "token": "t", "at": AT, "together": [1, 2]}
-    return ledger({"sk": "plan", **wire.to_json(plan)}, row | more)
+    return ledger({"sk": "plan", **serialization.to_json(plan)}, row | more)
 
 
 def test_a_request_for_several_pools_is_each_ones_refusal() -> None:

@@ -9,11 +9,11 @@ from lambdas.core.run import deadlines, silent_hosts
 from lambdas.core.run.silent_hosts import AskToLeave, LetThemLeave, PresumeLost, Wait
 from tests.support.records import AT, JOB, host, ledger
 from tests.unit.core.facts import after
-from trainyard.values import wire
+from trainyard.values import serialization
 
 LEFT = {"stopped": 1, "why": "peer", "stopped_at": AT, "ready": 2}
 TOKEN = {"sk": "token#0001#train", "token": "t", "stored": AT}
-ASKED = {"asked": wire.stamp(after(20))}
+ASKED = {"asked": serialization.timestamp(after(20))}
 SILENT = [
     # sentence, chief i-a, worker i-b, the attempt's row, seconds after the first left, what to do
     ("everybody trains", {}, {}, {}, 60, Wait),
@@ -91,7 +91,7 @@ def test_a_chief_that_still_carries_its_work_away_is_not_doubted(at: Any, doubte
         "created": AT,
         "execution_arn": "arn",
     }
-    run |= {"job": JOB, "progress": {"attempt": 1, "at": wire.stamp(at)}}
+    run |= {"job": JOB, "progress": {"attempt": 1, "at": serialization.timestamp(at)}}
     assert detect({}, LEFT, ASKED, 51, run) == PresumeLost(doubted)
 
 

@@ -9,7 +9,7 @@ from trainyard.client.runs import listing
 from trainyard.core.model.names import LISTED
 from trainyard.protocol.ledger.run import RunRow, Waiting, WaitsFor
 from trainyard.protocol.plan import RefusalKind
-from trainyard.values import wire
+from trainyard.values import serialization
 
 
 def refusal(offer: int, kind: RefusalKind, round_: int = 0) -> Refusal:
@@ -71,7 +71,7 @@ def test_a_waiting_run_tells_when_it_asks_next() -> None:
         reason="no room",
         refused={"capacity": 18},
     )
-    read = wire.from_json(Waiting, wire.to_json(written))
+    read = serialization.from_json(Waiting, serialization.to_json(written))
     assert read == written
     assert read.noun == "capacity"
     assert [read.asks_after(after(seconds)) for seconds in (0, 60, 61, 500)] == [

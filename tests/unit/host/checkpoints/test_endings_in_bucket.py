@@ -12,7 +12,7 @@ from training.host.reporting import outbox as sending
 from training.host.reporting.outbox import Outbox, Sender, failed
 from trainyard.protocol import signals
 from trainyard.protocol.signals import FailureKind, Sent
-from trainyard.values.wire import Measure
+from trainyard.values.serialization import Measure
 
 
 class Bus:

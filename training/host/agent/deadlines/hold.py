@@ -21,7 +21,7 @@ from training.host.reporting import outbox
 from training.host.reporting.outbox import Sender, entry
 from trainyard.protocol.signals import Hold, Sent
 from trainyard.protocol.tags import Tag
-from trainyard.values.wire import stamp
+from trainyard.values.serialization import timestamp
 
 LONGEST = timedelta(hours=24)
 FORM = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?")
@@ -104,7 +104,7 @@ def _confirmed(metadata: Metadata, identity: Identity, until: datetime | None) -
             raise HostTrouble(
                 f"nobody has written the tag {Tag.HOLD} of {identity.instance} within {PATIENCE_SECONDS:.0f} s, so the "
                 "host may not be held; look at the log of the yard's function signal, or do it from outside: aws ec2 "
-                f"create-tags --resources {identity.instance} --tags Key={Tag.HOLD},Value={stamp(until or asked)}"
+                f"create-tags --resources {identity.instance} --tags Key={Tag.HOLD},Value={timestamp(until or asked)}"
             )
         time.sleep(LOOK_SECONDS)
 

@@ -20,7 +20,7 @@ from training.host.paths import Paths
 from training.host.periodic import Repeat
 from training.host.reporting import gpus
 from trainyard.protocol.tags import Tag
-from trainyard.values.wire import stamp
+from trainyard.values.serialization import timestamp
 
 METRIC = "InUse"
 EVERY_SECONDS = 60.0
@@ -140,9 +140,9 @@ class Watch:
             self._told = now
         self._warned = seen.warns
         told = {
-            "at": stamp(now),
-            "ends": stamp(seen.ends) if seen.warns else None,
-            "held": stamp(seen.held) if seen.held else None,
+            "at": timestamp(now),
+            "ends": timestamp(seen.ends) if seen.warns else None,
+            "held": timestamp(seen.held) if seen.held else None,
         }
         write_whole(self._paths.idle, json.dumps(told))
 

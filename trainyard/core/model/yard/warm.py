@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from trainyard.protocol.tags import Tag
-from trainyard.values import wire
+from trainyard.values import serialization
 
 
 def tag_of(run: str, until: datetime) -> str:
-    return f"{wire.stamp(until)} {run}"
+    return f"{serialization.timestamp(until)} {run}"
 
 
 def warm_until(tags: Mapping[str, str | None]) -> datetime | None:
@@ -18,6 +18,6 @@ def warm_until(tags: Mapping[str, str | None]) -> datetime | None:
     if not run or run != tags.get(Tag.RUN):
         return None
     try:
-        return wire.instant(until)
+        return serialization.parse_timestamp(until)
     except ValueError:
         return None

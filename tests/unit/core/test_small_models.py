@@ -1,4 +1,4 @@
-"""Tokens, the timeline, the catalogue, and how nouns travel."""
+"""Tests of tokens, the timeline, the catalog and serialization."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ from trainyard.protocol import timeline
 from trainyard.protocol.ledger.host import BilledHost
 from trainyard.protocol.plan import Market
 from trainyard.protocol.timeline import Entry, Source
-from trainyard.values import wire
+from trainyard.values import serialization
 
 UNPRICED = {"p2", "p3", "p5e"}
 """Families without a price there: AWS's images of today do not serve p2 and p3; of p5e the catalogue knows none."""
@@ -116,16 +116,19 @@ def test_a_noun_survives_dynamodb_numbers_and_unknown_keys() -> None:
         launched=NOON,
         ended=after(1),
     )
-    row = wire.to_json(host) | {"price": Decimal("0.25"), "extra": Decimal(7)}
-    assert wire.from_json(BilledHost, row) == host
+    row = serialization.to_json(host) | {"price": Decimal("0.25"), "extra": Decimal(7)}
+    assert serialization.from_json(BilledHost, row) == host
 
 
 def test_times_are_utc_with_milliseconds() -> None:
-    assert wire.stamp(wire.instant("2026-11-20T13:00:00.5+01:00")) == "2026-11-20T12:00:00.500Z"
-    assert wire.instant("2026-11-20T12:00:00") == NOON
+    assert (
+        serialization.timestamp(serialization.parse_timestamp("2026-11-20T13:00:00.5+01:00"))
+        == "2026-11-20T12:00:00.500Z"
+    )
+    assert serialization.parse_timestamp("2026-11-20T12:00:00") == NOON
     for text in ("soon", "0001-01-01T00:00+14:00", "9999-12-31T23:59-12:00"):
         with pytest.raises(ValueError, match=f"{text[:4]}"):
-            wire.instant(text)
+            serialization.parse_timestamp(text)
 
 
 def test_the_catalogue_says_of_each_type_what_ec2_says() -> None:
@@ -204,7 +207,7 @@ def test_every_error_word_says_whose_fault_it_is() -> None:
 
 
 def test_nouns_need_neither_yaml_nor_boto3() -> None:
-    """Every handler imports the nouns; only who reads a file pays for yaml."""
+    """Every handler imports the models. Only readers of YAML files import yaml."""
     code = "import sys\nfrom trainyard.core.model import gang, job\nfrom trainyard.protocol import timeline\n"
     code += "from lambdas.core.capacity import offers, placement\n"
     code += "from lambdas.core.run import readiness, records, recovery\n"

@@ -1,8 +1,8 @@
-"""How nouns travel: as JSON between states, in the ledger and in the bucket.
+"""Models as JSON: between states of a workflow, in the ledger and in the bucket.
 
-A frozen dataclass becomes a mapping and comes back equal; a field whose key is no Python name says it in its metadata
-(`field(metadata={"wire_key": "instance-id"})`). Times are ISO-8601 UTC with milliseconds and Z.
-(Written by hand because a library for it would cost a fifth of the import budget of every handler.)
+A frozen dataclass becomes a mapping and comes back equal. A field whose key is not a valid Python name has its key in
+its metadata (`field(metadata={"json_key": "instance-id"})`). Times are ISO 8601 in UTC with milliseconds and Z.
+(Written by hand because a library would cost a fifth of the import budget of every handler.)
 """
 
 import dataclasses
@@ -18,32 +18,33 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from trainyard.values import floats
 
-Noun = TypeVar("Noun")
+Model = TypeVar("Model")
 MOST_SHOWN = 80
 PLAIN = frozenset({str, int, float, bool, types.NoneType})
-"""Most values of a noun: what JSON has as it is."""
+"""Types that JSON has. Most values of a model have one of them."""
 
 
 class Measure(float):
-    """A number that a program measured. One that is NaN or infinite travels as a text (floats.py)."""
+    """A number that a program measured. NaN and infinity are written as texts (floats.py)."""
 
 
 class Key(NamedTuple):
-    """One field of a noun: its name, the key it travels under, its type, whether it must be there."""
+    """One field of a model."""
 
     name: str
     key: str
+    """The field's key in JSON."""
     hint: Any
     required: bool
 
 
-def stamp(at: datetime) -> str:
-    """The time as the ledger and the signals write it: 2026-11-20T00:00:00.000Z."""
+def timestamp(at: datetime) -> str:
+    """Format a time as the ledger and the signals contain it: 2026-11-20T00:00:00.000Z."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def instant(text: str) -> datetime:
-    """The aware time that an ISO-8601 text says; a text without a zone is UTC. Raises ValueError for any other text."""
+def parse_timestamp(text: str) -> datetime:
+    """Parse an ISO 8601 text into an aware time. A text without a zone is UTC. Raise ValueError for any other text."""
     at = datetime.fromisoformat(text)
     try:
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
@@ -52,58 +53,58 @@ def instant(text: str) -> datetime:
 
 
 def to_json(value: Any) -> Any:
-    """Only what JSON knows. A class with a `kind` (an answer of a union) carries it along."""
+    """Return the value in JSON's types. The mapping of a union's member contains its `kind`."""
     kind: type = type(value)
     return value if kind in PLAIN else _writer(kind)(value)
 
 
-def from_json(noun: type[Noun], data: Mapping[str, Any]) -> Noun:
-    """The noun that `to_json` wrote; keys it does not know are ignored, missing ones take its defaults."""
+def from_json(model: type[Model], data: Mapping[str, Any]) -> Model:
+    """Return the model that `to_json` wrote. Unknown keys are ignored, and missing keys get the field's default."""
     given: dict[str, Any] = {}
-    for name, key, plain, read in _readers(cast(type, noun)):
+    for name, key, plain, read in _readers(cast(type, model)):
         if key in data:
             value = data[key]
             given[name] = value if type(value) is plain else read(value)
-    return noun(**given)
+    return model(**given)
 
 
-def read(noun: type[Noun], data: object) -> Noun:
-    """Return the noun that `to_json` wrote. Raise ValueError with every key that is missing or has a wrong type."""
-    if wrong := faults(noun, data):
+def read(model: type[Model], data: object) -> Model:
+    """Return the model that `to_json` wrote. Raise ValueError with every key that is missing or has a wrong type."""
+    if wrong := faults(model, data):
         raise ValueError("; ".join(wrong))
-    return from_json(noun, cast(Mapping[str, Any], data))
+    return from_json(model, cast(Mapping[str, Any], data))
 
 
-def faults(noun: type, data: object) -> list[str]:
-    """Every key whose value does not fit the noun, with what was found and what is expected; none: it can be read."""
-    return [f"{path or 'it'}: {problem}" for path, problem in _faults(noun, data, "")]
+def faults(model: type, data: object) -> list[str]:
+    """Return each key whose value does not fit the model, with the value and the expected type."""
+    return [f"{path or 'it'}: {problem}" for path, problem in _faults(model, data, "")]
 
 
 @cache
-def keys(noun: type) -> tuple[Key, ...]:
-    """The fields of a noun as they travel."""
-    hints = typing.get_type_hints(noun)
+def keys(model: type) -> tuple[Key, ...]:
+    """Return the fields of a model as JSON contains them."""
+    hints = typing.get_type_hints(model)
     return tuple(
         Key(
             field.name,
-            field.metadata.get("wire_key", field.name),
+            field.metadata.get("json_key", field.name),
             hints[field.name],
             field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
         )
-        for field in dataclasses.fields(noun)
+        for field in dataclasses.fields(model)
         if field.init
     )
 
 
 def _faults(hint: Any, value: object, path: str) -> Iterator[tuple[str, str]]:
-    """Where the value is not of that type, and how."""
+    """Yield the path and the fault of each value that does not have the type."""
     if type(value) is hint:
         return
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         if value is None and types.NoneType in inside:
             return
-        yield from _faults(_the_one(inside), value, path)
+        yield from _faults(_without_none(inside), value, path)
     elif origin is tuple and isinstance(value, list | tuple):
         for index, item in enumerate(value):
             yield from _faults(inside[0], item, f"{path}[{index}]")
@@ -122,7 +123,7 @@ def _faults(hint: Any, value: object, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _fits(hint: Any, value: object) -> bool:
-    """Whether a value that holds no others is of that type."""
+    """Return True if a value without members has the type."""
     if hint is Any or not isinstance(hint, type):  # Any is a class
         return True
     if issubclass(hint, Enum):  # before int, which members of an IntEnum are
@@ -137,13 +138,13 @@ def _fits(hint: Any, value: object) -> bool:
     if issubclass(hint, float):
         return isinstance(value, int | float) and not isinstance(value, bool)
     if issubclass(hint, datetime):
-        return _is_instant(value)
+        return _is_timestamp(value)
     return isinstance(value, hint)
 
 
-def _is_instant(value: object) -> bool:
+def _is_timestamp(value: object) -> bool:
     try:
-        return isinstance(value, str) and bool(instant(value))
+        return isinstance(value, str) and bool(parse_timestamp(value))
     except ValueError:
         return False
 
@@ -158,18 +159,18 @@ def _expected(hint: Any) -> str:
 
 @cache
 def _writer(kind: type) -> Callable[[Any], Any]:
-    """What `to_json` does with values of that class."""
+    """Return the function by which `to_json` converts values of the class."""
     if dataclasses.is_dataclass(kind):
         named = getattr(kind, "kind", None)
         head = {"kind": named} if isinstance(named, str) else {}
         fields = [
-            (field.metadata.get("wire_key", field.name), field.name) for field in dataclasses.fields(kind)
+            (field.metadata.get("json_key", field.name), field.name) for field in dataclasses.fields(kind)
         ]
         return lambda value: head | {key: to_json(getattr(value, name)) for key, name in fields}
     if issubclass(kind, Enum):
         return lambda value: value.value
     if issubclass(kind, datetime):
-        return stamp
+        return timestamp
     if issubclass(kind, Measure):
         return lambda value: float(value) if math.isfinite(value) else floats.text_of(value)
     if issubclass(kind, Decimal):
@@ -184,24 +185,23 @@ def _writer(kind: type) -> Callable[[Any], Any]:
 
 
 @cache
-def _readers(noun: type) -> tuple[tuple[str, str, type | None, Callable[[Any], Any]], ...]:
-    """Of each field its name, the key it travels under, the type of values that are what they say (most are), and how
-    others are read."""
-    return tuple((each.name, each.key, _plain(each.hint), _reader(each.hint)) for each in keys(noun))
+def _readers(model: type) -> tuple[tuple[str, str, type | None, Callable[[Any], Any]], ...]:
+    """Return for each field its name, its key, the type of values that need no conversion, and the conversion."""
+    return tuple((each.name, each.key, _plain(each.hint), _reader(each.hint)) for each in keys(model))
 
 
 def _plain(hint: Any) -> type | None:
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        hint = _the_one(typing.get_args(hint))
+        hint = _without_none(typing.get_args(hint))
     return hint if hint in PLAIN else None
 
 
 @cache
 def _reader(hint: Any) -> Callable[[Any], Any]:
-    """What `from_json` does with values of that type."""
+    """Return the function by which `from_json` converts values of the type."""
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        read = _reader(_the_one(inside))
+        read = _reader(_without_none(inside))
         return lambda value: None if value is None else read(value)
     if origin is tuple:
         read = _reader(inside[0])
@@ -214,13 +214,13 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
     if dataclasses.is_dataclass(hint):
         return lambda value: value if type(value) is hint else from_json(hint, value)
     if issubclass(hint, datetime):
-        return lambda value: value if type(value) is hint else instant(value)
+        return lambda value: value if type(value) is hint else parse_timestamp(value)
     if issubclass(hint, Enum | int | float | str):
         return lambda value: value if type(value) is hint else hint(value)
     return lambda value: value
 
 
-def _the_one(members: tuple[Any, ...]) -> Any:
-    """The member of an `X | None`; a wider union is a value JSON already knows."""
+def _without_none(members: tuple[Any, ...]) -> Any:
+    """Return X of `X | None`. Values of a wider union are JSON's own and are not converted."""
     others = [member for member in members if member is not types.NoneType]
     return others[0] if len(others) == 1 else Any

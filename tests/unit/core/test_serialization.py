@@ -9,7 +9,7 @@ import pytest
 
 from lambdas.steps.entry_point import parse
 from trainyard.core.model.errors import Misconfigured
-from trainyard.values import wire
+from trainyard.values import serialization
 
 
 class Word(StrEnum):
@@ -30,7 +30,7 @@ class Given:
     inner: Inner
     word: Word = Word.ONE
     lost: tuple[str, ...] = ()
-    instance: str | None = field(default=None, metadata={"wire_key": "instance-id"})
+    instance: str | None = field(default=None, metadata={"json_key": "instance-id"})
     sure: bool = False
 
 
@@ -57,7 +57,7 @@ def test_what_fits_is_read() -> None:
     found = parse(Given, GOOD | {"instance-id": "i-1", "lost": ["i-2"], "more": 1}, of="train.admit")
     noon = datetime(2026, 11, 20, 12, tzinfo=UTC)
     assert found == Given(run="r", at=noon, inner=Inner(count=1), instance="i-1", lost=("i-2",))
-    assert wire.from_json(Given, wire.to_json(found)) == found
+    assert serialization.from_json(Given, serialization.to_json(found)) == found
 
 
 @pytest.mark.parametrize(("change", "expected"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
