@@ -137,7 +137,7 @@ def test_the_catalogue_says_of_each_type_what_ec2_says() -> None:
         if not kind.name.startswith(("p2.", "p3.")):
             ec2 = INSTANCE_TYPES.get(kind.name)
             assert ec2, (
-                f"{kind.name}: moto does not know it, so no local cloud launches it (docs/unverified.md)"
+                f"{kind.name}: moto does not know it, so no local cloud launches it (docs/local-cloud.md)"
             )
             gpus = ec2.get("GpuInfo", {}).get("Gpus", [])
             said = {each["Name"].lower().replace(" ", "-") for each in gpus}
