@@ -77,7 +77,7 @@ def _train(yard: Yard) -> None:
 
 def _parameter_servers(yard: Yard) -> None:
     cluster = {"strategy": "parameter_server", "workers": 2, "parameter_servers": 1}
-    hardware = HARDWARE | {"disk_gib": 150, "zones": ["us-east-1a", "us-east-1b"], "order": "speed"}
+    hardware = HARDWARE | {"disk_gib": 150, "zones": ["us-east-1a", "us-east-1b"], "prefer": "speed"}
     yard.people.upload("jobs/servers.json", job("servers", cluster, hardware=hardware))
 
 

@@ -75,7 +75,7 @@ def test_a_command_with_its_words_runs_in_the_zone_and_on_the_disk_that_the_job_
 
 
 def test_by_speed_ec2_is_asked_for_all_pools_at_once_and_the_gang_is_in_one(runs: Runs) -> None:
-    hardware = {"instance_types": ["m7i.large", "c7i.large"], "order": "speed"}
+    hardware = {"instance_types": ["m7i.large", "c7i.large"], "prefer": "speed"}
     run = runs.run(runs.job("soon", hardware=hardware))
     assert run.succeeded, run.why()
     asked = [each.reason for each in run.timeline if each.event == "asking"]

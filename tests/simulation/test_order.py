@@ -44,7 +44,7 @@ def told(
 
     def begin(yard: Yard) -> None:
         nature(yard)
-        by_speed = HARDWARE | {"order": "speed"} | hardware
+        by_speed = HARDWARE | {"prefer": "speed"} | hardware
         sections = {"program": program} if program else {}
         yard.people.upload("jobs/speed.json", job("speed", cluster, hardware=by_speed, **sections))
 

@@ -15,7 +15,7 @@ from lambdas.core.capacity.plan import TAKES, fitting, in_words, requests
 from lambdas.core.capacity.prices import Prices
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.gang import size
-from trainyard.core.model.hardware import Hardware, PoolOrder
+from trainyard.core.model.hardware import Hardware, Preference
 from trainyard.core.model.instance_types import InstanceType, instance_type, quota, raise_quota_command
 from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Gang
@@ -361,18 +361,18 @@ def _why(
 
 def _order(hardware: Hardware, offers: Sequence[Offer]) -> str:
     """Who is asked after whom, up to the first one's name."""
-    match hardware.order:
-        case PoolOrder.PRICE:
+    match hardware.prefer:
+        case Preference.PRICE:
             markets = " before ".join(market.replace("_", "-") for market in hardware.market.markets)
             return f"{markets}, cheapest first. First: "
-        case PoolOrder.SPEED:
+        case Preference.SPEED:
             asks = [
                 [offers[index] for index in each]
-                for each in requests(range(len(offers)), offers, hardware.order)
+                for each in requests(range(len(offers)), offers, hardware.prefer)
             ]
             said = "; then for ".join(_at_once(each) for each in asks)
             return f"by speed, EC2 is asked for {said}. The cheapest of the first: "
-    assert_never(hardware.order)
+    assert_never(hardware.prefer)
 
 
 def _at_once(asked: Sequence[Offer]) -> str:

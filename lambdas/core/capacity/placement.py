@@ -12,7 +12,7 @@ from typing import ClassVar, assert_never
 
 from lambdas.core.capacity.kept_hosts import KeptHosts
 from lambdas.core.capacity.plan import TAKES, Refusal, in_words, requests
-from trainyard.core.model.hardware import PoolOrder
+from trainyard.core.model.hardware import Preference
 from trainyard.core.model.instance_types import InstanceType, Quota, instance_type, quota
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.plan import Market, Offer, RefusalKind
@@ -98,7 +98,7 @@ def next_step(
     held: int | None = None,
     first: Market | None = None,
     last: Collection[int] = (),
-    order: PoolOrder = PoolOrder.PRICE,
+    order: Preference = Preference.PRICE,
 ) -> Try | TryLater | RetireFirst | GiveUp:
     """What the launch loop does next.
 
@@ -179,7 +179,7 @@ def _after_round(
     now: datetime,
     since: datetime,
     give_up_at: datetime,
-    order: PoolOrder,
+    order: Preference,
 ) -> Try | TryLater:
     """Every open offer refused in this round: wait, or begin the next. The last round begins when patience
     ends, so that a pool which frees up in the last minute is not missed."""
@@ -267,7 +267,7 @@ def _try(
     offers: Sequence[Offer],
     refusals: Sequence[Refusal],
     round_now: int,
-    order: PoolOrder,
+    order: Preference,
 ) -> Try:
     """The request in the name of the lead, for those of the others that it can ask, too."""
     others = [index for index in unasked if index != lead]

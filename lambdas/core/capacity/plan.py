@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import assert_never
 
 from trainyard.core.model.gang import missing
-from trainyard.core.model.hardware import PoolOrder
+from trainyard.core.model.hardware import Preference
 from trainyard.core.model.instance_types import instance_type
 from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Gang
@@ -31,13 +31,13 @@ def in_words(offers: Sequence[Offer]) -> str:
 
 
 def requests(
-    indexes: Sequence[int], offers: Sequence[Offer], order: PoolOrder
+    indexes: Sequence[int], offers: Sequence[Offer], order: Preference
 ) -> tuple[tuple[int, ...], ...]:
     """In which requests these of the offers are asked: the first one in the first."""
     match order:
-        case PoolOrder.PRICE:
+        case Preference.PRICE:
             return tuple((index,) for index in indexes)
-        case PoolOrder.SPEED:
+        case Preference.SPEED:
             found: list[list[int]] = []
             for index in indexes:
                 joined = next((each for each in found if _joins(offers[each[0]], offers[index])), None)

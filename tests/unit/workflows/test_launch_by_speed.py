@@ -50,7 +50,7 @@ def launched(place: Place, monkeypatch: pytest.MonkeyPatch, ec2: Ec2, **intent: 
     """The first attempt's Launch of two hosts, and the ledger then. `intent`: what an earlier call has written."""
     gone = [f"host#{name}" for name in place.hosts] + [f"{row}#0001{more}" for row, more in OF_AN_ATTEMPT]
     place.ledger.write(*(Write("run#digits-1", sk, delete=True) for sk in gone))
-    job = {**JOB, "cluster": {"strategy": "multi_worker", "workers": 2}, "hardware": {"order": "speed"}}
+    job = {**JOB, "cluster": {"strategy": "multi_worker", "workers": 2}, "hardware": {"prefer": "speed"}}
     place.row("plan", serialization.to_json(Plan((A, B, D), (), "ami-1", 2, 99.0, NOON, "", 0)))
     place.row(
         "run", {"job": job, "state": "Launch", "deadline": serialization.timestamp(NOON + timedelta(hours=2))}

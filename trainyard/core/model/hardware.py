@@ -35,7 +35,7 @@ class Chief(StrEnum):
     WORKER = "worker"
 
 
-class PoolOrder(StrEnum):
+class Preference(StrEnum):
     """How the pools of a market are asked."""
 
     PRICE = "price"
@@ -162,9 +162,9 @@ class Hardware:
         Choice(MarketChoice),
         "`spot_then_on_demand`: every spot pool before any on-demand pool.",
     )
-    order: PoolOrder = key(
-        PoolOrder.PRICE,
-        Choice(PoolOrder),
+    prefer: Preference = key(
+        Preference.PRICE,
+        Choice(Preference),
         "`price`: ask the capacity pools of a market one after another, the cheapest first. `speed`: ask all of them "
         "in one request (several requests if hosts differ in their number of GPUs or in how fast their disks load). "
         "EC2 then takes the spot pool with the most capacity, or the cheapest on-demand pool with capacity.",

@@ -119,5 +119,5 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater 
         held=records.held_offer(attempt),
         first=records.first_market(attempt),
         last=records.failed_offers(attempt),
-        order=job.hardware.order,
+        order=job.hardware.prefer,
     )

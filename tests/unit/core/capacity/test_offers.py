@@ -511,7 +511,7 @@ def test_a_pool_that_does_not_hold_the_least_is_out() -> None:
 
 def test_by_speed_the_reason_says_what_is_asked_at_once() -> None:
     plan = planned(
-        job(hardware={"instance_types": ["g6.xlarge", "g5.xlarge"], "order": "speed"}), spot_prices=PRICES
+        job(hardware={"instance_types": ["g6.xlarge", "g5.xlarge"], "prefer": "speed"}), spot_prices=PRICES
     )
     assert (
         "by speed, EC2 is asked for 6 spot pools at once (EC2 takes the one with the most room); then for 6 on-demand "
@@ -521,7 +521,7 @@ def test_by_speed_the_reason_says_what_is_asked_at_once() -> None:
 
 
 def test_by_speed_a_pool_above_the_cap_is_not_among_those_asked() -> None:
-    hardware = {"instance_types": ["g6.xlarge", "g5.xlarge"], "order": "speed", "max_dollars_per_hour": 0.7}
+    hardware = {"instance_types": ["g6.xlarge", "g5.xlarge"], "prefer": "speed", "max_dollars_per_hour": 0.7}
     plan = planned(job(hardware=hardware), spot_prices=PRICES)
     assert len(plan.offers) == 4, "two hosts of each cost 70 cents at most"
     assert "EC2 is asked for 4 spot pools at once" in plan.reason
@@ -531,7 +531,7 @@ def test_by_speed_pools_for_fewer_workers_are_asked_in_a_request_of_their_own() 
     hardware = {
         "instance_types": ["g6.xlarge", "g5.xlarge"],
         "market": "spot",
-        "order": "speed",
+        "prefer": "speed",
         "max_dollars_per_hour": 1.3,
     }
     plan = planned(job(cluster={"workers": {"min": 2, "max": 4}}, hardware=hardware), spot_prices=PRICES)

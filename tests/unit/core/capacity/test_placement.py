@@ -11,7 +11,7 @@ from lambdas.core.capacity import placement
 from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, TryLater
 from lambdas.core.capacity.plan import Refusal
 from tests.unit.core.facts import NOON, after, offer
-from trainyard.core.model.hardware import PoolOrder
+from trainyard.core.model.hardware import Preference
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.plan import Market, Offer, RefusalKind
 
@@ -51,7 +51,7 @@ def step(
     held: int | None = None,
     first: Market | None = None,
     last: tuple[int, ...] = (),
-    order: PoolOrder = PoolOrder.PRICE,
+    order: Preference = Preference.PRICE,
 ) -> Try | TryLater | RetireFirst | GiveUp:
     return placement.next_step(
         offers,
@@ -238,18 +238,18 @@ def test_by_speed_one_request_asks_all_that_it_can(
     asked: tuple[tuple[int, ...], int],
 ) -> None:
     held = 1 if "survivors" in sentence else None
-    found = step(offers, refusals, now=now, held=held, order=PoolOrder.SPEED)
+    found = step(offers, refusals, now=now, held=held, order=Preference.SPEED)
     assert isinstance(found, Try)
     assert ((found.offer, *found.together), found.round) == asked
 
 
 def test_the_request_for_several_says_so_and_what_ec2_takes() -> None:
-    spot = step([A, B, replace(C, price=0.5), D, E], [], order=PoolOrder.SPEED)
+    spot = step([A, B, replace(C, price=0.5), D, E], [], order=Preference.SPEED)
     assert spot.reason == (
         "any of 3 spot pools, asked at once: EC2 takes the one with the most room "
         "($0.300 to $0.500 per host and hour)"
     )
-    then = step([A, D, E], [no(0)], now=1, order=PoolOrder.SPEED)
+    then = step([A, D, E], [no(0)], now=1, order=Preference.SPEED)
     assert "any of 2 on-demand pools, asked at once: EC2 takes the cheapest that has room" in then.reason
     assert "after 1 refusal" in then.reason
 
@@ -262,7 +262,7 @@ def test_by_speed_whatever_is_refused_no_request_is_made_twice() -> None:
         made: set[tuple[int, int]] = set()
         now = 0.0
         while isinstance(
-            found := step(offers, refusals, now=now, until=after(300), order=PoolOrder.SPEED), Try | TryLater
+            found := step(offers, refusals, now=now, until=after(300), order=Preference.SPEED), Try | TryLater
         ):
             if isinstance(found, TryLater):
                 now += found.seconds
