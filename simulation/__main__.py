@@ -1,4 +1,4 @@
-"""`make simulate`: every single fault, many by seed, or one world told as a story."""
+"""`make simulate`: simulate every single fault, random combinations of faults, or one world with its timeline."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from simulation.timeline import Line
 from simulation.world.clock import CLOCK
 
 MOST_STORIES = 100
-"""On the page; the first of each group is told in any case."""
+"""The most timelines on the page. The first world of each group always has one."""
 STORIES_OF_A_GROUP = 5
 BAD_INPUT, NOT_RUN, INTERRUPTED = 2, 3, 130
 
@@ -40,7 +40,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @dataclass
 class Asked:
-    """What somebody typed, checked."""
+    """The checked options of the command."""
 
     scenarios: list[str]
     kinds: list[Kind]
@@ -66,46 +66,53 @@ def _option(name: str, words: str) -> typer.models.OptionInfo:
 @app.command()
 def main(
     seed: Annotated[
-        str, _option("SEED", "Replay one world: a number of SEEDS, or its text as the tables have it.")
+        str, _option("SEED", "Replay one world: a number of SEEDS, or its text from a table.")
     ] = "",
     seeds: Annotated[
         str,
         _option(
-            "SEEDS", "Instead of all single faults: so many worlds of two or three faults each, by seed."
+            "SEEDS",
+            "Try this many random worlds with two or three faults each, instead of all single faults.",
         ),
     ] = "",
-    first: Annotated[str, _option("FIRST", "Where SEEDS begin.")] = "1",
+    first: Annotated[str, _option("FIRST", "First number of SEEDS.")] = "1",
     scenario: Annotated[
-        str, _option("SCENARIO", f"Only of these, with commas: {', '.join(SCENARIOS)}.")
+        str, _option("SCENARIO", f"Only these scenarios, separated by commas: {', '.join(SCENARIOS)}.")
     ] = "",
     kind: Annotated[
-        str, _option("KIND", f"Only faults of these kinds, with commas: {', '.join(Kind)}.")
+        str, _option("KIND", f"Only faults of these kinds, separated by commas: {', '.join(Kind)}.")
     ] = "",
-    jobs: Annotated[str, _option("JOBS", "Worlds at a time; else one for each core.")] = "",
+    jobs: Annotated[str, _option("JOBS", "Number of worlds at a time. Default: one for each core.")] = "",
     sample: Annotated[
-        str, _option("SAMPLE", "Only so many of the single faults; others for another FIRST.")
+        str,
+        _option(
+            "SAMPLE", "Try a random sample of this many single faults. Another FIRST draws another sample."
+        ),
     ] = "",
     file: Annotated[
-        str, _option("FILE", "Try the worlds of this file, a text on each line, as in broken.txt.")
+        str, _option("FILE", "Try the worlds of this file, one per line, in the format of broken.txt.")
     ] = "",
     trace: Annotated[
-        str, _option("TRACE", "With SEED: write its trace there. Alone: is that trace still so?")
+        str,
+        _option(
+            "TRACE",
+            "With SEED: write its trace to this file. Without SEED: check that the trace is still the same.",
+        ),
     ] = "",
     detect: Annotated[
-        str, _option("DETECT", "1: how soon losses are seen in train; writes detection.md.")
+        str, _option("DETECT", "1: measure how soon losses are detected in train, and write detection.md.")
     ] = "",
     alike: Annotated[
         str,
-        _option(
-            "ALIKE", "1: single faults also where they, or their places, are like others that are tried."
-        ),
+        _option("ALIKE", "1: also try faults and fault points that are equivalent to others."),
     ] = "",
 ) -> None:
-    """Try the yard in a simulated AWS: every single fault at every place of every scenario.
+    """Simulate the yard on a model of AWS, with every single fault at every fault point of every scenario.
 
-    Of faults, and of places, that are alike one is tried, unless ALIKE=1 asks for all.
-    Ends with 1 where an invariant broke, with 2 for what cannot be tried, with 130 where it was stopped before.
-    build/simulation/ has the page (index.html), what broke (broken.txt) and detection.md.
+    Only one of several equivalent faults or fault points is tried, unless ALIKE=1.
+
+    Exit codes: 1 if an invariant broke, 2 for bad input, 130 if interrupted. Results are in build/simulation/: the
+    page (index.html), the broken worlds (broken.txt) and detection.md.
     """
     given = {"SEED": seed, "SEEDS": seeds, "SCENARIO": scenario, "KIND": kind, "SAMPLE": sample, "FILE": file}
     given |= {"FIRST": "" if first == "1" else first, "JOBS": jobs, "DETECT": detect, "ALIKE": alike}
@@ -132,11 +139,11 @@ def _words(text: str) -> list[str]:
 
 
 def _whole(name: str, text: str, *, least: int = 1) -> int:
-    """0 where nothing is given. Raises BadInputError."""
+    """Return 0 if nothing is given. Raises BadInputError."""
     if not text.strip():
         return 0
     if not text.strip().isdecimal() or int(text) < least:
-        raise BadInputError(f"{name}={text} is no whole number from {least} on")
+        raise BadInputError(f"{name}={text} is not a whole number of at least {least}")
     return int(text)
 
 
@@ -150,7 +157,7 @@ def _do(asked: Asked) -> int:
 
 def _assembly() -> Path:
     if not assembly.is_made():
-        console.print("The yard is synthesised first, once for these sources ...")
+        console.print("Synthesising the yard (once for these sources) ...")
     return assembly.synthesised()
 
 
@@ -196,7 +203,7 @@ def _campaign(asked: Asked) -> int:
 
 
 def _to_try(asked: Asked, cores: Cores, heard: Callable[[Sequence[Finding]], None]) -> list[Case]:
-    """What follows from the places of the clean worlds, whose findings are `heard`."""
+    """Return the cases that follow from the fault points of the clean worlds. Pass the findings of these to `heard`."""
     clean = cores.clean(["train"] if asked.detect else asked.scenarios)
     heard([each.finding for each in clean.values()])
     kinds = [Kind.HOST, Kind.EVENT] if asked.detect else asked.kinds
@@ -210,7 +217,7 @@ def _to_try(asked: Asked, cores: Cores, heard: Callable[[Sequence[Finding]], Non
         ]
         why = f" ({'; '.join(broken)})" if broken else ""
         raise BadInputError(
-            f"{', '.join(asked.scenarios)}: no place has a fault of kind {', '.join(kinds)}{why}"
+            f"{', '.join(asked.scenarios)}: no fault point has a fault of kind {', '.join(kinds)}{why}"
         )
     if asked.seeds:
         return [selection.chosen(spaces, asked.first + number) for number in range(asked.seeds)]
@@ -230,7 +237,7 @@ def _of_file(path: Path) -> list[Case]:
 
 
 def _stories(cores: Cores, groups: Sequence[Group]) -> list[Retold]:
-    """The first of each group once more, then the second of each, as long as there is room."""
+    """Run the first world of each group again, then the second of each, up to MOST_STORIES."""
     turns = [
         [group.findings[turn] for group in groups if turn < len(group.findings)]
         for turn in range(STORIES_OF_A_GROUP)
@@ -247,7 +254,7 @@ def _write(asked: Asked, about: page.Campaign) -> None:
     texts = BUILD / "broken.txt"
     texts.write_text("".join(f"{each}\n" for each in broken))
     if broken:
-        console.print(f"Once more what broke: make simulate FILE={texts.relative_to(ROOT)}")
+        console.print(f"Replay the broken worlds: make simulate FILE={texts.relative_to(ROOT)}")
     if asked.detect:
         table = BUILD / "detection.md"
         table.write_text(detection.markdown(summary.detections(about.findings)))
@@ -264,7 +271,7 @@ def _commit() -> str:
 
 
 def _replay(asked: Asked) -> int:
-    """SEED=x."""
+    """Replay the world of SEED."""
     if not asked.seed.isdecimal():
         _check_text(asked.seed)
     folder = _assembly()
@@ -282,10 +289,10 @@ def _replay(asked: Asked) -> int:
 
 
 def _check_text(seed: str) -> None:
-    """Raises BadInputError for what is no case."""
+    """Raise BadInputError unless the text is a case."""
     if ":" not in seed and seed.partition("@")[0] not in SCENARIOS:
         raise BadInputError(
-            f"SEED={seed} is no number and no world: write `train: FAULT` as the tables have it, "
+            f"SEED={seed} is neither a number nor a world: write `train: FAULT` as in the tables, "
             f"or one of {', '.join(SCENARIOS)}"
         )
     case.parse(seed)
@@ -297,7 +304,7 @@ def _wanted(asked: Asked, folder: Path) -> Case:
     spaces = selection.of_kinds({name: _space(folder, name) for name in asked.scenarios}, asked.kinds)
     if not spaces:
         raise BadInputError(
-            f"{', '.join(asked.scenarios)}: no place has a fault of kind {', '.join(asked.kinds)}"
+            f"{', '.join(asked.scenarios)}: no fault point has a fault of kind {', '.join(asked.kinds)}"
         )
     return selection.chosen(spaces, int(asked.seed))
 
@@ -308,7 +315,7 @@ def _space(folder: Path, scenario: str) -> tuple[Fault, ...]:
 
 
 def _tried(folder: Path, wanted: Case) -> Told:
-    """In this process, whose clock is the machine's again then."""
+    """Run the case in this process, then restore the clock of the machine."""
     try:
         return tried(folder, wanted, in_full=True)
     finally:
@@ -316,31 +323,31 @@ def _tried(folder: Path, wanted: Case) -> Told:
 
 
 def _say_smallest(folder: Path, broken: Finding) -> None:
-    """The fewest of its faults that break one of the same invariants."""
+    """Print the smallest subset of the faults that breaks one of the same invariants."""
     invariants = [each.invariant for each in broken.violations]
     for fewer in selection.smaller(broken.case):
         if _tried(folder, fewer).finding.breaks(invariants):
             console.print(Text(f"Fewer faults break it too: {fewer.command}", "cyan"))
             return
-    console.print(f"It takes all {len(broken.case.faults)} faults.")
+    console.print(f"All {len(broken.case.faults)} faults are needed.")
 
 
 def _compare(path: Path) -> int:
-    """TRACE=file alone: whether the world of that trace is still the same, line by line."""
+    """Compare the world of a trace with the trace, line by line."""
     of, before = traces.read_trace(path)
     wanted = case.parse(of)
     told = _tried(_assembly(), wanted)
     if told.story is None:
-        console.print(f"{wanted} does not come to its end now: {told.finding.violations[0].what}")
+        console.print(f"{wanted} does not end anymore: {told.finding.violations[0].what}")
         return 1
     now = list(traces.trace_lines(told.story.trace))
     for number, (then, line) in enumerate(zip(before, now, strict=False), 2):
         if then != line:
-            console.print(f"{path} differs from its line {number} on:\n  then {then}\n  now  {line}")
+            console.print(f"{path} differs from line {number} on:\n  before {then}\n  now    {line}")
             return 1
     if len(before) != len(now):
         console.print(
-            f"{path} has {len(before):,} entries, the world has {len(now):,} now; the shorter begins the longer"
+            f"{path} has {len(before):,} entries, the world now has {len(now):,}; the shorter is a prefix of the longer"
         )
         return 1
     console.print(f"The same {len(now):,} entries: {wanted}")
@@ -348,7 +355,7 @@ def _compare(path: Path) -> int:
 
 
 def run() -> int:
-    """One clear line for what cannot be tried. SIGTERM is taken for Ctrl-C, so that no worker outlives it."""
+    """Run the command. Print one line for bad input. Treat SIGTERM as Ctrl-C, so that workers end with the command."""
     process.restart_as_needed()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

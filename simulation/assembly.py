@@ -1,4 +1,4 @@
-"""The yard as `cdk synth` makes it, under build/simulation/: made anew only when what it is made of has changed."""
+"""The assembly of the yard (`cdk synth`), in build/simulation/. It is synthesised again after a source changes."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ SOURCES = (
 )
 """The sources of an assembly."""
 KEPT = 3
-"""Assemblies that stay, for those who go back and forth."""
+"""The number of assemblies to keep, for switching between branches."""
 
 
 class NotSynthesisedError(Exception):
-    """app.py ended badly; what it printed."""
+    """app.py failed. The message is what it printed."""
 
 
 def is_made() -> bool:
@@ -40,7 +40,7 @@ def is_made() -> bool:
 
 
 def synthesised() -> Path:
-    """Its folder. Raises NotSynthesisedError."""
+    """Return the folder of the assembly. Synthesise it first if it is missing. Raises NotSynthesisedError."""
     BUILD.mkdir(parents=True, exist_ok=True)
     with (BUILD / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -79,7 +79,7 @@ def _synthesise(folder: Path) -> None:
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "CDK_OUTDIR": str(making),
-        "CDK_VALIDATION": "false",  # it only warns, and tests/infrastructure has it on
+        "CDK_VALIDATION": "false",  # it only warns, and tests/infrastructure runs it
         "CDK_CONTEXT_JSON": json.dumps(
             json.loads((ROOT / "cdk.json").read_text())["context"] | {"zones": ZONES}
         ),
@@ -89,7 +89,9 @@ def _synthesise(folder: Path) -> None:
     )
     if done.returncode:
         raise NotSynthesisedError(f"{done.stdout}\n{done.stderr}".strip())
-    for asset in making.glob("asset.*"):  # code and layers, 40 MB: worlds call the functions of this clone
+    for asset in making.glob(
+        "asset.*"
+    ):  # code and layers, 40 MB: worlds call the functions of this clone instead
         shutil.rmtree(asset) if asset.is_dir() else asset.unlink()
     making.rename(folder)
 

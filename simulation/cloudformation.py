@@ -1,4 +1,4 @@
-"""Resolve a template as CloudFormation does: names, ids and ARNs, and no reference left in it."""
+"""Resolve a template as CloudFormation does: generate names, ids and ARNs, and replace all references."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from simulation.aws.eventbridge import DEFAULT_BUS
 
 ZONES = tuple(f"{REGION}{letter}" for letter in "abcdef")
 BOOTSTRAP = {"/cdk-bootstrap/hnb659fds/version": "27"}
-"""Parameters of Systems Manager that are there before anything is deployed."""
+"""Parameters of Systems Manager that exist before anything is deployed."""
 EC2_IDS = {
     "AWS::EC2::VPC": "vpc",
     "AWS::EC2::Subnet": "subnet",
@@ -45,7 +45,7 @@ NAMES = {
     "AWS::EC2::LaunchTemplate": "LaunchTemplateName",
     "AWS::CloudWatch::Alarm": "AlarmName",
 }
-"""Where a resource says its own name; CloudFormation makes one where it does not."""
+"""The property with a resource's own name. CloudFormation generates a name if it is missing."""
 ARNS = {
     "AWS::Lambda::Function": f"lambda:{REGION}:{ACCOUNT}:function:",
     "AWS::IAM::Role": f"iam::{ACCOUNT}:role/",
@@ -65,7 +65,7 @@ PSEUDO = {
     "AWS::URLSuffix": "amazonaws.com",
 }
 SHORT = {"AWS::S3::Bucket": 63, "AWS::IAM::Role": 64}
-"""The longest name, where CloudFormation has to cut the one it makes."""
+"""The longest generated names, in characters."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Resource:
 
     @functools.cached_property
     def name(self) -> str:
-        """Its own, or CloudFormation's: stack, logical id and twelve characters."""
+        """Return the resource's own name, or one generated from the stack, the logical id and twelve characters."""
         own = self.raw.get("Properties", {}).get(NAMES.get(self.type, ""))
         if own is not None:
             return str(self.stack.resolve(own))
@@ -94,7 +94,7 @@ class Resource:
 
     @functools.cached_property
     def id(self) -> str:
-        """As EC2 names it."""
+        """Return the id that EC2 gives the resource."""
         return f"{EC2_IDS[self.type]}-{self._digest.hex()[:17]}"
 
     @functools.cached_property
@@ -112,7 +112,7 @@ class Resource:
 
     @property
     def bus(self) -> str:
-        """Of a rule; by name."""
+        """Return the name of a rule's event bus."""
         given = str(self.stack.resolve(self.raw["Properties"].get("EventBusName", DEFAULT_BUS)))
         return given.rpartition("event-bus/")[2]
 
@@ -151,7 +151,7 @@ class Resource:
             case "Custom::Prepared", "Said":
                 return "nothing was to be done"
             case _:
-                raise ValueError(f"the simulator knows no {name} of {self.type} ({self.logical})")
+                raise ValueError(f"the simulator has no attribute {name} of {self.type} ({self.logical})")
 
     @functools.cached_property
     def _digest(self) -> bytes:
@@ -163,7 +163,7 @@ class Stack:
     name: str
     template: Mapping[str, Any]
     exports: dict[str, tuple[Stack, Any]]
-    """Of all stacks: whose, and what, not resolved."""
+    """The exported values of all stacks with their stack, before references are resolved."""
 
     def __post_init__(self) -> None:
         self.resources: dict[str, Resource] = {}  # no condition may refer to one
@@ -177,7 +177,7 @@ class Stack:
                 self.exports[self.resolve(output["Export"]["Name"])] = (self, output["Value"])
 
     def outputs(self) -> dict[str, str]:
-        """Those for people; what only other stacks import is left out."""
+        """Return the outputs that are not exports to other stacks."""
         return {
             name: str(self.resolve(output["Value"]))
             for name, output in self.template.get("Outputs", {}).items()
@@ -185,7 +185,7 @@ class Stack:
         }
 
     def resolve(self, value: Any) -> Any:
-        """Without a reference in it."""
+        """Return the value with all references replaced."""
         if isinstance(value, list):
             resolved = [self.resolve(each) for each in value]
             return [each for each in resolved if each is not _NO_VALUE]
@@ -227,7 +227,7 @@ class Stack:
             case "Fn::FindInMap", [which, first, second]:
                 return self.template["Mappings"][which][self.resolve(first)][self.resolve(second)]
             case _:
-                raise ValueError(f"the simulator knows no {function} of {given!r} (stack {self.name})")
+                raise ValueError(f"the simulator cannot resolve {function} of {given!r} (stack {self.name})")
 
     def _ref(self, name: str) -> Any:
         if name == "AWS::NoValue":
@@ -280,7 +280,9 @@ class Stack:
             case "Condition":
                 return self._is_wanted(given)
             case _:
-                raise ValueError(f"the simulator knows no condition {function} (stack {self.name})")
+                raise ValueError(
+                    f"the simulator cannot evaluate the condition {function} (stack {self.name})"
+                )
 
 
 _NO_VALUE = object()

@@ -1,4 +1,4 @@
-"""How long it takes from a loss to the request for the next attempt, and whose time that is: EC2's or ours."""
+"""Measure the time from a loss to the launch request of the next attempt, and how much of it EC2 took."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ BOOTS = frozenset(map(str, BootFault))
 
 
 class Told(StrEnum):
-    """Who could tell the yard of a loss."""
+    """How a loss can be detected."""
 
-    BY_AWS = "AWS tells"
-    BY_NOBODY = "nobody tells"
-    BOOTING = "a host that is not ready yet"
-    PROGRAMS = "programs stand still, hosts are well"
+    BY_AWS = "AWS reports it"
+    BY_NOBODY = "nothing reports it"
+    BOOTING = "the host was not ready yet"
+    PROGRAMS = "programs hang, hosts are healthy"
     OTHER = "other"
 
 
 LIMITS = {Told.BY_AWS: 30.0, Told.BY_NOBODY: 180.0}
-"""Seconds, from the loss to the request. A host may take long to boot, and a program to say something."""
+"""Seconds from the loss to the request. A booting host and a silent program have their own, longer limits."""
 TRAINING = ("train", "servers")
-"""The scenarios that the limits are for: a bake or a launch has its own patience."""
+"""The scenarios with limits. Bakes and dev hosts have longer timeouts."""
 IN_TIME = "a loss is seen in time"
-"""What a world breaks that is late. Of one fault alone: who is silent beside another is counted from the last."""
+"""The invariant that a late world breaks. Only worlds with one fault are measured."""
 EC2_KNOWS = ("host failed", "host reclaimed", "takes a spot host back")
 FAULT = "meets a fault: "
 
 
 @dataclass(frozen=True)
 class Detection:
-    """Of one fault that made a new attempt. All in virtual seconds since the fault."""
+    """The measured times of one fault that led to a new attempt, in virtual seconds since the fault."""
 
     fault: Fault
     ec2: float
-    """Until EC2 itself knew of it; 0 where it never did, or needed to."""
+    """Until EC2 itself noticed the loss; 0 if it did not, or did not have to."""
     seen: float
-    """Until the workflow had heard of it."""
+    """Until the workflow noticed the loss."""
     asked: float
-    """Until the next attempt was asked for: its CreateFleet, or its start on hosts that are left."""
+    """Until the next attempt was requested: by CreateFleet, or by starting on the remaining hosts."""
     booting: bool = False
-    """Whether the host that was struck had not been ready yet."""
+    """True if the host had not been ready yet."""
 
     @property
     def told(self) -> Told:
@@ -70,13 +70,13 @@ class Detection:
     @property
     def how_late(self) -> str:
         return (
-            f"the next attempt was asked for {self.asked - self.ec2:.0f} s after {self.fault}, where {self.told}: "
+            f"the next attempt was requested {self.asked - self.ec2:.0f} s after {self.fault} ({self.told}): "
             f"the limit is {LIMITS[self.told]:.0f} s"
         )
 
 
 def detected(fault: Fault, trace: Sequence[Entry]) -> Detection | None:
-    """None for a fault that struck no host or event, or made no new attempt."""
+    """Return the detection of a fault; None if the fault hit no host or event, or led to no new attempt."""
     if fault.kind not in (Kind.HOST, Kind.EVENT):
         return None
     struck = _first(trace, lambda entry: _is_of(fault, entry))
@@ -103,7 +103,7 @@ def _is_of(fault: Fault, entry: Entry) -> bool:
 
 
 def _asks(entry: Entry) -> bool:
-    """The next attempt: of hosts that are new, or of those that are left."""
+    """Return True if the entry starts the next attempt, on new hosts or on the remaining ones."""
     return (entry.who, entry.what) == ("ec2", "fleet") or entry.what in ("enters AwaitHosts", "enters Await")
 
 
@@ -117,7 +117,7 @@ def _first(entries: Iterable[Entry], fits: Callable[[Entry], bool]) -> Entry | N
 
 @dataclass(frozen=True)
 class Row:
-    """All detections of one fault."""
+    """All detections of one fault. Times are medians in seconds."""
 
     told: Told
     fault: str
@@ -126,6 +126,7 @@ class Row:
     seen: float
     asked: float
     most: float
+    """The longest time without the part of EC2. The limit applies to it."""
     worst: Fault
     limit: float | None
 
@@ -135,7 +136,7 @@ class Row:
 
 
 def table(detections: Iterable[Detection]) -> list[Row]:
-    """A row by fault; medians, and the most, which is what the limit is about: ours, without EC2's part."""
+    """Return one row for each fault."""
     by_fault: dict[tuple[Told, str], list[Detection]] = {}
     for each in detections:
         by_fault.setdefault((each.told, each.fault.what), []).append(each)
@@ -161,16 +162,16 @@ def _row(told: Told, what: str, found: Sequence[Detection]) -> Row:
 HEAD = """\
 # From a loss to the new attempt's request
 
-Virtual seconds, of every fault of a host and of an event, at every place of `train` (two workers), that made a new
-attempt. `make simulate DETECT=1` makes this table.
+Virtual seconds of every fault of a host or an event at every fault point of `train` (two workers) that led to a new
+attempt. `make simulate DETECT=1` writes this table.
 
-| fault | worlds | EC2 knows | the run hears of it | the next attempt is asked for | most of ours | limit |
+| fault | worlds | EC2 notices | the run notices | next attempt requested | longest without EC2 | limit |
 |---|---:|---:|---:|---:|---:|---:|
 """
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """The table for the docs."""
+    """Return the table as Markdown, for the docs."""
     lines = []
     told: Told | None = None
     for row in rows:
@@ -188,7 +189,5 @@ def markdown(rows: Sequence[Row]) -> str:
             limit,
         )
         lines.append(f"| {' | '.join(map(str, cells))} |")
-    lines.append(
-        "\nMedians but for the last two columns; each part is counted from the end of the one before."
-    )
+    lines.append("\nMedians, except in the last two columns. Each part begins at the end of the part before.")
     return HEAD + "\n".join(lines) + "\n"

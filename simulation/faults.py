@@ -1,8 +1,8 @@
-"""What can go wrong, by name and place; a plan says what does in one world.
+"""The faults of the simulator, and the plan that says which of them happen in one world.
 
-A place is a text that the same seed makes again: `train-launch#1/3 ec2.create_fleet` (the third request of the first
-invocation), `HostSignal ready host-1 #2` (an event), `host-1 after finished #1` (a word of a host), `train Launch #1`
-(a state that is entered), `ask #1` (a fleet that is asked for).
+A fault point is a text that is the same in every world with the same seed: `train-launch#1/3 ec2.create_fleet` (the
+third request of the first invocation), `HostSignal ready host-1 #2` (an event), `host-1 after finished #1` (a
+signal of a host), `train Launch #1` (a state is entered), `fleet request #1` (a request for a fleet).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What a place is a place of."""
+    """The kinds of fault points."""
 
     REQUEST = "request"
     INVOCATION = "invocation"
@@ -26,7 +26,7 @@ class Kind(StrEnum):
 
 
 class RequestFault(StrEnum):
-    """What may become of one request; botocore tries again where it would on AWS."""
+    """Faults of one AWS request. Retries of botocore happen as on AWS."""
 
     THROTTLED = "throttled once"
     THROTTLED_FOR_LONG = "throttled until botocore gives up"
@@ -57,11 +57,11 @@ class EventFault(StrEnum):
     LATE = "late by 10 s"
     VERY_LATE = "late by 2 minutes"
     MUCH_TOO_LATE = "late by an hour"
-    STORM = "ten times, in any order, up to 90 s late, as all events from it on"
+    STORM = "ten times, in any order, up to 90 s late, like all later events"
 
 
 class HostFault(StrEnum):
-    """At a word of the contract, before it is said or after."""
+    """Faults of a host before or after it sends a signal."""
 
     DIES = "dies"
     HANGS = "hangs"
@@ -71,13 +71,13 @@ class HostFault(StrEnum):
     WARNED_0 = "is interrupted without notice"
     PROGRAM_ERROR = "its program fails"
     DISK_FULL = "its disk is full"
-    SAYS_TWICE = "says it twice"
-    SAYS_LATE = "says it a minute late"
+    SAYS_TWICE = "sends it twice"
+    SAYS_LATE = "sends it a minute late"
     GANG_HANGS = "the whole gang hangs"
 
 
 class BootFault(StrEnum):
-    """As a host is to boot."""
+    """Faults of a host at its boot."""
 
     NEVER_BOOTS = "never boots"
     NEVER_REGISTERS = "never registers with Systems Manager"
@@ -87,7 +87,7 @@ class BootFault(StrEnum):
 
 
 class PoolFault(StrEnum):
-    """Of the pool that is asked."""
+    """Faults of the capacity pool that a fleet is requested from."""
 
     REFUSES = "refuses once"
     REFUSES_LONG = "refuses for ten minutes"
@@ -96,17 +96,17 @@ class PoolFault(StrEnum):
 
 
 class PersonFault(StrEnum):
-    """As a state is entered."""
+    """Actions of users when a state is entered."""
 
-    STOPS_IT = "somebody stops the execution"
-    ASKS_TO_STOP = "somebody asks for the run to save and stop"
-    ASKS_TWICE = "somebody asks twice for the run to save and stop"
+    STOPS_IT = "a user stops the execution"
+    ASKS_TO_STOP = "a user asks the run to save and stop"
+    ASKS_TWICE = "a user asks the run twice to save and stop"
     UPLOADS_AGAIN = "the job is uploaded again"
     DELETES_JOB = "the job file is deleted"
     DELETES_CHECKPOINTS = "the checkpoints are deleted"
     DELETES_ROWS = "the run's rows are deleted"
     DELETES_IMAGE = "the image is deregistered"
-    TERMINATES_HOST = "somebody terminates a host"
+    TERMINATES_HOST = "a user terminates a host"
 
 
 ASKS = (PersonFault.ASKS_TO_STOP, PersonFault.ASKS_TWICE)
@@ -127,23 +127,23 @@ STORMS = (
     "HostSignal finished",
     "HostSignal wiped",
 )
-"""Events with which a storm begins: worlds whose storms begin later are the same until then."""
+"""Events at which a storm may begin. Later events would give the same world until then."""
 PERSON = "alice"
-"""Who asks for runs to be stopped."""
+"""The user who asks runs to stop."""
 READS = ("get_", "describe_", "list_", "query", "batch_get", "head_")
 KILLS = (RequestFault.KILLED_BEFORE, RequestFault.KILLED_AFTER)
 RETRIED = (RequestFault.THROTTLED, RequestFault.SERVER_ERROR, RequestFault.LOST_BEFORE)
-"""botocore tries once more after each of them, after the same wait, and has its answer: the same world."""
+"""Faults after which botocore retries once, after the same wait, and succeeds. All three give the same world."""
 ONE_AFTER_ANOTHER = 3
-"""Of what is said, asked or tried again and again only the first few are places: what the tenth one meets, the third
-has met. That is progress, the passes of patrol, and the tries of a state that waits for a host."""
+"""The number of fault points among repeated signals, requests and events. Later repetitions (progress, passes of
+patrol, retries of a state that waits for a host) meet nothing new."""
 BOOTS = "boots"
-"""The first word of every host: what BootFault is about."""
+"""The first fault point of every host, where a BootFault applies."""
 
 
 @dataclass(frozen=True, order=True)
 class Fault:
-    """One thing that goes wrong at one place."""
+    """One fault at one fault point."""
 
     kind: Kind
     place: str
@@ -154,11 +154,11 @@ class Fault:
 
     @classmethod
     def parse(cls, text: str) -> Fault:
-        """The reverse of str(). Raises ValueError for a text that names no fault."""
+        """Parse the result of str(). Raises ValueError if the text is not a fault."""
         kind, _, rest = text.strip().partition(" ")
         place, _, what = rest.rpartition(": ")
         if kind not in set(Kind) or not place or not any(what in set(names) for names in WHATS[Kind(kind)]):
-            raise ValueError(f"{text!r} names no fault: write it as the table does, `request PLACE: WHAT`")
+            raise ValueError(f"{text!r} is not a fault: write it as in the tables, `request POINT: FAULT`")
         return cls(Kind(kind), place, what)
 
 
@@ -167,19 +167,19 @@ Place = tuple[Kind, str]
 
 @dataclass
 class Passed:
-    """As what a world has passed a place."""
+    """The circumstances under which a world reached a fault point."""
 
     during: str
-    """The states in which its executions were."""
+    """The states of all executions at that moment."""
     about: str
-    """What is said or asked there, and in which role; not by which host or for which time."""
+    """The signal or request, and the role of the host; without the number of the host and the count."""
     asks: Sequence[str] = ()
-    """What the invocation asks AWS for, from its begin to its end."""
+    """The AWS operations of the invocation, from its start to its end."""
 
 
 @dataclass
 class Plan:
-    """The faults of one world. It also records every place that the world passes: the space of the next worlds."""
+    """The faults of one world. The plan also records every fault point that the world reaches."""
 
     faults: Sequence[Fault] = ()
     places: dict[Place, Passed | None] = field(default_factory=dict)
@@ -189,14 +189,14 @@ class Plan:
         self.take(self.faults)
 
     def take(self, faults: Sequence[Fault]) -> None:
-        """From now on these are its faults."""
+        """Replace the faults of the plan."""
         self.faults = faults
         self._by_place: dict[tuple[Kind, str], list[Fault]] = {}
         for fault in faults:
             self._by_place.setdefault((fault.kind, fault.place), []).append(fault)
 
     def at(self, kind: Kind, place: str, passed: Passed | None = None) -> list[Fault]:
-        """What goes wrong there."""
+        """Record the fault point, and return its faults."""
         self.places.setdefault((kind, place), passed)
         found = self._by_place.get((kind, place), [])
         self.struck += [fault for fault in found if fault not in self.struck]
@@ -204,9 +204,12 @@ class Plan:
 
 
 def like_others(places: Mapping[Place, Passed | None]) -> frozenset[Place]:
-    """Places like others, which are tried in their stead. Alike are places that are about the same, in the same states,
-    and at which functions ask AWS for the same things in the same order: they differ only in which host of a role it
-    is, or in how often it was said or asked. Of requests the last one is tried, of all else the first and the last."""
+    """Return the fault points that are equivalent to others and need no test of their own.
+
+    Two fault points are equivalent if the same thing happens there, in the same states, and the function sends the
+    same requests to AWS in the same order. They differ only in the host of a role, or in the count. Only
+    the last of equivalent requests is tried, and the first and the last of other equivalent fault points.
+    """
     alike: dict[tuple[object, ...], list[Place]] = {}
     for (kind, place), passed in places.items():
         if passed:
@@ -220,13 +223,13 @@ def like_others(places: Mapping[Place, Passed | None]) -> frozenset[Place]:
 
 
 def has_its_turn(fault: Fault) -> bool:
-    """Whether it is the one of RETRIED that is tried at its place; at others it is another, so that all of them are."""
+    """Return False if the fault is in RETRIED and another one of RETRIED is tried at its fault point."""
     turn = zlib.crc32(fault.place.encode()) % len(RETRIED)
     return fault.what not in RETRIED or fault.what == RETRIED[turn]
 
 
 def singles(places: Mapping[Place, Passed | None]) -> Iterator[Fault]:
-    """Every fault at every place; of kills that nobody can tell apart the first."""
+    """Yield every fault at every fault point. Yield only the first of kills with the same effect."""
     ends: set[tuple[str, int]] = set()
     for (kind, place), passed in places.items():
         faults = (Fault(kind, place, str(what)) for what in itertools.chain.from_iterable(WHATS[kind]))
@@ -239,7 +242,7 @@ def singles(places: Mapping[Place, Passed | None]) -> Iterator[Fault]:
 
 
 def end_of_killed(kill: Fault, asks: Sequence[str]) -> tuple[str, int]:
-    """The invocation, and which of its requests was the last to change anything before it is killed; 0: none."""
+    """Return the invocation, and the number of the last request before the kill that changes anything; 0 if none."""
     invocation, _, number = kill.place.partition(" ")[0].rpartition("/")
     made = int(number) - (kill.what == RequestFault.KILLED_BEFORE)
     writes = (each for each in range(made, 0, -1) if not asks[each - 1].partition(".")[2].startswith(READS))
@@ -247,11 +250,13 @@ def end_of_killed(kill: Fault, asks: Sequence[str]) -> tuple[str, int]:
 
 
 def makes_sense(fault: Fault) -> bool:
-    """Whether it is another world than without it, or than with another of these faults."""
+    """Return True if the fault gives another world than no fault or than another fault."""
     if fault.kind is Kind.REQUEST:
         operation = fault.place.rpartition(" ")[2].partition(".")[2]
         if fault.what == RequestFault.DENIED and "conclude#" in fault.place:
-            return False  # no role lacks a permission for one request and has it for the next, which a rule makes there
+            return (
+                False  # the rule calls Conclude again, and a real role would still lack the permission then
+            )
         if fault.what in (RequestFault.CONFLICT, RequestFault.CONFLICTS, RequestFault.ROWS_DELETED):
             return operation == "transact_write_items"
         if fault.what in (RequestFault.LOST_AFTER, RequestFault.KILLED_AFTER):

@@ -1,4 +1,4 @@
-"""How the faults of a plan come about in a yard, at their places."""
+"""Inject the faults of a plan into a yard."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ AT_HOSTS: dict[str, hosts.Fault] = {
 }
 NOTICES = {HostFault.WARNED_120: 120.0, HostFault.WARNED_30: 30.0, HostFault.WARNED_0: 0.0}
 ON_THE_WAY = ("catalogue", "results", "fetch", "install", "test", "generalize")
-"""Stages between two words at which much is at stake."""
+"""Stages of a host between two signals at which data can be lost."""
 RULE = re.compile(r"([A-Z][A-Za-z]+?)[0-9A-F]{8}")
 
 
 class Injections:
-    """Listens at every place of a yard."""
+    """Hooks at every fault point of a yard."""
 
     def __init__(self, yard: Yard) -> None:
         self.yard, self.plan, self.world = yard, yard.plan, yard.world
@@ -75,20 +75,20 @@ class Injections:
         self.yard.gateway.throttle = self._asked
 
     def _place(self, kind: Kind, place: str, who: str, passed: Passed | None = None) -> list[str]:
-        """What the plan has for it, which is noted."""
+        """Return the faults of the plan at this fault point, and note them in the trace."""
         found = [fault.what for fault in self.plan.at(kind, place, passed)]
         for what in found:
             self.world.note(who, f"meets a fault: {what}", place=place)
         return found
 
     def _numbered(self, word: str) -> str | None:
-        """`word #2` the second time; None when it has been said often enough."""
+        """Return `word #2` at the second call for the word; None once the word was counted ONE_AFTER_ANOTHER times."""
         self._counts[word] += 1
         number = self._counts[word]
         return f"{word} #{number}" if number <= ONE_AFTER_ANOTHER else None
 
     def _during(self) -> str:
-        """The states of all executions, each with how often it was entered."""
+        """Return the states of all executions, each with the number of times that it was entered."""
         states = (
             _named(each, each.at) for each in self.yard.runs() if each.status is Status.RUNNING and each.at
         )
@@ -118,7 +118,7 @@ class Injections:
                     functions.refuse(invocation, failure)
 
     def _call_again(self, invocation: Invocation) -> None:
-        """Nobody waits for what the second one answers."""
+        """Call the function a second time; the answer is ignored."""
         self.yard.functions.call(invocation.function.name, dict(invocation.payload), lambda _: None)
 
     # --------------------------------------------------------------------------------------------------------- events
@@ -146,7 +146,7 @@ class Injections:
         return [chance.uniform(0.0, STORM_SECONDS) for _ in range(STORM_COPIES)]
 
     def _number_of(self, instance: str) -> str:
-        """EC2's ids are numbers in the order of the launches."""
+        """Return `host-1` for an instance. EC2 numbers its ids in the order of the launches."""
         return f"host-{int(instance[2:], 16)}" if instance in self.yard.ec2.ever else ""
 
     # ---------------------------------------------------------------------------------------------------------- hosts
@@ -181,11 +181,11 @@ class Injections:
     # ------------------------------------------------------------------------------------------------ pools and people
 
     def _asked(self, caller: Any, operation: str, request: object) -> None:
-        """Before a fleet is asked for: what its pool will answer."""
+        """Inject what the capacity pool answers, before a fleet is requested."""
         if operation != "ec2.create_fleet":
             return
         ec2 = self.yard.ec2
-        place = self._numbered("ask")
+        place = self._numbered("fleet request")
         for what in self._place(Kind.POOL, place, "ec2") if place else ():
             match what:
                 case PoolFault.REFUSES:
@@ -196,7 +196,7 @@ class Injections:
                     )
                 case PoolFault.REFUSES_LONG:
                     ec2.pools.leave(0)
-                    self.world.after(600, lambda: ec2.pools.leave(None), what="there is room again")
+                    self.world.after(600, lambda: ec2.pools.leave(None), what="there is capacity again")
                 case PoolFault.TOO_FEW:
                     ec2.short.append(1)
                 case PoolFault.QUOTA:
@@ -208,7 +208,7 @@ class Injections:
         if what != "entered":
             return
         place = self._numbered(_named(execution, state))
-        for what in self._place(Kind.STATE, place, "somebody") if place else ():
+        for what in self._place(Kind.STATE, place, "user") if place else ():
             self._do(PersonFault(what), execution)
 
     def _do(self, what: PersonFault, execution: Execution) -> None:
@@ -230,19 +230,19 @@ class Injections:
             case PersonFault.DELETES_ROWS:
                 yard.people.delete_rows(run)
             case PersonFault.DELETES_IMAGE:
-                if yard.image in yard.ec2.images:  # somebody may have done so before
+                if yard.image in yard.ec2.images:  # a user may have deregistered it before
                     yard.people.ask("ec2", "deregister_image", ImageId=yard.image)
             case PersonFault.TERMINATES_HOST:
-                self.world.after(10, lambda: self._terminate_one(run), what="somebody terminates a host")
+                self.world.after(10, lambda: self._terminate_one(run), what="a user terminates a host")
 
     def _terminate_one(self, run: str) -> None:
-        """The first that EC2 shows; one it has just launched a moment later."""
+        """Terminate the first host that EC2 lists. Try again after 1 s if EC2 does not list a new host yet."""
         live = [each for each in self.yard.ec2.tagged(Tag.RUN, run) if each.live]
         shown = [each.id for each in live if each.known_at <= self.world.now]
         if shown:
             self.yard.people.ask("ec2", "terminate_instances", InstanceIds=shown[:1])
         elif live:
-            self.world.after(1, lambda: self._terminate_one(run), what="somebody terminates a host")
+            self.world.after(1, lambda: self._terminate_one(run), what="a user terminates a host")
 
     def _delete(self, prefix: str) -> None:
         for key in list(self.yard.s3.keys(self.yard.bucket, prefix)):
@@ -254,7 +254,7 @@ def _named(execution: Execution, state: str) -> str:
 
 
 def _subject(event: Event) -> tuple[str, str]:
-    """What an event says, and of which instance, if of any."""
+    """Return the signal or state of an event, and its instance if there is one."""
     detail: Mapping[str, Any] = event["detail"]
     instance = detail.get("instance") or detail.get("instance-id") or detail.get("InstanceId") or ""
     word = detail.get("signal") or detail.get("state") or detail.get("status") or detail.get("State") or ""
@@ -262,6 +262,6 @@ def _subject(event: Event) -> tuple[str, str]:
 
 
 def short(name: str) -> str:
-    """`HostSignal` of `TrainyardSignals-HostSignal1EFAABF2-ABCDEFGHIJKL`."""
+    """Return `HostSignal` for `TrainyardSignals-HostSignal1EFAABF2-ABCDEFGHIJKL`."""
     found = RULE.search(name)
     return found[1] if found else name

@@ -1,4 +1,4 @@
-"""What a world is made to do: the runs that faults are tried on, each with what must come of it."""
+"""The scenarios: runs on which faults are tried, each with its expected result."""
 
 from __future__ import annotations
 
@@ -17,36 +17,41 @@ if TYPE_CHECKING:
 STEPS, STEP_SECONDS, CHECKPOINT_STEPS = 40, 2.0, 10
 POOL_MINUTES = 6
 PATIENCE = timedelta(minutes=5)
-"""After its end, for hosts of a run to be warm, before somebody asks for them all the same."""
+"""The longest wait, after the first run has ended, for its hosts to become warm before the next jobs are uploaded."""
 SHORT = {"module": "training.programs.digits", "args": {"steps": 4, "step-seconds": STEP_SECONDS}}
-"""What it does on warm hosts is as on any: how it comes there, and leaves them, is what is tried."""
+"""A short program. Scenarios with warm hosts test how a run gets and leaves the hosts, so the program hardly matters.
+"""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """`begin` sets it going. Whatever happens, every run is over within `longest` of the begin."""
+    """Runs that are started in a yard, and what must hold at their end."""
 
     name: str
     what: str
     begin: Callable[[Yard], None]
+    """Starts the runs."""
     longest: timedelta = timedelta(hours=3)
+    """The time from the start within which every run must have ended."""
     gang: int = 0
-    """Hosts that each attempt must have, or may have at most; 0: it trains nothing."""
+    """The number of hosts that each attempt must have, or may have at most; 0 if the scenario trains nothing."""
     least: int = 0
-    """Hosts that each attempt must have at least; 0: as many as `gang` says."""
+    """The minimum number of hosts of each attempt; 0: `gang`."""
     stays: int = 0
-    """Hosts that live on when it has succeeded."""
+    """The number of hosts that stay after the run has succeeded."""
     over: Callable[[Yard], bool] = lambda yard: bool(yard.runs()) and yard.all_over()
+    """Returns True once the scenario is complete."""
     since: str = ""
-    """The first place of its own: single faults before it are tried in the scenario that it begins like."""
+    """The first fault point that only this scenario has. Earlier single faults are tried in another scenario."""
     until: str = ""
-    """The first place that is its own no more: single faults from it on are tried in the scenario that it ends like."""
+    """The first fault point after the part that only this scenario has. Later single faults are tried in another
+    scenario."""
     pool_minutes: float | None = None
-    """For which its jobs keep hosts."""
+    """The minutes for which its jobs keep hosts warm."""
     refused: frozenset[str] = frozenset()
-    """Runs that must be refused."""
+    """Names of the runs that must be refused."""
     resumed: Mapping[str, str] = field(default_factory=dict)
-    """By the name of a run, the job of the run whose last checkpoint it must begin with."""
+    """Names of runs, with the job whose last checkpoint the run must resume from."""
 
 
 HARDWARE: dict[str, Any] = {
@@ -57,7 +62,7 @@ HARDWARE: dict[str, Any] = {
 
 
 def job(name: str, cluster: Mapping[str, Any], **more: Any) -> bytes:
-    """A job file of a program that takes 40 steps of two seconds and saves every tenth."""
+    """Return a job file. Its program takes 40 steps of 2 s and saves a checkpoint every 10 steps."""
     args = {"steps": STEPS, "step-seconds": STEP_SECONDS}
     document = {
         "name": name,
@@ -88,16 +93,16 @@ def _evaluator(yard: Yard) -> None:
 
 
 def _elastic(yard: Yard) -> None:
-    """There is room for three for some minutes, and then for all."""
+    """There is capacity for three hosts during the first 300 s, then for all."""
     cluster = {"strategy": "multi_worker", "workers": {"min": 2, "max": 4}}
     program = {"module": "training.programs.digits", "args": {"steps": STEPS, "step-seconds": 60.0}}
     yard.ec2.pools.hold(3)
-    yard.after(300, lambda: yard.ec2.pools.hold(None), "there is room for more")
+    yard.after(300, lambda: yard.ec2.pools.hold(None), "there is capacity for more hosts")
     yard.people.upload("jobs/elastic.json", job("elastic", cluster, program=program))
 
 
 def _pool(yard: Yard) -> None:
-    """One after the other, on the same hosts if these are warm."""
+    """Two runs one after the other. The second takes the hosts of the first if they are warm."""
     cluster = {"strategy": "multi_worker", "workers": 2}
     yard.people.upload("jobs/first.json", job("first", cluster, pool={"keep": 2, "minutes": POOL_MINUTES}))
 
@@ -105,13 +110,13 @@ def _pool(yard: Yard) -> None:
         if yard.runs() and yard.all_over():
             yard.people.upload("jobs/second.json", job("second", cluster, program=SHORT))
         else:
-            yard.after(20, once_it_is_over, "somebody looks whether it is over")
+            yard.after(20, once_it_is_over, "a user checks whether the run has ended")
 
-    yard.after(20, once_it_is_over, "somebody looks whether it is over")
+    yard.after(20, once_it_is_over, "a user checks whether the run has ended")
 
 
 def _over(runs: int) -> Callable[[Yard], bool]:
-    """Return what is true once so many runs have ended."""
+    """Return a function that returns True once this many runs have ended."""
     return lambda yard: len(yard.runs()) >= runs and yard.all_over()
 
 
@@ -120,7 +125,7 @@ def _are_resumed(yard: Yard) -> bool:
 
 
 def _rivals(yard: Yard) -> None:
-    """Two runs at once, each of which would have the two hosts that a run before has kept."""
+    """Two simultaneous runs that both need the two warm hosts of an earlier run."""
     cluster = {"strategy": "multi_worker", "workers": 2}
     first = job("first", cluster, program=SHORT, pool={"keep": 2, "minutes": POOL_MINUTES})
     yard.people.upload("jobs/first.json", first)
@@ -131,13 +136,13 @@ def _rivals(yard: Yard) -> None:
             for name in ("second", "third"):
                 yard.people.upload(f"jobs/{name}.json", job(name, cluster))
         else:
-            yard.after(5, once_both_are_wiped, "somebody looks whether hosts are warm")
+            yard.after(5, once_both_are_wiped, "a user checks whether hosts are warm")
 
-    yard.after(20, once_both_are_wiped, "somebody looks whether hosts are warm")
+    yard.after(20, once_both_are_wiped, "a user checks whether hosts are warm")
 
 
 def _resumes(yard: Yard) -> None:
-    """Two start-execution by hand resume a run that trains, and two more half a second after it is stopped."""
+    """A user resumes a run twice while it trains, and twice again half a second after it was stopped."""
     cluster = {"strategy": "multi_worker", "workers": 2}
     yard.people.upload("jobs/first.json", job("first", cluster))
 
@@ -149,21 +154,21 @@ def _resumes(yard: Yard) -> None:
 
     def stop(first: str) -> None:
         yard.people.ask_to_stop(first)
-        yard.after(0.5, lambda: resume(first, "late-a", "late-b"), "somebody resumes it twice")
+        yard.after(0.5, lambda: resume(first, "late-a", "late-b"), "a user resumes it twice")
 
     def once_it_has_saved() -> None:
         first = next((each.name for each in yard.runs()), None)
         if first and (yard.confirmed(first) or yard.all_over()):
             resume(first, "early-a", "early-b")
-            yard.after(25, lambda: stop(first), "somebody stops it")
+            yard.after(25, lambda: stop(first), "a user stops it")
         else:
-            yard.after(1, once_it_has_saved, "somebody looks whether it has saved")
+            yard.after(1, once_it_has_saved, "a user checks whether it has saved")
 
-    yard.after(20, once_it_has_saved, "somebody looks whether it has saved")
+    yard.after(20, once_it_has_saved, "a user checks whether it has saved")
 
 
 def _bakes(yard: Yard) -> None:
-    """Two of one family at once: one is refused, and moves nothing."""
+    """Two simultaneous bakes of one family. One is refused and must not change the image."""
     yard.people.upload("images/gpu.yaml", yard.recipe)
     yard.people.upload("images/gpu.yaml", yard.recipe + b"\n# again\n")
 
@@ -177,7 +182,7 @@ def _launch(yard: Yard) -> None:
 
 
 def _snapshot(yard: Yard) -> None:
-    """Of a host that was launched, once it works."""
+    """Snapshot a dev host once it is ready."""
     _launch(yard)
 
     def ask() -> None:
@@ -185,7 +190,7 @@ def _snapshot(yard: Yard) -> None:
         host = launched[0].id if launched else "i-00000000000000099"
         yard.people.start("snapshot", "keep", {"instance": host})
 
-    yard.after(240, ask, "somebody asks for a snapshot")
+    yard.after(240, ask, "a user requests a snapshot")
 
 
 def _retire(yard: Yard) -> None:
@@ -210,7 +215,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         Scenario("evaluator", "two workers, an evaluator on a host without a GPU", _evaluator, gang=3),
         Scenario(
             "elastic",
-            "two to four workers, three of them at first",
+            "two to four workers, with capacity for three at first",
             _elastic,
             gang=4,
             least=2,
@@ -228,7 +233,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         ),
         Scenario(
             "rivals",
-            "two runs at once, both for the hosts of a third",
+            "two runs at once that need the same warm hosts",
             _rivals,
             gang=2,
             pool_minutes=POOL_MINUTES,
@@ -238,7 +243,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         ),
         Scenario(
             "resumes",
-            "a run that two others resume, as it trains and as it stops",
+            "a run that others resume while it trains and while it stops",
             _resumes,
             gang=2,
             over=_are_resumed,
@@ -247,7 +252,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             refused=frozenset({"early-a", "early-b"}),
             resumed={"late-a": "first", "late-b": "first"},
         ),
-        Scenario("bake", "an image from its recipe", _bake, timedelta(hours=6)),
+        Scenario("bake", "a bake of an image from its recipe", _bake, timedelta(hours=6)),
         Scenario(
             "bakes",
             "two bakes of one family at once",
@@ -259,14 +264,14 @@ SCENARIOS: Mapping[str, Scenario] = {
         ),
         Scenario(
             "snapshot",
-            "an image of a host that works",
+            "a snapshot of a running host",
             _snapshot,
             stays=1,
             over=_over(2),
             since="snapshot-admit#1",
         ),
         Scenario("launch", "a host from the yard's image", _launch, stays=1),
-        Scenario("retire", "old images go", _retire),
-        Scenario("patrol", "a host that nobody uses", _patrol, over=_nothing_runs),
+        Scenario("retire", "old images are retired", _retire),
+        Scenario("patrol", "an unused host", _patrol, over=_nothing_runs),
     )
 }

@@ -1,4 +1,4 @@
-"""One world from its begin to its end, and what came of it."""
+"""Simulate one world from its beginning to its end."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from simulation.world.world import Entry, World
 from simulation.yard import Yard
 
 PASSES = timedelta(minutes=5)
-"""Patrol's, after the end, where a host still lives then."""
+"""The time that patrol has after the end to terminate the last host."""
 LONGEST_AFTER = timedelta(minutes=75)
-"""For what comes much too late, after the run's end."""
+"""The longest wait after the end for events that arrive late."""
 STEP = timedelta(seconds=15)
 
 
 @dataclass
 class Story:
-    """What a world came to."""
+    """The result of one world."""
 
     seed: int
     scenario: Scenario
@@ -48,7 +48,7 @@ def tell(
     faults: Sequence[Fault] = (),
     at_end: Callable[[Yard], object] = lambda yard: None,
 ) -> Story:
-    """Let one world happen. `at_end` may look at what is left of it."""
+    """Simulate one world. `at_end` may inspect the yard at its end."""
     return follow(template, scenario, Plan(tuple(faults)), seed=seed, at_end=at_end)
 
 
@@ -60,7 +60,7 @@ def follow(
     seed: int,
     at_end: Callable[[Yard], object] = lambda yard: None,
 ) -> Story:
-    """The same, by a plan, of which the faults may only come about on the way."""
+    """Simulate one world with a plan whose faults may change on the way."""
     world = World(seed)
     yard = Yard(world, template, plan)
     Injections(yard).listen()
@@ -87,9 +87,10 @@ def follow(
 
 
 def _run_to_end(yard: Yard, scenario: Scenario) -> datetime:
-    """When the last run was over, or ought to have been; a run that a fault begins at another's end has its own time.
+    """Run until the last run has ended, or should have, and the yard is quiet. Return when it ended.
 
-    The world is quiet then."""
+    A run that a fault starts at the end of another run gets the full time of the scenario again.
+    """
     world = yard.world
     while True:
         last = world.now + scenario.longest
@@ -102,7 +103,7 @@ def _run_to_end(yard: Yard, scenario: Scenario) -> datetime:
 
 
 def _is_quiet(yard: Yard, ended: datetime) -> bool:
-    """Nothing lives any more, or patrol has had its time; and nothing is to come but what comes for ever."""
+    """Return True once no host lives, or patrol has had its time, and only schedules are still planned."""
     since = yard.world.now - ended
     if since >= LONGEST_AFTER:
         return True

@@ -1,4 +1,4 @@
-"""A synthesised assembly as AWS would deploy it: references resolved, ids and ARNs given."""
+"""A synthesised assembly as AWS would deploy it, with all references resolved."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from simulation.aws.stepfunctions import Machine
 from simulation.cloudformation import Resource, Stack
 
 OF_AGENTS = ":aws:policy/AmazonSSMManagedInstanceCore"
-"""What hosts' agents ask Systems Manager for passes no IAM in the simulator."""
+"""The simulator does not check permissions of SSM agents, so this managed policy may be attached."""
 
 
 @dataclass(frozen=True)
 class Role:
-    """`trust` is the AssumeRolePolicyDocument; `policies` are documents."""
+    """An IAM role."""
 
     arn: str
     name: str
     trust: Mapping[str, Any]
+    """The AssumeRolePolicyDocument."""
     policies: tuple[Mapping[str, Any], ...]
+    """Policy documents."""
 
 
 @dataclass(frozen=True)
 class Permission:
-    """A function lets a service invoke it for one source."""
+    """A permission for a service to invoke a function, for one source."""
 
     function: str
     principal: str
@@ -63,7 +65,7 @@ class Subnet:
 
 @dataclass(frozen=True)
 class Named:
-    """Something of which there is one: its name, its ARN, and the properties that its template gives it."""
+    """A resource that exists once in a yard, with the properties from its template."""
 
     name: str
     arn: str
@@ -72,30 +74,27 @@ class Named:
 
 @dataclass(frozen=True)
 class YardTemplate:
-    """Everything by name or by ARN, references resolved."""
+    """All resources of a yard by name or by ARN."""
 
     functions: Mapping[str, FunctionFacts]
     failure_queues: Mapping[str, str]
-    """By function's name: the queue for events on which it has failed for good."""
+    """Function names with the queue for events that failed for good."""
     permissions: tuple[Permission, ...]
     roles: Mapping[str, Role]
-    """By ARN."""
     resource_policies: Mapping[str, Mapping[str, Any]]
-    """By ARN of the bucket, topic or queue."""
+    """Policies by the ARN of the bucket, topic or queue."""
     machines: Mapping[str, Machine]
-    """By ARN."""
     rules: tuple[Rule, ...]
     launch_templates: Mapping[str, LaunchTemplate]
-    """By id."""
     documents: Mapping[str, SsmDocument]
     parameters: Mapping[str, str]
-    """Of Systems Manager: name to first value."""
+    """Parameters of Systems Manager with their first value."""
     subnets: Mapping[str, Subnet]
     s3_endpoints: frozenset[str]
-    """The VPCs that have one."""
+    """VPCs with an S3 endpoint."""
     security_groups: tuple[str, ...]
     instance_profiles: Mapping[str, str]
-    """ARN of the profile to ARN of its role."""
+    """ARN of the instance profile to ARN of its role."""
     bucket: Named
     table: Named
     topic: Named
@@ -104,11 +103,11 @@ class YardTemplate:
     outputs: Mapping[str, str]
 
     def machine(self, word: str) -> Machine:
-        """`train`, whatever the yard is called."""
+        """Return the state machine of a workflow, e.g. `train`, for any name of the yard."""
         return next(each for each in self.machines.values() if each.name.rpartition("-")[2] == word)
 
     def limited(self, **limits: object) -> YardTemplate:
-        """The same deployed with other limits for its runs, by the names that context has for them."""
+        """Return the yard with other limits for its runs, named as in the context of the CDK app."""
         environment = {name.upper(): str(value) for name, value in limits.items()}
         functions = {
             name: replace(facts, environment={**facts.environment, **environment})
@@ -121,12 +120,12 @@ class YardTemplate:
 
 @functools.cache
 def read(folder: Path) -> YardTemplate:
-    """The assembly in that folder; read once in a process."""
+    """Return the assembly in a folder. Each is read once per process."""
     return deployed(templates_of(folder))
 
 
 def templates_of(folder: Path) -> dict[str, dict[str, Any]]:
-    """The assembly's templates by the names of their stacks. Raises FileNotFoundError where none was made."""
+    """Return the templates of the assembly by stack name. Raises FileNotFoundError if the assembly is missing."""
     manifest = folder / "manifest.json"
     if not manifest.exists():
         raise FileNotFoundError(f"no assembly in {folder}: synthesise first")
@@ -141,12 +140,12 @@ def templates_of(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def deployed(templates: Mapping[str, Mapping[str, Any]]) -> YardTemplate:
-    """The stacks by name, deployed into one account."""
+    """Return the stacks as deployed into one account."""
     return _Reader(templates).yard()
 
 
 class _Reader:
-    """From resources to what the simulator knows."""
+    """Converts resources to the simulator's classes."""
 
     def __init__(self, templates: Mapping[str, Mapping[str, Any]]) -> None:
         exports: dict[str, tuple[Stack, Any]] = {}
@@ -209,7 +208,7 @@ class _Reader:
 
     @functools.cached_property
     def _invoked(self) -> dict[str, dict[str, Any]]:
-        """By function's name: how it is invoked asynchronously."""
+        """Return the asynchronous invocation settings by function name."""
         configs = [each.properties for each in self._all("AWS::Lambda::EventInvokeConfig")]
         return {config["FunctionName"]: config for config in configs}
 
@@ -223,7 +222,7 @@ class _Reader:
     def _role(self, role: Resource) -> Role:
         for managed in role.properties.get("ManagedPolicyArns", []):
             if not managed.endswith(OF_AGENTS):
-                raise ValueError(f"{role.name} has the policy {managed}, whose document is not known here")
+                raise ValueError(f"{role.name} has the policy {managed}, which the simulator does not model")
         own = [each["PolicyDocument"] for each in role.properties.get("Policies", [])]
         return Role(
             role.arn,
@@ -234,7 +233,7 @@ class _Reader:
 
     @functools.cached_property
     def _attached(self) -> dict[str, list[Any]]:
-        """By role's name: documents of policies that are resources of their own."""
+        """Return the documents of separate policy resources by role name."""
         attached: dict[str, list[Any]] = {}
         for policy in self._all("AWS::IAM::Policy"):
             for role in policy.properties["Roles"]:
@@ -262,7 +261,9 @@ class _Reader:
 def _permission(permission: Resource) -> Permission:
     given = permission.properties
     if given["Action"] != "lambda:InvokeFunction":
-        raise ValueError(f"the simulator knows no permission {given['Action']} ({permission.logical})")
+        raise ValueError(
+            f"the simulator does not model the permission {given['Action']} ({permission.logical})"
+        )
     return Permission(given["FunctionName"], given["Principal"], given.get("SourceArn"))
 
 
@@ -293,7 +294,7 @@ TARGET_FIELDS = {"Arn", "Id", "RoleArn", "Input", "InputTransformer", "RetryPoli
 def _target(given: Mapping[str, Any]) -> Target:
     unknown = sorted(set(given) - TARGET_FIELDS)
     if unknown:
-        raise ValueError(f"the simulator knows no {unknown} of a target")
+        raise ValueError(f"the simulator does not model {', '.join(unknown)} of a target")
     transformer, retry = given.get("InputTransformer", {}), given.get("RetryPolicy", {})
     return Target(
         id=given["Id"],
@@ -311,7 +312,7 @@ def _target(given: Mapping[str, Any]) -> Target:
 def _document(document: Resource) -> SsmDocument:
     content = document.properties["Content"]
     if isinstance(content, str):
-        raise TypeError(f"the content of {document.logical} is a text: the simulator reads objects only")
+        raise TypeError(f"the content of {document.logical} is a string: the simulator reads objects only")
     return SsmDocument(document.name, document.properties.get("DocumentType", "Command"), content)
 
 

@@ -1,4 +1,4 @@
-"""A world as one reads a story: when, who, what, why. Hosts have numbers, what is said again and again is said once."""
+"""The trace of a world for a reader: time, source, event and reason. Hosts get short names; repetitions are merged."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 INSTANCE = re.compile(r"\bi-(0[0-9a-f]{16})\b")
 AGAIN_AND_AGAIN = ("says progress", "says ready", "cannot put metrics")
 SAID_BY_THE_PLAN = re.compile(r"fault [A-Z]")
-"""A host's own line on the fault that it meets."""
+"""A host's own note of an injected fault, which repeats the note of the injection."""
 EXECUTION = re.compile(r"\w+-\w+ (\S+)")
-"""`trainyard-train two-cf1324de`: the run's name says it."""
+"""`trainyard-train two-cf1324de`: only the run's name is shown."""
 LONGEST_DETAIL = 600
 
 
 class Sort(StrEnum):
-    """What a line is about: its colour."""
+    """The subject of a line, which sets its color."""
 
     FAULT = "fault"
     BROKEN = "broken"
@@ -39,9 +39,10 @@ class Sort(StrEnum):
 
 @dataclass(frozen=True)
 class Line:
-    """`seconds` since the begin of the world."""
+    """One line of a timeline."""
 
     seconds: float
+    """Seconds since the beginning of the world."""
     clock: str
     who: str
     what: str
@@ -51,7 +52,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Decision:
-    """A row of a run's timeline: what was decided, and for which reason."""
+    """A decision in the timeline of a run, with its reason."""
 
     at: datetime
     run: str
@@ -61,7 +62,7 @@ class Decision:
 
 
 def decisions(yard: Yard) -> list[Decision]:
-    """What the ledger has of every run, without what hosts said themselves."""
+    """Return the timeline of every run in the ledger, without the signals of hosts."""
     table = yard.template.table.name
     rows = [
         (each.name, row) for each in yard.runs() for row in yard.dynamodb.rows(table, f"timeline#{each.name}")
@@ -85,7 +86,7 @@ def _decision(run: str, row: Mapping[str, Any]) -> Decision:
 
 
 def told(trace: Sequence[Entry], decided: Sequence[Decision] = ()) -> list[Line]:
-    """The story in the order of its instants."""
+    """Return the lines of a trace and of decisions in order of time."""
     entries = (entry for entry in trace if not SAID_BY_THE_PLAN.match(entry.what))
     lines = [_of_entry(entry) for entry in entries] + [_of_decision(each) for each in decided]
     return list(_folded(sorted(lines, key=lambda line: line.seconds)))
@@ -128,7 +129,7 @@ def _sort(entry: Entry) -> Sort:
 
 
 def _details(details: Mapping[str, Any]) -> str:
-    """`key value` for each; a cause that is JSON is its own reason."""
+    """Return `key value` for each detail. A JSON cause is replaced by its reason."""
     return "; ".join(
         _detail(name, value) for name, value in details.items() if value not in (None, "", [], {})
     )
@@ -154,12 +155,12 @@ def _reason(cause: str) -> str:
 
 
 def with_numbers(text: str) -> str:
-    """`host-1` for `i-00000000000000001`, in one line."""
+    """Return the text on one line, with `host-1` for `i-00000000000000001`."""
     return INSTANCE.sub(lambda found: f"host-{int(found[1], 16)}", " ".join(text.split()))
 
 
 def _folded(lines: Iterable[Line]) -> Iterator[Line]:
-    """What one says again and again, nothing else being said between, is one line."""
+    """Merge repetitions by one source into one line if nothing else happened in between."""
     held: Line | None = None
     times = 1
     for line in lines:
@@ -174,7 +175,7 @@ def _folded(lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def _is_again(before: Line, line: Line) -> bool:
-    """A word of the same host, or the same failure of a function's next invocation."""
+    """Return True for a repeated signal of a host, or the same failure of the next invocation of a function."""
     if (before.who.partition("#")[0], before.what) != (line.who.partition("#")[0], line.what):
         return False
     return line.what in AGAIN_AND_AGAIN or (line.sort is Sort.TROUBLE and before.why == line.why)
@@ -183,12 +184,12 @@ def _is_again(before: Line, line: Line) -> bool:
 def _counted(line: Line, times: int) -> Line:
     if times == 1:
         return line
-    why = f"at last {line.why}" if line.what in AGAIN_AND_AGAIN else line.why
+    why = f"last: {line.why}" if line.what in AGAIN_AND_AGAIN else line.why
     return replace(line, what=f"{line.what}, {times} times", why=why)
 
 
 def since_begin(seconds: float) -> str:
-    """`1:02:03.4`, `02:03.4`."""
+    """Return `1:02:03.4` or `02:03.4`."""
     minutes, rest = divmod(round(max(seconds, 0.0), 1), 60)
     hours, minutes = divmod(int(minutes), 60)
     return f"{hours}:{minutes:02}:{rest:04.1f}" if hours else f"{minutes:02}:{rest:04.1f}"

@@ -1,1 +1,1 @@
-"""Worlds as they are tried: one, one with each fault, many by chance, side by side."""
+"""Cases: single worlds, every single fault, random combinations; run on all cores."""

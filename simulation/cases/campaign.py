@@ -1,4 +1,4 @@
-"""Which worlds are tried, on all cores, and what came of each: the same request makes the same findings anywhere."""
+"""Run cases on all cores, with the same findings on any machine."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from simulation.cases.selection import Clean, space_of
 from simulation.faults import EventFault, Kind, like_others
 
 MOST_BRANCHES = 64
-"""Of one world. More would cost less, and make who waits for the end of what goes on wait longer."""
+"""The most branches of one world. More branches cost less, but report their first findings later."""
 MOST_IN_TURN = 16
-"""Of worlds that have nothing in common: the more, the longer somebody waits to hear of them."""
+"""The most unrelated worlds of one task of a worker. More worlds report their first findings later."""
 RECOVERS = {
     "train": "train: host host-1 after progress #2: dies",
     "servers": "servers: host host-2 after progress #2: dies",
 }
-"""A world of each workflow that trains in which a second attempt is needed."""
+"""For each training workflow, a world that needs a second attempt."""
 Work = TypeVar("Work")
 Answer = TypeVar("Answer")
 
 
 def digest_of_all(findings: Iterable[Finding]) -> str:
-    """Of all worlds, in whatever order they came."""
+    """Return one digest for all worlds, independent of their order."""
     lines = sorted(f"{finding.case} {finding.digest}" for finding in findings)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 class WorkerDiedError(Exception):
-    """A process of ours was killed: which worlds were under way."""
+    """A worker process was killed. The message names the worlds that it may have been running."""
 
 
 @dataclass(frozen=True)
 class Branches:
-    """Worlds of one scenario and seed, or each of one of its own, which one worker takes."""
+    """Worlds that one worker runs: all of one scenario and seed, or unrelated ones."""
 
     cases: Sequence[Case]
 
@@ -68,7 +68,7 @@ def _parts(cases: Sequence[Case], most: int) -> Iterator[Sequence[Case]]:
 
 
 class Cores:
-    """Worker processes in which worlds happen; used as a context."""
+    """Worker processes that run cases; used as a context manager."""
 
     def __init__(self, assembly: Path, jobs: int | None = None) -> None:
         self.jobs = jobs or len(os.sched_getaffinity(0))
@@ -85,24 +85,24 @@ class Cores:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def clean(self, scenarios: Iterable[str]) -> dict[str, Clean]:
-        """The clean world of each."""
+        """Run the clean world of each scenario."""
         names = list(scenarios)
         return dict(zip(names, self._all(_clean, names), strict=True))
 
     def late_news(self, scenarios: Iterable[str]) -> list[Case]:
-        """Worlds in which what a host said of an attempt that is over comes in the midst of the next: no single fault
-        brings both about."""
+        """Return worlds where a signal of an ended attempt arrives during the next attempt. They need two
+        faults."""
         recovered = [RECOVERS[name] for name in scenarios if name in RECOVERS]
         return [case for cases in self._all(_late_news, recovered) for case in cases]
 
     def findings(self, cases: Sequence[Case], heard: Callable[[Sequence[Finding]], None]) -> list[Finding]:
-        """In the order of the cases; `heard` is told of them as they come."""
+        """Run the cases. Return the findings in their order, and pass each to `heard` as soon as it exists."""
         parts = self._all(_find, list(_branches(cases)), heard)
         by_case = {finding.case: finding for part in parts for finding in part}
         return [by_case[case] for case in cases]
 
     def stories(self, findings: Sequence[Finding]) -> list[Retold]:
-        """These worlds once more, in full."""
+        """Run the worlds of these findings again, with their timelines."""
         return self._all(_retell, findings)
 
     def _all(
@@ -129,7 +129,7 @@ _ASSEMBLY: list[Path] = []
 
 
 def _begin(assembly: Path) -> None:
-    """Of a worker. Control-C is for the process that has the terminal."""
+    """Initialize a worker. It ignores Ctrl-C, since only the process with the terminal handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _ASSEMBLY[:] = [assembly]
 

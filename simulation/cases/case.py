@@ -1,6 +1,6 @@
-"""A case is one world to be: its scenario, what goes wrong in it, the seed of its chance; a finding: what it came to.
+"""A case is one world to simulate: its scenario, faults and seed. A finding is the result of a case.
 
-The text of a case is what a person copies: `train: FAULT + FAULT`; `train@57: ...` where the world's seed is not 1.
+The text of a case can be copied: `train: FAULT + FAULT`, or `train@57: ...` if the seed of the world is not 1.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from simulation.scenarios import SCENARIOS
 CLEAN_SEED = 1
 JOINED = " + "
 SIMULATOR = "the simulator itself works"
-"""What a world breaks whose own code raises: no invariant of the product."""
+"""The invariant that a world breaks if the code of the simulator itself raises."""
 
 
 class BadInputError(Exception):
-    """Somebody asked for what there is not; says in one line what there is."""
+    """The input is invalid. The message says in one line what is valid."""
 
 
 @dataclass(frozen=True)
@@ -36,42 +36,44 @@ class Case:
 
     @property
     def command(self) -> str:
-        """What one types to see it."""
+        """Return the command that replays the case."""
         text = str(self)
         return f"make simulate SEED='{text}'" if "'" not in text else f'make simulate SEED="{text}"'
 
     def only(self, faults: Iterable[Fault]) -> Case:
-        """The same world with these faults alone."""
+        """Return the same world with only these faults."""
         return Case(self.scenario, tuple(faults), self.seed)
 
 
 @dataclass(frozen=True)
 class Violation:
-    """An invariant that did not hold: when, in seconds since the begin, and what was seen."""
+    """A broken invariant."""
 
     invariant: str
     what: str
+    """The observation."""
     seconds: float
+    """Seconds since the beginning of the world."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What came of a case."""
+    """The result of a case."""
 
     case: Case
     met: tuple[Fault, ...] = ()
-    """The faults that struck: a world may end before it comes to the others."""
+    """The faults that were injected. A world may end before it reaches the others."""
     violations: tuple[Violation, ...] = ()
     outcome: str = ""
-    """Of each run."""
+    """The status of each run."""
     recoveries: int = 0
-    """New attempts, of all runs together."""
+    """The number of new attempts of all runs."""
     seconds: float = 0.0
-    """Of virtual time, to the end of the last run."""
+    """Virtual time until the last run ended."""
     cpu: float = 0.0
     detection: Detection | None = None
     digest: str = ""
-    """Of the world's trace."""
+    """The digest of the world's trace."""
 
     @property
     def succeeded(self) -> bool:
@@ -84,7 +86,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Group:
-    """Violations of one invariant that have one cause; the first is the shortest."""
+    """Violations of one invariant with one cause, the shortest case first."""
 
     invariant: str
     cause: str
@@ -100,11 +102,11 @@ class Group:
 
 
 def parse(text: str) -> Case:
-    """The reverse of str(). Raises BadInputError."""
+    """Parse the result of str(). Raises BadInputError."""
     world, _, faults = text.strip().partition(": ")
     name, _, seed = world.rstrip(": ").partition("@")
     if seed and not seed.isdecimal():
-        raise BadInputError(f"{seed!r} is no number: a world's seed is written as in train@57")
+        raise BadInputError(f"{seed!r} is not a number: write the seed of a world as in train@57")
     scenario = known_scenario(name)
     try:
         parsed = tuple(Fault.parse(each) for each in faults.split(JOINED) if each.strip())
@@ -114,22 +116,22 @@ def parse(text: str) -> Case:
 
 
 def known_scenario(name: str) -> str:
-    """Raises BadInputError for one that does not exist, and names those like it."""
+    """Return the name. Raises BadInputError for an unknown scenario, and suggests similar ones."""
     return known(name, SCENARIOS, "scenario")
 
 
 def known(name: str, names: Iterable[str], of: str) -> str:
-    """`name`, if it is one of them. Raises BadInputError."""
+    """Return `name` if it is in `names`. Raises BadInputError otherwise."""
     names = [str(each) for each in names]
     if name in names:
         return name
     near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    raise BadInputError(f"there is no {of} {name!r}: {hint}There are {', '.join(names)}")
+    raise BadInputError(f"unknown {of} {name!r}: {hint}valid: {', '.join(names)}")
 
 
 def grouped(findings: Iterable[Finding]) -> list[Group]:
-    """By invariant and cause, the most frequent first."""
+    """Group violations by invariant and cause, the most frequent first."""
     by_cause: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         for violation in finding.violations:
@@ -151,7 +153,7 @@ MOST_OF_CAUSE = 240
 
 
 def without_ids(text: str) -> str:
-    """What two worlds say alike: without runs, hosts, images, instants, numbers."""
+    """Replace runs, hosts, images, times and numbers in a text, so that equal causes compare equal."""
     text = INSTANT.sub("WHEN", text)
     text = AWS_ID.sub(lambda found: IDS.get(found[1], found[1].upper()), text)
     text = RUN.sub("RUN", text)

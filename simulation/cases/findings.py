@@ -1,4 +1,4 @@
-"""One world, told alone or as a fork of its clean one, and what was found in it."""
+"""Run one case, directly or as a fork of its clean world, and collect its finding."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from simulation.timeline import Line
 from simulation.world.world import BEGINNING, Entry
 
 WORTH_A_FORK = 90
-"""So many places a world has passed when it has taken as long as a fork takes (25 ms): copies of the pages that both
-write to, above all. What has less in common with others is told from its beginning."""
+"""The number of fault points that a world passes in the time of a fork (25 ms, mostly copying pages). Worlds that
+share less with others run from their beginning."""
 
 
 @dataclass
 class Told:
-    """A world's finding, and all that one may want to know beside it."""
+    """A case that was run."""
 
     finding: Finding
     story: Story | None = None
@@ -38,21 +38,22 @@ class Told:
 
 @dataclass(frozen=True)
 class Retold:
-    """A world that has happened twice. `same`: as it must be, byte for byte."""
+    """A case that was run twice."""
 
     finding: Finding
     lines: Sequence[Line]
     same: bool
+    """True if both traces are equal byte for byte, as they must be."""
 
 
 def differs(retold: Retold) -> Finding:
-    """What is wrong with a world that was another the second time."""
-    found = Violation(SIMULATOR, "a world was another one when it was told again", 0.0)
+    """Return the finding with a violation: the second run of the world was different."""
+    found = Violation(SIMULATOR, "the second run of the same case gave another trace", 0.0)
     return dataclasses.replace(retold.finding, violations=(*retold.finding.violations, found))
 
 
 def tried(assembly: Path, case: Case, *, in_full: bool = False) -> Told:
-    """Let the world of this case happen. What it dies of is its finding too. `in_full`: with its timeline."""
+    """Run the case. An exception becomes a violation in its finding. `in_full` adds the timeline."""
     began = time.process_time()
     told = _followed(assembly, case, Plan(case.faults), in_full=in_full)
     told.finding = dataclasses.replace(told.finding, cpu=time.process_time() - began)
@@ -61,7 +62,7 @@ def tried(assembly: Path, case: Case, *, in_full: bool = False) -> Told:
 
 
 def branched(assembly: Path, cases: Sequence[Case]) -> list[Finding]:
-    """Of worlds of one scenario and seed, most of them forks of their clean world: what `tried` finds, for less."""
+    """Run cases of one scenario and seed, most of them as forks of their clean world, which is cheaper."""
     _load(assembly, cases[0].scenario)
     forks = Forks[Finding](cases, WORTH_A_FORK)
     told: Told | None = None
@@ -77,7 +78,7 @@ def branched(assembly: Path, cases: Sequence[Case]) -> list[Finding]:
 
 
 def tried_in_turn(assembly: Path, cases: Sequence[Case]) -> list[Finding]:
-    """Of worlds that have little or nothing in common."""
+    """Run cases that have little or nothing in common."""
     for scenario in {case.scenario for case in cases}:
         _load(assembly, scenario)
     return _heard(in_turn(cases, lambda case: tried(assembly, case).finding))
@@ -88,18 +89,18 @@ def _heard(answers: Mapping[Case, Finding | int]) -> list[Finding]:
 
 
 def _died(case: Case, code: int) -> Finding:
-    said = f"its process ended with {code} and said nothing"
+    said = f"its process ended with exit code {code} without a result"
     return Finding(case, violations=(Violation(SIMULATOR, said, 0.0),))
 
 
 @functools.cache
 def _load(assembly: Path, scenario: str) -> None:
-    """What its worlds need: each fork would load it for itself."""
+    """Load what worlds of a scenario need, so that forks do not load it again."""
     tried(assembly, Case(scenario))
 
 
 def _followed(assembly: Path, case: Case, plan: Plan, *, in_full: bool = False) -> Told:
-    """The world of this plan; its finding is of the faults that the plan has then."""
+    """Run the world of a plan. Its finding lists the faults that the plan has at the end."""
     template = process.prepared(assembly)
     decided: list[timeline.Decision] = []
     try:
@@ -113,12 +114,12 @@ def _followed(assembly: Path, case: Case, plan: Plan, *, in_full: bool = False) 
             )
         finding = found(case.only(plan.faults), story)
         return Told(finding, story, timeline.told(story.trace, decided) if in_full else [])
-    except (Exception, TooLong) as error:  # noqa: BLE001 - whatever it is, it is the finding
+    except (Exception, TooLong) as error:  # noqa: BLE001 - every exception is a finding
         return Told(Finding(case.only(plan.faults), violations=(_crash(error),)))
 
 
 def found(case: Case, story: Story) -> Finding:
-    """The finding of a world that has come to its end."""
+    """Return the finding of a world that has ended."""
     broken = [
         Violation(str(each.invariant), each.what, (each.at - BEGINNING).total_seconds())
         for each in story.broken
@@ -140,7 +141,7 @@ def found(case: Case, story: Story) -> Finding:
 
 
 def _recoveries(trace: Iterable[Entry]) -> int:
-    """How often a run went on after its state Recover."""
+    """Count the attempts that followed a state Recover."""
     recovering: set[str] = set()
     count = 0
     for entry in trace:
@@ -156,5 +157,5 @@ def _crash(error: BaseException) -> Violation:
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if "/site-packages/" not in frame.filename] or frames
     where = f"{Path(ours[-1].filename).name}, {ours[-1].name}" if ours else "nowhere"
-    said = f"{MOST_CPU_SECONDS:.0f} s of CPU and no end" if isinstance(error, TooLong) else repr(error)
+    said = f"no end after {MOST_CPU_SECONDS:.0f} s of CPU" if isinstance(error, TooLong) else repr(error)
     return Violation(SIMULATOR, f"{said} (in {where})", 0.0)

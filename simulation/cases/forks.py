@@ -1,5 +1,4 @@
-"""Worlds of one scenario and seed are one world until the first of their faults strikes: there its process forks, and
-the child tells what came of its own."""
+"""Run worlds of one scenario and seed as forks: the process forks at the fault point where a world differs."""
 
 from __future__ import annotations
 
@@ -24,27 +23,28 @@ Answer = TypeVar("Answer")
 
 
 class AllTold(BaseException):
-    """Nobody needs the rest of this world. No `except Exception` on the way holds it."""
+    """All cases have answered, so the rest of this world is not needed. `except Exception` does not catch it."""
 
 
 class Forks(Plan, Generic[Answer]):
-    """Nothing goes wrong here; where it would in the world of a case, a child goes on as that world.
+    """A plan without faults. At the first fault of a case it forks a child, which continues as the world of that
+    case.
 
-    The process waits for each child: of its worlds one runs at a time. For faults that strike before the world has
-    passed `since` places nothing forks.
+    The process waits for each child, so one world runs at a time. It does not fork before the world has passed
+    `since` fault points.
     """
 
     def __init__(self, cases: Sequence[Case], since: int = 0) -> None:
         super().__init__()
         self.left = list(cases)
-        """This world has not come to any of their faults yet."""
+        """Cases whose fault points the world has not reached."""
         self.early: list[Case] = []
-        """It has come to theirs before it had passed so many places."""
+        """Cases whose fault point came before the world had passed `since` fault points."""
         self._since, self._passed = since, 0
         self.answers: dict[Case, Answer | int] = {}
-        """Of the children; the exit code of one that said nothing."""
+        """The answers of the children, or the exit code of a child without an answer."""
         self.asked: Connection | None = None
-        """Of a child: where its answer is waited for."""
+        """In a child, the pipe for its answer."""
 
     def at(self, kind: Kind, place: str, passed: Passed | None = None) -> list[Fault]:
         self._passed += 1
@@ -64,7 +64,7 @@ class Forks(Plan, Generic[Answer]):
         return super().at(kind, place, passed)
 
     def answer(self, answer: Answer | None) -> NoReturn:
-        """The last that a child does."""
+        """Send the answer and end the child process."""
         try:
             if self.asked and answer is not None:
                 self.asked.send(answer)
@@ -72,13 +72,13 @@ class Forks(Plan, Generic[Answer]):
             os._exit(0)
 
     def _forks(self, case: Case) -> bool:
-        """Whether this is the child."""
+        """Fork. Return True in the child."""
         reads, writes = Pipe(duplex=False)
         chance = random.getstate()
         child = os.fork()
         if child == 0:
             reads.close()
-            random.setstate(chance)  # of a fork it is another one
+            random.setstate(chance)  # os.fork() makes Python reseed it
             process.limit()
             self.left, self.asked = [], writes
             self.take(case.faults)
@@ -93,7 +93,8 @@ class Forks(Plan, Generic[Answer]):
 
 
 def in_turn(cases: Iterable[Case], tell: Callable[[Case], Answer]) -> dict[Case, Answer | int]:
-    """What it tells of each, all in one child; where that ends, its exit code, and another child for the rest."""
+    """Return the result of each case, run in a child. If the child dies, record its exit code and continue with
+    another."""
     left = list(cases)
     answers: dict[Case, Answer | int] = {}
     while left:
@@ -124,7 +125,7 @@ def told(
     *,
     at_end: Callable[[Yard], object] = lambda yard: None,
 ) -> dict[Fault, Answer]:
-    """What `look` finds in the story of each of these faults alone. Raises RuntimeError for a world that told none."""
+    """Return what `look` finds in the world of each single fault. Raises RuntimeError if a world has no result."""
     cases = {Case(scenario.name, (fault,)): fault for fault in faults}
     forks = Forks[Answer](list(cases))
     found: Answer | None = None
@@ -142,5 +143,5 @@ def told(
             forks.answer(found)
     silent = [str(case) for case in cases if isinstance(forks.answers.get(case), int | None)]
     if silent:
-        raise RuntimeError(f"nothing was heard of {'; '.join(silent)}")
+        raise RuntimeError(f"no result for {'; '.join(silent)}")
     return {fault: cast(Answer, forks.answers[case]) for case, fault in cases.items()}

@@ -1,4 +1,4 @@
-"""What a process needs before its first world: the same for a person's command, a worker and a test."""
+"""Prepare a process for worlds: for the command, the workers and the tests."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ FIXED = {
     "POWERTOOLS_METRICS_DISABLED": "true",
     "AWS_EC2_METADATA_DISABLED": "true",
 }
-"""The environment in which worlds happen. AWS's other variables are a person's own, and no business of a world."""
+"""Environment variables of a process that runs worlds. Other variables of AWS are removed."""
 
 MOST_CPU_SECONDS = 120.0
-"""Of one world: more is a circle, and broken."""
+"""The limit for one world. A longer world is in an endless loop."""
 HUGE = 2 << 20
-"""The bytes of such a page."""
+"""The size of a huge page in bytes."""
 MADV_COLLAPSE = 25
-"""Of linux/mman.h; Python's mmap has no name for it."""
+"""From linux/mman.h; Python's mmap does not define it."""
 
 
 def restart_as_needed() -> None:
-    """This command once more, in the environment that worlds have: the order of a set cannot differ then."""
+    """Restart this command in the environment of worlds, if necessary. The order of sets is the same there."""
     if os.environ == _environment():
         return
     sys.stdout.flush()
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], _environment())  # noqa: S606 - this very program
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], _environment())  # noqa: S606 - the same program again
 
 
 def _environment() -> dict[str, str]:
@@ -54,7 +54,7 @@ def _environment() -> dict[str, str]:
 
 @contextlib.contextmanager
 def of_worlds(assembly: Path) -> Iterator[YardTemplate]:
-    """A process that goes on to other things: afterwards its clients, settings, environment and clock are its own."""
+    """Prepare the process for worlds, and afterwards restore its clients, settings, environment and clock."""
     before = dict(os.environ)
     try:
         yield prepared(assembly)
@@ -72,7 +72,7 @@ def of_worlds(assembly: Path) -> Iterator[YardTemplate]:
 
 @functools.cache
 def prepared(assembly: Path) -> YardTemplate:
-    """The yard of that folder, once clients ask the simulated AWS and functions read their own environment."""
+    """Return the yard of that folder. Clients now call the simulated AWS, and functions read their own environment."""
     os.environ.update(FIXED)
     time.tzset()
     DOOR.install()
@@ -81,12 +81,12 @@ def prepared(assembly: Path) -> YardTemplate:
 
 
 class TooLong(BaseException):
-    """A world has used its time. No `except Exception` on the way holds it."""
+    """A world has used its CPU time. `except Exception` does not catch it."""
 
 
 @contextlib.contextmanager
 def limited() -> Iterator[None]:
-    """For one world: raises TooLong in it. Of CPU, so a busy machine is no reason."""
+    """Raise TooLong in a world that exceeds its CPU time. A busy machine does not matter."""
 
     def stop(*_: object) -> None:
         raise TooLong
@@ -101,14 +101,14 @@ def limited() -> Iterator[None]:
 
 
 def limit() -> None:
-    """Of this process's time from now on: a fork is without."""
+    """Start the CPU timer of this process; a fork does not inherit it."""
     signal.setitimer(signal.ITIMER_VIRTUAL, MOST_CPU_SECONDS, 1.0)
 
 
 def tidy() -> None:
-    """After each world: what waits in it for ever ends here, before another world could hear of it.
+    """End the waiting processes of a world, before the next world starts.
 
-    What the first one has loaded stays for good, so later ones have little to look through.
+    Objects that the first world has loaded are frozen, so later garbage collections are fast.
     """
     DOOR.send = DOOR.short = DOOR.sleep = ENVIRONMENTS.current = _no_world
     gc.collect()
@@ -119,8 +119,10 @@ def tidy() -> None:
 
 
 def in_huge_pages() -> None:
-    """What this process holds, in pages of 2 MiB where Linux has room for them (6.1 and later; others say no, and
-    nothing is lost): a fork copies a table of 80 pages in place of one of 40,000, and a world takes 8 % less time."""
+    """Move the memory of this process to pages of 2 MiB if Linux supports it (6.1 or later; others ignore it).
+
+    A fork then copies a table of 80 pages instead of 40,000, and a world takes 8% less time.
+    """
     advise = ctypes.CDLL(None).madvise
     for line in Path("/proc/self/maps").read_text().splitlines():
         where, rights, *_, file = (*line.split(maxsplit=5), "")[:6]

@@ -1,4 +1,4 @@
-"""Which worlds are tried: faults at the places that clean worlds pass."""
+"""Choose the cases to run from the fault points of clean worlds."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from simulation.story import Story
 
 @dataclass(frozen=True)
 class Clean:
-    """A scenario's world without faults: the faults that its places allow, and which of these are like others."""
+    """A scenario's world without faults."""
 
     finding: Finding
     faults: tuple[Fault, ...] = ()
+    """The faults at its fault points."""
     like_others: frozenset[Place] = frozenset()
+    """The fault points that are equivalent to others."""
 
 
 Spaces = Mapping[str, tuple[Fault, ...]]
-"""By scenario: every single fault at every place that its clean world passes."""
+"""Every single fault at every fault point of the clean world, by scenario."""
 
 
 def space_of(story: Story) -> tuple[Fault, ...]:
@@ -33,15 +35,14 @@ def space_of(story: Story) -> tuple[Fault, ...]:
 
 
 def of_kinds(spaces: Spaces, kinds: Iterable[Kind]) -> Spaces:
-    """What is left of them; a scenario without any such fault is left out."""
+    """Return the faults of these kinds. Scenarios without any are left out."""
     wanted = set(kinds)
     left = {name: tuple(fault for fault in faults if fault.kind in wanted) for name, faults in spaces.items()}
     return {name: faults for name, faults in left.items() if faults}
 
 
 def its_own(spaces: Spaces) -> Spaces:
-    """Of a scenario that begins, or ends, like another one the faults from the first place of its own up to the last,
-    whatever their kind."""
+    """Drop the faults that a similar scenario already has: those before `since` and from `until` on."""
     found = {}
     for name, faults in spaces.items():
         scenario = SCENARIOS[name]
@@ -57,7 +58,7 @@ def _is_before(place: str, fault: Fault) -> bool:
 
 
 def one_of_each(spaces: Spaces, clean: Mapping[str, Clean]) -> Spaces:
-    """Without the faults at places that are like others, and those that are like others at their place."""
+    """Drop faults at equivalent fault points, and equivalent faults at one fault point."""
     return {
         name: tuple(
             each
@@ -73,7 +74,7 @@ def each_single(spaces: Spaces) -> list[Case]:
 
 
 def sample(cases: Sequence[Case], count: int, seed: int) -> list[Case]:
-    """So many of them, others for another seed, in their order."""
+    """Return a random sample in the original order. Another seed gives another sample."""
     if count >= len(cases):
         return list(cases)
     chance = random.Random(_number("sample", seed))
@@ -81,9 +82,9 @@ def sample(cases: Sequence[Case], count: int, seed: int) -> list[Case]:
 
 
 def chosen(spaces: Spaces, seed: int) -> Case:
-    """Two or three faults at places of one scenario, and the seed of their world, all by this seed.
+    """Return a case with two or three faults, drawn by this seed.
 
-    Scenarios have the weight of their places; in one, each kind of fault is as likely as any other.
+    Scenarios are weighted by their number of faults. Within a scenario, each kind of fault is equally likely.
     """
     chance = random.Random(_number("choice", seed))
     indexes = {name: _index(faults) for name, faults in spaces.items()}
@@ -104,7 +105,7 @@ _INDEXES: dict[int, tuple[tuple[Fault, ...], dict[Kind, dict[str, list[Fault]]]]
 
 
 def _index(faults: tuple[Fault, ...]) -> dict[Kind, dict[str, list[Fault]]]:
-    """By kind and place. Made once."""
+    """Return the faults by kind and fault point; cached."""
     if id(faults) not in _INDEXES:
         index: dict[Kind, dict[str, list[Fault]]] = {}
         for fault in faults:
@@ -118,7 +119,7 @@ def _number(of: str, seed: int) -> int:
 
 
 def smaller(case: Case) -> Iterator[Case]:
-    """The same world with fewer of its faults, the fewest first."""
+    """Yield the case with each proper subset of its faults, the smallest first."""
     count = len(case.faults)
     for bits in sorted(range(2**count - 1), key=lambda bits: (bits.bit_count(), bits)):
         yield case.only(fault for number, fault in enumerate(case.faults) if bits >> number & 1)

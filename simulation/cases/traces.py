@@ -1,4 +1,4 @@
-"""Traces as texts: their digest, and their file."""
+"""Traces as text: their digest and their files."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ IN_JSON = json.JSONEncoder(default=str, sort_keys=True).encode
 
 
 def trace_lines(trace: Iterable[Entry]) -> Iterator[str]:
-    """The trace as JSON, a line for each entry."""
+    """Yield each entry of the trace as a line of JSON."""
     for entry in trace:
         line = {"at": entry.at.isoformat(), "who": entry.who, "what": entry.what, "details": entry.details}
         yield IN_JSON(line)
 
 
 def digest(trace: Iterable[Entry]) -> str:
-    """Of every byte of the trace: equal for equal worlds."""
+    """Return the digest of the whole trace; it is equal for equal worlds."""
     found = hashlib.sha256()
     for line in trace_lines(trace):
         found.update(f"{line}\n".encode())
@@ -30,13 +30,14 @@ def digest(trace: Iterable[Entry]) -> str:
 
 
 def write_trace(path: Path, case: Case, trace: Sequence[Entry]) -> None:
-    """JSON lines; the first says what it is a trace of."""
+    """Write the trace as JSON lines. The first line names the case."""
     head = {"trainyard trace": TRACE_VERSION, "of": str(case), "digest": digest(trace)}
     path.write_text("".join(f"{line}\n" for line in (json.dumps(head), *trace_lines(trace))))
 
 
 def read_trace(path: Path) -> tuple[str, list[str]]:
-    """Which case it is of, and its lines. Raises BadInputError for anything but a trace of this version."""
+    """Return the case and the lines of a trace. Raises BadInputError for a file that is not a trace of this
+    version."""
     try:
         head, *lines = path.read_text().splitlines() or [""]
     except (OSError, UnicodeDecodeError) as error:
@@ -45,9 +46,9 @@ def read_trace(path: Path) -> tuple[str, list[str]]:
         said = json.loads(head)
         version, of = said["trainyard trace"], str(said["of"])
     except (ValueError, KeyError, TypeError) as error:
-        raise BadInputError(f"{path} is no trace: its first line does not say so") from error
+        raise BadInputError(f"{path} is not a trace: its first line is not the header of one") from error
     if version != TRACE_VERSION:
         raise BadInputError(
-            f"{path} is a trace of version {version}; this is version {TRACE_VERSION}: make it anew"
+            f"{path} is a trace of version {version}, but version {TRACE_VERSION} is needed: write it again"
         )
     return of, lines

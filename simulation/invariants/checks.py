@@ -1,4 +1,5 @@
-"""Invariants that the oracle checks at every write to the ledger and to the bucket, and the notifications of ends."""
+"""Invariants that are checked at every write to the ledger and to the bucket, and for the notifications of ended
+runs."""
 
 from __future__ import annotations
 
@@ -30,12 +31,12 @@ STATES: Mapping[str, tuple[str, ...]] = {
     "launch": ("Admit", "Plan", "Launch", "Await", "Release", "Conclude"),
     "snapshot": ("Admit", "Pause", "Stop", "Capture", "Fate", "Conclude"),
 }
-"""By the kind of a run, the states of one attempt in their order."""
+"""The states of one attempt in order, by kind of run."""
 RISING: Mapping[str, tuple[str, ...]] = {
     "attempt": ("reported", "checkpointed", "saved"),
     "host": ("ready", "stopped"),
 }
-"""By the first word of a row's key, the attributes that never decrease."""
+"""Attributes that never decrease, by the first word of a row's key."""
 FIXED: Mapping[str, tuple[str, ...]] = {
     "attempt": ("ending", "ended", "gang_ready", "started"),
     "host": ("launched",),
@@ -44,11 +45,11 @@ FIXED: Mapping[str, tuple[str, ...]] = {
 """Attributes that never change once they are written."""
 DELETES = (PersonFault.DELETES_ROWS, RequestFault.ROWS_DELETED)
 LOOKS = timedelta(minutes=10)
-"""From the end of a host's time in the pool until patrol has ended it: the wipe and its passes."""
+"""The time that patrol has to terminate a host after its time in the warm pool: the wipe and two passes."""
 
 
 def went_back(key: Key, before: Item, after: Item) -> Iterator[str]:
-    """Yield what a write of this row took back."""
+    """Yield each fact that a write of this row took back."""
     kind = key[1].partition("#")[0]
     was, now = _plain(before), _plain(after)
     for name in RISING.get(kind, ()):
@@ -62,17 +63,17 @@ def went_back(key: Key, before: Item, after: Item) -> Iterator[str]:
         yield f"stopped_at was {was['stopped_at']} and is {now['stopped_at']}"
     same_token = kind == "token" and was.get("token") == now.get("token")
     if same_token and "answered" in was and "answered" not in now:
-        yield "its token is not answered any more"
+        yield "its task token is not marked as answered anymore"
     if kind == "run":
         yield from _run_went_back(was, now)
 
 
 def _run_went_back(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     if {"kind", "state"} <= was.keys() and _phase(now) < _phase(was):
-        yield f"it was in {_named(was)}, and is in {_named(now)}"
+        yield f"it was in {_named(was)} and is in {_named(now)}"
     known, told = (row.get("progress") or {} for row in (was, now))
     if known and (told.get("attempt"), told.get("at")) < (known["attempt"], known["at"]):
-        yield f"its progress was of {known['at']}, and is of {told.get('at')}"
+        yield f"its progress was from {known['at']} and is from {told.get('at')}"
 
 
 def _phase(row: Mapping[str, Any]) -> tuple[int, int]:
@@ -84,18 +85,17 @@ def _named(row: Mapping[str, Any]) -> str:
 
 
 def _plain(item: Item) -> Row:
-    """Return the row's attributes as plain values."""
     return unpack(item)
 
 
 class Claims:
-    """Which runs have each host now, by the ledger."""
+    """The runs that each host belongs to, by the ledger."""
 
     def __init__(self) -> None:
         self._runs: defaultdict[str, set[str]] = defaultdict(set)
 
     def look(self, key: Key, after: Item | None) -> str | None:
-        """Return how a host has two runs at once, if it has."""
+        """Return a description if a host belongs to two runs at once."""
         kind, _, instance = key[1].partition("#")
         if kind != "host":
             return None
@@ -104,11 +104,11 @@ class Claims:
             runs.add(key[0])
         else:
             runs.discard(key[0])
-        return f"{instance} is a host of {' and '.join(sorted(runs))} at once" if len(runs) > 1 else None
+        return f"{instance} belongs to {' and '.join(sorted(runs))} at once" if len(runs) > 1 else None
 
 
 def missing_of(yard: Yard, key: str) -> str | None:
-    """Return what a catalogue of checkpoints names that is not in the bucket; None if nothing is missing."""
+    """Return what a checkpoint catalog names that is missing in the bucket; None if it is complete."""
     if not key.endswith("/checkpoints/latest.json"):
         return None
     version = Version.from_json(yard.document(key))
@@ -119,33 +119,39 @@ def missing_of(yard: Yard, key: str) -> str | None:
     if manifest is None:
         return f"{key} names {version.key}, which has no manifest"
     lacks = [name for _, _, _, name in manifest["files"].values() if not yard.versions(f"{own}{name}")]
-    return f"{key} names {version.key}, and {lacks[0]} is not there" if lacks else None
+    return f"{key} names {version.key}, but {lacks[0]} is missing" if lacks else None
 
 
 def replaced_end(yard: Yard, key: str) -> str | None:
-    """Return how a summary tells another end than the summary that it replaces; None if it does not."""
+    """Return how a summary contradicts the summary that it replaces; None if it does not."""
     if not key.endswith("/summary.json"):
         return None
     first, *_, last = (json.loads(each.body or b"") for each in 2 * yard.versions(key))
     names = ("outcome", "error", "reason", "ended")
     told = [tuple(said[name] for name in names) for said in (first, last)]
     is_of_same_run = first["created"] == last["created"]
-    return f"{key} said {told[0]}, and says {told[1]}" if is_of_same_run and told[0] != told[1] else None
+    return (
+        f"{key} had the end {told[0]}, and now has {told[1]}"
+        if is_of_same_run and told[0] != told[1]
+        else None
+    )
 
 
 def stranger_of(yard: Yard, key: str) -> str | None:
-    """Return which host has credentials of a run that it is no host of; None if it is one."""
+    """Return the host that got credentials of a run it does not belong to; None if it belongs to the run."""
     if not key.startswith(keys.CREDENTIALS):
         return None
     instance, run = key.removesuffix(".json").rpartition(":")[2], yard.document(key).get("Run")
     row = yard.dynamodb.row(yard.template.table.name, f"run#{run}", f"host#{instance}") if run else None
     is_its = run is None or (row is not None and "launched" in row)
-    return None if is_its else f"{instance} has credentials of {run}, whose host it is not"
+    return None if is_its else f"{instance} has credentials of {run} but does not belong to it"
 
 
 def notices_of_ends(yard: Yard) -> Iterator[str]:
-    """Yield each run that has another number of notifications than one. A function that dies as it sends may send
-    again, and a lost answer is asked for again."""
+    """Yield each run whose end was not notified exactly once.
+
+    A function that dies while it sends, or whose answer is lost, may send again.
+    """
     faults = yard.plan.struck
     if any(fault.what in (*DELETES, RequestFault.DENIED) for fault in faults):
         return
@@ -161,7 +167,7 @@ def notices_of_ends(yard: Yard) -> Iterator[str]:
             continue
         count = sent[execution.name]
         if not 1 <= count <= 1 + again:
-            yield f"{execution.name} has ended, and {count} notifications say so"
+            yield f"{execution.name} has ended, with {count} notifications instead of one"
 
 
 def _is_of_an_end(subject: str) -> bool:
@@ -169,13 +175,11 @@ def _is_of_an_end(subject: str) -> bool:
 
 
 def too_long_in_pool(row: Mapping[str, Any], minutes: float, now: datetime) -> str | None:
-    """Return how long a host was in the pool, if it was longer than its run would have it."""
+    """Return a description if a host was in the warm pool for longer than its job allows."""
     if "pooled" not in row:
         return None
     pooled = datetime.fromisoformat(row["pooled"])
     cooled = datetime.fromisoformat(row["cooled"]) if "cooled" in row else now
     if cooled - pooled <= timedelta(minutes=minutes) + LOOKS:
         return None
-    return (
-        f"{row['sk']} was in the pool for {cooled - pooled}, and its job keeps hosts for {minutes:g} minutes"
-    )
+    return f"{row['sk']} was in the warm pool for {cooled - pooled}, but its job keeps hosts for {minutes:g} minutes"

@@ -1,4 +1,4 @@
-"""What must hold once everything is over, or ought to be."""
+"""Invariants that must hold once everything has ended or should have."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 from simulation.invariants.model import Invariant
 
 PASSES = 4
-"""Of patrol, after a run's end: no host of it lives longer."""
+"""After this many passes of patrol, all hosts of an ended run must be terminated."""
 MOST_TRANSITIONS = dict.fromkeys(("train", "servers", "evaluator", "elastic", "pool", "rivals"), (15, 14))
-"""Of an execution: without any trouble, and for each attempt more."""
+"""Transitions of an execution without faults, and of each further attempt."""
 JOINS = timedelta(minutes=26)
-"""A host has twenty minutes to get ready, and patrol looks each minute; a lost event or a killed function costs some
-more."""
+"""The longest time until a host joins its run: 20 minutes to get ready, a pass of patrol, and a lost event or a
+killed function."""
 RETRIED = 24
-"""Transitions that one fault may add by being tried again."""
+"""Transitions that one fault may add through retries."""
 RIGHTLY_REFUSED = ("BakeUnderWay", "SnapshotRefused", "YardFull")
-"""Another bake of the family goes on, the host to be imaged is gone or not there yet, or the yard has as many runs as
-it may: nothing was touched."""
+"""Errors that touch nothing: another bake of the family is running, the host to snapshot is missing, or the yard is
+full."""
 PLANNED = "Planned only"
-"""Where an execution ends of which nobody wanted a run."""
+"""The final state of a dry run."""
 SOON = timedelta(minutes=10)
 TRAINS_ON: frozenset[str] = frozenset(
     {
@@ -63,11 +63,11 @@ TRAINS_ON: frozenset[str] = frozenset(
     str(HostFault.PROGRAM_ERROR),
     str(HostFault.DISK_FULL),
 }
-"""Faults of infrastructure, by their names: whichever strikes, the run succeeds where restarts are left."""
+"""Faults of infrastructure. The run survives any of them if it has restarts left."""
 DENIED_FOR_SECONDS = "train-"
-"""Functions that are called again if a permission is missing."""
+"""The prefix of functions that are called again after a missing permission."""
 OF_A_RUNNING_RUN = "which is still running and replaces its checkpoints"
-"""Part of the reason why Admit refuses to resume a run that trains."""
+"""Part of the reason with which Admit refuses to resume a running run."""
 HARMLESS = frozenset(
     {
         EventFault.TWICE,
@@ -78,16 +78,16 @@ HARMLESS = frozenset(
         HostFault.SAYS_TWICE,
     }
 )
-"""News that comes late or twice ends no attempt."""
+"""Late or repeated events, which end no attempt."""
 UNKNOWN = frozenset({BootFault.NEVER_REGISTERS, BootFault.REGISTERS_LATE})
-"""Nor does a host that trains and that Systems Manager does not know. Builders and other lone hosts need it."""
+"""A training host does not need Systems Manager. Builders and other single hosts do."""
 
 BILL_SECONDS, BILL_SHARE = 90.0, 0.03
-"""How far the bill of a host may be from EC2's: the looks are a minute apart."""
+"""How far a host's bill may differ from EC2's, because patrol checks once a minute."""
 
 
 class Ending:
-    """One yard at its end. `breaks` is called for each invariant that does not hold, with what was seen."""
+    """Checks of one yard at its end. `breaks` is called for each broken invariant."""
 
     def __init__(self, yard: Yard, scenario: Scenario, breaks: Callable[[Invariant, str], None]) -> None:
         self.yard, self.scenario, self.breaks = yard, scenario, breaks
@@ -97,7 +97,7 @@ class Ending:
         return self.yard.plan.faults
 
     def conclude(self) -> None:
-        """Look at every run, then at what is left of all of them."""
+        """Check every run, then everything that is left."""
         for execution in self.yard.runs():
             self._end_of(execution)
         self._orphans()
@@ -108,35 +108,34 @@ class Ending:
             self.breaks(Invariant.ONE_END, wrong)
 
     def _warnings(self) -> None:
-        """A training host that EC2 warns of is marked as one that goes: that event, too, has its peers save."""
+        """Check that a training host is marked when EC2 warns of its interruption, because its peers then save."""
         warned = [fault for fault in self.yard.plan.struck if fault.what == HostFault.WARNED_120]
         in_training = [fault for fault in warned if "progress" in fault.place]
         if len(self.faults) == len(in_training) == 1 and not any(
             "warned" in row for row in self.yard.host_rows()
         ):
             self.breaks(
-                Invariant.TRUE_LEDGER, f"EC2 has warned of {in_training[0].place}, and no row says so"
+                Invariant.TRUE_LEDGER,
+                f"EC2 has warned of {in_training[0].place}, but the ledger does not record it",
             )
 
     def _end_of(self, execution: Execution) -> None:
         run = execution.name
         if execution.status is Status.RUNNING:
             self.breaks(
-                Invariant.ENDS_IN_TIME, f"{run} still is in {execution.at} after {self.scenario.longest}"
+                Invariant.ENDS_IN_TIME, f"{run} is still in {execution.at} after {self.scenario.longest}"
             )
             return
         summary = self.yard.summary(run)
         if summary is None:
             if execution.machine.name.endswith("retire") or execution.at == PLANNED:
                 return
-            self.breaks(
-                Invariant.ONE_END, f"{run} is {execution.status}, and there is no summary that says why"
-            )
+            self.breaks(Invariant.ONE_END, f"{run} is {execution.status} without a summary")
             return
         well = execution.status is Status.SUCCEEDED
         if well != (summary["outcome"] == "succeeded") and not self._was_stopped_at_its_end():
             self.breaks(
-                Invariant.ONE_END, f"{run} is {execution.status}, its summary says {summary['outcome']}"
+                Invariant.ONE_END, f"{run} is {execution.status}, but its summary says {summary['outcome']}"
             )
         if run not in self.scenario.refused:
             self._survival(execution, summary)
@@ -154,15 +153,15 @@ class Ending:
         self._budgets(execution, summary)
 
     def _refused(self, execution: Execution, summary: Mapping[str, Any]) -> None:
-        """A run that resumes one that trains is refused, unless that one has ended by then."""
+        """Check that a run is refused if it resumes a running run."""
         if summary["outcome"] != "refused" and len(self.faults) == 0:
             self.breaks(
                 Invariant.ONE_CLAIMANT,
-                f"{execution.name} ended as {summary['outcome']}: it was to be refused",
+                f"{execution.name} ended as {summary['outcome']} instead of refused",
             )
 
     def _resumed(self, run: str, summary: Mapping[str, Any]) -> None:
-        """A run that resumes another begins with the last checkpoint that the other one ever had."""
+        """Check that a resumed run starts with the last checkpoint of the earlier run."""
         named = self.scenario.resumed.get(run)
         begins = (summary.get("resume") or {}).get("resumed_at", ())
         earlier = (
@@ -178,29 +177,31 @@ class Ending:
         if begins[0] != last:
             self.breaks(
                 Invariant.ONE_CLAIMANT,
-                f"{run} began at step {begins[0]}; the last checkpoint of {earlier[0]} is of {last}",
+                f"{run} began at step {begins[0]}, but the last checkpoint of {earlier[0]} is of step {last}",
             )
 
     def _stops(self, execution: Execution, summary: Mapping[str, Any]) -> None:
-        """A run that somebody has stopped ends soon and says so, unless its program was faster."""
+        """Check that a stopped run ends soon as stopped, unless its program was faster."""
         row = self.yard.run_row(execution.name) or {}
         if summary["outcome"] == "stopped" and execution.name not in self.yard.people.asked_to_stop:
-            self.breaks(Invariant.ONE_END, f"{execution.name} says that it was stopped, and nobody has asked")
+            self.breaks(Invariant.ONE_END, f"{execution.name} ended as stopped, but no user has stopped it")
         if "stopping" not in row or any(fault.what not in ASKS for fault in self.faults):
             return
         if summary["outcome"] not in ("stopped", "succeeded"):
-            self.breaks(Invariant.ONE_END, f"{execution.name} was stopped, and ended as {summary['error']}")
+            self.breaks(Invariant.ONE_END, f"{execution.name} was stopped, but ended as {summary['error']}")
         if summary["outcome"] == "stopped" and PERSON not in summary["reason"]:
-            self.breaks(Invariant.ONE_END, f"{execution.name} does not say who has stopped it")
+            self.breaks(
+                Invariant.ONE_END, f"the reason of {execution.name} does not name the user who stopped it"
+            )
         took = datetime.fromisoformat(summary["ended"]) - datetime.fromisoformat(row["stopping"])
         if took > SOON:
-            self.breaks(Invariant.ENDS_IN_TIME, f"{execution.name} went on for {took} after it was stopped")
+            self.breaks(Invariant.ENDS_IN_TIME, f"{execution.name} ran for {took} after it was stopped")
 
     def _was_asked_to_stop(self, execution: Execution) -> bool:
         return "stopping" in (self.yard.run_row(execution.name) or {})
 
     def _was_stopped_at_its_end(self) -> bool:
-        """By a person, when all that was left to do was to say how it ended."""
+        """Return True if a user stopped the execution when only its end was left to record."""
         ends = ("Conclude", "Did it succeed", "Succeeded")
         return any(
             fault.what == PersonFault.STOPS_IT and fault.place.partition(" ")[2].partition(" #")[0] in ends
@@ -215,19 +216,19 @@ class Ending:
         if summary["error"] in RIGHTLY_REFUSED or self._was_asked_to_stop(execution):
             return
         if summary["error"] == "JobRefused" and OF_A_RUNNING_RUN in summary["reason"]:
-            return  # the stop of the run that it resumes came late
+            return  # the run to be resumed was stopped late
         hung = sum(fault.what == HostFault.GANG_HANGS for fault in self.faults)
         if summary["error"] == "ProgramHangs" and hung > 1:
-            return  # a program that hangs twice before its first step is given up: it would again
+            return  # a program that hangs twice before its first step is given up
         if execution.status is not Status.SUCCEEDED:
             self.breaks(
                 Invariant.SURVIVES,
-                f"{execution.name} ended as {summary['error']} though nothing but infrastructure failed: "
+                f"{execution.name} ended as {summary['error']}, although only infrastructure failed: "
                 f"{str(summary['reason'])[:400]}",
             )
 
     def _cause(self, execution: Execution, summary: Mapping[str, Any]) -> None:
-        """A summary names the true cause, and says what to do about it."""
+        """Check that the summary of a failed run names its cause and how to fix it."""
         if execution.status is Status.SUCCEEDED:
             return
         reason = str(summary.get("reason") or "")
@@ -244,23 +245,23 @@ class Ending:
         ):
             self.breaks(
                 Invariant.ONE_END,
-                f"{execution.name}: a permission was missing, the summary says {reason[:300]!r}",
+                f"{execution.name}: a permission was missing, but the summary says {reason[:300]!r}",
             )
 
     def _model(self, execution: Execution, summary: Mapping[str, Any]) -> None:
         models = self.yard.versions(f"{keys.model(execution.name)}trainyard.json")
         well = execution.status is Status.SUCCEEDED
-        # A failed run keeps what its program had finished as its hosts shut down: harmless, and maybe all it has.
+        # A failed run keeps a model that its program finished during shutdown. It is harmless and may be useful.
         late = [each for each in models if execution.stopped and each.at > execution.stopped]
         if late and (well or len(models) > 1):
             self.breaks(
-                Invariant.ONE_MODEL, f"{execution.name} wrote its model after its end, at {late[0].at}"
+                Invariant.ONE_MODEL, f"{execution.name} wrote its model at {late[0].at}, after its end"
             )
         if well and not models:
             self.breaks(Invariant.ONE_MODEL, f"{execution.name} succeeded without a model")
 
     def _gangs(self, run: str) -> None:
-        """Each attempt began with as many hosts as it may have, which all know it."""
+        """Check that each attempt began with an allowed number of hosts."""
         jobs = self.yard.versions(keys.job(run))
         wants_evaluator = bool(jobs) and json.loads(jobs[-1].body or b"")["cluster"]["evaluator"]
         for attempt, cluster in self.yard.clusters(run).items():
@@ -274,38 +275,38 @@ class Ending:
             self._newcomers(run)
 
     def _newcomers(self, run: str) -> None:
-        """A host that was launched for a run joins it, or goes, within the time that it has to get ready."""
+        """Check that every host that was launched for a run joins it, or ends, in time."""
         clusters = self.yard.clusters(run).values()
         joined = {each.instance for cluster in clusters for each in cluster.assignments}
         for each in self.yard.ec2.tagged(Tag.RUN, run):
             lived = (each.ended or self.yard.world.now) - each.created
             if each.id not in joined and lived > JOINS:
                 self.breaks(
-                    Invariant.NO_ORPHAN, f"{each.id} lived for {lived} and joined no attempt of {run}"
+                    Invariant.NO_ORPHAN, f"{each.id} lived for {lived} without joining an attempt of {run}"
                 )
 
     def _steps(self, run: str, summary: Mapping[str, Any]) -> None:
-        """Steps only go back to a checkpoint that was confirmed."""
+        """Check that steps only go back to a confirmed checkpoint."""
         confirmed = self.yard.confirmed(run)
         for step in summary.get("resume", {}).get("resumed_at", ()):
             if step and step not in confirmed:
                 self.breaks(
                     Invariant.TRUE_LEDGER,
-                    f"{run} says it resumed at {step}; confirmed are {sorted(confirmed)}",
+                    f"{run} resumed at step {step}, but the confirmed checkpoints are {sorted(confirmed)}",
                 )
 
     def _bill(self, run: str, summary: Mapping[str, Any]) -> None:
-        """The summary's hours are EC2's, unless somebody has deleted what the ledger knew."""
+        """Check that the hours of the summary are EC2's, unless the rows were deleted."""
         if any(fault.what in (PersonFault.DELETES_ROWS, RequestFault.ROWS_DELETED) for fault in self.faults):
             return
         if self.scenario.name in ("pool", "rivals"):
-            return  # a host has several runs: _pool looks at all of them
+            return  # hosts have several runs: _pool checks all of them
         seconds, hosts = self.yard.hours(run)
         billed = float(summary["cost"]["hours"]) * 3600
         if abs(billed - seconds) > max(BILL_SECONDS * max(hosts, 1), BILL_SHARE * seconds):
             self.breaks(
                 Invariant.TRUE_LEDGER,
-                f"{run} is billed for {billed:.0f} s of hosts, EC2 says {seconds:.0f} s of {hosts}",
+                f"{run} is billed for {billed:.0f} s of hosts, but EC2 has {seconds:.0f} s of {hosts} hosts",
             )
 
     def _budgets(self, execution: Execution, summary: Mapping[str, Any]) -> None:
@@ -321,14 +322,14 @@ class Ending:
         if attempts > 1 + reasons + grown:
             self.breaks(
                 Invariant.WITHIN_BUDGETS,
-                f"{execution.name} took {attempts} attempts, though {reasons} faults at most can end one each",
+                f"{execution.name} took {attempts} attempts, but at most {reasons} faults can end an attempt",
             )
         asks = self.yard.gateway.calls["ec2.create_fleet"]
         most = clean + each * (attempts - 1) + RETRIED * len(self.faults) + 3 * asks
         if execution.transitions > most:
             self.breaks(
                 Invariant.WITHIN_BUDGETS,
-                f"{execution.name} took {execution.transitions} transitions in {attempts} attempts: more than {most}",
+                f"{execution.name} took {execution.transitions} transitions in {attempts} attempts, more than {most}",
             )
 
     def _orphans(self) -> None:
@@ -346,11 +347,16 @@ class Ending:
         ]
         if len(overdue) > allowed:
             names = ", ".join(f"{each.id} ({each.state})" for each in overdue)
-            self.breaks(Invariant.NO_ORPHAN, f"{names}: still there {PASSES} patrol passes after the end")
+            self.breaks(
+                Invariant.NO_ORPHAN, f"{names}: not terminated {PASSES} passes of patrol after the end"
+            )
 
     def _is_told_of(self, instance: Instance) -> bool:
-        """Whether somebody was told of a host that no run launched: as shipped, one of which CloudWatch knows nothing
-        is not stopped (`unknown_stop_minutes`), since somebody may be at work there."""
+        """Return True if a notification was sent about a host that no run launched.
+
+        Such a host without metrics is not stopped by default (`unknown_stop_minutes`), because a user may be
+        working on it.
+        """
         verdict = Earlier.of_tag(instance.tags.get(Tag.VERDICT), self.yard.world.now)
         return (
             Tag.RUN not in instance.tags
@@ -360,7 +366,8 @@ class Ending:
         )
 
     def _pool(self) -> None:
-        """A host is wiped between two runs, and the bills of all together are EC2's, the time in the pool with them."""
+        """Check that hosts are wiped between two runs, and that the bills of all runs add up to EC2's, with the
+        time in the warm pool."""
         for entry in self.yard.world.trace:
             if entry.what == NOT_WIPED:
                 self.breaks(Invariant.WHOLE_GANG, f"{entry.who} {entry.what}")
@@ -381,13 +388,14 @@ class Ending:
         if abs(billed - seconds) > max(BILL_SECONDS * max(len(rows), 1), BILL_SHARE * seconds):
             self.breaks(
                 Invariant.TRUE_LEDGER,
-                f"all runs are billed for {billed:.0f} s of hosts, EC2 says {seconds:.0f} s",
+                f"all runs are billed for {billed:.0f} s of hosts, but EC2 has {seconds:.0f} s",
             )
 
     def _stuck(self) -> None:
         for execution in self.yard.stepfunctions.stuck():
             self.breaks(
-                Invariant.NEVER_STUCK, f"{execution.label} waits in {execution.at}, and nothing is to come"
+                Invariant.NEVER_STUCK,
+                f"{execution.label} waits in {execution.at}, and nothing can end the wait",
             )
 
 
@@ -399,6 +407,6 @@ def _seconds(row: Mapping[str, Any], begin: str, end: str, now: datetime) -> flo
 
 
 def _is_survived(fault: Fault) -> bool:
-    """Return True if the run succeeds though this strikes."""
+    """Return True if a run survives this fault."""
     of_seconds = fault.what == RequestFault.DENIED and fault.place.startswith(DENIED_FOR_SECONDS)
     return of_seconds or fault.what in TRAINS_ON

@@ -1,4 +1,4 @@
-"""The invariants: eleven, each checked on what a user could see beside what the world knows."""
+"""The eleven invariants. Each is checked on what a user can see, compared with the ground truth of the world."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ class Invariant(StrEnum):
 
 @dataclass(frozen=True)
 class Broken:
-    """An invariant that did not hold: when that was seen, and what was seen."""
+    """An invariant that did not hold."""
 
     invariant: Invariant
     what: str
+    """The observation."""
     at: datetime
 
 

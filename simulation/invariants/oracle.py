@@ -1,4 +1,4 @@
-"""What must hold at every moment: looked at whenever a host, a row or an object changes, and once at the end."""
+"""Invariants that must hold at every moment. They are checked whenever a host, a row or an object changes."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from simulation.invariants.ending import Ending
 from simulation.invariants.model import Broken, Invariant
 
 HAS_HOSTS = ("AwaitHosts", "Train")
-"""States of a run that waits neither for capacity nor for its place."""
+"""A run in these states waits neither for capacity nor for a slot."""
 TAGS = (Tag.YARD, Tag.ATTEMPT, Tag.GANG, Tag.GPUS, Tag.LEASE, Tag.AFTER, Tag.PRICE, Tag.DISK)
-"""Of each host that a run launches."""
+"""Tags of each host that a run launches."""
 END = ("ended", "outcome", "error")
-"""What a run's row says of its end."""
+"""Attributes of a run's row that describe its end."""
 NEEDED = {"host": "launched", "token": "token"}
-"""What the row of a host and that of a wait begin with."""
+"""The attribute that must come first in the row of a host or of a wait."""
 
 
 class Oracle:
-    """Watches one yard from its begin. `broken` grows; an invariant is said to be broken once."""
+    """Watches one yard from its beginning. Each invariant is reported at most once."""
 
     def __init__(self, yard: Yard, scenario: Scenario) -> None:
         self.yard, self.scenario = yard, scenario
@@ -57,7 +57,7 @@ class Oracle:
     # ------------------------------------------------------------------------------------------------- while it goes
 
     def _look_at_gang(self, run: str | None) -> None:
-        """Never two gangs of a run at once."""
+        """Check that a run never has two gangs at once."""
         if not run or not self.scenario.gang:
             return
         live = [each for each in self.yard.ec2.tagged(Tag.RUN, run) if each.live]
@@ -65,47 +65,45 @@ class Oracle:
             names = ", ".join(each.id for each in live)
             self.breaks(
                 Invariant.WHOLE_GANG,
-                f"{run} has {len(live)} hosts at once ({names}): it asked for {self.scenario.gang}",
+                f"{run} has {len(live)} hosts at once ({names}) instead of {self.scenario.gang}",
             )
 
     def _look_at_tags(self, instance: Instance) -> None:
-        """Each host of a run has all the tags by which patrol, permissions and its own agent judge it."""
+        """Check that each host of a run has all the tags that patrol, permissions and its own agent use."""
         lacks = [name for name in TAGS if name not in instance.tags]
         if Tag.RUN in instance.tags and instance.live and lacks:
             self.breaks(Invariant.NO_ORPHAN, f"{instance.id} is launched without the tags {', '.join(lacks)}")
 
     def _look_at_builders(self) -> None:
-        """Never two bakes at once."""
+        """Check that there are never two bakes at once."""
         builders = [each for each in self.yard.ec2.instances.values() if each.tags.get(Tag.KIND) == "bake"]
         runs = sorted({each.tags[Tag.RUN] for each in builders if each.state in ("pending", "running")})
         if len(runs) > 1 and not self.faults:
             self.breaks(Invariant.ONE_CLAIMANT, f"{' and '.join(runs)} bake at once")
 
     def _look_at_row(self, key: Key, before: Item | None, after: Item | None) -> None:
-        """News of a host or a wait is news of one that is known. `ended` never changes once it is written. Whoever
-        deletes a row means it."""
+        """Check a write to the ledger: signals update known hosts and waits, and `ended` never changes. Deletions
+        are allowed."""
         if two := self._claims.look(key, after):
             self.breaks(Invariant.ONE_CLAIMANT, two)
         for back in checks.went_back(key, before, after) if before and after else ():
             self.breaks(Invariant.FORWARD, f"{key[0]} {key[1]}: {back}")
         needed = NEEDED.get(key[1].partition("#")[0])
         if after and needed and needed not in after:
-            self.breaks(
-                Invariant.TRUE_LEDGER, f"{key} has {sorted(after)}, and nobody has launched or asked for it"
-            )
+            self.breaks(Invariant.TRUE_LEDGER, f"{key} has {sorted(after)}, but nothing has created it")
         if key[1] != "run" or not after:
             return
         state = after.get("state", {}).get("S")
         if "waiting" in after and ("ended" in after or state in HAS_HOSTS):
-            self.breaks(Invariant.TRUE_LEDGER, f"{key} says that the run waits, in {state}")
+            self.breaks(Invariant.TRUE_LEDGER, f"{key} says that the run waits, but it is in {state}")
         if not before or "ended" not in before:
             return
         was, now = ([row.get(each) for each in END] for row in (before, after))
         if was != now:
-            self.breaks(Invariant.ONE_END, f"{key} had ended as {was}, and then as {now}")
+            self.breaks(Invariant.ONE_END, f"{key} first ended as {was}, then as {now}")
 
     def _look_at_object(self, key: str) -> None:
-        """A catalogue names checkpoints that are whole. Credentials are of the run that has the host."""
+        """Check that a catalog names only complete checkpoints, and that credentials belong to the run of the host."""
         if missing := checks.missing_of(self.yard, key):
             self.breaks(Invariant.TRUE_LEDGER, missing)
         if replaced := checks.replaced_end(self.yard, key):
@@ -114,6 +112,6 @@ class Oracle:
             self.breaks(Invariant.ONE_CLAIMANT, stranger)
 
     def conclude(self) -> list[Broken]:
-        """Return what is broken, now that everything is over or ought to be."""
+        """Return all broken invariants at the end."""
         Ending(self.yard, self.scenario, self.breaks).conclude()
         return list(self.broken.values())

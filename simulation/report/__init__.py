@@ -1,1 +1,1 @@
-"""What came of worlds, for people: lines, tables, the page."""
+"""Reports on a campaign: the terminal, the tables and the page."""

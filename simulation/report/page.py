@@ -1,4 +1,4 @@
-"""build/simulation/index.html: one page that needs nothing else; what was tried, what held, each violation's story."""
+"""build/simulation/index.html: a self-contained page with all results and the timeline of each violation."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from simulation.timeline import Line, since_begin
 
 TEMPLATE = "page.html.jinja"
 MOST_CASES = 40
-"""Of one group, to copy."""
+"""The most cases of one group to list."""
 HELD, RECOVERED, ENDED, BROKEN, NOT_MET, UNTRIED = "hrebn."
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """What the page is about."""
+    """The contents of the page."""
 
     title: str
     command: str
@@ -34,7 +34,7 @@ class Campaign:
     findings: Sequence[Finding]
     groups: Sequence[Group]
     stories: Mapping[Case, Sequence[Line]]
-    """Of violations: the first of each group, and more where there is room."""
+    """Timelines of violations: the first of each group, and more up to a limit."""
 
 
 def written(campaign: Campaign, path: Path) -> Path:
@@ -69,12 +69,12 @@ def rendered(campaign: Campaign) -> str:
 
 
 def _script(value: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
+    """Return JSON that cannot end its script element."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
 def matrices(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Of single faults: place by fault, for each scenario and kind. Of several: fault by fault, for each scenario."""
+    """Return matrices: fault point by fault for single faults, fault by fault for several faults."""
     single = [each for each in findings if len(each.case.faults) == 1]
     several = [each for each in findings if len(each.case.faults) > 1]
     return [*_of_singles(single), *_of_pairs(several)]
@@ -114,7 +114,7 @@ def _code(finding: Finding | None) -> str:
 
 
 def _of_pairs(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """A cell is red if any world with both of its faults broke an invariant."""
+    """Count each pair of faults. A cell is red if any world with both faults broke an invariant."""
     found: dict[str, dict[tuple[str, str], list[Finding]]] = {}
     for finding in findings:
         whats = sorted({f"{fault.kind}: {fault.what}" for fault in finding.case.faults})

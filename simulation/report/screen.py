@@ -1,4 +1,4 @@
-"""What a person sees in the terminal: the bar, the tables, a world's story."""
+"""Output in the terminal: the progress bar, the tables, and the timeline of a world."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from simulation.scenarios import SCENARIOS
 from simulation.timeline import Line, Sort
 
 SAID_EVERY = 15.0
-"""Seconds, where no terminal shows a bar."""
+"""Seconds between two lines of progress without a terminal."""
 STYLES = {
     Sort.FAULT: "bold red",
     Sort.BROKEN: "bold red",
@@ -40,7 +40,7 @@ BROKEN, FAINT = "bold red", "dim"
 
 console = Console(highlight=False, markup=False, soft_wrap=True)
 if not console.is_terminal:
-    console.width = 160  # a file has no width, and tables need one
+    console.width = 160  # a file has no width, but tables need one
 
 
 class _Speed(ProgressColumn):
@@ -49,7 +49,7 @@ class _Speed(ProgressColumn):
 
 
 class Bar:
-    """A bar in a terminal, a line now and then elsewhere."""
+    """A progress bar in a terminal, or a line every SAID_EVERY seconds elsewhere."""
 
     def __init__(self, total: int) -> None:
         self._total, self._done, self._broken = total, 0, 0
@@ -75,7 +75,7 @@ class Bar:
     def heard(self, found: Sequence[Finding]) -> None:
         self._done += len(found)
         self._broken += sum(bool(each.violations) for each in found)
-        words = f"{self._broken:,} broken" if self._broken else "none broken"
+        words = f"{self._broken:,} broken" if self._broken else "0 broken"
         self._progress.update(self._task, completed=self._done, words=words)
         now = time.monotonic()
         if not console.is_terminal and now - self._said >= SAID_EVERY:
@@ -87,7 +87,7 @@ class Bar:
 
 
 def say_campaign(findings: Sequence[Finding], groups: Sequence[Group], wall: float) -> None:
-    """The tables, what broke, and one sentence."""
+    """Print the tables, the violations, and a summary line."""
     console.print()
     console.print(summary.count_table(summary.counts(findings)))
     rows = summary.detections(findings)
@@ -103,7 +103,9 @@ def say_campaign(findings: Sequence[Finding], groups: Sequence[Group], wall: flo
     broken = sum(bool(each.violations) for each in findings)
     cpu = sum(each.cpu for each in findings) / max(worlds, 1)
     verdict = (
-        f"{broken:,} broke an invariant, for {len(groups):,} causes" if groups else "all invariants held"
+        f"{broken:,} broke an invariant ({len(groups):,} different causes)"
+        if groups
+        else "all invariants held"
     )
     console.print(
         f"\n{worlds:,} worlds in {wall:,.0f} s ({worlds / wall:.1f} a second, {cpu:.2f} s of CPU each): {verdict}"
@@ -112,13 +114,13 @@ def say_campaign(findings: Sequence[Finding], groups: Sequence[Group], wall: flo
 
 
 def tell(told: Told) -> None:
-    """One world as a story: its faults, what happened, what came of it."""
+    """Print one world: its faults, its timeline and its result."""
     finding, case = told.finding, told.finding.case
     console.print(
         Text.assemble((case.scenario, "bold"), f": {SCENARIOS[case.scenario].what} (world {case.seed})")
     )
     for fault in case.faults:
-        met = "" if fault in finding.met else "  (the world did not come to this place)"
+        met = "" if fault in finding.met else "  (the world did not reach this fault point)"
         console.print(Text.assemble("  ", (str(fault), "red"), (met, FAINT)))
     console.print()
     for line in told.lines:
@@ -128,9 +130,9 @@ def tell(told: Told) -> None:
             f"\n{finding.outcome}, {timeline.since_begin(finding.seconds)} of virtual time, {finding.cpu:.2f} s of CPU"
         )
     if seen := finding.detection:
-        ec2 = f" (EC2 knew after {seen.ec2:.1f} s)" if seen.told is detection.Told.BY_AWS else ""
-        parts = f"{seen.seen:.1f} s until the run heard of it{ec2}"
-        console.print(f"From the fault to the next attempt's request: {seen.asked:.1f} s; {parts}")
+        ec2 = f" (EC2 noticed after {seen.ec2:.1f} s)" if seen.told is detection.Told.BY_AWS else ""
+        parts = f"{seen.seen:.1f} s until the run noticed{ec2}"
+        console.print(f"From the fault to the request for the next attempt: {seen.asked:.1f} s; {parts}")
     for violation in finding.violations:
         console.print(Text.assemble((f"Broken: {violation.invariant}", BROKEN), f": {violation.what}"))
     if not finding.violations:

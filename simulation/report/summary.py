@@ -1,4 +1,4 @@
-"""What a campaign came to, as numbers for the terminal and the page."""
+"""The results of a campaign as numbers, for the terminal and the page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simulation.detection import Row, Told
 from simulation.scenarios import SCENARIOS
 
 MOST_GROUPS = 30
-"""In a terminal; the page has all."""
+"""The most groups in the terminal. The page has all."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Count:
     kind: str
     worlds: int
     met: int
-    """Those in which every fault struck."""
+    """Worlds that reached all of their faults."""
     broken: int
     recoveries: int
     median: float
-    """Virtual seconds to the end."""
+    """The median of virtual seconds to the end."""
     cpu: float
 
     @property
@@ -39,7 +39,7 @@ class Count:
 
 
 def counts(findings: Iterable[Finding]) -> list[Count]:
-    """By scenario and kind, in the order of the scenarios."""
+    """Return a row for each scenario and kind, in the order of the scenarios."""
     by_kind: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         by_kind.setdefault((finding.case.scenario, kind_of(finding)), []).append(finding)
@@ -73,11 +73,13 @@ def _count(scenario: str, kind: str, findings: Sequence[Finding]) -> Count:
 
 
 def count_table(rows: Sequence[Count]) -> Table:
-    """The table that a campaign ends with."""
-    table = Table(title="What was tried and what held", title_justify="left", box=None, pad_edge=False)
+    """Return the table at the end of a campaign."""
+    table = Table(
+        title="Results by scenario and kind of fault", title_justify="left", box=None, pad_edge=False
+    )
     table.add_column("scenario")
     table.add_column("kind of fault")
-    for name in ("worlds", "all met", "held", "broken", "recoveries", "median s"):
+    for name in ("worlds", "all injected", "held", "broken", "recoveries", "median s"):
         table.add_column(name, justify="right")
     before = ""
     for row in rows:
@@ -100,10 +102,10 @@ def _number(number: int) -> str:
 
 
 def detection_table(rows: Sequence[Row]) -> Table:
-    title = "From a loss to the next attempt's request (train; virtual seconds, medians)"
+    title = "From a loss to the request for the next attempt (train; virtual seconds, medians)"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("fault")
-    for name in ("worlds", "EC2 knows", "heard of", "asked", "most of ours", "limit"):
+    for name in ("worlds", "EC2", "run", "request", "longest without EC2", "limit"):
         table.add_column(name, justify="right")
     told: Told | None = None
     for row in rows:
@@ -118,10 +120,10 @@ def detection_table(rows: Sequence[Row]) -> Table:
 
 
 def late_lines(rows: Sequence[Row]) -> list[Text]:
-    """Where the limits were not kept, and how to see it."""
+    """Return a line for each fault that exceeds its limit, with the command to replay it."""
     return [
         Text.assemble(
-            (f"     {row.fault}: {row.most:.0f} s, the limit is {row.limit:.0f} s   ", "bold red"),
+            (f"     {row.fault}: {row.most:.0f} s, more than the limit of {row.limit:.0f} s   ", "bold red"),
             (Case("train", (row.worst,)).command, "cyan"),
         )
         for row in rows
@@ -130,7 +132,7 @@ def late_lines(rows: Sequence[Row]) -> list[Text]:
 
 
 def group_lines(groups: Sequence[Group]) -> list[Text]:
-    """Each group in three lines: what broke, of which cause, how to see it."""
+    """Return three lines for each group: the invariant, its cause, and the command to replay it."""
     lines = []
     for number, group in enumerate(groups[:MOST_GROUPS], 1):
         worlds = len(group.findings)
@@ -149,6 +151,6 @@ def group_lines(groups: Sequence[Group]) -> list[Text]:
 
 
 def detections(findings: Iterable[Finding]) -> list[Row]:
-    """Of single faults of `train`."""
+    """Return the detections of single faults of `train`."""
     single = (each for each in findings if each.case.scenario == "train" and len(each.case.faults) == 1)
     return detection.table(each.detection for each in single if each.detection)

@@ -1,1 +1,1 @@
-"""Time, chance, processes and the trace: what a simulated world is made of."""
+"""A simulated world: virtual time, chance, processes and the trace."""

@@ -1,4 +1,4 @@
-"""The wall clock of this process: the virtual one of the world that runs."""
+"""The wall clock of this process, which shows the virtual time of the current world."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simulation.world.world import BEGINNING, World
 
 
 class Clock:
-    """`time.time`, `datetime.now` and their like answer the world's time, from the first world on."""
+    """Makes `time.time`, `datetime.now` and similar functions return virtual time."""
 
     def __init__(self) -> None:
         self._travel: time_machine.travel | None = None
@@ -18,7 +18,7 @@ class Clock:
         self._now = BEGINNING
 
     def follow(self, world: World) -> None:
-        """From now on the time is that world's."""
+        """Show the time of this world from now on."""
         if self._at is None:
             self._travel = time_machine.travel(world.now, tick=False)
             self._at = self._travel.start()
@@ -27,14 +27,14 @@ class Clock:
         world.on_time.append(self._move)
 
     def leave(self) -> None:
-        """The time is the machine's again."""
+        """Show the time of the machine again."""
         if self._travel is not None:
             self._travel.stop()
         self._travel = self._at = None
 
     def _move(self, now: datetime) -> None:
         if self._at is not None:
-            self._at.shift(now - self._now)  # move_to would set the process's time zone each time
+            self._at.shift(now - self._now)  # move_to would set the time zone of the process each time
             self._now = now
 
 

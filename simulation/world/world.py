@@ -1,6 +1,7 @@
-"""One world: virtual time, chance from a seed, processes that take turns in one thread, and a trace of what happened.
+"""One world: virtual time, random numbers from a seed, processes that take turns in one thread, and a trace.
 
-The order of everything follows from the seed: events of one instant happen in the order in which they were planned.
+The seed determines the order of everything. Events of one instant happen in the order in which they were
+planned.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ class Entry:
 
 @dataclass
 class Planned:
-    """Something that will happen; `cancel` makes it not happen."""
+    """An event that will happen unless it is cancelled."""
 
     what: str
     do: Callable[[], object] | None
     standing: bool = False
-    """Comes again for ever, whatever is going on (a schedule): no sign that anything is still going on."""
+    """True for schedules, which never end. They do not count as pending work."""
 
     def cancel(self) -> None:
         self.do = None
 
 
 class Future(Generic[Value]):
-    """A value that somebody will set, once; whoever waits for it goes on then. The first answer counts."""
+    """A value that is set once. Processes that wait for it continue then; only the first answer counts."""
 
     def __init__(self) -> None:
         self.done = False
@@ -54,7 +55,7 @@ class Future(Generic[Value]):
         self._then: list[Callable[[], object]] = []
 
     def set(self, value: Value) -> bool:
-        """Whether this was the first answer."""
+        """Set the value. Return True if this was the first answer."""
         return self._finish(value, None)
 
     def fail(self, error: BaseException) -> bool:
@@ -69,7 +70,7 @@ class Future(Generic[Value]):
     def result(self) -> Value:
         if self._error is not None:
             raise self._error
-        return self._value  # type: ignore[return-value]  # set, or failed, by now
+        return self._value  # type: ignore[return-value]  # set or failed at this point
 
     def _finish(self, value: Value | None, error: BaseException | None) -> bool:
         if self.done:
@@ -82,7 +83,7 @@ class Future(Generic[Value]):
 
 
 class Process:
-    """A function that may sleep and wait; `kill` ends it where it stands, and nothing of it runs on."""
+    """A function that can sleep and wait. `kill` ends it where it stands."""
 
     def __init__(self, world: World, name: str, function: Callable[[], Any]) -> None:
         self.name = name
@@ -98,13 +99,13 @@ class Process:
             self._greenlet.switch()
 
     def kill(self) -> None:
-        """Ends it in mid-step, as a process that is killed: its `finally` blocks can call nobody any more."""
+        """End the process as a kill does: its `finally` blocks cannot send requests anymore."""
         if self.ended.done or self.killed:
             return
         self.killed = True
         if getcurrent() is self._world.loop:
             self._end()
-        else:  # a greenlet that ends goes back to the loop, not to whoever ended it
+        else:  # a greenlet that ends returns to the loop, not to its killer
             self._world.after(0, self._end, what=f"{self.name} is killed")
 
     def _end(self) -> None:
@@ -117,23 +118,23 @@ class Process:
             value = self._function()
         except GreenletExit:
             self.ended.set(None)
-        except Exception as error:  # noqa: BLE001 - whoever waits for it gets it
+        except Exception as error:  # noqa: BLE001 - the waiting process gets it
             self.ended.fail(error)
         else:
             self.ended.set(value)
 
 
 class World:
-    """See the module."""
+    """One simulated world."""
 
     def __init__(self, seed: int, *, beginning: datetime = BEGINNING) -> None:
         self.seed = seed
         self.now = beginning
         self.trace: list[Entry] = []
         self.on_step: list[Callable[[], None]] = []
-        """Called after everything that happened: for the invariants."""
+        """Called after every event, for the invariants."""
         self.on_time: list[Callable[[datetime], None]] = []
-        """Called whenever time goes on, with the new instant."""
+        """Called with the new time whenever it advances."""
         self._planned: list[tuple[datetime, int, Planned]] = []
         self._numbers = itertools.count()
         self._ids: dict[str, Iterator[int]] = {}
@@ -141,14 +142,14 @@ class World:
         self.loop = getcurrent()
 
     def chance(self, of: str) -> random.Random:
-        """The same numbers for the same seed and name, whoever else draws."""
+        """Return the random numbers of one name. They depend only on the seed and the name."""
         if of not in self._chances:
             digest = hashlib.sha256(f"{self.seed}/{of}".encode()).digest()
             self._chances[of] = random.Random(int.from_bytes(digest[:8]))
         return self._chances[of]
 
     def new_id(self, prefix: str, digits: int = 17) -> str:
-        """`i-00000000000000001` for `i-`: in the order of their making, never twice."""
+        """Return a new id, e.g. `i-00000000000000001` for `i-`, numbered in order."""
         number = next(self._ids.setdefault(prefix, itertools.count(1)))
         return f"{prefix}{number:0{digits}x}"
 
@@ -168,7 +169,7 @@ class World:
         return self.at(self.now + timedelta(seconds=seconds), do, what=what, standing=standing)
 
     def spawn(self, name: str, function: Callable[[], Any]) -> Process:
-        """Begins at once, after what happens now."""
+        """Start a process after the current event."""
         process = Process(self, name, function)
         self.after(0, process.resume, what=f"{name} begins")
         return process
@@ -178,13 +179,13 @@ class World:
         return process
 
     def sleep(self, seconds: float) -> None:
-        """Of the process that calls; others go on meanwhile."""
+        """Suspend the current process. Others run meanwhile."""
         process = self._here()
         self.after(seconds, process.resume, what=f"{process.name} wakes")
         self.loop.switch()
 
     def wait(self, future: Future[Value]) -> Value:
-        """Until somebody has set it. Raises what it failed with."""
+        """Suspend the current process until the future is set. Raises the error of a failed future."""
         if not future.done:
             process = self._here()
             future.then(lambda: self.after(0, process.resume))
@@ -192,11 +193,11 @@ class World:
         return future.result()
 
     def busy(self) -> bool:
-        """Whether anything is planned beside what comes again for ever."""
+        """Return True if anything other than schedules is planned."""
         return any(planned.do and not planned.standing for _, _, planned in self._planned)
 
     def run(self, until: datetime, *, stop: Callable[[], bool] = lambda: False) -> None:
-        """Let everything happen up to that instant, or until `stop` says so after a step."""
+        """Run all events up to that time, or until `stop` returns True after an event."""
         while self._planned and self._planned[0][0] <= until and not stop():
             when, _, planned = heapq.heappop(self._planned)
             if planned.do is None:

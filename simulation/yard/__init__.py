@@ -1,4 +1,4 @@
-"""A yard deployed into a simulated account: everything of its templates, in one world."""
+"""A yard deployed into a simulated account: all resources of its templates, in one world."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ GPU_METRIC = ("Trainyard", "nvidia_smi_utilization_gpu")
 CPU_METRIC = ("AWS/EC2", "CPUUtilization")
 USE_METRIC = ("Trainyard", "InUse")
 AGENTS_PERCENT = 0.1
-"""What agents alone use of a host's processors: no world computes on these."""
+"""The CPU usage of a host on which only agents run."""
 
 
 class Yard:
-    """`plan` says what goes wrong."""
+    """A deployed yard; `plan` holds the faults."""
 
     def __init__(self, world: World, template: YardTemplate, plan: Plan | None = None) -> None:
         self.world, self.template, self.plan = world, template, plan or Plan()
@@ -86,14 +86,14 @@ class Yard:
         self.on_object: list[Callable[[str], None]] = []
         """Called with the key of every object that is written."""
         self.in_use: Callable[[datetime], float | None] = lambda at: 0.0
-        """What agents of dev hosts tell of that minute: 0 nobody, 1 kernels, 2 terminals."""
+        """The report of a dev host's agent for a minute: 0 unused, 1 kernels, 2 terminals."""
         self.people = People(self)
         self.network = Network(world, self.plan, self.functions, self.gateway, self.people.delete_all_rows)
         self.image = deploy(self)
         self._listen()
 
     def _listen(self) -> None:
-        """From now on botocore asks here, and what happens anywhere passes the plan."""
+        """Connect botocore and the environments of functions to this yard, and the services to each other."""
         DOOR.serve(self.network.send, self.network.answer_at_once, self.world.sleep, seed=self.world.seed)
         ENVIRONMENTS.current = self.network.environment
         CLOCK.follow(self.world)
@@ -131,7 +131,7 @@ class Yard:
             self.machines.look(each)
 
     def _has_agent(self, host: Host) -> bool:
-        """It comes with every image of the yard's, whoever launches it."""
+        """Return True for the yard's own images: all of them contain the agent."""
         image = self.ec2.images.get(host.metadata.image)
         return image is None or image.owner == ACCOUNT
 
@@ -139,7 +139,7 @@ class Yard:
         return SimulatedHost(self, self.ec2.instance(instance_id))
 
     def _watch_load(self, instance: Instance) -> None:
-        """CloudWatch reads a host's load when it is asked, as if the host had put it each minute."""
+        """Let CloudWatch compute the load of a host when it is queried, instead of storing a point each minute."""
 
         def load(at: datetime) -> float | None:
             return self.machines.gpu_minutes(instance.id, at, at + MINUTE).get(at)
@@ -154,7 +154,7 @@ class Yard:
                 self.cloudwatch.follow(*GPU_METRIC, instance.id, load)
 
     def asks_prices_of(self, region: str) -> None:
-        """As if the yard were there: AWS asks for everything what it costs there. Zones and ARNs keep their names."""
+        """Use the prices of a region, as if the yard were there. Zones and ARNs keep their names."""
         self.ec2.catalogue.settings = replace(self.ec2.catalogue.settings, region=region)
         self.network.move_to(region)
 
@@ -182,7 +182,7 @@ class Yard:
         return not any(each.status is Status.RUNNING for each in self.stepfunctions.executions.values())
 
     def is_awaited(self) -> bool:
-        """Return True while events or invocations are under way, however late, or a notification is to be sent."""
+        """Return True while events, invocations or notifications are pending, even delayed ones."""
         under_way = bool(self.functions.running) or self.events.under_way > 0 or self.functions.waiting > 0
         return under_way or any("ended" in (self.run_row(row["sk"]) or {}) for row in self.rows("open"))
 
@@ -190,15 +190,15 @@ class Yard:
         return self.dynamodb.row(self.template.table.name, f"run#{run}", "run")
 
     def rows(self, pk: str) -> list[Row]:
-        """The rows of that partition of the ledger."""
+        """Return the rows of a partition of the ledger."""
         return list(self.dynamodb.rows(self.template.table.name, pk))
 
     def since_over(self) -> timedelta:
-        """How long ago the last execution ended; nothing while one goes on."""
+        """Return the time since the last execution ended; zero while one runs."""
         return min(self.world.now - (each.stopped or self.world.now) for each in self.runs())
 
     def host_rows(self) -> list[Row]:
-        """What the ledger says of all hosts of all runs, of each run's its own."""
+        """Return the ledger's rows of all hosts of all runs."""
         rows = self.dynamodb.rows(self.template.table.name)
         return [row for row in rows if row["sk"].startswith("host#")]
 
@@ -211,28 +211,29 @@ class Yard:
         return found
 
     def versions(self, key: str) -> list[Version]:
-        """All that were ever written, the oldest first."""
+        """Return every version of the object, the oldest first."""
         return [each for each in self.s3.versions(self.bucket, key) if each.body is not None]
 
     def clusters(self, run: str) -> dict[int, Cluster]:
-        """Return cluster.json by attempt."""
+        """Return the cluster.json files by attempt."""
         found = self.s3.keys(self.bucket, keys.attempts(run))
         texts = (self.s3.body(self.bucket, key) for key in found if key.endswith("/cluster.json"))
         written = [cluster.read(text) for text in texts if text]
         return {each.attempt: each for each in written}
 
     def confirmed(self, run: str) -> set[int]:
-        """Every step whose checkpoint latest.json has ever named."""
+        """Return every step whose checkpoint latest.json has ever named."""
         versions = self.versions(keys.latest_checkpoint(run))
         return {int(json.loads(each.body or b"")["step"]) for each in versions}
 
     def hours(self, run: str) -> tuple[float, int]:
-        """Seconds of all hosts of the run as EC2 has them, and how many hosts there were."""
+        """Return the seconds and the number of the run's hosts, as EC2 bills them."""
         instances = self.ec2.tagged(Tag.RUN, run)
         return self.ec2.bill(Tag.RUN, run).hours * 3600, len(instances)
 
     def over_since(self, instance: Instance) -> datetime:
-        """When the run of a host ended, or its time in the pool; now, while it goes on; its launch without one."""
+        """Return when the run of a host, or its time in the warm pool, ended. Now if it has not ended; the launch
+        without a run."""
         run = instance.tags.get(Tag.RUN)
         of_it = [each for each in self.runs() if each.name == run]
         if not of_it:

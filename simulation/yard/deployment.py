@@ -1,4 +1,4 @@
-"""What a deployment leaves in the account: every resource of the templates, AWS's images, and the yard's first one."""
+"""Deploy the templates: every resource, AWS's images, and the first image of the yard."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def deploy(yard: Yard) -> str:
     for profile, role in template.instance_profiles.items():
         yard.ec2.add_profile(profile, role)
     for document in template.documents.values():
-        if document.kind == "Command":  # what people open sessions by is theirs alone
+        if document.kind == "Command":  # users' session documents do not matter here
             yard.ssm.add_document(document.name, document.content)
     yard.ec2.add_base_images()
     yard.ec2.may = yard.iam.may
@@ -47,7 +47,7 @@ def deploy(yard: Yard) -> str:
 
 
 def _publish_software(yard: Yard) -> None:
-    """What `cdk deploy` has put into its bucket of assets for bakes to fetch."""
+    """Publish the software archive that bakes fetch, as `cdk deploy` does in its asset bucket."""
     for facts in yard.template.functions.values():
         if "SOFTWARE_URI" in facts.environment:
             bucket, _, key = facts.environment["SOFTWARE_URI"].removeprefix("s3://").partition("/")
@@ -64,7 +64,7 @@ def _bake_at_once(yard: Yard) -> str:
 
 
 def add_baked_image(yard: Yard, image_id: str, family: str, *, days: float) -> str:
-    """Add an image as a bake left it that many days ago; return its id."""
+    """Add an image that was baked this many days ago. Return its id."""
     tags = {
         Tag.YARD: yard.name,
         Tag.RUN: f"bake-{image_id[-4:]}",
@@ -84,7 +84,7 @@ def add_baked_image(yard: Yard, image_id: str, family: str, *, days: float) -> s
 
 
 _IAM: dict[int, Iam] = {}
-"""By template: verdicts are remembered for every world of this process."""
+"""By template, so that all worlds of this process share the cache of verdicts."""
 
 
 def iam_of(template: YardTemplate) -> Iam:

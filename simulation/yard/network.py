@@ -1,4 +1,4 @@
-"""Between functions and AWS: every request that a function makes, and the faults that strike it on its way."""
+"""The network between functions and AWS: every request of a function, and the faults injected into it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from simulation.faults import ONE_AFTER_ANOTHER, READS, Fault, Kind, Passed, Pla
 from simulation.world.world import World
 
 REQUEST_SECONDS = (0.008, 0.06)
-"""What a request takes in AWS's own network."""
+"""Seconds that a request takes in AWS's network."""
 SLOW_SECONDS = 45.0
 
 
 class Network:
-    """`delete_all_rows` deletes what the ledger has of all runs, which is one of the faults."""
+    """Sends requests of functions, and injects faults.
+
+    `delete_all_rows` deletes the rows of all runs, which is one of the faults.
+    """
 
     takes_short_way = True
-    """Requests that nothing happens to never become HTTP."""
+    """True if requests without a fault skip HTTP."""
 
     def __init__(
         self,
@@ -41,11 +44,11 @@ class Network:
             name: {**facts.environment, "AWS_REGION": REGION, "AWS_LAMBDA_FUNCTION_NAME": name}
             for name, facts in functions.facts.items()
         }
-        """Lambda adds its own to what the template says."""
+        """The environments of the templates with the variables that Lambda adds."""
         self._alike: dict[tuple[str, str], dict[int, int]] = {}
-        """Invocations that have asked the same, each with the number of those before it."""
+        """The numbers of invocations that sent the same request, in order."""
         self._refused: ServiceError | None = None
-        """What AWS has said to the request that goes the long way next: it is not asked twice."""
+        """A refusal of AWS to be returned when the same request is sent through HTTP."""
 
     def environment(self) -> Mapping[str, str]:
         """Return the environment of the function that runs now."""
@@ -57,7 +60,7 @@ class Network:
             environment["AWS_REGION"] = region
 
     def send(self, service: str, operation: str, request: Mapping[str, Any], tries: int) -> Answer:
-        """Answer one HTTP request of the function that runs now."""
+        """Answer one HTTP request of the current function."""
         invocation = self._current()
         if tries == 0:
             invocation.requests += 1
@@ -81,7 +84,8 @@ class Network:
         return answer
 
     def answer_at_once(self, service: str, operation: str, request: Mapping[str, Any]) -> Answer | None:
-        """Answer a request without HTTP; return None if HTTP or botocore's retries would show what is in its way."""
+        """Answer a request without HTTP. Return None if a fault, a throttle or a server error needs HTTP and
+        botocore's retries."""
         invocation = self._current()
         place = _place(invocation, invocation.requests + 1, service, operation)
         if not self.takes_short_way or (
@@ -106,14 +110,14 @@ class Network:
         return self.plan.at(Kind.REQUEST, place, self.passed(invocation, place.partition("/")[2]))
 
     def passed(self, invocation: Invocation, request: str = "") -> Passed:
-        """What a place in it is."""
+        """Return the circumstances of a fault point in this invocation."""
         about = f"{invocation.function.name} {invocation.heard or invocation.about} {request}"
         return Passed(invocation.during, about, invocation.asks)
 
     def _is_new(self, invocation: Invocation, place: str) -> bool:
-        """Whether other invocations about the same have not asked the same often enough.
+        """Return True unless ONE_AFTER_ANOTHER similar invocations have already sent this request.
 
-        A request that only looks is the same wherever it stands among theirs; one that does something, at its place.
+        Reads count as the same wherever they stand in the invocation; writes only at the same position.
         """
         request = place.partition("/")[2]
         operation = request.partition(".")[2]
@@ -125,7 +129,7 @@ class Network:
     def _current(self) -> Invocation:
         invocation = self.functions.current()
         if invocation is None:
-            raise GreenletExit  # its process is gone: whatever runs on of it reaches nobody
+            raise GreenletExit  # its process was killed
         return invocation
 
     def _strike_before(self, fault: RequestFault, invocation: Invocation, tries: int, operation: str) -> None:
@@ -171,5 +175,5 @@ class Network:
 
 
 def _place(invocation: Invocation, request: int, service: str, operation: str) -> str:
-    """Which function, its how-manieth invocation, the how-manieth request in it."""
+    """Return the fault point: the function, the invocation, and the number of the request."""
     return f"{invocation.name}/{request} {service}.{operation}"

@@ -1,4 +1,4 @@
-"""What people do to a yard: they upload, start, stop and delete, each as the person whose account it is."""
+"""The actions of users of a yard: they upload, start, stop and delete, as the owner of the account."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ROOT = Caller("somebody", "root")
 
 
 class People:
-    """See the module."""
+    """Users of a yard."""
 
     def __init__(self, yard: Yard) -> None:
         self.yard = yard
         self.asked_to_stop: set[str] = set()
-        """Runs that somebody has asked to stop, in vain or not."""
+        """Runs that a user has asked to stop, even in vain."""
         self._uploaded: tuple[str, bytes] | None = None
 
     def upload(self, key: str, body: bytes) -> None:
@@ -33,7 +33,7 @@ class People:
         self.ask("s3", "put_object", Bucket=self.yard.bucket, Key=key, Body=body)
 
     def upload_again(self) -> None:
-        """What was uploaded last, if anything."""
+        """Upload the last uploaded file again, if there is one."""
         if self._uploaded:
             self.upload(*self._uploaded)
 
@@ -59,12 +59,12 @@ class People:
             self.delete_rows(execution.name)
 
     def stop(self, execution: Execution) -> None:
-        """One that is over by itself nobody stops: AWS would refuse."""
+        """Stop an execution, unless it has ended on its own and AWS would refuse."""
         if execution.status in (Status.RUNNING, Status.ABORTED):
             self.ask("stepfunctions", "stop_execution", executionArn=execution.arn)
 
     def ask_to_stop(self, run: str) -> None:
-        """So that it saves."""
+        """Ask a run to save and stop."""
         self.asked_to_stop.add(run)
         bus, source = self.yard.template.bus.name, sources.of_person(PERSON)
         entry = {
@@ -76,11 +76,11 @@ class People:
         self.ask("events", "put_events", Entries=[entry])
 
     def ask(self, service: str, operation: str, **request: Any) -> Answer:
-        """As the person whose account it is."""
+        """Send a request as the owner of the account."""
         return self.yard.gateway.answer(ROOT, service, operation, request)
 
     def launch_by_hand(self) -> None:
-        """Somebody launches a host from the yard's template, of which no run knows."""
+        """Launch a host outside of any run, from the yard's template."""
         template = next(
             each for each in self.yard.template.launch_templates.values() if "UserData" not in each.data
         )

@@ -1,4 +1,4 @@
-"""What connects instances with the machines behind them: EC2 switches machines, and these ask AWS as their host."""
+"""Connects instances with their simulated machines: EC2 controls machines, and machines call AWS as their host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Bridge:
-    """From EC2 and Systems Manager to the machines behind instances."""
+    """Connects EC2 and Systems Manager to the machines of instances."""
 
     yard: Yard
 
@@ -31,11 +31,11 @@ class Bridge:
         self._go_down(instance, self.yard.machines.terminate, self.yard.machines.forget)
 
     def _go_down(self, instance: Instance, ask: Callable[[str], None], cut: Callable[[str], None]) -> None:
-        """In good order as long as EC2 lets it; then without power."""
+        """Shut the machine down, and cut its power at the time that EC2 sets."""
         off = instance.off_at or self.yard.world.now
         if off > self.yard.world.now:
             ask(instance.id)
-        self.yard.world.at(off, lambda: cut(instance.id), what=f"{instance.id} has no power any more")
+        self.yard.world.at(off, lambda: cut(instance.id), what=f"{instance.id} loses power")
 
     def reboot(self, instance: Instance) -> None:
         self.yard.machines.reboot(instance.id)

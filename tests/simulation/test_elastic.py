@@ -44,7 +44,7 @@ def test_one_below_the_least_comes_back_and_goes_up_to_the_most(yard: YardTempla
         ("invocation train-launch#2: out of memory", [3, 4]),
         ("invocation train-launch#2: run twice at the same time", [3, 4]),
         ("request train-launch#2/3 ec2.create_fleet: function killed after the request", [3, 4]),
-        ("pool ask #2: refuses once", [3, 4]),
+        ("pool fleet request #2: refuses once", [3, 4]),
         ("host host-4 boots: never boots", [3]),  # when it is given up, the run has no use for another
         ("host host-4 before ready #1: dies", [3, 4]),
         ("host host-4 after ready #1: is interrupted with 120 s of notice", [3, 4]),
@@ -63,7 +63,7 @@ def test_hosts_that_come_when_the_run_is_over_never_stay(yard: YardTemplate) -> 
 
     def begin(world: Yard) -> None:
         ELASTIC.begin(world)
-        world.after(630.2, lambda: world.people.stop(world.runs()[0]), "somebody stops the execution")
+        world.after(630.2, lambda: world.people.stop(world.runs()[0]), "a user stops the execution")
 
     story = tell(yard, Scenario("stopped", "one that is stopped as it grows", begin, gang=4, least=2))
     assert {each.invariant for each in story.broken} == {Invariant.SURVIVES}, story.broken

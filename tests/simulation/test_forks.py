@@ -20,10 +20,10 @@ WORLDS = {
         "train: event HostSignal ready host-1 #1: lost",
         "train: host host-2 boots: never registers with Systems Manager",
         "train: host host-1 after fetch #1: is interrupted with 30 s of notice",
-        "train: host host-1 before ready #1: says it twice",
-        "train: pool ask #1: refuses for ten minutes",
-        "train: state train Train #1: somebody stops the execution",
-        "train: pool ask #1: grants too few + host host-1 after started #1: dies",
+        "train: host host-1 before ready #1: sends it twice",
+        "train: pool fleet request #1: refuses for ten minutes",
+        "train: state train Train #1: a user stops the execution",
+        "train: pool fleet request #1: grants too few + host host-1 after started #1: dies",
     ),
     "bake": (
         "bake: request bake-launch#1/4 dynamodb.transact_write_items: throttled until botocore gives up",
@@ -69,4 +69,7 @@ def test_a_world_that_kills_its_process_is_a_finding_and_the_others_go_on(
     by_case = {each.case: each.violations for each in findings.branched(folder, cases)}
     assert not by_case[well]
     [violation] = by_case[killed]
-    assert (violation.invariant, violation.what) == (SIMULATOR, "its process ended with -9 and said nothing")
+    assert (violation.invariant, violation.what) == (
+        SIMULATOR,
+        "its process ended with exit code -9 without a result",
+    )

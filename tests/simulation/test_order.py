@@ -95,10 +95,10 @@ BEFALLS = [
     "request train-launch#1/4 ec2.create_fleet: connection lost after the effect",
     "invocation train-launch#1: run twice at the same time",
     "invocation train-launch#1: out of memory",
-    "pool ask #1: refuses once",
-    "pool ask #1: refuses for ten minutes",
-    "pool ask #1: grants too few",
-    "pool ask #1: is beyond the quota",
+    "pool fleet request #1: refuses once",
+    "pool fleet request #1: refuses for ten minutes",
+    "pool fleet request #1: grants too few",
+    "pool fleet request #1: is beyond the quota",
 ]
 
 
@@ -121,8 +121,8 @@ def test_whatever_befalls_the_request_the_gang_is_whole_and_in_one_pool(
         *BEFALLS,
         UNWRITTEN.format(6),
         "request train-launch#1/5 ec2.create_fleet: function killed after the request",
-        "pool ask #2: refuses once",
-        "pool ask #2: grants too few",
+        "pool fleet request #2: refuses once",
+        "pool fleet request #2: grants too few",
     ],
 )
 def test_cpu_hosts_are_beside_the_gang_in_the_zone_that_was_taken(yard: YardTemplate, fault: str) -> None:

@@ -100,7 +100,7 @@ def test_a_release_that_stops_at_the_first_error_is_found(
     yard: YardTemplate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stops_at_the_first_error(monkeypatch)
-    assert Invariant.SURVIVES in invariants_broken_by(yard, "train: pool ask #1: grants too few")
+    assert Invariant.SURVIVES in invariants_broken_by(yard, "train: pool fleet request #1: grants too few")
 
 
 def test_a_signal_that_ignores_its_attempt_is_found(

@@ -15,7 +15,7 @@ ONE_END: Final = "one end"
 BUDGETS: Final = "within budgets"
 SEEN: Final = "a loss is seen in time"
 IN_TIME: Final = "ends in time"
-STORM: Final = "ten times, in any order, up to 90 s late, as all events from it on"
+STORM: Final = "ten times, in any order, up to 90 s late, like all later events"
 
 
 @dataclass(frozen=True)

@@ -54,11 +54,11 @@ def test_a_case_is_read_back_from_its_text(made: Case, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("trian: pool ask #1: refuses once", "did you mean train?"),
-        ("nothing", "There are train"),
-        ("train@x", "'x' is no number"),
-        ("train: pool ask #1: explodes", "names no fault"),
-        ("train: nonsense", "names no fault"),
+        ("trian: pool fleet request #1: refuses once", "did you mean train?"),
+        ("nothing", "valid: train"),
+        ("train@x", "'x' is not a number"),
+        ("train: pool fleet request #1: explodes", "is not a fault"),
+        ("train: nonsense", "is not a fault"),
     ],
 )
 def test_a_text_that_names_no_world_is_refused_in_one_line(text: str, said: str) -> None:
@@ -182,10 +182,13 @@ def test_a_trace_is_read_back_and_says_which_world_it_is_of(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (json.dumps({"trainyard trace": 99, "of": "train"}), "is a trace of version 99; this is version 1"),
-        ("", "is no trace"),
-        ("[1, 2]\n", "is no trace"),
-        ("root:x:0:0\n", "is no trace"),
+        (
+            json.dumps({"trainyard trace": 99, "of": "train"}),
+            "is a trace of version 99, but version 1 is needed",
+        ),
+        ("", "is not a trace"),
+        ("[1, 2]\n", "is not a trace"),
+        ("root:x:0:0\n", "is not a trace"),
     ],
 )
 def test_what_is_no_trace_of_this_version_is_refused_in_one_line(
@@ -247,7 +250,7 @@ def test_a_story_has_decisions_among_what_happened_and_numbers_for_hosts() -> No
 def test_what_a_host_says_again_and_again_is_one_line() -> None:
     said = [entry(number, HOST, "says progress", step=number) for number in range(3)]
     [line] = timeline.told(said)
-    assert (line.what, line.why) == ("says progress, 3 times", "at last step 2")
+    assert (line.what, line.why) == ("says progress, 3 times", "last: step 2")
 
 
 def test_a_function_that_fails_of_the_same_again_and_again_is_one_line() -> None:
