@@ -22,7 +22,7 @@ install = $(UV) pip install --quiet --require-hashes --python $(1) $(2) || \
 SCHEMA := .venv/lib/python3*/site-packages/aws_cdk/cloud_assembly_schema/__init__.py
 
 .PHONY: help setup demo preflight deploy destroy test simulate permissions frameworks interoperability conformance docs
-.PHONY: check format lock bench clean jupyter
+.PHONY: check format texts lock bench clean jupyter
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
@@ -76,6 +76,9 @@ format: .venv/.ready ## mend what can be mended by itself; write schemas and tab
 	@ruff check --quiet --fix . ; ruff format --quiet .
 	@$(VENV) -m tests.unit.core.jobfile.reference && $(VENV) -m tests.unit.core.patrol.patrol_page && $(VENV) -m tests.unit.cli.reference && $(VENV) -m tests.unit.protocol.reference
 	@$(VENV) -m tests.unit.voice --lower
+
+texts: .venv/.ready ## every text that a user can meet, into build/texts.md, for review
+	@$(VENV) -m tests.unit.texts
 
 lock: .venv/.ready ## write requirements/locks after a change of a list: every package by its SHA-256
 	@scripts/lock

@@ -119,7 +119,9 @@ def _read(file: Path, section: tuple[str, ...]) -> dict[str, str]:
         found = found.get(key, {})
     for name, value in found.items():
         if name not in SETTINGS or not isinstance(value, str):
-            raise SettingsError(f"{file}: {name} is no setting; {', '.join(SETTINGS)} are, each a text")
+            raise SettingsError(
+                f"{file}: {name} is not a setting; the settings {', '.join(SETTINGS)} are texts"
+            )
     if found.get("output", "table") not in tuple(Output):
         raise SettingsError(f"{file}: output is table or json, not {found['output']}")
     return dict(found)

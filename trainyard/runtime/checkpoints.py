@@ -59,8 +59,8 @@ class Checkpoints:
         damaged = sorted(name for name, known in facts["files"].items() if checksum(latest / name) != known)
         if damaged:
             raise SystemExit(
-                f"the checkpoint {latest} is damaged: {', '.join(damaged)} is not what was saved; "
-                "remove this folder to go on from the checkpoint before it"
+                f"the checkpoint {latest} is damaged: the content of {', '.join(damaged)} has changed since it was "
+                "saved; remove this folder to continue from the checkpoint before it"
             )
         status = self.tracked.read(str(latest / VARIABLES), options=self._options())
         status.assert_existing_objects_matched()

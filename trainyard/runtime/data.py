@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainyard.runtime.environment import Environment
+from trainyard.values.quantities import counted
 
 SHUFFLE_BUFFER = 10_000
 READ_SIDE_BY_SIDE = 4
@@ -127,7 +128,8 @@ class Arrays:
     def __post_init__(self) -> None:
         if len(self.features) != len(self.labels):
             raise SystemExit(
-                f"there are {len(self.features)} features but {len(self.labels)} labels: one each, in the same order"
+                f"{counted(len(self.features), 'feature')} and {counted(len(self.labels), 'label')}: "
+                "give one label for each feature, in the same order"
             )
 
     @property

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from trainyard.runtime.data import Examples, Records, count_records
 from trainyard.runtime.environment import Environment
+from trainyard.values.quantities import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,9 @@ class WorkerLocalExamples:
         for worker, records in enumerate(self.of_workers):
             if records.count < batch:
                 raise SystemExit(
-                    f"worker {worker} has {records.count} examples in {len(records.files)} files, its batch takes "
-                    f"{batch}: with `sharding: file` there must be at least a file a worker, and enough in it"
+                    f"worker {worker} has {counted(records.count, 'example')} in "
+                    f"{counted(len(records.files), 'file')}, and its batch takes {batch}: with "
+                    "`sharding: file` each worker needs at least one file, with enough examples for a batch"
                 )
 
 

@@ -11,6 +11,7 @@ from datetime import date
 from typing import Any
 
 from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import counted
 from trainyard.values.text import printable
 
 MOST_SHOWN = 80
@@ -48,7 +49,7 @@ class InputFaults:
 
     @property
     def reason(self) -> str:
-        count = "a fault" if len(self.faults) == 1 else f"{len(self.faults)} faults"
+        count = "a fault" if len(self.faults) == 1 else counted(len(self.faults), "fault")
         lines = [f"{self.source} has {count}{self.so}."]
         lines += [f"- {fault}" for fault in self.faults[:MOST_FAULTS_SHOWN]]
         if len(self.faults) > MOST_FAULTS_SHOWN:

@@ -14,6 +14,7 @@ from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.ledger.yard import Money, PriceList, VerdictRow
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
+from trainyard.values.quantities import counted
 
 PATROL = "patrol"
 KEPT = timedelta(days=90)
@@ -152,7 +153,7 @@ class Logbook(Table):
                 if not wanted:
                     break
             else:
-                raise Throttled(f"DynamoDB has not read {len(wanted)} rows in {MOST_ROUNDS} calls")
+                raise Throttled(f"DynamoDB has not read {counted(len(wanted), 'row')} in {MOST_ROUNDS} calls")
 
     def _put_if(self, condition: str, row: Mapping[str, Any], **values: str) -> bool:
         return self._only_if(condition, "Put", values, Item=packed(row))

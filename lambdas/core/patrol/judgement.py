@@ -20,7 +20,7 @@ from trainyard.protocol.times import LEASE_MARGIN, RESTARTED_LEASE
 from trainyard.protocol.verdicts import Cause
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
-from trainyard.values.quantities import dollars, rounded
+from trainyard.values.quantities import counted, dollars, rounded
 
 GOING = ("shutting-down", "terminated", "stopping")
 ORPHAN_GRACE = timedelta(seconds=30)
@@ -220,11 +220,11 @@ def _by_metrics(facts: Facts, now: datetime) -> Verdict | Ask:
         )
     if window and not window.is_whole:
         lack = "all" if window.is_empty else f"{window.missing}"
-        why = f"{lack} of the last {len(window.minutes)} minutes of its GPU metrics are missing"
+        why = f"{lack} of the last {counted(len(window.minutes), 'minute')} of its GPU metrics are missing"
         return _by_processors(facts, why, now) or _unknown(facts, why, now)
     if use and not use.is_whole:
         lack = "all" if use.is_empty else f"{use.missing}"
-        why = f"{lack} of the last {len(use.minutes)} minutes of its metric InUse are missing"
+        why = f"{lack} of the last {counted(len(use.minutes), 'minute')} of its metric InUse are missing"
         return _by_processors(facts, why, now) or _unknown(facts, why, now, look="its host agent")
     idle = [f"no GPU of it was above {window.peak:.1f} %"] if window else []
     if policy.sees_processors:

@@ -9,6 +9,7 @@ from lambdas.core.patrol.judgement import Facts
 from trainyard.protocol.ledger.yard import VerdictRow
 from trainyard.protocol.verdicts import ACTS, Action
 from trainyard.values import serialization
+from trainyard.values.quantities import counted
 
 MOST_PROBLEMS = 10
 MOST_NAMED = 3
@@ -58,4 +59,4 @@ def figures(
 
 def _some(ids: Sequence[str]) -> str:
     shown = ", ".join(sorted(ids)[:MOST_NAMED])
-    return shown if len(ids) <= MOST_NAMED else f"{len(ids)} hosts ({shown}, ...)"
+    return shown if len(ids) <= MOST_NAMED else f"{counted(len(ids), 'host')} ({shown}, ...)"

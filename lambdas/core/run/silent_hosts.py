@@ -63,7 +63,7 @@ def detect(records: Records, attempt: int, now: datetime) -> Wait | LetThemLeave
     if row.asked is None:
         if now - max(left) < ASK_AFTER:
             return LetThemLeave("the others may be about to leave")
-        return AskToLeave(silent, f"the others have left and {', '.join(silent)} has said nothing")
+        return AskToLeave(silent, f"the other hosts have left, but no signal came from {', '.join(silent)}")
     if now - row.asked < LOST_AFTER:
         return LetThemLeave("the rest has just been asked to leave")
     doubted = tuple(host for host in silent if not _has_news(records, attempt, host, row.asked))

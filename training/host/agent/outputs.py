@@ -18,6 +18,7 @@ from training.host.periodic import Repeat
 from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Assignment, Cluster
 from trainyard.protocol.signals import StopReason
+from trainyard.values.quantities import counted
 
 GIB = 1 << 30
 BEFORE_THE_END = timedelta(seconds=5)
@@ -148,5 +149,5 @@ class Outputs:
             )
         if begun.lost:
             self.note(
-                f"outputs: {len(begun.lost)} files are not in the bucket any more, such as {begun.lost[0]}"
+                f"outputs: missing in the bucket: {counted(len(begun.lost), 'file')}, such as {begun.lost[0]}"
             )

@@ -39,7 +39,7 @@ def write(example: str, folder: Path) -> list[Path]:
     }
     files = {folder / name: text for name, text in made.items()}
     if taken := [str(file) for file in files if file.exists()]:
-        what = f"{', '.join(taken)} is there already"
+        what = f"{folder} already contains {', '.join(taken)}"
         raise FileUnreadable(
             what, "nothing was written", f"name another folder: {command_line('init', 'FOLDER')}"
         )

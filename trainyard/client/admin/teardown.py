@@ -145,7 +145,7 @@ def delete_stacks(session: Session, yard: str, said: Callable[[str], None] = lam
     before. Raises RunsRunning and HostsRunning while the yard has any, StackNotDeleted."""
     if going := executions(session, yard):
         raise RunsRunning(
-            f"the yard {yard} has {len(going)} executions that are running: {', '.join(going)}",
+            f"the yard {yard} runs {counted(len(going), 'execution')}: {', '.join(going)}",
             "they would launch hosts, and nothing would stop these once patrol is gone",
             f"aws stepfunctions stop-execution --region {session.region} --execution-arn {going[0]}",
         )
@@ -333,7 +333,12 @@ def _volumes(session: Session, yard: str) -> Iterator[Found]:
 def _buckets(session: Session, yard: str) -> Iterator[Found]:
     for name in retained.buckets(session, yard):
         sizes = [version.size or 0 for version in session.resource("s3").Bucket(name).object_versions.all()]
-        yield Kind.BUCKET, name, sum(sizes) / GIB, f"{len(sizes)} objects and older versions of them"
+        yield (
+            Kind.BUCKET,
+            name,
+            sum(sizes) / GIB,
+            f"{counted(len(sizes), 'object')}, including older versions",
+        )
 
 
 def _log_groups(session: Session, yard: str) -> Iterator[Found]:

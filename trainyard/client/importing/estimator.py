@@ -12,6 +12,7 @@ from trainyard.client.errors import NotImportable
 from trainyard.client.importing.draft import Draft
 from trainyard.client.importing.foreign import Foreign, literal
 from trainyard.client.importing.sagemaker import LAUNCHER, add_arguments, add_channel, add_hosts, add_program
+from trainyard.values.quantities import counted
 
 ESTIMATORS = (
     "Estimator",
@@ -80,7 +81,7 @@ def of_python(text: str, name: str) -> Foreign | None:
     if len(made) > 1:
         where = ", ".join(str(call.lineno) for call in made)
         raise NotImportable(
-            f"{name} makes {len(made)} estimators (lines {where})", "leave one of them in the file"
+            f"{name} makes {counted(len(made), 'estimator')} (lines {where})", "leave one of them in the file"
         )
     if not made:
         requests = [call for call in calls if _called(call) == "create_training_job" and call.keywords]

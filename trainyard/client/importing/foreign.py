@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from trainyard.client.errors import NotImportable
+from trainyard.values.quantities import counted
 
 MOST_BYTES = 1 << 20
 TEMPLATE = re.compile(r"\{%.*?%\}|(?<!\$)\{\{.*?\}\}", re.DOTALL)
@@ -141,7 +142,7 @@ def of_yaml(text: str, name: str) -> Foreign:
         raise NotImportable(f"{name} is not YAML: {error}", "correct it") from error
     if len(found) != 1:
         raise NotImportable(
-            f"{name} has {len(found)} documents, and a job file describes one job",
+            f"{name} has {counted(len(found), 'document')}, and a job file describes one job",
             "write each document into a file of its own, and import each",
         )
     node, value = found[0]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from trainyard.client.jobs.contents import File
 from trainyard.client.jobs.package import Package, unchanged
 from trainyard.protocol import keys
+from trainyard.values.quantities import counted
 
 if TYPE_CHECKING:
     from trainyard.client.bucket import Bucket
@@ -84,7 +85,7 @@ def send(
             for count, each in enumerate(as_completed(waits), start=1):
                 each.result()
                 done += waits[each].size
-                tell(f"{folder}: {count:,} of {len(small):,} files", done, total)
+                tell(f"{folder}: {count:,} of {counted(len(small), 'file')}", done, total)
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise

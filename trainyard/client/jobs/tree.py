@@ -27,7 +27,7 @@ from trainyard.client.jobs.path_names import (
     shell_word,
     shown_path,
 )
-from trainyard.values.quantities import sized
+from trainyard.values.quantities import counted, sized
 
 VIRTUAL = ("/proc", "/sys", "/dev/fd")
 """Folders that the kernel makes up."""
@@ -261,7 +261,9 @@ class _Walk:
             mounts = (*above.mounts, _Mount(target, f"{path}/"))
             self._folder(Path(entry.path), f"{path}/", replace(above, mounts=mounts))
         except _TooMuchError:
-            held = f"{len(self.files) - counts[0]:,} files and {sized(self.bytes - size)} were counted"
+            held = (
+                f"{counted(len(self.files) - counts[0], 'file')} and {sized(self.bytes - size)} were counted"
+            )
             for each, count in zip(lists, counts, strict=True):
                 del each[count:]
             self.bytes = size

@@ -24,7 +24,7 @@ SILENT = [
         {},
         {},
         11,
-        AskToLeave(("i-b",), "the others have left and i-b has said nothing"),
+        AskToLeave(("i-b",), "the other hosts have left, but no signal came from i-b"),
     ),
     (
         "the chief, too, is asked",
@@ -32,7 +32,7 @@ SILENT = [
         LEFT,
         {},
         11,
-        AskToLeave(("i-a",), "the others have left and i-a has said nothing"),
+        AskToLeave(("i-a",), "the other hosts have left, but no signal came from i-a"),
     ),
     ("it was asked just now", LEFT, {}, ASKED, 31, LetThemLeave),
     ("it has had the time to take the order", LEFT, {}, ASKED, 33, PresumeLost(("i-b",))),
