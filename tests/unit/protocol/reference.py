@@ -7,6 +7,8 @@ import ast
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from trainyard.core.model.states import OF_A_SNAPSHOT, WORDS
+
 ROOT = Path(__file__).resolve().parents[3]
 PROTOCOL, CONTRACTS = ROOT / "trainyard/protocol", ROOT / "docs/contracts"
 
@@ -42,7 +44,7 @@ def messages(module: str, head: str) -> str:
     for node in found.values():
         if word := word_of(node):
             own = [_key(name, text) for name, text in explained(node) if name != "word"]
-            shared = [f"those of {base.id}" for base in node.bases if isinstance(base, ast.Name)]
+            shared = [f"fields of {base.id}" for base in node.bases if isinstance(base, ast.Name)]
             rows.append(f"| `{word}` | {_docstring(node)} | {'<br>'.join(own + shared)} |")
     return "\n".join(rows)
 
@@ -54,6 +56,23 @@ def lists(module: str, *names: str) -> str:
         f"- **{name}**: {_docstring(found[name])}\n"
         + "\n".join(f"  - {_key(_value(found[name], each), text)}" for each, text in explained(found[name]))
         for name in names
+    )
+
+
+def states() -> str:
+    """Return a table of the states and the statuses of executions with their words, one row a word."""
+    rows: dict[str, list[str]] = {}
+    for state, word in [
+        *WORDS.items(),
+        *((f"{name} of a snapshot", word) for name, word in OF_A_SNAPSHOT.items()),
+    ]:
+        rows.setdefault(word, []).append(state)
+    return "\n".join(
+        [
+            "| states | word |",
+            "|---|---|",
+            *(f"| {', '.join(names)} | {word} |" for word, names in rows.items()),
+        ]
     )
 
 
@@ -87,6 +106,7 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("ledger.md", "yard"): lambda: lists(
         "ledger/yard", "Money", "PriceList", "VerdictRow", "VerdictRows", "DevImaging", "DevRow"
     ),
+    ("states.md", "words"): states,
     ("ledger.md", "claim"): lambda: lists("ledger/claim", "Claim", "ClaimKind"),
     ("bucket.md", "cluster"): lambda: lists(
         "cluster", "Cluster", "Assignment", "Checkpoint", "Role", "Strategy"
