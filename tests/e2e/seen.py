@@ -62,7 +62,7 @@ VARIES: Mapping[str, tuple[str, ...]] = {
     "intent": ("token", "at", "answered"),
     "token": ("token", "stored", "answered"),
     "wait": ("since", "command", "image"),
-    "plan": ("made", "image", "offers"),
+    "plan": ("made", "image", "candidates"),
     "run": (
         "created", "month", "deadline", "ended", "execution_arn", "progress", "job", "job_key", "image_id", "dollars",
         "saved_dollars",

@@ -169,4 +169,4 @@ def test_a_bake_stopped_by_hand_while_ec2_makes_its_image_leaves_nothing(runs: R
     runs.until("no image", lambda: made_by(runs, run.id) == [])
     assert runs.living() == []
     following = bake(runs, recipe=recipe(runs, "no-pool", builder={"instance_types": ["p3.2xlarge"]}))
-    assert "p3.2xlarge" in failed(following, "NoOffer"), "it was admitted: the lock was given back"
+    assert "p3.2xlarge" in failed(following, "NoCapacity"), "it was admitted: the lock was given back"

@@ -36,7 +36,7 @@ def test_a_type_that_the_image_does_not_work_on_is_refused_with_the_reason(
 ) -> None:
     name = types[0].replace(".", "-")
     run = runs.run(runs.job(name, hardware={"instance_types": types, "market": "spot_then_on_demand"}))
-    assert (run.execution.status, run.execution.error) == ("FAILED", "NoOffer"), run.why()
+    assert (run.execution.status, run.execution.error) == ("FAILED", "NoCapacity"), run.why()
     assert said in run.execution.cause
     assert said in run.summary["reason"]
     excluded = run.json("plan.json")["excluded"]
@@ -50,7 +50,7 @@ def test_the_other_types_of_the_job_are_used(runs: Runs) -> None:
     run = runs.run(runs.job("old-and-new", hardware={"instance_types": types}, **SMALL))
     assert run.succeeded, run.why()
     plan = run.json("plan.json")
-    assert {offer["type"] for offer in plan["offers"]} == {"g6.xlarge"}
+    assert {candidate["type"] for candidate in plan["candidates"]} == {"g6.xlarge"}
     assert {each["type"]: each["code"] for each in plan["excluded"]} == dict.fromkeys(
         types[:2], "incompatible"
     )

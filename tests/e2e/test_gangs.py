@@ -45,10 +45,10 @@ def test_parameter_servers_run_without_a_gpu_beside_the_gpu_hosts(runs: Runs) ->
     assert sorted(roles[one["InstanceId"]] for one in without) == ["ps 0", "ps 1"]
     assert run.json("metrics.json")["step"] == 60
     assert "serving as ps 1" in run.log("ps-1")
-    offer = run.json("plan.json")["offers"][0]
-    assert [each["type"] for each in offer["beside"]] == CPU_TYPES
+    candidate = run.json("plan.json")["candidates"][0]
+    assert [each["type"] for each in candidate["beside"]] == CPU_TYPES
     billed = {host["type"]: host["price"] for host in run.summary["hosts"]}
-    assert billed == {"g6.xlarge": offer["price"], "c7i.large": offer["beside"][0]["price"]}
+    assert billed == {"g6.xlarge": candidate["price"], "c7i.large": candidate["beside"][0]["price"]}
     dollars = sum(host["dollars"] for host in run.summary["hosts"])
     assert abs(run.summary["cost"]["dollars"] - dollars) < 0.0001
 

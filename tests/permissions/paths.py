@@ -233,8 +233,8 @@ def answer_lost(runs: Runs, name: str) -> Seen:
     runs.cloud.fault("refuse", "*", "*", "*")
     try:
         run = runs.start(runs.job(name, **ONE))
-        intents = runs.until("a run that waits", lambda: _waits(run) and _rows(run, "intent#", "answer"))
-        _forget(runs, intents[-1], "answer", "refusal", "code", "reason", "answered")
+        requests = runs.until("a run that waits", lambda: _waits(run) and _rows(run, "intent#", "answer"))
+        _forget(runs, requests[-1], "answer", "refusal", "code", "reason", "answered")
     finally:
         runs.cloud.fault("clear")
     return _seen(runs, run)
@@ -365,8 +365,10 @@ def bake_answer_lost(runs: Runs, name: str) -> Seen:
     with _as_before(runs):
         try:
             run = _bake(runs, name)
-            intents = runs.until("a bake that waits", lambda: _waits(run) and _rows(run, "intent#", "answer"))
-            _forget(runs, intents[-1], "answer", "refusal", "code", "reason", "answered")
+            requests = runs.until(
+                "a bake that waits", lambda: _waits(run) and _rows(run, "intent#", "answer")
+            )
+            _forget(runs, requests[-1], "answer", "refusal", "code", "reason", "answered")
         finally:
             runs.cloud.fault("clear")
         return _seen(runs, run, seconds=400)

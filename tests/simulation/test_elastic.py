@@ -80,5 +80,5 @@ def test_room_for_fewer_than_the_least_launches_nothing(yard: YardTemplate) -> N
     launched: list[str] = []
     story = tell(yard, scenario, at_end=lambda world: launched.extend(world.ec2.ever))
     assert {each.invariant for each in story.broken} == {Invariant.SURVIVES}, story.broken
-    assert "NoOffer" in story.outcome
+    assert "NoCapacity" in story.outcome
     assert launched == []

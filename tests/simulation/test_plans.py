@@ -46,9 +46,9 @@ def test_the_plan_says_what_would_be_tried_and_what_not(yard: YardTemplate) -> N
     assert story.outcome.endswith("SUCCEEDED")
     assert not story.calls.get("ec2.create_fleet")
     assert answer["kind"] == "outlook"
-    offers = answer["plan"]["offers"]
-    assert {each["type"] for each in offers} <= {"g6.xlarge", "g5.xlarge", "g4dn.xlarge"}
-    spot = [each["price"] for each in offers if each["market"] == "spot"]
+    candidates = answer["plan"]["candidates"]
+    assert {each["type"] for each in candidates} <= {"g6.xlarge", "g5.xlarge", "g4dn.xlarge"}
+    spot = [each["price"] for each in candidates if each["market"] == "spot"]
     assert spot == sorted(spot)
     assert (answer["plan"]["gang"], answer["plan"]["hourly_cap"]) == (2, 8.0)
     assert all(vcpus > 0 for vcpus in answer["quotas"].values())
@@ -58,7 +58,7 @@ def test_the_plan_says_what_would_be_tried_and_what_not(yard: YardTemplate) -> N
     ("more", "error"),
     [
         ({"limits": {"hours": -1}}, "JobRefused"),
-        ({"hardware": {"instance_types": ["g6.xlarge"], "max_dollars_per_hour": 0.01}}, "NoOffer"),
+        ({"hardware": {"instance_types": ["g6.xlarge"], "max_dollars_per_hour": 0.01}}, "NoCapacity"),
     ],
 )
 def test_a_job_that_would_be_refused_is_no_failed_run(

@@ -43,7 +43,12 @@ def ledger(
         "execution_arn": "arn",
         "job": job,
     }
-    gang = {"sk": f"attempt#{attempt:04d}", "offer": {"pool": "p"}, "hosts": sorted(hosts), "launched": AT}
+    gang = {
+        "sk": f"attempt#{attempt:04d}",
+        "candidate": {"pool": "p"},
+        "hosts": sorted(hosts),
+        "launched": AT,
+    }
     found = records.of_rows(
         "digits-1", [run, gang, *({"sk": f"host#{name}"} | row for name, row in hosts.items()), *rows]
     )

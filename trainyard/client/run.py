@@ -158,7 +158,7 @@ class Run(RunFiles):
             measures=measures_in(metrics),
             attempts=tuple(records.attempts_in(rows.attempts.values())),
             pools=tuple(records.pools_in(plan)),
-            asked=records.asked_in(rows.intents, plan),
+            asked=records.asked_in(rows.launch_requests, plan),
             row=row,
         )
 

@@ -3,6 +3,7 @@
 The ledger's row `plan` and the run's plan.json hold it as `serialization.to_json` writes it.
 """
 
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, assert_never
@@ -58,7 +59,7 @@ class Priced:
 
 
 @dataclass(frozen=True)
-class Offer:
+class Candidate:
     """A capacity pool to try: one instance type in one zone in one market."""
 
     type: str
@@ -109,8 +110,8 @@ class Plan:
     """The capacity pools to try."""
 
     kind: ClassVar[str] = "plan"
-    offers: tuple[Offer, ...]
-    """In the order in which they are asked."""
+    candidates: tuple[Candidate, ...] = field(metadata={"formerly": "offers"})
+    """In the order in which they are tried."""
     excluded: tuple[Excluded, ...]
     image: str
     """The AMI that hosts start from."""
@@ -134,7 +135,9 @@ class Plan:
     """Hosts of an attempt at least."""
 
     def price_of(self, name: str, zone: str, market: Market, gang: Gang) -> Priced | None:
-        """Return the price of a host of this type and gang there; None if no offer is of it."""
-        pools = (offer for offer in self.offers if (offer.zone, offer.market) == (zone, market))
-        choices = (choice for offer in pools for choice in offer.choices(gang))
+        """Return the price of a host of this type and gang there; None if no candidate is of it."""
+        pools = (
+            candidate for candidate in self.candidates if (candidate.zone, candidate.market) == (zone, market)
+        )
+        choices = (choice for candidate in pools for choice in candidate.choices(gang))
         return next((choice for choice in choices if choice.type == name), None)

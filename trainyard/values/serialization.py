@@ -1,7 +1,8 @@
 """Models as JSON: between states of a workflow, in the ledger and in the bucket.
 
 A frozen dataclass becomes a mapping and comes back equal. A field whose key is not a valid Python name has its key in
-its metadata (`field(metadata={"json_key": "instance-id"})`). Times are ISO 8601 in UTC with milliseconds and Z.
+its metadata (`field(metadata={"json_key": "instance-id"})`). A field whose key changed is read under its former key,
+too (`field(metadata={"formerly": "offer"})`). Times are ISO 8601 in UTC with milliseconds and Z.
 (Written by hand because a library would cost a fifth of the import budget of every handler.)
 """
 
@@ -36,6 +37,8 @@ class Key(NamedTuple):
     """The field's key in JSON."""
     hint: Any
     required: bool
+    formerly: str | None
+    """The field's key in JSON of the last version, if it was another."""
 
 
 def timestamp(at: datetime) -> str:
@@ -90,6 +93,7 @@ def keys(model: type) -> tuple[Key, ...]:
             field.metadata.get("json_key", field.name),
             hints[field.name],
             field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
+            field.metadata.get("formerly"),
         )
         for field in dataclasses.fields(model)
         if field.init
@@ -116,6 +120,8 @@ def _faults(hint: Any, value: object, path: str) -> Iterator[tuple[str, str]]:
             here = f"{path}.{each.key}" if path else each.key
             if each.key in value:
                 yield from _faults(each.hint, value[each.key], here)
+            elif each.formerly in value:
+                yield from _faults(each.hint, value[each.formerly], here)
             elif each.required:
                 yield here, f"is missing, expected {_expected(each.hint)}"
     elif not _fits(origin or hint, value):
@@ -187,7 +193,12 @@ def _writer(kind: type) -> Callable[[Any], Any]:
 @cache
 def _readers(model: type) -> tuple[tuple[str, str, type | None, Callable[[Any], Any]], ...]:
     """Return for each field its name, its key, the type of values that need no conversion, and the conversion."""
-    return tuple((each.name, each.key, _plain(each.hint), _reader(each.hint)) for each in keys(model))
+    return tuple(
+        (each.name, key, _plain(each.hint), _reader(each.hint))
+        for each in keys(model)
+        for key in (each.formerly, each.key)
+        if key is not None
+    )
 
 
 def _plain(hint: Any) -> type | None:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from lambdas.aws.dynamodb.write import Write
 from lambdas.core.run.pool import WarmHost
-from lambdas.core.run.updates import AttemptUpdate, HostUpdate, IntentUpdate, RunUpdate
+from lambdas.core.run.updates import AttemptUpdate, HostUpdate, LaunchRequestUpdate, RunUpdate
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.attempt import TokenRow, WaitRow
 from trainyard.protocol.ledger.claim import Claim
@@ -112,24 +112,24 @@ def no_open_row(run: str) -> Write:
 
 
 def plan_row(run: str, plan: Plan) -> Write:
-    """The plan of a run, which never changes: launch requests name its offers by their numbers. The write raises
+    """The plan of a run, which never changes: launch requests name its candidates by their numbers. The write raises
     AlreadyWrittenError if the run has a plan."""
     return Write(f"run#{run}", "plan", serialization.to_json(plan), put=True, unless="pk")
 
 
-def intent_row(
+def launch_request_row(
     run: str,
     attempt: int,
-    offer: int,
+    candidate: int,
     round_: int,
-    values: IntentUpdate,
+    values: LaunchRequestUpdate,
     *,
     unless: Literal["token"] | None = None,
 ) -> Write:
-    return Write(f"run#{run}", f"intent#{attempt:04d}#{offer:03d}#{round_:03d}", values, unless=unless)
+    return Write(f"run#{run}", f"intent#{attempt:04d}#{candidate:03d}#{round_:03d}", values, unless=unless)
 
 
-def ask_counted(run: str, attempt: int, before: int) -> Write:
+def launch_request_counted(run: str, attempt: int, before: int) -> Write:
     """That an attempt asks once more. AlreadyWrittenError where it has since `before` was read."""
     return _next_number((f"run#{run}", f"asks#{attempt:04d}"), before)
 

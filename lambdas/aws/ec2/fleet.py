@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from lambdas.aws.clients import THROTTLED, client, denial
 from lambdas.core.capacity.placement import FleetRefusal, answer_of
 from lambdas.core.capacity.plan import Part
-from trainyard.protocol.plan import Market, Offer, RefusalKind
+from trainyard.protocol.plan import Candidate, Market, RefusalKind
 from trainyard.values.lazy import dataclass
 
 KINDS = {
@@ -59,22 +59,22 @@ def template(templates: Collection[str], rate: int) -> Template:
 
 @dataclass(frozen=True)
 class Launched:
-    """The hosts, all of the type that EC2 chose, in the offer that it took; `volume_charge` is dollars once for
+    """The hosts, all of the type that EC2 chose, in the candidate that it took; `volume_charge` is dollars once for
     each."""
 
     instances: tuple[str, ...]
     type: str
-    offer: Offer
+    candidate: Candidate
     volume_charge: float = 0.0
 
 
 Refusals = tuple[FleetRefusal, ...]
-"""What each of the offers that a request asks was refused with, in their order."""
+"""What each of the candidates that a request asks was refused with, in their order."""
 
 
 def launch(
     part: Part,
-    offers: Sequence[Offer],
+    candidates: Sequence[Candidate],
     template: Template,
     *,
     image: str,
@@ -83,22 +83,21 @@ def launch(
     root_gib: int | None = None,
     key: str = "",
 ) -> Launched | Refusals:
-    """The part's hosts from this image in the zone and market of one of the offers, at least as many as it needs, or
-    none. The offers are of one market, and none is of the same type and zone as another. The same token never launches
-    twice.
+    """Launch the part's hosts from this image in the zone and market of one candidate, at least as many as it needs, or
+    none. The candidates share a market, and no two share a type and zone. The same token never launches twice.
 
     `root_gib`: the size of the root disk (None: as large as the image's own); `key` is the one it is encrypted with.
     Network interfaces get their tag from the template; a fleet's spot request cannot be tagged from here.
     Fewer ids than asked for are answered as Launched all the same: they cost money, so the caller must know.
     Raises ServiceUnavailable where EC2 throttles or does not answer: no pool has said no, and hosts may be launched;
     the same ask, with the same token, is made again."""
-    match offers[0].market:
+    match candidates[0].market:
         case Market.SPOT:
             market, options_of, allocation = "spot", "SpotOptions", "capacity-optimized"
         case Market.ON_DEMAND:
             market, options_of, allocation = "on-demand", "OnDemandOptions", "lowest-price"
         case _:
-            assert_never(offers[0].market)
+            assert_never(candidates[0].market)
     options = {"SingleInstanceType": True, "SingleAvailabilityZone": True, "MinTargetCapacity": part.least}
     request: dict[str, Any] = {
         "Type": "instant",
@@ -107,10 +106,10 @@ def launch(
             {
                 "LaunchTemplateSpecification": {"LaunchTemplateId": template.id, "Version": template.version},
                 "Overrides": [
-                    {"InstanceType": choice.type, "SubnetId": offer.subnet, "ImageId": image}
+                    {"InstanceType": choice.type, "SubnetId": candidate.subnet, "ImageId": image}
                     | _disk(root_gib, key)
-                    for offer in offers
-                    for choice in offer.choices(part.gang)
+                    for candidate in candidates
+                    for choice in candidate.choices(part.gang)
                     if choice in part.choices
                 ],
             }
@@ -129,28 +128,30 @@ def launch(
         answer = client("ec2", read_seconds=ANSWER_SECONDS).create_fleet(**request)
     except ClientError as error:
         no = _fleet_refusal(error.response["Error"]["Code"], error.response["Error"].get("Message", ""))
-        return (no,) * len(offers)
+        return (no,) * len(candidates)
     groups = answer.get("Instances", [])
     if groups:
         ids = tuple(instance for group in groups for instance in group["InstanceIds"])
-        return Launched(ids, groups[0]["InstanceType"], _taken(groups[0], offers))
-    return tuple(_refusal(offer, offers, answer.get("Errors", [])) for offer in offers)
+        return Launched(ids, groups[0]["InstanceType"], _taken(groups[0], candidates))
+    return tuple(_refusal(candidate, candidates, answer.get("Errors", [])) for candidate in candidates)
 
 
-def _taken(group: Mapping[str, Any], offers: Sequence[Offer]) -> Offer:
-    """The one of the offers in which these hosts are."""
-    if len(offers) == 1:
-        return offers[0]
+def _taken(group: Mapping[str, Any], candidates: Sequence[Candidate]) -> Candidate:
+    """The one of the candidates in which these hosts are."""
+    if len(candidates) == 1:
+        return candidates[0]
     where = (group["InstanceType"], _override(group)["SubnetId"])
-    return next(offer for offer in offers if (offer.type, offer.subnet) == where)
+    return next(candidate for candidate in candidates if (candidate.type, candidate.subnet) == where)
 
 
-def _refusal(offer: Offer, offers: Sequence[Offer], errors: Sequence[Mapping[str, Any]]) -> FleetRefusal:
-    """What was said of this offer. Of one that EC2 says nothing of, it has found no room there."""
+def _refusal(
+    candidate: Candidate, candidates: Sequence[Candidate], errors: Sequence[Mapping[str, Any]]
+) -> FleetRefusal:
+    """What was said of this candidate. Of one that EC2 says nothing of, it has found no room there."""
     mine = [
         (_override(error).get("InstanceType", "EC2"), no)
         for error in errors
-        if len(offers) == 1 or _is_about(error, offer)
+        if len(candidates) == 1 or _is_about(error, candidate)
         for no in [_fleet_refusal(error["ErrorCode"], error.get("ErrorMessage", ""))]
     ]
     if not mine:
@@ -158,12 +159,12 @@ def _refusal(offer: Offer, offers: Sequence[Offer], errors: Sequence[Mapping[str
     return answer_of(mine)
 
 
-def _is_about(error: Mapping[str, Any], offer: Offer) -> bool:
+def _is_about(error: Mapping[str, Any], candidate: Candidate) -> bool:
     """An error that names no pool is about all of them."""
     override = _override(error)
-    return (override.get("InstanceType", offer.type), override.get("SubnetId", offer.subnet)) == (
-        offer.type,
-        offer.subnet,
+    return (override.get("InstanceType", candidate.type), override.get("SubnetId", candidate.subnet)) == (
+        candidate.type,
+        candidate.subnet,
     )
 
 

@@ -1,8 +1,8 @@
-"""Placement: the next step of the launch loop, from the refusals so far.
+"""Decide the next step of the launch loop from the refusals so far.
 
-Rounds: every open offer is asked once per round, in order, by speed as many at once as one request can; between rounds
-the loop waits, longer each time. A quota that was refused had room when the run was planned: other hosts use it, or
-those of the last attempt are counted yet. Pools that need as much of it are not asked in that round.
+Each round tries every open candidate once, in order; `hardware.prefer: speed` puts as many as possible into one request.
+The loop waits between rounds, longer each time. A refused quota had room when the run was planned, so other hosts use
+it, or EC2 still counts the hosts of the last attempt. The round skips candidates that need as much of that quota.
 """
 
 import math
@@ -15,7 +15,7 @@ from lambdas.core.capacity.plan import TAKES, Refusal, in_words, requests
 from trainyard.core.model.hardware import Preference
 from trainyard.core.model.instance_types import InstanceType, Quota, instance_type, quota
 from trainyard.protocol.cluster import Gang
-from trainyard.protocol.plan import Market, Offer, RefusalKind
+from trainyard.protocol.plan import Candidate, Market, RefusalKind
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import rounded
 
@@ -50,13 +50,13 @@ class FleetRefusal:
 
 @dataclass(frozen=True)
 class Try:
-    """Ask this offer now, and those `together` with it in the same request. (attempt, offer, round) makes the client
-    token."""
+    """Request hosts of a candidate now. Attempt, candidate and round make the client token."""
 
-    offer: int
+    candidate: int
     round: int
     reason: str
-    together: tuple[int, ...] = ()
+    batch: tuple[int, ...] = ()
+    """The other candidates of the same request."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class RetireFirst:
 
 @dataclass(frozen=True)
 class GiveUp:
-    """Nobody is asked any more. `error`: NoOffer, QuotaExceeded, AccessDenied, Misconfigured or Aborted."""
+    """Nobody is asked any more. `error`: NoCapacity, QuotaExceeded, AccessDenied, Misconfigured or Aborted."""
 
     kind: ClassVar[str] = "gave_up"
     error: str
@@ -88,7 +88,7 @@ class GiveUp:
 
 
 def next_step(
-    offers: Sequence[Offer],
+    candidates: Sequence[Candidate],
     refusals: Sequence[Refusal],
     *,
     now: datetime,
@@ -103,33 +103,38 @@ def next_step(
     """What the launch loop does next.
 
     `refusals` are those of this search (this attempt) only; `since` is when the search began, which ends with the job's
-    patience, and never after the run's `deadline`. `held` is the offer in which surviving hosts of the last
+    patience, and never after the run's `deadline`. `held` is the candidate in which surviving hosts of the last
     attempt live: a gang is one pool, so only that one is asked. The pools of the market `first` go before the others,
-    the offers `last` after them. By speed one request asks several, each time in the name of another: where EC2
+    the candidates `last` after them. By speed one request asks several, each time in the name of another: where EC2
     has launched a part of the gang in one of them, the others have said nothing and are asked again.
     """
     for refusal in refusals:
         if end := _end_at_once(refusal.kind):
             error, advice = end
             answer = f"{refusal.code}: {refusal.reason}"
-            return GiveUp(error, f"{advice}. Asked: {offers[refusal.offer].pool}. Answer: {answer}")
+            return GiveUp(error, f"{advice}. Asked: {candidates[refusal.candidate].pool}. Answer: {answer}")
     if held is not None:
-        return _beside_survivors(offers, refusals, held)
+        return _beside_survivors(candidates, refusals, held)
     in_order = sorted(
-        range(len(offers)), key=lambda index: (first not in (None, offers[index].market), index in last)
+        range(len(candidates)),
+        key=lambda index: (first not in (None, candidates[index].market), index in last),
     )
-    still_open = [index for index in in_order if not _is_excluded(index, offers, refusals)]
+    still_open = [index for index in in_order if not _is_excluded(index, candidates, refusals)]
     if not still_open:
-        reason = _all_refused("Every pool refused for good.", offers, refusals, "Allow more instance types")
+        reason = _all_refused(
+            "Every pool refused for good.", candidates, refusals, "Allow more instance types"
+        )
         return GiveUp(_word(refusals), reason)
     round_now = max((refusal.round for refusal in refusals), default=0)
     asked = [refusal for refusal in refusals if refusal.round == round_now]
     unasked = [
-        index for index in still_open if not any(_is_answered(index, refusal, offers) for refusal in asked)
+        index
+        for index in still_open
+        if not any(_is_answered(index, refusal, candidates) for refusal in asked)
     ]
-    leads = [index for index in unasked if index not in {refusal.lead for refusal in asked}]
-    if leads:
-        return _try(leads[0], unasked, offers, refusals, round_now, order)
+    heads = [index for index in unasked if index not in {refusal.batch for refusal in asked}]
+    if heads:
+        return _try(heads[0], unasked, candidates, refusals, round_now, order)
     patience = since + timedelta(minutes=wait_minutes)
     give_up_at = min(patience, deadline)
     if max(refusal.at for refusal in refusals) >= give_up_at:
@@ -138,9 +143,9 @@ def next_step(
         advice = f"Allow more instance types or a longer {ended_by}"
         if (word := _word(refusals)) == "QuotaExceeded":
             advice += ", end other hosts, raise the quota that is full (`make preflight` says how)"
-        return GiveUp(word, _all_refused(headline, offers, refusals, advice))
+        return GiveUp(word, _all_refused(headline, candidates, refusals, advice))
     return _after_round(
-        offers, refusals, still_open, round_now, now=now, since=since, give_up_at=give_up_at, order=order
+        candidates, refusals, still_open, round_now, now=now, since=since, give_up_at=give_up_at, order=order
     )
 
 
@@ -171,7 +176,7 @@ def pause_after(round_over: int, *, patience: timedelta, asks: int) -> timedelta
 
 
 def _after_round(
-    offers: Sequence[Offer],
+    candidates: Sequence[Candidate],
     refusals: Sequence[Refusal],
     still_open: Sequence[int],
     round_over: int,
@@ -181,14 +186,14 @@ def _after_round(
     give_up_at: datetime,
     order: Preference,
 ) -> Try | TryLater:
-    """Every open offer refused in this round: wait, or begin the next. The last round begins when patience
+    """Every open candidate refused in this round: wait, or begin the next. The last round begins when patience
     ends, so that a pool which frees up in the last minute is not missed."""
     last = max(refusal.at for refusal in refusals)
-    asks = len(requests(still_open, offers, order))
+    asks = len(requests(still_open, candidates, order))
     pause = pause_after(round_over, patience=give_up_at - since, asks=asks)
     next_at = min(last + pause, give_up_at)
     if now >= next_at:
-        return _try(still_open[0], still_open, offers, refusals, round_over + 1, order)
+        return _try(still_open[0], still_open, candidates, refusals, round_over + 1, order)
     seconds = math.ceil((next_at - now).total_seconds())
     rounds = f"{round_over + 1} round{'s' if round_over else ''}"
     return TryLater(
@@ -196,12 +201,16 @@ def _after_round(
     )
 
 
-def _beside_survivors(offers: Sequence[Offer], refusals: Sequence[Refusal], held: int) -> Try | RetireFirst:
-    no = next((refusal for refusal in refusals if refusal.offer == held), None)
+def _beside_survivors(
+    candidates: Sequence[Candidate], refusals: Sequence[Refusal], held: int
+) -> Try | RetireFirst:
+    no = next((refusal for refusal in refusals if refusal.candidate == held), None)
     if no is None:
-        return Try(held, 0, f"the survivors are {offers[held].pool}; the missing hosts must join them there")
+        return Try(
+            held, 0, f"the survivors are {candidates[held].pool}; the missing hosts must join them there"
+        )
     return RetireFirst(
-        f"{offers[held].pool}, where the survivors are, has no room for the missing hosts "
+        f"{candidates[held].pool}, where the survivors are, has no room for the missing hosts "
         f"({no.code}: {no.reason}); a gang is one pool, so the survivors are released and a whole gang is asked for"
     )
 
@@ -224,66 +233,68 @@ def _gravity(no: FleetRefusal) -> int:
     return GRAVEST.index(no.kind)
 
 
-def _is_excluded(index: int, offers: Sequence[Offer], refusals: Sequence[Refusal]) -> bool:
+def _is_excluded(index: int, candidates: Sequence[Candidate], refusals: Sequence[Refusal]) -> bool:
     """A pool that said never."""
-    return any(refusal.offer == index and _is_for_good(refusal, offers) for refusal in refusals)
+    return any(refusal.candidate == index and _is_for_good(refusal, candidates) for refusal in refusals)
 
 
-def _is_for_good(refusal: Refusal, offers: Sequence[Offer]) -> bool:
+def _is_for_good(refusal: Refusal, candidates: Sequence[Candidate]) -> bool:
     match refusal.kind:
         case RefusalKind.UNSUPPORTED:
             return True
         case RefusalKind.QUOTA:  # of one that nobody knows, Plan could not say that it is large enough
-            return _counted(offers[refusal.offer], refusal.gang) is None
+            return _counted(candidates[refusal.candidate], refusal.gang) is None
         case RefusalKind.CAPACITY | RefusalKind.THROTTLED | RefusalKind.ACCESS | RefusalKind.CONFIGURATION:
             return False
     assert_never(refusal.kind)
 
 
-def _is_answered(index: int, refusal: Refusal, offers: Sequence[Offer]) -> bool:
-    """Whether the offer was refused, or needs as much of a quota as one that was refused for it."""
-    if refusal.offer == index:
+def _is_answered(index: int, refusal: Refusal, candidates: Sequence[Candidate]) -> bool:
+    """Whether the candidate was refused, or needs as much of a quota as one that was refused for it."""
+    if refusal.candidate == index:
         return True
     if refusal.kind is not RefusalKind.QUOTA:
         return False
-    mine, theirs = offers[index], offers[refusal.offer]
+    mine, theirs = candidates[index], candidates[refusal.candidate]
     counted = _counted(mine, refusal.gang)
     needs_no_less = _smallest(mine, refusal.gang).vcpus >= _smallest(theirs, refusal.gang).vcpus
     return counted is not None and counted == _counted(theirs, refusal.gang) and needs_no_less
 
 
-def _counted(offer: Offer, gang: Gang) -> Quota | None:
-    return quota(_smallest(offer, gang), offer.market)
+def _counted(candidate: Candidate, gang: Gang) -> Quota | None:
+    return quota(_smallest(candidate, gang), candidate.market)
 
 
-def _smallest(offer: Offer, gang: Gang) -> InstanceType:
+def _smallest(candidate: Candidate, gang: Gang) -> InstanceType:
     """Of the types that this gang may be of here, the one with the fewest vCPUs."""
-    return min((instance_type(choice.type) for choice in offer.choices(gang)), key=lambda kind: kind.vcpus)
+    return min(
+        (instance_type(choice.type) for choice in candidate.choices(gang)), key=lambda kind: kind.vcpus
+    )
 
 
 def _try(
-    lead: int,
+    head: int,
     unasked: Sequence[int],
-    offers: Sequence[Offer],
+    candidates: Sequence[Candidate],
     refusals: Sequence[Refusal],
     round_now: int,
     order: Preference,
 ) -> Try:
-    """The request in the name of the lead, for those of the others that it can ask, too."""
-    others = [index for index in unasked if index != lead]
-    _, *together = requests([lead, *others], offers, order)[0]
-    if together:
-        why = _why_together([offers[index] for index in (lead, *together)], refusals)
+    """Return the request for a candidate and for every other one that can join its batch."""
+    others = [index for index in unasked if index != head]
+    _, *batch = requests([head, *others], candidates, order)[0]
+    if batch:
+        why = _why_batch([candidates[index] for index in (head, *batch)], refusals)
     else:
-        why = _why_try(offers[lead], refusals, round_now)
-    return Try(lead, round_now, why, tuple(together))
+        why = _why_try(candidates[head], refusals, round_now)
+    return Try(head, round_now, why, tuple(batch))
 
 
-def _why_together(offers: Sequence[Offer], refusals: Sequence[Refusal]) -> str:
-    prices = [offer.price for offer in offers]
+def _why_batch(candidates: Sequence[Candidate], refusals: Sequence[Refusal]) -> str:
+    prices = [candidate.price for candidate in candidates]
     after = f", after {_count(refusals)}" if refusals else ""
     return (
-        f"any of {in_words(offers)}, asked at once: {TAKES[offers[0].market]} "
+        f"any of {in_words(candidates)}, asked at once: {TAKES[candidates[0].market]} "
         f"(${min(prices):.3f} to ${max(prices):.3f} per host and hour{after})"
     )
 
@@ -292,30 +303,34 @@ def _count(refusals: Sequence[Refusal]) -> str:
     return f"{len(refusals)} refusal{'s' if len(refusals) > 1 else ''}"
 
 
-def _why_try(offer: Offer, refusals: Sequence[Refusal], round_now: int) -> str:
+def _why_try(candidate: Candidate, refusals: Sequence[Refusal], round_now: int) -> str:
     if not refusals:
-        return f"{offer.pool}, is the first offer (${offer.price:.3f} per host and hour)"
+        return f"{candidate.pool}, is the first candidate (${candidate.price:.3f} per host and hour)"
     which = (
-        "the next offer"
+        "the next candidate"
         if round_now == max(refusal.round for refusal in refusals)
-        else "the first open offer again"
+        else "the first open candidate again"
     )
-    return f"{offer.pool}, is {which} after {_count(refusals)}"
+    return f"{candidate.pool}, is {which} after {_count(refusals)}"
 
 
 def _word(refusals: Sequence[Refusal]) -> str:
-    return "QuotaExceeded" if all(refusal.kind is RefusalKind.QUOTA for refusal in refusals) else "NoOffer"
+    return "QuotaExceeded" if all(refusal.kind is RefusalKind.QUOTA for refusal in refusals) else "NoCapacity"
 
 
-def _all_refused(headline: str, offers: Sequence[Offer], refusals: Sequence[Refusal], advice: str) -> str:
+def _all_refused(
+    headline: str, candidates: Sequence[Candidate], refusals: Sequence[Refusal], advice: str
+) -> str:
     """The headline, then every pool's last reason and how often it was asked."""
     lines = [f"{headline} Nothing is left running."]
-    for index, offer in enumerate(offers):
-        mine = [refusal for refusal in refusals if refusal.offer == index]
+    for index, candidate in enumerate(candidates):
+        mine = [refusal for refusal in refusals if refusal.candidate == index]
         if mine:
             times = "once" if len(mine) == 1 else f"{len(mine)} times"
-            lines.append(f"- {offer.pool}: asked {times}; {mine[-1].code}: {mine[-1].reason[:MOST_REASON]}")
+            lines.append(
+                f"- {candidate.pool}: asked {times}; {mine[-1].code}: {mine[-1].reason[:MOST_REASON]}"
+            )
         else:
-            lines.append(f"- {offer.pool}: not asked, it needs as much of a quota that is full")
+            lines.append(f"- {candidate.pool}: not asked, it needs as much of a quota that is full")
     lines.append(f"{advice}, or try later.")
     return "\n".join(lines)

@@ -1,7 +1,7 @@
-"""The plan of a run: the pools to try, in this order, why every other one is out, and what each pool has refused.
+"""Launch requests for the candidates of a plan, and the refusals of EC2.
 
-`offers.make_plan` makes it, `placement.next_step` walks it. A pool is one instance type in one Availability Zone in one
-market.
+`candidates.make_plan` makes the plan, `placement.next_step` walks it. A candidate is one instance type in one
+Availability Zone in one market, with its price.
 """
 
 from collections.abc import Collection, Sequence
@@ -13,8 +13,8 @@ from trainyard.core.model.hardware import Preference
 from trainyard.core.model.instance_types import instance_type
 from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Gang
-from trainyard.protocol.ledger.intent import IntentRow, OfferRefusal
-from trainyard.protocol.plan import Market, Offer, Priced, RefusalKind
+from trainyard.protocol.ledger.launch_request import CandidateRefusal, LaunchRequestRow
+from trainyard.protocol.plan import Candidate, Market, Priced, RefusalKind
 from trainyard.values.lazy import dataclass
 
 TAKES = {
@@ -24,23 +24,25 @@ TAKES = {
 """Of the pools of a market that it is asked for at once."""
 
 
-def in_words(offers: Sequence[Offer]) -> str:
+def in_words(candidates: Sequence[Candidate]) -> str:
     """What one request asks: `g5.xlarge in us-east-1a, spot`, or `12 spot pools`."""
-    first = offers[0]
-    return first.pool if len(offers) == 1 else f"{len(offers)} {first.market.replace('_', '-')} pools"
+    first = candidates[0]
+    return first.pool if len(candidates) == 1 else f"{len(candidates)} {first.market.replace('_', '-')} pools"
 
 
 def requests(
-    indexes: Sequence[int], offers: Sequence[Offer], order: Preference
+    indexes: Sequence[int], candidates: Sequence[Candidate], order: Preference
 ) -> tuple[tuple[int, ...], ...]:
-    """In which requests these of the offers are asked: the first one in the first."""
+    """In which requests these of the candidates are asked: the first one in the first."""
     match order:
         case Preference.PRICE:
             return tuple((index,) for index in indexes)
         case Preference.SPEED:
             found: list[list[int]] = []
             for index in indexes:
-                joined = next((each for each in found if _joins(offers[each[0]], offers[index])), None)
+                joined = next(
+                    (each for each in found if _joins(candidates[each[0]], candidates[index])), None
+                )
                 if joined is None:
                     found.append([index])
                 else:
@@ -66,70 +68,81 @@ class Part:
 
 @dataclass(frozen=True)
 class Refusal:
-    """One no. `offer` is the index into the plan's offers; `gang` the one that was refused; `code` is EC2's code,
-    `reason` a sentence. `lead`: the offer that the request was made in the name of, where it asked several."""
+    """The refusal of one candidate."""
 
-    offer: int
+    candidate: int
+    """The index of the candidate in the plan."""
     round: int
     kind: RefusalKind
     code: str
+    """EC2's error code."""
     reason: str
     at: datetime
     gang: Gang = Gang.MAIN
-    lead: int | None = None
+    """The gang that was refused."""
+    batch: int | None = None
+    """The first candidate of the request, if it named several."""
 
 
 def parts(
-    job: Job, offers: Sequence[Offer], survivors: Collection[tuple[str, Gang, str]]
+    job: Job, candidates: Sequence[Candidate], survivors: Collection[tuple[str, Gang, str]]
 ) -> tuple[Part, ...]:
     """What the attempt lacks in the pool that EC2 takes of these, which join each other, beside its survivors
     (instance, gang, type), the scarcer main gang first.
 
     A gang is of one type: where members of it survive, the missing ones are as they are."""
-    job, found = fitting(job, offers[0]), []
+    job, found = fitting(job, candidates[0]), []
     for gang in Gang:
         mine = [(instance, name) for instance, its_gang, name in survivors if its_gang is gang]
         types = {name for _, name in mine}
         choices = tuple(
-            each for offer in offers for each in offer.choices(gang) if not types or each.type in types
+            each
+            for candidate in candidates
+            for each in candidate.choices(gang)
+            if not types or each.type in types
         )
         count, least = missing(job, gang, [instance for instance, _ in mine])
         found.append(Part(gang, count, choices, least))
     return tuple(part for part in found if part.count)
 
 
-def refused(row: IntentRow) -> tuple[Refusal, ...]:
+def refused(row: LaunchRequestRow) -> tuple[Refusal, ...]:
     """Return the refusal of each capacity pool that refused this launch request; none before EC2 has answered."""
     if row.answer != "refused":
         return ()
-    alone = OfferRefusal(
+    alone = CandidateRefusal(
         row.where, RefusalKind(row.refusal or RefusalKind.CAPACITY), row.code or "", row.reason or ""
     )
     return tuple(
         Refusal(
-            offer=each.offer,
+            candidate=each.candidate,
             round=row.round,
             gang=row.gang,
             kind=each.kind,
             code=each.code,
             reason=each.reason,
             at=row.answered or row.at,
-            lead=row.offer if row.together else None,
+            batch=row.candidate if row.batch else None,
         )
         for each in row.refusals or (alone,)
     )
 
 
-def fitting(job: Job, offer: Offer) -> Job:
+def fitting(job: Job, candidate: Candidate) -> Job:
     """Return the job with no more workers than fit into this capacity pool."""
-    return job if offer.workers is None else job.with_most_workers(offer.workers)
+    return job if candidate.workers is None else job.with_most_workers(candidate.workers)
 
 
-def _joins(one: Offer, other: Offer) -> bool:
+def _joins(one: Candidate, other: Candidate) -> bool:
     """Return True if one request can ask for both: it names one market, one number of hosts, one launch template and,
     in their tags, one number of GPUs."""
     return _shared(one) == _shared(other)
 
 
-def _shared(offer: Offer) -> tuple[Market, int | None, int, int]:
-    return offer.market, offer.workers, offer.initialization_rate, instance_type(offer.type).gpus
+def _shared(candidate: Candidate) -> tuple[Market, int | None, int, int]:
+    return (
+        candidate.market,
+        candidate.workers,
+        candidate.initialization_rate,
+        instance_type(candidate.type).gpus,
+    )

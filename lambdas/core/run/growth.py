@@ -13,7 +13,7 @@ from lambdas.core.run.records import Records
 from trainyard.core.model.gang import size, sized
 from trainyard.protocol.cluster import Gang, Member
 from trainyard.protocol.ledger.host import HostRow
-from trainyard.protocol.plan import Offer
+from trainyard.protocol.plan import Candidate
 from trainyard.values.lazy import dataclass
 
 APART = timedelta(minutes=10)
@@ -85,10 +85,10 @@ def decide(records: Records, now: datetime) -> Ask | Join | GiveUp | Wait:
 
 def lacking(records: Records) -> int:
     """How many more hosts its pool may give the run, beside all that it has."""
-    job, offer = records.job, records.held_offer(records.run.attempt + 1)
-    if job is None or offer is None or records.plan is None:
+    job, candidate = records.job, records.held_candidate(records.run.attempt + 1)
+    if job is None or candidate is None or records.plan is None:
         return 0
-    most = fitting(job, records.plan.offers[offer])
+    most = fitting(job, records.plan.candidates[candidate])
     have = [host for host in records.survivors(records.run.attempt + 1) if host.gang is Gang.MAIN]
     return max(0, size(most, Gang.MAIN) - len(have))
 
@@ -100,11 +100,11 @@ def workers_of(records: Records, attempt: int) -> int:
     return sized(job, (Member(instance=each.instance) for each in members)).cluster.most_workers
 
 
-def next_ask(records: Records, offer: Offer, hosts: int, now: datetime) -> datetime | None:
+def next_ask(records: Records, candidate: Candidate, hosts: int, now: datetime) -> datetime | None:
     """When an attempt that begins there with so many hosts may ask for more; None where it needs none."""
     job = records.job
     assert job is not None, "an admitted run has a job"
-    return now + APART if job.cluster.is_elastic and hosts < fitting(job, offer).gang else None
+    return now + APART if job.cluster.is_elastic and hosts < fitting(job, candidate).gang else None
 
 
 def _ask(records: Records, now: datetime) -> Ask | Wait:

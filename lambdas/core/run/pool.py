@@ -19,7 +19,7 @@ from trainyard.core.model.yard import policy, warm
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.attempt import Ending
 from trainyard.protocol.ledger.host import HostRow
-from trainyard.protocol.plan import Market, Offer, Plan
+from trainyard.protocol.plan import Candidate, Market, Plan
 from trainyard.protocol.tags import Tag
 from trainyard.values.lazy import dataclass
 
@@ -73,9 +73,9 @@ class WarmHost:
 
 @dataclass(frozen=True)
 class Taken:
-    """A gang from the pool: the plan's offer that it is of, and its hosts."""
+    """A gang from the pool: the plan's candidate that it is of, and its hosts."""
 
-    offer: int
+    candidate: int
     hosts: tuple[WarmHost, ...]
 
 
@@ -89,10 +89,10 @@ def keeps_hosts(records: Records) -> bool:
 
 
 def most_dollars(plan: Plan, job: Job) -> float | None:
-    """What hosts of the job may cost in the pool, were they of the plan's first offer; None where none wait."""
-    if not (job.pool.keep and plan.offers):
+    """What hosts of the job may cost in the pool, were they of the plan's first candidate; None where none wait."""
+    if not (job.pool.keep and plan.candidates):
         return None
-    hourly = plan.offers[0].price + cost.disk(plan.disk_gib, plan.gib_month)
+    hourly = plan.candidates[0].price + cost.disk(plan.disk_gib, plan.gib_month)
     return round(job.pool.keep * hourly * job.pool.minutes / 60, 5)
 
 
@@ -124,8 +124,8 @@ def chosen(
 
 
 def to_take(waiting: Iterable[WarmHost], plan: Plan, job: Job, now: datetime) -> Taken | None:
-    """The whole gang of a job in the pool, of the first offer of which there is one: one type, zone and market, of the
-    plan's image and disk. None where there is none."""
+    """Return a whole gang from the warm pool, of the first candidate that the pool can fill; None if it can fill none.
+    Its hosts share type, zone and market, and have the plan's image and disk."""
     if job.cpu_gang:
         return None
     fit = sorted(
@@ -139,16 +139,16 @@ def to_take(waiting: Iterable[WarmHost], plan: Plan, job: Job, now: datetime) ->
         key=lambda host: (host.until, host.instance),
         reverse=True,
     )
-    for number, offer in enumerate(plan.offers):
-        most, least = missing(fitting(job, offer), Gang.MAIN, ())
-        gang = [host for host in fit if _is_of(host, offer)][:most]
+    for number, candidate in enumerate(plan.candidates):
+        most, least = missing(fitting(job, candidate), Gang.MAIN, ())
+        gang = [host for host in fit if _is_of(host, candidate)][:most]
         if gang and len(gang) >= least:
             return Taken(number, tuple(gang))
     return None
 
 
-def _is_of(host: WarmHost, offer: Offer) -> bool:
-    return (host.type, host.zone, host.market) == (offer.type, offer.zone, offer.market)
+def _is_of(host: WarmHost, candidate: Candidate) -> bool:
+    return (host.type, host.zone, host.market) == (candidate.type, candidate.zone, candidate.market)
 
 
 def _warm(run: str, host: HostRow, plan: Plan, minutes: float, now: datetime) -> WarmHost:

@@ -13,9 +13,9 @@ from trainyard.protocol.cluster import Assignment, Gang, Role
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.attempt import AttemptRow, Ending, TokenRow, WaitRow
 from trainyard.protocol.ledger.host import HostRow
-from trainyard.protocol.ledger.intent import IntentRow
+from trainyard.protocol.ledger.launch_request import LaunchRequestRow
 from trainyard.protocol.ledger.run import RunRow
-from trainyard.protocol.plan import Market, Offer, Plan
+from trainyard.protocol.plan import Candidate, Market, Plan
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
@@ -37,7 +37,7 @@ class Records:
     """The row of its plan."""
     hosts: Mapping[str, HostRow] = field(default_factory=dict)
     attempts: Mapping[int, AttemptRow] = field(default_factory=dict)
-    intents: tuple[IntentRow, ...] = ()
+    launch_requests: tuple[LaunchRequestRow, ...] = ()
     tokens: Mapping[tuple[int, str], TokenRow] = field(default_factory=dict)
     waits: Mapping[tuple[int, str], WaitRow] = field(default_factory=dict)
 
@@ -62,7 +62,7 @@ class Records:
         if row is None:
             launched = any(
                 each.attempt == number and each.answer == "launched" and each.more is None
-                for each in self.intents
+                for each in self.launch_requests
             )
             waited = any((number, wait) in self.tokens for wait in WAITING)
             return f"attempt {number}" if launched or waited else None
@@ -80,11 +80,13 @@ class Records:
         alone = self.run.kind != "train"
         return Market.ON_DEMAND if alone and Ending.INTERRUPTED in earlier else None
 
-    def failed_offers(self, attempt: int) -> tuple[int, ...]:
-        """The offers to ask after all others: those that a lone host of an earlier attempt came from and failed."""
+    def failed_candidates(self, attempt: int) -> tuple[int, ...]:
+        """The candidates to ask after all others: those that a lone host of an earlier attempt came from and failed."""
         if self.run.kind == "train":
             return ()
-        return tuple(row.where for row in self.intents if row.attempt < attempt and row.answer == "launched")
+        return tuple(
+            row.where for row in self.launch_requests if row.attempt < attempt and row.answer == "launched"
+        )
 
     def members(self, attempt: int) -> tuple[HostRow, ...]:
         """The hosts of that attempt, both gangs, sorted by id."""
@@ -156,16 +158,18 @@ class Records:
         )
         return ready if enough else survivors
 
-    def growth(self) -> IntentRow | None:
+    def growth(self) -> LaunchRequestRow | None:
         """The ask for more hosts whose answer was never written."""
-        return next((row for row in self.intents if row.more is not None and row.answer is None), None)
+        return next(
+            (row for row in self.launch_requests if row.more is not None and row.answer is None), None
+        )
 
     def refusals(self, attempt: int) -> tuple[Refusal, ...]:
         """The refusals of this attempt's search, oldest first."""
         asks = sorted(self._asks(attempt), key=lambda row: (row.round, row.at))
         return tuple(refusal for row in asks for refusal in refused(row))
 
-    def unanswered(self, attempt: int) -> IntentRow | None:
+    def unanswered(self, attempt: int) -> LaunchRequestRow | None:
         """The ask of this attempt whose answer was never written: the function died in between."""
         return next((row for row in self._asks(attempt) if row.answer is None), None)
 
@@ -173,39 +177,44 @@ class Records:
         """How often hosts were asked for, of EC2 or of the yard's pool, that the attempt begins with."""
         return len(self._asks(attempt))
 
-    def _asks(self, attempt: int) -> list[IntentRow]:
-        return [row for row in self.intents if row.attempt == attempt and row.more is None]
+    def _asks(self, attempt: int) -> list[LaunchRequestRow]:
+        return [row for row in self.launch_requests if row.attempt == attempt and row.more is None]
 
     def is_asking(self, now: datetime) -> bool:
         """Whether Launch may still be waiting for EC2's answer. Patrol, which comes later, takes it for dead."""
-        return any(row.answer is None and now - row.at < ASKS_FOR for row in self.intents)
+        return any(row.answer is None and now - row.at < ASKS_FOR for row in self.launch_requests)
 
     def searching_since(self, attempt: int, now: datetime) -> datetime:
         """When this attempt's search for capacity began."""
-        return min((row.at for row in self.intents if row.attempt == attempt), default=now)
+        return min((row.at for row in self.launch_requests if row.attempt == attempt), default=now)
 
-    def held_offer(self, attempt: int) -> int | None:
-        """The index of the offer in which survivors live; None when nobody survives."""
+    def held_candidate(self, attempt: int) -> int | None:
+        """The index of the candidate in which survivors live; None when nobody survives."""
         survivors = self.survivors(attempt)
-        offers = self.plan.offers if survivors and self.plan else ()
+        candidates = self.plan.candidates if survivors and self.plan else ()
         return next(
-            (n for n, offer in enumerate(offers) if all(_is_of(host, offer) for host in survivors)), None
+            (
+                n
+                for n, candidate in enumerate(candidates)
+                if all(_is_of(host, candidate) for host in survivors)
+            ),
+            None,
         )
 
     def asked(self) -> list[dict[str, Any]]:
         """Every pool that was asked, in order, and what it answered: the second half of plan.json."""
-        offers = self.plan.offers if self.plan else ()
+        candidates = self.plan.candidates if self.plan else ()
         return [
             {
                 "attempt": row.attempt,
-                "pool": offers[offer].pool,
+                "pool": candidates[candidate].pool,
                 "at": serialization.timestamp(row.at),
                 "answer": row.answer or "unknown",
                 "code": code,
                 "reason": reason,
             }
-            for row in sorted(self.intents, key=lambda row: row.at)
-            for offer, code, reason in row.answers()
+            for row in sorted(self.launch_requests, key=lambda row: row.at)
+            for candidate, code, reason in row.answers()
         ]
 
 
@@ -215,10 +224,16 @@ def of_rows(run: str, rows: Iterable[Mapping[str, Any]]) -> Records | None:
     if found.run is None:
         return None
     return Records(
-        found.run, found.planned, found.hosts, found.attempts, found.intents, found.tokens, found.waits
+        found.run,
+        found.planned,
+        found.hosts,
+        found.attempts,
+        found.launch_requests,
+        found.tokens,
+        found.waits,
     )
 
 
-def _is_of(host: HostRow, offer: Offer) -> bool:
-    types = [choice.type for choice in offer.choices(host.gang)]
-    return (host.zone, host.market) == (offer.zone, offer.market) and host.type in types
+def _is_of(host: HostRow, candidate: Candidate) -> bool:
+    types = [choice.type for choice in candidate.choices(host.gang)]
+    return (host.zone, host.market) == (candidate.zone, candidate.market) and host.type in types

@@ -20,7 +20,7 @@ def for_capacity(
     now: datetime,
 ) -> Waiting:
     """`refusals` are those of this search, oldest first, which goes on in so many `seconds`."""
-    last = {refusal.offer: refusal.kind.value for refusal in refusals}
+    last = {refusal.candidate: refusal.kind.value for refusal in refusals}
     return Waiting(
         what=WaitsFor.CAPACITY,
         since=since,

@@ -83,7 +83,7 @@ def _answer(imaging: Imaging) -> SnapshotAdmitted:
 
 def _attempt(host: Instance) -> AttemptUpdate:
     pool = f"{host.type} in {host.zone}, {host.market.replace('_', '-')}"
-    return {"offer": {"pool": pool}, "hosts": (host.id,), "launched": host.launched}
+    return {"candidate": {"pool": pool}, "hosts": (host.id,), "launched": host.launched}
 
 
 def _found(yard: YardSettings, ledger: Ledger, given: AdmitInput) -> tuple[Imaging, Instance] | InputFaults:

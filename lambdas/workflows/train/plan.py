@@ -9,9 +9,9 @@ from lambdas.aws import s3, ssm
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
 from lambdas.aws.dynamodb.rows import event_row, plan_row, run_row
 from lambdas.aws.ec2 import images, instances, offerings
-from lambdas.core.capacity import offers
+from lambdas.core.capacity import candidates
+from lambdas.core.capacity.candidates import PlanFacts
 from lambdas.core.capacity.image_choice import ImageFacts, ImageSource
-from lambdas.core.capacity.offers import PlanFacts
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.run import pool
 from lambdas.environment import YardSettings
@@ -96,8 +96,8 @@ def handler(given: PlanInput) -> Planned | Outlook | Refused:
         return _planned(yard.bucket_name, records.run, job, records.plan)
     prices = Prices(yard.aws_region, ledger.prices())
     facts = _facts(records.run.image_id, job, yard, prices, now, records.run.submitter)
-    made = offers.make_plan(job, facts, now=now)
-    if isinstance(made, offers.NoPlan):
+    made = candidates.make_plan(job, facts, now=now)
+    if isinstance(made, candidates.NoPlan):
         s3.put_json_once(yard.bucket_name, keys.plan(run), serialization.to_json(made))
         ledger.write(event_row(run, note("refused", made.reason, at=now)))
         return Refused(made.error, made.reason)
@@ -106,7 +106,13 @@ def handler(given: PlanInput) -> Planned | Outlook | Refused:
             plan_row(run, made),
             run_row(run, {"state": "Plan", "deadline": _deadline(records.run, job), "image_id": made.image}),
             event_row(
-                run, note("planned", made.reason, at=now, offers=[offer.pool for offer in made.offers])
+                run,
+                note(
+                    "planned",
+                    made.reason,
+                    at=now,
+                    candidates=[candidate.pool for candidate in made.candidates],
+                ),
             ),
         )
     except AlreadyWrittenError:
@@ -136,8 +142,8 @@ def _outlook(
 ) -> Outlook | Refused:
     """What a run of the job would try. Nothing is written anywhere."""
     facts = _facts(None, job, yard, Prices(yard.aws_region, ledger.prices()), now)
-    made = offers.make_plan(job, facts, now=now)
-    if isinstance(made, offers.NoPlan):
+    made = candidates.make_plan(job, facts, now=now)
+    if isinstance(made, candidates.NoPlan):
         return Refused(made.error, made.reason)
     return Outlook(
         reason=made.reason,
@@ -156,8 +162,8 @@ def _facts(
     now: datetime,
     submitter: str | None = None,
 ) -> PlanFacts:
-    types = offers.types_of(job)
-    codes = offers.quota_codes(job)
+    types = candidates.types_of(job)
+    codes = candidates.quota_codes(job)
     limits = {code: offerings.vcpu_quota(code) for code in codes}
     return PlanFacts(
         region=yard.aws_region,

@@ -8,10 +8,10 @@ import pytest
 from lambdas.aws.ec2 import fleet, images, instances
 from lambdas.core.capacity.plan import Part
 from tests.support.recorded import Host, Recorded, answering
-from tests.unit.core.facts import offer
+from tests.unit.core.facts import candidate
 from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
 from trainyard.protocol.cluster import Gang
-from trainyard.protocol.plan import Offer, Priced
+from trainyard.protocol.plan import Candidate, Priced
 
 
 @pytest.fixture
@@ -92,14 +92,14 @@ def test_a_launch_that_is_throttled_is_no_pools_refusal(account: Recorded) -> No
     account.broken = {"CreateFleet": "RequestLimitExceeded"}
     part = Part(Gang.MAIN, 1, (Priced("g6.xlarge", 0.2, 0.8),), 1)
     with pytest.raises(ServiceUnavailable, match="RequestLimitExceeded"):
-        fleet.launch(part, [offer()], fleet.Template("lt-1", "1"), image="ami-1", token="t", tags={})
+        fleet.launch(part, [candidate()], fleet.Template("lt-1", "1"), image="ami-1", token="t", tags={})
 
 
 def test_a_launch_without_ec2s_own_role_says_how_to_make_it(account: Recorded) -> None:
     account.broken = {"CreateFleet": "AuthFailure.ServiceLinkedRoleCreationNotPermitted"}
     part = Part(Gang.MAIN, 1, (Priced("g6.xlarge", 0.2, 0.8),), 1)
     with pytest.raises(AccessDenied, match="aws iam create-service-linked-role --aws-service-name spot"):
-        fleet.launch(part, [offer()], fleet.Template("lt-1", "1"), image="ami-1", token="t", tags={})
+        fleet.launch(part, [candidate()], fleet.Template("lt-1", "1"), image="ami-1", token="t", tags={})
 
 
 class Fleets:
@@ -113,7 +113,11 @@ class Fleets:
         return self.answer
 
 
-POOLS = (offer("g6.xlarge", "us-east-1a"), offer("g5.xlarge", "us-east-1a"), offer("g6.xlarge", "us-east-1b"))
+POOLS = (
+    candidate("g6.xlarge", "us-east-1a"),
+    candidate("g5.xlarge", "us-east-1a"),
+    candidate("g6.xlarge", "us-east-1b"),
+)
 
 
 def asked_at_once(monkeypatch: pytest.MonkeyPatch, ec2: Fleets) -> fleet.Launched | fleet.Refusals:
@@ -122,7 +126,7 @@ def asked_at_once(monkeypatch: pytest.MonkeyPatch, ec2: Fleets) -> fleet.Launche
     return fleet.launch(part, POOLS, fleet.Template("lt-1", "1"), image="ami-1", token="t", tags={})
 
 
-def override(pool: Offer) -> dict[str, Any]:
+def override(pool: Candidate) -> dict[str, Any]:
     return {"LaunchTemplateAndOverrides": {"Overrides": {"InstanceType": pool.type, "SubnetId": pool.subnet}}}
 
 
@@ -141,7 +145,7 @@ def test_one_request_names_each_pool_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("pool", POOLS)
-def test_the_hosts_are_in_the_pool_that_ec2_took(monkeypatch: pytest.MonkeyPatch, pool: Offer) -> None:
+def test_the_hosts_are_in_the_pool_that_ec2_took(monkeypatch: pytest.MonkeyPatch, pool: Candidate) -> None:
     group = {"InstanceIds": ["i-1", "i-2"], "InstanceType": pool.type, **override(pool)}
     answer = asked_at_once(monkeypatch, Fleets(Instances=[group], Errors=[]))
     assert answer == fleet.Launched(("i-1", "i-2"), pool.type, pool)

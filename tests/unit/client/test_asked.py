@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from tests.unit.core.facts import offer
+from tests.unit.core.facts import candidate
 from trainyard.client.runs.records import Asked, asked_in
 from trainyard.protocol.ledger import reading
 from trainyard.values import serialization
 
 AT = "2026-11-20T12:00:00.000Z"
-OFFERS = [serialization.to_json(offer("g6.xlarge", f"us-east-1{zone}")) for zone in "ab"]
+CANDIDATES = [serialization.to_json(candidate("g6.xlarge", f"us-east-1{zone}")) for zone in "ab"]
 PLAN = {
-    "offers": OFFERS,
+    "candidates": CANDIDATES,
     "excluded": [],
     "image": "ami-1",
     "gang": 1,
@@ -20,22 +20,22 @@ PLAN = {
 }
 
 
-def intent(**more: Any) -> dict[str, Any]:
-    return {"sk": "intent#0001#000#000", "token": "t", "at": AT, "offer_pool": "2 spot pools", **more}
+def launch_request(**more: Any) -> dict[str, Any]:
+    return {"sk": "intent#0001#000#000", "token": "t", "at": AT, "capacity_pool": "2 spot pools", **more}
 
 
-def asked(*intents: dict[str, Any]) -> tuple[Asked, ...]:
-    rows = [{**row, "sk": f"intent#0001#000#{n:03d}"} for n, row in enumerate(intents)]
+def asked(*requests: dict[str, Any]) -> tuple[Asked, ...]:
+    rows = [{**row, "sk": f"intent#0001#000#{n:03d}"} for n, row in enumerate(requests)]
     found = reading.read_all("digits-1", [*rows, {"sk": "plan", **PLAN}])
-    return asked_in(found.intents, found.plan)
+    return asked_in(found.launch_requests, found.plan)
 
 
 def test_of_a_request_for_several_pools_each_has_its_answer() -> None:
     said = [
-        {"offer": 0, "kind": "capacity", "code": "UnfulfillableCapacity", "reason": "none"},
-        {"offer": 1, "kind": "quota", "code": "MaxSpotInstanceCountExceeded", "reason": "full"},
+        {"candidate": 0, "kind": "capacity", "code": "UnfulfillableCapacity", "reason": "none"},
+        {"candidate": 1, "kind": "quota", "code": "MaxSpotInstanceCountExceeded", "reason": "full"},
     ]
-    found = asked(intent(answer="refused", refusals=said))
+    found = asked(launch_request(answer="refused", refusals=said))
     assert [(each.pool, each.answer, each.kind, each.code, each.reason) for each in found] == [
         ("g6.xlarge in us-east-1a, spot", "refused", "capacity", "UnfulfillableCapacity", "none"),
         ("g6.xlarge in us-east-1b, spot", "refused", "quota", "MaxSpotInstanceCountExceeded", "full"),
@@ -43,6 +43,8 @@ def test_of_a_request_for_several_pools_each_has_its_answer() -> None:
 
 
 def test_one_pools_answer_is_as_its_row_says() -> None:
-    refused = intent(answer="refused", refusal="capacity", code="c", reason="r", offer_pool="a pool")
-    found = asked(refused, intent())
+    refused = launch_request(
+        answer="refused", refusal="capacity", code="c", reason="r", capacity_pool="a pool"
+    )
+    found = asked(refused, launch_request())
     assert [(each.pool, each.kind) for each in found] == [("a pool", "capacity"), ("2 spot pools", "")]

@@ -51,9 +51,9 @@ def test_a_run_is_found_again_by_its_id() -> None:
         run = yard.run("digits-1")
         assert (run.arn, run.id) == (EXECUTION, "digits-1")
         assert run == Run(yard, EXECUTION)
-        stub.add_response("describe_execution", described("FAILED", error="NoOffer", cause="no room"))
+        stub.add_response("describe_execution", described("FAILED", error="NoCapacity", cause="no room"))
         execution = run.execution
-        assert (execution.name, execution.is_over, execution.error) == ("digits-1", True, "NoOffer")
+        assert (execution.name, execution.is_over, execution.error) == ("digits-1", True, "NoCapacity")
 
 
 def test_runs_that_are_not_admitted_yet_are_found_and_plans_are_none() -> None:

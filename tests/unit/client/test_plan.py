@@ -8,7 +8,7 @@ import pytest
 from lambdas.steps.inputs import Caught
 from lambdas.workflows.train.admit import NotPlanned as JobNotPlanned
 from lambdas.workflows.train.plan import Outlook
-from tests.unit.core.facts import NOON, offer
+from tests.unit.core.facts import NOON, candidate
 from trainyard.client.errors import NotPlanned
 from trainyard.client.runs import plan
 from trainyard.core.jobfile.check import JobSource
@@ -22,12 +22,12 @@ def answered(answer: Any) -> str:
 
 
 def test_a_plan_is_read_as_the_function_has_answered_it() -> None:
-    offers = (
-        offer("g6.xlarge", "us-east-1a", Market.SPOT, ("c7i.large",)),
-        offer("g5.xlarge", "us-east-1b", Market.ON_DEMAND),
+    candidates = (
+        candidate("g6.xlarge", "us-east-1a", Market.SPOT, ("c7i.large",)),
+        candidate("g5.xlarge", "us-east-1b", Market.ON_DEMAND),
     )
     left = Excluded("g4dn.xlarge", "us-east-1c", Market.SPOT, "no_quota", "the quota is 0")
-    made = Plan(offers, (left,), "ami-1", 3, 8.0, NOON, "two pools", prices="prices of us-east-1")
+    made = Plan(candidates, (left,), "ami-1", 3, 8.0, NOON, "two pools", prices="prices of us-east-1")
     told = Outlook(
         reason="two pools", plan=serialization.to_json(made), quotas={"L-1": 8.0}, warnings=("no checkpoint",)
     )
@@ -36,7 +36,7 @@ def test_a_plan_is_read_as_the_function_has_answered_it() -> None:
         ("g6.xlarge", "us-east-1a", "spot"),
         ("g5.xlarge", "us-east-1b", "on_demand"),
     ]
-    assert [each.price for each in found.pools] == [each.price for each in offers]
+    assert [each.price for each in found.pools] == [each.price for each in candidates]
     assert found.pools[0].beside == ("c7i.large",)
     assert (found.left_out[0].code, found.left_out[0].reason) == ("no_quota", "the quota is 0")
     assert (found.gang, found.image, found.hourly_cap, found.made) == (3, "ami-1", 8.0, NOON)
@@ -51,7 +51,7 @@ def test_a_plan_is_read_as_the_function_has_answered_it() -> None:
     "answer",
     [
         JobNotPlanned(error="JobRefused", reason="limits.hours: found -1"),
-        Refused("NoOffer", "limits.hours: found -1"),
+        Refused("NoCapacity", "limits.hours: found -1"),
         Caught(error="ServiceUnavailable", cause="limits.hours: found -1"),
     ],
 )

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from lambdas.core.capacity.candidates import PlanFacts
 from lambdas.core.capacity.image_choice import ImageFacts, ImageSource
-from lambdas.core.capacity.offers import PlanFacts
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.run.conclusion.summary import RunFacts
 from lambdas.core.run.outcome import Conclusion
@@ -18,7 +18,7 @@ from trainyard.protocol.ledger.attempt import AttemptRow
 from trainyard.protocol.ledger.host import HostRow
 from trainyard.protocol.ledger.run import Outcome, RunRow
 from trainyard.protocol.ledger.yard import PriceList
-from trainyard.protocol.plan import Market, Offer, Priced
+from trainyard.protocol.plan import Candidate, Market, Priced
 from trainyard.protocol.storage import GIB_MONTH
 from trainyard.values import serialization
 
@@ -141,11 +141,11 @@ def plan_facts(**changes: Any) -> PlanFacts:
     return PlanFacts(**(known | changes))
 
 
-def offer(
+def candidate(
     name: str = "g6.xlarge",
     zone: str = "us-east-1a",
     market: Market = Market.SPOT,
     beside: tuple[str, ...] = (),
-) -> Offer:
+) -> Candidate:
     cpu = tuple(Priced(each, 0.1 * number, 0.3) for number, each in enumerate(beside, start=1))
-    return Offer(name, zone, f"subnet-{zone[-1]}", market, 0.3, 0.805, cpu)
+    return Candidate(name, zone, f"subnet-{zone[-1]}", market, 0.3, 0.805, cpu)

@@ -39,17 +39,18 @@ def test_one_object_version_is_one_run() -> None:
 @pytest.mark.parametrize("run", ["a", "digits-1a2b3c4d", "x" * 80])
 def test_tokens_are_short_distinct_and_repeatable(run: str) -> None:
     asks = [
-        (yard, attempt, offer, round_, gang)
+        (yard, attempt, candidate, round_, gang)
         for yard in ("trainyard", "other")
         for attempt in (1, 11)
-        for offer in (0, 1, 11)
+        for candidate in (0, 1, 11)
         for round_ in (0, 1)
         for gang in (1, 2)
     ]
 
     def made_of_all() -> list[str]:
         return [
-            tokens.client_token(run, yard=y, attempt=a, offer=o, round=r, gang=g) for y, a, o, r, g in asks
+            tokens.client_token(run, yard=y, attempt=a, candidate=o, round=r, gang=g)
+            for y, a, o, r, g in asks
         ]
 
     made = made_of_all()
@@ -209,7 +210,7 @@ def test_every_error_word_says_whose_fault_it_is() -> None:
 def test_nouns_need_neither_yaml_nor_boto3() -> None:
     """Every handler imports the models. Only readers of YAML files import yaml."""
     code = "import sys\nfrom trainyard.core.model import gang, job\nfrom trainyard.protocol import timeline\n"
-    code += "from lambdas.core.capacity import offers, placement\n"
+    code += "from lambdas.core.capacity import candidates, placement\n"
     code += "from lambdas.core.run import readiness, records, recovery\n"
     code += "from lambdas.core.run.conclusion import summary\n"
     code += "print([m for m in ('yaml', 'boto3', 'difflib', 'attr') if m in sys.modules])"

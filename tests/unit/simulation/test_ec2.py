@@ -399,7 +399,7 @@ def test_a_snapshot_that_an_image_stands_on_stays(yard: Yard) -> None:
     assert refusal(yard, "delete_snapshot", SnapshotId=snapshot) == "InvalidSnapshot.NotFound"
 
 
-# ------------------------------------------------------------------------- offers, quotas, books
+# ------------------------------------------------------------------------- candidates, quotas, books
 
 
 def test_subnets_offerings_and_prices_are_those_of_the_facts(yard: Yard) -> None:

@@ -387,13 +387,13 @@ def host_row(instance: str, launched: datetime, **more: Any) -> dict[str, Any]:
     }
 
 
-def intent(number: int, at: datetime, pool: str, **more: Any) -> dict[str, Any]:
+def launch_request(number: int, at: datetime, pool: str, **more: Any) -> dict[str, Any]:
     return {
         "pk": "x",
         "sk": f"intent#0001#{number:04}#0",
         "token": "t",
         "at": stamp(at),
-        "offer_pool": pool,
+        "capacity_pool": pool,
         **more,
     }
 
@@ -402,7 +402,7 @@ def attempt_row(number: int, launched: datetime, **more: Any) -> dict[str, Any]:
     return {
         "pk": "x",
         "sk": f"attempt#{number:04}",
-        "offer": {"pool": POOL},
+        "candidate": {"pool": POOL},
         "hosts": [],
         "launched": stamp(launched),
         **more,
@@ -421,7 +421,7 @@ def event(at: datetime, word: str, source: str = "workflow", **more: Any) -> dic
 
 
 def plan(*zones: str) -> dict[str, Any]:
-    offers = [
+    candidates = [
         {
             "type": kind,
             "zone": zone,
@@ -444,7 +444,7 @@ def plan(*zones: str) -> dict[str, Any]:
     return {
         "pk": "x",
         "sk": "plan",
-        "offers": offers,
+        "candidates": candidates,
         "made": stamp(datetime(2026, 11, 21, tzinfo=UTC)),
         **whole,
     }
@@ -456,7 +456,7 @@ def refusal(number: int, at: datetime, pool: str, kind: str = "capacity") -> dic
         "capacity": "There is no Spot capacity available that matches your request.",
         "quota": "Max spot instance count exceeded",
     }
-    return intent(number, at, pool, answer="refused", refusal=kind, code=code, reason=reason[kind])
+    return launch_request(number, at, pool, answer="refused", refusal=kind, code=code, reason=reason[kind])
 
 
 def log(host: str, instance: str, lines: Iterable[tuple[datetime, str]]) -> bytes:
@@ -499,7 +499,7 @@ def training(now: datetime, points: int) -> Story:
         rows=[
             plan("us-east-1a", "us-east-1b"),
             refusal(0, at(8), "g6.xlarge in us-east-1b, spot"),
-            intent(1, at(10), POOL, answer="launched"),
+            launch_request(1, at(10), POOL, answer="launched"),
             attempt_row(1, at(12), started=stamp(at(95)), checkpointed=Decimal(steps - 60), from_step=0),
             host_row("i-0aaa", at(12)),
             host_row("i-0bbb", at(12)),
@@ -618,7 +618,7 @@ def failed(now: datetime) -> Story:
         ),
         rows=[
             plan("us-east-1a"),
-            intent(0, at(9), POOL, answer="launched"),
+            launch_request(0, at(9), POOL, answer="launched"),
             attempt_row(
                 1, at(12), started=stamp(at(90)), ended=stamp(at(300)), ending="failed", reason=reason
             ),
@@ -683,8 +683,8 @@ def interrupted(now: datetime) -> Story:
         ),
         rows=[
             plan("us-east-1a", "us-east-1b"),
-            intent(0, at(9), POOL, answer="launched"),
-            intent(
+            launch_request(0, at(9), POOL, answer="launched"),
+            launch_request(
                 1,
                 at(2510),
                 POOL,
@@ -693,7 +693,7 @@ def interrupted(now: datetime) -> Story:
                 code="InsufficientInstanceCapacity",
                 reason="no Spot capacity",
             ),
-            intent(2, at(2515), OTHER, answer="launched"),
+            launch_request(2, at(2515), OTHER, answer="launched"),
             attempt_row(
                 1,
                 at(12),
@@ -714,7 +714,7 @@ def interrupted(now: datetime) -> Story:
                 from_step=2600,
                 to_step=6000,
                 checkpointed=6000,
-                offer={"pool": OTHER},
+                candidate={"pool": OTHER},
             ),
             host_row("i-0ddd", at(12), ended=stamp(at(2510))),
             host_row(

@@ -57,7 +57,13 @@ class Place:
             "job": job,
         }
         self.row("run", run | {"progress": {"attempt": 1, "step": 7, "at": AT}})
-        attempt = {"offer": {"pool": "p"}, "hosts": self.hosts, "launched": AT, "from_step": 0, "reported": 7}
+        attempt = {
+            "candidate": {"pool": "p"},
+            "hosts": self.hosts,
+            "launched": AT,
+            "from_step": 0,
+            "reported": 7,
+        }
         self.row("attempt#0001", attempt)
         self.row("token#0001#train", {"token": "t", "stored": AT})
         for name in self.hosts:

@@ -30,7 +30,7 @@ class Run:
             "run", kind="train", state="Train", attempt=2, created=AT, execution_arn="arn", job=exact(JOB)
         )
         for number in (1, 2):
-            self.put(f"attempt#{number:04d}", offer={"pool": "p"}, hosts=["i-a", "i-b"], launched=AT)
+            self.put(f"attempt#{number:04d}", candidate={"pool": "p"}, hosts=["i-a", "i-b"], launched=AT)
         self.put("attempt#0001", ending="lost")
         for host in ("i-a", "i-b"):
             self.put(f"host#{host}", **HOST)

@@ -24,7 +24,7 @@ ROWS: dict[str, dict[str, Any]] = {
         "image": "ami-1",
         "ended": AT,
     },
-    "attempt#0001": {"offer": {"pool": "p"}, "hosts": ["i-a"], "launched": AT},
+    "attempt#0001": {"candidate": {"pool": "p"}, "hosts": ["i-a"], "launched": AT},
     "host#i-a": HOST,
     "wait#0001#capture": {"since": AT, "image": "ami-1"},
     "token#0001#capture": {"token": "t", "stored": AT, "answered": AT},

@@ -34,7 +34,7 @@ class Run:
     def __init__(self, account: Recorded) -> None:
         self.account = account
         self.put("run", kind="train", state="Release", attempt=1, created=AT, execution_arn="arn")
-        self.put("attempt#0001", offer={"pool": "p"}, hosts=["i-a"], launched=AT, started=AT)
+        self.put("attempt#0001", candidate={"pool": "p"}, hosts=["i-a"], launched=AT, started=AT)
         self.put(
             "host#i-a",
             attempt=1,
@@ -160,7 +160,7 @@ def test_the_attempt_of_an_execution_that_was_stopped_has_ended_too(run: Run) ->
 
 def is_asking(run: Run, ago: timedelta, **answer: Any) -> None:
     at = (datetime.now(UTC) - ago).isoformat()
-    run.put("intent#0001#000#000", attempt=1, offer=0, round=0, token="t", at=at, **answer)
+    run.put("intent#0001#000#000", attempt=1, candidate=0, round=0, token="t", at=at, **answer)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def leaves_a_checkpoint(run: Run, of: str = "r") -> None:
 ENDS = [
     ("a loss of hosts", {"kind": "error", "error": "HostLost", "cause": "gone"}),
     ("a crash of a function", {"kind": "error", "error": "Runtime.ExitError", "cause": "{}"}),
-    ("no room", {"kind": "stop", "error": "NoOffer", "reason": "every pool refused"}),
+    ("no room", {"kind": "stop", "error": "NoCapacity", "reason": "every pool refused"}),
     (
         "a program that speaks of another run's",
         {"kind": "error", "error": "ProgramError", "cause": "checkpoints.resume: other-run has no step 7"},
@@ -400,7 +400,7 @@ def test_a_run_that_failed_is_the_operators_matter_only_if_its_user_is_not_the_c
 
 def test_what_recoveries_took_is_told_when_the_run_is_over(run: Run, log: Log) -> None:
     run.put("attempt#0001", ending="lost", ended="2026-11-20T12:10:00.000Z")
-    again = {"offer": {"pool": "p"}, "hosts": ["i-a"], "launched": "2026-11-20T12:11:00.000Z"}
+    again = {"candidate": {"pool": "p"}, "hosts": ["i-a"], "launched": "2026-11-20T12:11:00.000Z"}
     run.put("attempt#0002", **again, started="2026-11-20T12:13:30.000Z", ending="finished", ended=AT)
     run.ends()
     assert log.metrics() == {"SecondsLost": [210.0]}

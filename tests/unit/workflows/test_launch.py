@@ -10,7 +10,7 @@ from lambdas.workflows.train import launch
 from lambdas.workflows.train.launch.request import LaunchSettings
 from tests.support.recorded import CONTEXT
 from tests.support.records import AT
-from tests.unit.core.facts import NOON, offer
+from tests.unit.core.facts import NOON, candidate
 from tests.unit.workflows.conftest import Place
 from trainyard.protocol.plan import Plan
 from trainyard.values import serialization
@@ -26,7 +26,9 @@ def test_a_kept_host_that_ec2_takes_back_ends_before_its_gang_is_made_whole(
     asked: list[object] = []
     place.row(
         "plan",
-        serialization.to_json(Plan((offer("g6.xlarge", "us-east-1a"),), (), "ami-1", 2, 99.0, NOON, "", 0)),
+        serialization.to_json(
+            Plan((candidate("g6.xlarge", "us-east-1a"),), (), "ami-1", 2, 99.0, NOON, "", 0)
+        ),
     )
     place.row("run", {"state": "Launch", "deadline": serialization.timestamp(NOON + timedelta(hours=2))})
     place.row(f"host#{place.worker}", {"warned": AT})

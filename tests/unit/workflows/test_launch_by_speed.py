@@ -18,13 +18,13 @@ from lambdas.workflows.train import launch
 from lambdas.workflows.train.launch.request import LaunchSettings
 from tests.support.recorded import CONTEXT
 from tests.support.records import AT, JOB
-from tests.unit.core.facts import NOON, offer
+from tests.unit.core.facts import NOON, candidate
 from tests.unit.workflows.conftest import Log, Place
 from trainyard.protocol.plan import Market, Plan, RefusalKind
 from trainyard.values import serialization
 
-A, B = offer("g6.xlarge", "us-east-1a"), replace(offer("g5.xlarge", "us-east-1b"), price=0.45)
-D = offer("g6.xlarge", "us-east-1a", Market.ON_DEMAND)
+A, B = candidate("g6.xlarge", "us-east-1a"), replace(candidate("g5.xlarge", "us-east-1b"), price=0.45)
+D = candidate("g6.xlarge", "us-east-1a", Market.ON_DEMAND)
 FULL = FleetRefusal(RefusalKind.CAPACITY, "InsufficientInstanceCapacity", "no room")
 OF_AN_ATTEMPT = (("attempt", ""), ("token", "#train"), ("intent", "#000#000"), ("asks", ""))
 """Rows of an attempt."""
@@ -40,14 +40,14 @@ class Ec2:
         self.asked: list[tuple[list[str], str, Mapping[str, str]]] = []
 
     def launch(
-        self, _part: Any, offers: Any, *_: Any, token: str, tags: Mapping[str, str], **_more: Any
+        self, _part: Any, candidates: Any, *_: Any, token: str, tags: Mapping[str, str], **_more: Any
     ) -> Any:
-        self.asked.append(([each.pool for each in offers], token, tags))
+        self.asked.append(([each.pool for each in candidates], token, tags))
         return self.answers.pop(0)
 
 
-def launched(place: Place, monkeypatch: pytest.MonkeyPatch, ec2: Ec2, **intent: Any) -> tuple[str, Records]:
-    """The first attempt's Launch of two hosts, and the ledger then. `intent`: what an earlier call has written."""
+def launched(place: Place, monkeypatch: pytest.MonkeyPatch, ec2: Ec2, **request: Any) -> tuple[str, Records]:
+    """The first attempt's Launch of two hosts, and the ledger then. `request`: what an earlier call has written."""
     gone = [f"host#{name}" for name in place.hosts] + [f"{row}#0001{more}" for row, more in OF_AN_ATTEMPT]
     place.ledger.write(*(Write("run#digits-1", sk, delete=True) for sk in gone))
     job = {**JOB, "cluster": {"strategy": "multi_worker", "workers": 2}, "hardware": {"prefer": "speed"}}
@@ -55,8 +55,8 @@ def launched(place: Place, monkeypatch: pytest.MonkeyPatch, ec2: Ec2, **intent: 
     place.row(
         "run", {"job": job, "state": "Launch", "deadline": serialization.timestamp(NOON + timedelta(hours=2))}
     )
-    if intent:
-        place.row("intent#0001#000#000", {"token": "t", "at": AT, "together": [1], **intent})
+    if request:
+        place.row("intent#0001#000#000", {"token": "t", "at": AT, "batch": [1], **request})
     yard = LaunchSettings(
         yard="trainyard", table_name="ledger", bucket_name="bucket", launch_templates=("0=lt-0:1",)
     )
@@ -81,8 +81,8 @@ def test_hosts_are_billed_as_those_of_the_pool_that_was_taken(
         ("g5.xlarge", "us-east-1b", 0.45)
     }
     assert records.attempts[1].pool == records.run.pool == B.pool
-    (row,) = records.intents
-    assert (row.offer, row.together, row.taken, row.offer_pool) == (0, (1,), 1, B.pool)
+    (row,) = records.launch_requests
+    assert (row.candidate, row.batch, row.chosen, row.capacity_pool) == (0, (1,), 1, B.pool)
 
 
 def test_each_pool_keeps_its_own_refusal_and_the_next_market_is_asked(
@@ -91,7 +91,7 @@ def test_each_pool_keeps_its_own_refusal_and_the_next_market_is_asked(
     ec2 = Ec2((FULL, NEVER), Launched(("i-1", "i-2"), D.type, D))
     kind, records = launched(place, monkeypatch, ec2)
     assert kind == "refused"
-    assert [(no.offer, no.kind) for no in records.refusals(1)] == [
+    assert [(no.candidate, no.kind) for no in records.refusals(1)] == [
         (0, RefusalKind.CAPACITY),
         (1, RefusalKind.UNSUPPORTED),
     ]
@@ -109,10 +109,10 @@ def test_hosts_of_a_call_that_died_are_found_in_whichever_pool_they_are(
 ) -> None:
     there = tuple(instance(name, "g5.xlarge", "us-east-1b") for name in ("i-1", "i-2"))
     ec2 = Ec2(there=there)
-    kind, records = launched(place, monkeypatch, ec2, offer_pool="2 spot pools")
+    kind, records = launched(place, monkeypatch, ec2, capacity_pool="2 spot pools")
     assert (kind, ec2.asked) == ("launched", [])
     assert {host.zone for host in records.hosts.values()} == {"us-east-1b"}
-    assert records.intents[0].taken == 1
+    assert records.launch_requests[0].chosen == 1
 
 
 def test_a_call_that_died_before_it_asked_is_made_again_for_the_same_pools(
@@ -121,7 +121,7 @@ def test_a_call_that_died_before_it_asked_is_made_again_for_the_same_pools(
     first = Ec2(IN_B)
     launched(place, monkeypatch, first)
     again = Ec2(IN_B)
-    launched(place, monkeypatch, again, offer_pool="2 spot pools")
+    launched(place, monkeypatch, again, capacity_pool="2 spot pools")
     assert again.asked == first.asked
 
 
@@ -130,5 +130,5 @@ def test_a_gang_that_is_not_whole_is_that_pools_refusal_alone(
 ) -> None:
     kind, records = launched(place, monkeypatch, Ec2(Launched(("i-1",), B.type, B)))
     assert kind == "retire"
-    assert [(no.offer, no.code, no.lead) for no in records.refusals(1)] == [(1, "Partial", 0)]
+    assert [(no.candidate, no.code, no.batch) for no in records.refusals(1)] == [(1, "Partial", 0)]
     assert [host.instance for host in records.stranded(1)] == ["i-1"]

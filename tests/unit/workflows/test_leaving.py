@@ -63,7 +63,7 @@ def test_a_gang_is_complete_whether_or_not_systems_manager_knows_it(
 
     monkeypatch.setattr(states, "succeed", succeed)
     place.row("token#0002#await_hosts", {"token": "t", "stored": AT})
-    place.row("attempt#0002", {"offer": {"pool": "p"}, "hosts": place.hosts, "launched": AT})
+    place.row("attempt#0002", {"candidate": {"pool": "p"}, "hosts": place.hosts, "launched": AT})
     place.row("run", {"attempt": 2, "state": "AwaitHosts"})
     denied = "ssm:UpdateInstanceInformation"
     aws.hears(place.chief, "ready", attempt=2)
@@ -131,7 +131,7 @@ def test_a_worker_that_has_finished_does_not_hide_that_the_chief_hangs(place: Pl
 
 
 def test_a_restart_that_is_slow_to_report_still_says_where_it_went_on(place: Place, aws: Aws) -> None:
-    place.row("attempt#0002", {"offer": {"pool": "p"}, "hosts": place.hosts, "launched": AT})
+    place.row("attempt#0002", {"candidate": {"pool": "p"}, "hosts": place.hosts, "launched": AT})
     place.row("token#0002#train", {"token": "t", "stored": AT})
     resumed = {"step": 5, "verified": True}
     aws.hears(place.chief, "progress", attempt=2)
@@ -147,7 +147,7 @@ def test_news_of_a_host_that_has_no_part_in_an_attempt_ends_nothing_in_it(
     place: Place, aws: Aws, word: str, facts: dict[str, Any]
 ) -> None:
     """Patrol repeats what a host has left in the bucket when EC2 took it back."""
-    place.row("attempt#0002", {"offer": {"pool": "p"}, "hosts": [place.chief], "launched": AT})
+    place.row("attempt#0002", {"candidate": {"pool": "p"}, "hosts": [place.chief], "launched": AT})
     place.row("token#0002#train", {"token": "t", "stored": AT})
     place.row("run", {"attempt": 2, "state": "Train"})
     aws.hears(place.worker, word, attempt=2, **facts)

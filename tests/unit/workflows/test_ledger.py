@@ -9,10 +9,10 @@ import pytest
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
 from lambdas.aws.dynamodb.rows import (
     answered_row,
-    ask_counted,
     attempt_row,
     host_row,
-    intent_row,
+    launch_request_counted,
+    launch_request_row,
     plan_row,
     run_row,
 )
@@ -37,23 +37,23 @@ def test_an_answer_to_a_wait_whose_row_is_gone_makes_no_row(place: Place) -> Non
     assert set(place.ledger.known("digits-1").tokens) == {(1, "train")}
 
 
-def test_of_two_calls_that_see_the_same_asks_one_asks_be_it_another_offer(place: Place) -> None:
-    """Two of Launch at the same instant, one for EC2's first offer, one with a gang of the pool for the second."""
+def test_of_two_calls_that_see_the_same_asks_one_asks_be_it_another_candidate(place: Place) -> None:
+    """Two of Launch at the same instant, one for EC2's first candidate, one with a gang of the pool for the second."""
     seen = place.ledger.known("digits-1").asks(2)
     place.ledger.write(
-        intent_row("digits-1", 2, 0, 0, {"token": "t", "at": NOON}, unless="token"),
-        ask_counted("digits-1", 2, seen),
+        launch_request_row("digits-1", 2, 0, 0, {"token": "t", "at": NOON}, unless="token"),
+        launch_request_counted("digits-1", 2, seen),
     )
     with pytest.raises(AlreadyWrittenError):
         place.ledger.write(
-            intent_row("digits-1", 2, 1, 0, {"token": "u", "at": NOON}, unless="token"),
-            ask_counted("digits-1", 2, seen),
+            launch_request_row("digits-1", 2, 1, 0, {"token": "u", "at": NOON}, unless="token"),
+            launch_request_counted("digits-1", 2, seen),
         )
     known = place.ledger.known("digits-1")
-    assert [(row.offer, row.token) for row in known.intents] == [(0, "t")]
+    assert [(row.candidate, row.token) for row in known.launch_requests] == [(0, "t")]
     place.ledger.write(
-        intent_row("digits-1", 2, 1, 0, {"token": "u", "at": NOON}, unless="token"),
-        ask_counted("digits-1", 2, known.asks(2)),
+        launch_request_row("digits-1", 2, 1, 0, {"token": "u", "at": NOON}, unless="token"),
+        launch_request_counted("digits-1", 2, known.asks(2)),
     )
 
 
@@ -102,7 +102,7 @@ def test_each_state_that_functions_write_comes_after_those_that_lead_to_it() -> 
 
 
 def test_a_run_has_one_plan(place: Place) -> None:
-    """Launch requests name the offers of a plan by their numbers, so a second call of Plan must not replace it."""
+    """Launch requests name the candidates of a plan by their numbers, so a second call of Plan must not replace it."""
     plan = Plan((), (), "ami-1", 2, None, NOON, "the first")
     place.ledger.write(plan_row("digits-1", plan))
     with pytest.raises(AlreadyWrittenError):

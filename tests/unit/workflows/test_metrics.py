@@ -15,7 +15,7 @@ from lambdas.workflows.train.launch import capacity_pools
 from lambdas.workflows.train.launch.request import LaunchSettings
 from tests.support.recorded import CONTEXT
 from tests.support.records import AT
-from tests.unit.core.facts import NOON, offer
+from tests.unit.core.facts import NOON, candidate
 from tests.unit.workflows.conftest import Log, Place
 from trainyard.protocol.ledger.attempt import AttemptRow
 from trainyard.protocol.plan import Plan, RefusalKind
@@ -29,7 +29,7 @@ def launches(place: Place, monkeypatch: pytest.MonkeyPatch, answer: Any) -> dict
     for name in place.hosts:
         place.row(f"host#{name}", {"ended": AT})
     place.row("attempt#0001", {"ending": "lost", "ended": AT})
-    plan = Plan((offer(),), (), "ami-1", 2, 99.0, NOON, "", 0)
+    plan = Plan((candidate(),), (), "ami-1", 2, 99.0, NOON, "", 0)
     place.row("plan", serialization.to_json(plan))
     place.row(
         "run",
@@ -48,7 +48,7 @@ def launches(place: Place, monkeypatch: pytest.MonkeyPatch, answer: Any) -> dict
 def test_hosts_are_counted_once_however_often_launch_is_called(
     place: Place, monkeypatch: pytest.MonkeyPatch, log: Log
 ) -> None:
-    there = Launched(("i-1", "i-2"), offer().type, offer())
+    there = Launched(("i-1", "i-2"), candidate().type, candidate())
     assert launches(place, monkeypatch, there)["kind"] == "launched"
     assert log.metrics() == {"HostsLaunched": [2.0], "Recoveries": [1.0]}
     launch.handler({"run": "digits-1", "attempt": 2}, CONTEXT)
@@ -65,7 +65,7 @@ def test_a_refusal_is_counted_by_its_kind_and_its_line_names_the_pool(
     assert told == {
         "service": "trainyard",
         "kind": "capacity",
-        "pool": offer().pool,
+        "pool": candidate().pool,
         "code": "InsufficientInstanceCapacity",
         "run": "digits-1",
         "attempt": 2,
@@ -86,7 +86,7 @@ def test_a_ledger_that_takes_nothing_counts_nothing(
 def attempt(number: int, started: float | None, ended: float | None) -> AttemptRow:
     """Minutes after noon."""
     began, over = (None if at is None else NOON + timedelta(minutes=at) for at in (started, ended))
-    return AttemptRow(attempt=number, offer={}, hosts=(), launched=NOON, started=began, ended=over)
+    return AttemptRow(attempt=number, candidate={}, hosts=(), launched=NOON, started=began, ended=over)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def account(*names: str, **rows: dict[str, Any]) -> Recorded:
     """With these hosts of the run r, whose attempt has the first of them; `rows` say more of each in the ledger."""
     ledger: dict[str, dict[str, Any]] = {
         "run": {"kind": "train", "state": "Train", "attempt": 1, "created": AT, "execution_arn": "arn"},
-        "attempt#0001": {"offer": {"pool": "p"}, "hosts": [names[0]], "launched": AT},
+        "attempt#0001": {"candidate": {"pool": "p"}, "hosts": [names[0]], "launched": AT},
         **{f"host#{name}": {**HOST, **rows.get(name.replace("-", "_"), {})} for name in names},
     }
     table = {("run#r", sk): {"pk": "run#r", "sk": sk, **row} for sk, row in ledger.items()}
@@ -82,8 +82,8 @@ def test_a_host_that_launch_died_over_is_ended_and_on_the_runs_bill() -> None:
 
 def test_a_run_whose_launch_may_still_get_hosts_is_looked_at_again() -> None:
     seen = account("i-a")
-    intent = {"attempt": 1, "offer": 0, "round": 0, "token": "t", "at": datetime.now(UTC).isoformat()}
-    seen.table["run#r", "intent#0001#000#000"] = {"pk": "run#r", "sk": "intent#0001#000#000", **intent}
+    request = {"attempt": 1, "candidate": 0, "round": 0, "token": "t", "at": datetime.now(UTC).isoformat()}
+    seen.table["run#r", "intent#0001#000#000"] = {"pk": "run#r", "sk": "intent#0001#000#000", **request}
     with answering(seen), pytest.raises(ServiceUnavailable, match="may still launch hosts"):
         release.handler({"run": "r", "attempt": 1, "scope": "run"}, CONTEXT)
     assert seen.hosts["i-a"].state == "shutting-down"
@@ -94,7 +94,7 @@ def ended_well(keep: int = 2, **changes: Any) -> Recorded:
     names = ("i-a", "i-b")
     seen = account(*names)
     job = serialization.to_json(facts.job(pool={"keep": keep, "minutes": 30}))
-    plan = serialization.to_json(Plan((facts.offer(zone="a"),), (), "ami-1", 2, None, facts.NOON, ""))
+    plan = serialization.to_json(Plan((facts.candidate(zone="a"),), (), "ami-1", 2, None, facts.NOON, ""))
     seen.table["run#r", "run"] |= {"job": job}
     seen.table["run#r", "plan"] = {"pk": "run#r", "sk": "plan", **plan}
     seen.table["run#r", "attempt#0001"] |= {"hosts": list(names), "ending": "finished"}

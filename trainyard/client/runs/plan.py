@@ -26,16 +26,16 @@ class Pool:
     workers: int | None = None
 
     @classmethod
-    def of(cls, offer: Mapping[str, Any]) -> Self:
+    def of(cls, candidate: Mapping[str, Any]) -> Self:
         """From plan.json."""
         return cls(
-            type=offer["type"],
-            zone=offer["zone"],
-            market=offer["market"],
-            price=float(offer["price"]),
-            on_demand_price=offer.get("on_demand_price"),
-            beside=tuple(each["type"] for each in offer.get("beside") or ()),
-            workers=offer.get("workers"),
+            type=candidate["type"],
+            zone=candidate["zone"],
+            market=candidate["market"],
+            price=float(candidate["price"]),
+            on_demand_price=candidate.get("on_demand_price"),
+            beside=tuple(each["type"] for each in candidate.get("beside") or ()),
+            workers=candidate.get("workers"),
         )
 
 
@@ -83,7 +83,7 @@ def read(job: str, output: str) -> JobPlan:
         )
     plan = answer["plan"]
     return JobPlan(
-        pools=tuple(map(Pool.of, plan["offers"])),
+        pools=tuple(map(Pool.of, plan["candidates"])),
         left_out=tuple(
             LeftOut(each["type"], each["zone"], each["market"], each["code"], each["reason"])
             for each in plan["excluded"]

@@ -20,7 +20,7 @@ from trainyard.values import serialization
 from trainyard.values.quantities import counted, rounded
 
 ADVICE = {
-    "NoOffer": "submit again with more hardware.instance_types, or a longer limits.wait_minutes",
+    "NoCapacity": "submit again with more hardware.instance_types, or a longer limits.wait_minutes",
     "QuotaExceeded": "{doctor --request} asks AWS for a larger quota",
     "YardFull": "submit again later, or stop a run: {ls}",
     "BudgetSpent": "ask for less, wait until a run or the month ends, or have the yard's monthly_dollars raised",

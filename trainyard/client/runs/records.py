@@ -11,7 +11,7 @@ from trainyard.core.model.yard.billing import billed_hours, host_dollars
 from trainyard.protocol import timeline
 from trainyard.protocol.ledger.attempt import AttemptRow
 from trainyard.protocol.ledger.host import HostRow
-from trainyard.protocol.ledger.intent import IntentRow
+from trainyard.protocol.ledger.launch_request import LaunchRequestRow
 from trainyard.protocol.plan import Plan
 from trainyard.protocol.timeline import Entry
 
@@ -166,32 +166,32 @@ def attempts_in(attempts: Iterable[AttemptRow]) -> Iterator[Attempt]:
 
 def pools_in(plan: Plan | None) -> Iterator[Pool]:
     """Yield the capacity pools of the plan; none before there is one."""
-    for offer in plan.offers if plan else ():
-        yield Pool(offer.pool, offer.price, offer.on_demand_price or 0.0)
+    for candidate in plan.candidates if plan else ():
+        yield Pool(candidate.pool, candidate.price, candidate.on_demand_price or 0.0)
 
 
-def asked_in(intents: Iterable[IntentRow], plan: Plan | None) -> tuple[Asked, ...]:
+def asked_in(requests: Iterable[LaunchRequestRow], plan: Plan | None) -> tuple[Asked, ...]:
     """Return every time that EC2 was asked, oldest first, with each refusal of a request for several capacity pools."""
-    return tuple(sorted(_asked(intents, plan), key=lambda each: each.at))
+    return tuple(sorted(_asked(requests, plan), key=lambda each: each.at))
 
 
-def _asked(intents: Iterable[IntentRow], plan: Plan | None) -> Iterator[Asked]:
-    for row in intents:
+def _asked(requests: Iterable[LaunchRequestRow], plan: Plan | None) -> Iterator[Asked]:
+    for row in requests:
         alone = (
-            row.offer_pool or _pool(plan, row.offer),
+            row.capacity_pool or _pool(plan, row.candidate),
             row.refusal or "",
             row.code or "",
             row.reason or "",
         )
         each_of: list[tuple[str, str, str, str]] = [
-            (_pool(plan, each.offer), each.kind, each.code, each.reason) for each in row.refusals
+            (_pool(plan, each.candidate), each.kind, each.code, each.reason) for each in row.refusals
         ]
         for pool, kind, code, reason in each_of or [alone]:
             yield Asked(row.attempt, pool, row.at, row.answer or "", kind, code, reason)
 
 
-def _pool(plan: Plan | None, offer: int) -> str:
-    return plan.offers[offer].pool if plan else ""
+def _pool(plan: Plan | None, candidate: int) -> str:
+    return plan.candidates[candidate].pool if plan else ""
 
 
 def timeline_in(entries: Iterable[Entry]) -> tuple[Event, ...]:

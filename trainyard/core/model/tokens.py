@@ -14,7 +14,7 @@ def client_token(
     *,
     yard: str,
     attempt: int,
-    offer: int,
+    candidate: int,
     round: int,  # noqa: A002 - the domain's word
     gang: int = 1,
     rate: int = 0,
@@ -22,7 +22,9 @@ def client_token(
     """The CreateFleet / RunInstances token of one ask, at most 64 characters; begins with the run to be found.
 
     EC2 keeps tokens by account and region, where another yard may have a run of the same name."""
-    return f"{run[:40]}-{_hex(yard, run, str(attempt), str(offer), str(round), str(gang), str(rate))[:23]}"
+    return (
+        f"{run[:40]}-{_hex(yard, run, str(attempt), str(candidate), str(round), str(gang), str(rate))[:23]}"
+    )
 
 
 def _hex(*parts: str) -> str:

@@ -5,6 +5,7 @@ digits.
 """
 
 from collections.abc import Mapping
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -31,7 +32,7 @@ class AttemptRow:
     """An attempt: the life of one gang."""
 
     attempt: int
-    offer: Mapping[str, Any]
+    candidate: Mapping[str, Any] = field(metadata={"formerly": "offer"})
     """The capacity pool of the hosts, in words under `pool`."""
     hosts: tuple[str, ...]
     """Instance ids."""
@@ -85,7 +86,7 @@ class AttemptRow:
     @property
     def pool(self) -> str:
         """Return its capacity pool in words."""
-        return str(self.offer.get("pool", ""))
+        return str(self.candidate.get("pool", ""))
 
 
 @dataclass(frozen=True, kw_only=True)

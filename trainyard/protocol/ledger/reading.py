@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from trainyard.protocol.ledger.attempt import AttemptRow, TokenRow, WaitRow
 from trainyard.protocol.ledger.host import HostRow
-from trainyard.protocol.ledger.intent import IntentRow
+from trainyard.protocol.ledger.launch_request import LaunchRequestRow
 from trainyard.protocol.ledger.run import RunRow
 from trainyard.protocol.plan import Plan
 from trainyard.values import serialization
@@ -16,7 +16,7 @@ Row = TypeVar("Row")
 ROWS: Mapping[str, tuple[type, tuple[str, ...], str]] = {
     "host": (HostRow, ("instance",), "launched"),
     "attempt": (AttemptRow, ("attempt",), "launched"),
-    "intent": (IntentRow, ("attempt", "offer", "round"), "token"),
+    "intent": (LaunchRequestRow, ("attempt", "candidate", "round"), "token"),
     "token": (TokenRow, ("attempt", "wait"), "token"),
     "wait": (WaitRow, ("attempt", "wait"), "since"),
 }
@@ -39,7 +39,7 @@ class RunRows:
     hosts: Mapping[str, HostRow] = field(default_factory=dict)
     """By instance."""
     attempts: Mapping[int, AttemptRow] = field(default_factory=dict)
-    intents: tuple[IntentRow, ...] = ()
+    launch_requests: tuple[LaunchRequestRow, ...] = ()
     tokens: Mapping[tuple[int, str], TokenRow] = field(default_factory=dict)
     """By attempt and wait."""
     waits: Mapping[tuple[int, str], WaitRow] = field(default_factory=dict)
@@ -97,7 +97,7 @@ def read_all(run: str, rows: Iterable[Mapping[str, Any]]) -> RunRows:
         planned,
         hosts=found["host"],
         attempts=found["attempt"],
-        intents=tuple(found["intent"].values()),
+        launch_requests=tuple(found["intent"].values()),
         tokens=found["token"],
         waits=found["wait"],
     )

@@ -67,8 +67,8 @@ def handler(given: LaunchInput) -> LaunchAnswer:
         return RetireFirst(
             reason=f"hosts that were kept for this attempt are going ({why})", keep=KeptHosts.SURVIVORS
         )
-    if open_ask := records.growth():
-        repeat(yard, ledger, records, open_ask)
+    if open_request := records.growth():
+        repeat(yard, ledger, records, open_request)
         records = ledger.known(run)
     step = _next_step(records, attempt, now)
     if isinstance(step, Try):
@@ -105,19 +105,19 @@ def _next_step(records: Records, attempt: int, now: datetime) -> Try | TryLater 
     broke = deadlines.out_of_money(records, now)
     if broke:
         return GiveUp("LimitReached", broke)
-    open_ask = records.unanswered(attempt)
-    if open_ask:
+    open_request = records.unanswered(attempt)
+    if open_request:
         lost = "an earlier call asked this pool and its answer was lost"
-        return Try(open_ask.offer, open_ask.round, lost, open_ask.together)
+        return Try(open_request.candidate, open_request.round, lost, open_request.batch)
     return placement.next_step(
-        plan.offers,
+        plan.candidates,
         records.refusals(attempt),
         now=now,
         since=records.searching_since(attempt, now),
         wait_minutes=job.limits.wait_minutes,
         deadline=deadlines.deadline(records, attempt, now),
-        held=records.held_offer(attempt),
+        held=records.held_candidate(attempt),
         first=records.first_market(attempt),
-        last=records.failed_offers(attempt),
+        last=records.failed_candidates(attempt),
         order=job.hardware.prefer,
     )

@@ -12,7 +12,7 @@ from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity import placement
 from lambdas.core.capacity.placement import FleetRefusal, RetireFirst
 from lambdas.core.capacity.plan import Part
-from lambdas.core.run.updates import IntentUpdate
+from lambdas.core.run.updates import LaunchRequestUpdate
 from lambdas.steps.observability import clock, measure
 from lambdas.workflows.train.launch.answers import (
     LaunchAnswer,
@@ -26,7 +26,7 @@ from lambdas.workflows.train.launch.tags import tags_of
 from trainyard.core.model import gang
 from trainyard.core.model.yard.metrics import Metric
 from trainyard.protocol.cluster import Gang
-from trainyard.protocol.ledger.intent import OfferRefusal
+from trainyard.protocol.ledger.launch_request import CandidateRefusal
 from trainyard.protocol.plan import RefusalKind
 from trainyard.protocol.tags import Tag
 from trainyard.values.quantities import counted
@@ -51,7 +51,7 @@ def ask(request: LaunchRequest) -> LaunchAnswer:
         answer = find_launched(request, part, there) or launch(request, part)
         if not isinstance(answer, Launched):
             return record_refusal(request, part, answer, launched)
-        request = request.into(answer.offer)
+        request = request.into(answer.candidate)
         part = request.lacking[number]
         launched.append((part, answer))
         if len(answer.instances) < part.least:
@@ -62,7 +62,7 @@ def ask(request: LaunchRequest) -> LaunchAnswer:
 
 def _record_request(request: LaunchRequest) -> None:
     """Raises AlreadyWrittenError if the execution has ended (steps.conclusion), or if another call was first."""
-    now, rate, lacking = clock(), request.offer.initialization_rate, request.lacking
+    now, rate, lacking = clock(), request.candidate.initialization_rate, request.lacking
     main = sum(part.count for part in lacking if part.gang is Gang.MAIN)
     beside = [
         f"; beside it {part.count} x {' or '.join(dict.fromkeys(choice.type for choice in part.choices))}"
@@ -70,16 +70,16 @@ def _record_request(request: LaunchRequest) -> None:
         if part.gang is Gang.CPU
     ]
     reason = "".join([f"{main} x {request.step.reason}", *beside]) if lacking else request.nobody
-    values: IntentUpdate = {
+    values: LaunchRequestUpdate = {
         "token": request.token(Gang.MAIN, rate),
         "cpu_token": request.token(Gang.CPU, rate) if request.job.cpu_gang else None,
-        "offer_pool": request.pool,
+        "capacity_pool": request.pool,
         "at": now,
     }
-    if request.step.together:
-        values["together"] = request.step.together
+    if request.step.batch:
+        values["batch"] = request.step.batch
     request.ledger.write(
-        *request.intended(values),
+        *request.new_rows(values),
         run_row(request.run, {"state": "Launch", "attempt": request.attempt}, unless="cut_short"),
         request.event("asking", reason, now),
     )
@@ -87,17 +87,17 @@ def _record_request(request: LaunchRequest) -> None:
 
 def find_launched(request: LaunchRequest, part: Part, there: Collection[Instance]) -> Launched | None:
     """Return the hosts among `there` that an earlier call launched as this part before it could record them."""
-    for offer in request.offers:
-        types = {choice.type for choice in offer.choices(part.gang) if choice in part.choices}
+    for candidate in request.candidates:
+        types = {choice.type for choice in candidate.choices(part.gang) if choice in part.choices}
         mine = [
             host
             for host in there
             if host.gang is part.gang
             and host.type in types
-            and (host.zone, host.market) == (offer.zone, offer.market)
+            and (host.zone, host.market) == (candidate.zone, candidate.market)
         ]
         if mine:
-            return Launched(tuple(host.id for host in mine), mine[0].type, offer, mine[0].volume_charge)
+            return Launched(tuple(host.id for host in mine), mine[0].type, candidate, mine[0].volume_charge)
     return None
 
 
@@ -105,7 +105,7 @@ def launch(request: LaunchRequest, part: Part) -> Launched | Refusals:
     """Launch with the plan's initialization rate, and again without one if EC2 refuses the rate.
 
     EC2 has published no error code for that, so every code that has no meaning of its own counts."""
-    rate = request.offer.initialization_rate
+    rate = request.candidate.initialization_rate
     answer = _request_fleet(request, part, rate)
     if not rate or isinstance(answer, Launched):
         return answer
@@ -121,7 +121,7 @@ def _request_fleet(request: LaunchRequest, part: Part, rate: int) -> Launched | 
     charge = request.volume_charge(rate)
     answer = fleet.launch(
         part,
-        request.offers,
+        request.candidates,
         fleet.template(request.yard.launch_templates, rate),
         image=request.plan.image,
         token=request.token(part.gang, rate),
@@ -145,7 +145,7 @@ def record_refusal(
     now, no = clock(), _most_common(nos)
     who = f"{gang.called(request.job, part.gang)}: " if part.gang is Gang.CPU else ""
     reason = f"{who}{no.reason}"
-    values: IntentUpdate = {
+    values: LaunchRequestUpdate = {
         "answer": "refused",
         "gang": part.gang,
         "refusal": no.kind,
@@ -153,17 +153,17 @@ def record_refusal(
         "reason": reason,
         "answered": now,
     }
-    if request.taken is not None:
-        values |= {"taken": request.taken, "offer_pool": request.pool}
+    if request.chosen is not None:
+        values |= {"chosen": request.chosen, "capacity_pool": request.pool}
     if len(nos) > 1:
         values["refusals"] = tuple(
-            OfferRefusal(index, each.kind, each.code, each.reason[: placement.MOST_REASON])
+            CandidateRefusal(index, each.kind, each.code, each.reason[: placement.MOST_REASON])
             for index, each in zip(request.indexes, nos, strict=True)
         )
     entry = request.event("refused", f"{request.pool}: {no.code}: {reason}", now, code=no.code)
-    request.ledger.write(*host_rows(request, launched, now), entry, request.intent(values))
-    for offer, each in zip(request.offers, nos, strict=True):
-        measure(Metric.LAUNCHES_REFUSED, kind=each.kind.value, pool=offer.pool, code=each.code)
+    request.ledger.write(*host_rows(request, launched, now), entry, request.row(values))
+    for candidate, each in zip(request.candidates, nos, strict=True):
+        measure(Metric.LAUNCHES_REFUSED, kind=each.kind.value, pool=candidate.pool, code=each.code)
     count_hosts(launched)
     why = f"{no.code}: {reason}"
     return RetireFirst(reason=why) if launched else PoolRefused(reason=why)

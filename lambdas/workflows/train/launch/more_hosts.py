@@ -10,25 +10,27 @@ from lambdas.core.capacity.placement import Try
 from lambdas.core.capacity.plan import Part
 from lambdas.core.run import deadlines, growth
 from lambdas.core.run.records import Records
-from lambdas.core.run.updates import IntentUpdate
+from lambdas.core.run.updates import LaunchRequestUpdate
 from lambdas.steps.observability import clock
 from lambdas.workflows.train.launch.answers import Grown
 from lambdas.workflows.train.launch.capacity_pools import find_launched, launch, record_refusal
 from lambdas.workflows.train.launch.record import count_hosts, describe, host_rows
 from lambdas.workflows.train.launch.request import LaunchRequest, LaunchSettings
 from trainyard.protocol.cluster import Gang
-from trainyard.protocol.ledger.intent import IntentRow
+from trainyard.protocol.ledger.launch_request import LaunchRequestRow
 
 
 def grow(yard: LaunchSettings, ledger: Ledger, records: Records, attempt: int, now: datetime) -> Grown:
     """Ask for more hosts, unless another call has, or the attempt has ended."""
-    if open_ask := records.growth():
-        return repeat(yard, ledger, records, open_ask)
-    wanted, offer = growth.decide(records, now), records.held_offer(attempt + 1)
-    if attempt != records.run.attempt or offer is None or not isinstance(wanted, growth.Ask):
+    if open_request := records.growth():
+        return repeat(yard, ledger, records, open_request)
+    wanted, candidate = growth.decide(records, now), records.held_candidate(attempt + 1)
+    if attempt != records.run.attempt or candidate is None or not isinstance(wanted, growth.Ask):
         return Grown(reason="no more hosts are wanted")
-    rounds = [row.round for row in records.intents if (row.attempt, row.offer) == (attempt, offer)]
-    step = Try(offer, max(rounds, default=-1) + 1, "the pool of those that train")
+    rounds = [
+        row.round for row in records.launch_requests if (row.attempt, row.candidate) == (attempt, candidate)
+    ]
+    step = Try(candidate, max(rounds, default=-1) + 1, "the pool of those that train")
     request = LaunchRequest(yard, ledger, records, attempt, step, more=wanted.count, asked=now)
     try:
         _record_request(request, now)
@@ -37,25 +39,25 @@ def grow(yard: LaunchSettings, ledger: Ledger, records: Records, attempt: int, n
     return _ask_for_more(request)
 
 
-def repeat(yard: LaunchSettings, ledger: Ledger, records: Records, row: IntentRow) -> Grown:
+def repeat(yard: LaunchSettings, ledger: Ledger, records: Records, row: LaunchRequestRow) -> Grown:
     """Repeat the request of a call that died before it recorded the answer."""
-    step = Try(row.offer, row.round, "an earlier call asked this pool and its answer was lost")
+    step = Try(row.candidate, row.round, "an earlier call asked this pool and its answer was lost")
     request = LaunchRequest(yard, ledger, records, row.attempt, step, more=row.more or 0, asked=row.at)
     return _ask_for_more(request, again=True)
 
 
 def _record_request(request: LaunchRequest, now: datetime) -> None:
     """Raises AlreadyWrittenError if another call asks, or if the attempt or its execution has ended."""
-    rate, have = request.offer.initialization_rate, growth.workers_of(request.records, request.attempt)
-    reason = f"{request.more} x {request.offer.pool}, beside the {have} that train{request.sizes}"
-    values: IntentUpdate = {
+    rate, have = request.candidate.initialization_rate, growth.workers_of(request.records, request.attempt)
+    reason = f"{request.more} x {request.candidate.pool}, beside the {have} that train{request.sizes}"
+    values: LaunchRequestUpdate = {
         "token": request.token(Gang.MAIN, rate),
-        "offer_pool": request.offer.pool,
+        "capacity_pool": request.candidate.pool,
         "at": now,
         "more": request.more,
     }
     request.ledger.write(
-        request.intent(values, unless="token"),
+        request.row(values, unless="token"),
         attempt_row(request.run, request.attempt, {"asked_more": now}, unless="ending"),
         run_row(request.run, {"grows": now + growth.APART}, unless="cut_short"),
         request.event("asking for more hosts", reason, now),
@@ -64,7 +66,7 @@ def _record_request(request: LaunchRequest, now: datetime) -> None:
 
 def _ask_for_more(request: LaunchRequest, *, again: bool = False) -> Grown:
     """Ask EC2 and record the answer. `again`: look first for hosts that an earlier call launched."""
-    part = Part(Gang.MAIN, request.more, request.offer.choices(Gang.MAIN), least=1)
+    part = Part(Gang.MAIN, request.more, request.candidate.choices(Gang.MAIN), least=1)
     there = instances.of_run(request.run, attempt=request.attempt) if again else ()
     unknown = [host for host in there if host.id not in request.records.hosts]
     found = find_launched(request, part, unknown)
@@ -77,7 +79,7 @@ def _ask_for_more(request: LaunchRequest, *, again: bool = False) -> Grown:
         no = record_refusal(request, part, answer, [])
         return Grown(reason=no.reason)
     _record_more(request, part, answer)
-    return Grown(reason=f"{len(answer.instances)} more hosts in {request.offer.pool}")
+    return Grown(reason=f"{len(answer.instances)} more hosts in {request.candidate.pool}")
 
 
 def _record_more(request: LaunchRequest, part: Part, answer: Launched) -> None:
@@ -86,7 +88,7 @@ def _record_more(request: LaunchRequest, part: Part, answer: Launched) -> None:
     price = part.price_of(answer.type).price * len(answer.instances)
     reason = f"{describe(request, launched)}, which join when they are ready, for ${price:.3f} an hour more"
     request.ledger.write(
-        request.intent({"answer": "launched", "answered": now}),
+        request.row({"answer": "launched", "answered": now}),
         request.event("launched more hosts", reason, now, hosts=sorted(answer.instances)),
         *host_rows(request, launched, now),
     )

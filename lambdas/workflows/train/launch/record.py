@@ -7,7 +7,7 @@ from lambdas.aws.dynamodb.write import Write
 from lambdas.aws.ec2.fleet import Launched
 from lambdas.core.capacity.plan import Part
 from lambdas.core.run import growth
-from lambdas.core.run.updates import IntentUpdate, RunUpdate
+from lambdas.core.run.updates import LaunchRequestUpdate, RunUpdate
 from lambdas.steps.observability import clock, measure
 from lambdas.workflows.train.launch.request import LaunchRequest
 from trainyard.core.model.yard.metrics import Metric
@@ -23,28 +23,30 @@ Launches = list[tuple[Part, Launched]]
 def record_hosts(request: LaunchRequest, launched: Launches) -> None:
     """Record the hosts, then the attempt. After a crash in between the next call repeats the request."""
     now = clock()
-    offer, survivors = request.offer, [host.instance for host in request.survivors]
+    candidate, survivors = request.candidate, [host.instance for host in request.survivors]
     beside = f" beside {len(survivors)} that stayed" if survivors else ""
     hosts = sorted([*(host for _, answer in launched for host in answer.instances), *survivors])
-    known = serialization.to_json(offer) | {"pool": offer.pool}
-    grows = growth.next_ask(request.records, offer, len(hosts), now)
-    answer: IntentUpdate = {"answer": "launched", "answered": now}
-    if request.taken is not None:
-        answer |= {"taken": request.taken, "offer_pool": offer.pool}
+    known = serialization.to_json(candidate) | {"pool": candidate.pool}
+    grows = growth.next_ask(request.records, candidate, len(hosts), now)
+    answer: LaunchRequestUpdate = {"answer": "launched", "answered": now}
+    if request.chosen is not None:
+        answer |= {"chosen": request.chosen, "capacity_pool": candidate.pool}
     of_the_run = _of_the_gang(request, launched)
     if grows:
         of_the_run["grows"] = grows
     request.ledger.write(
         *host_rows(request, launched, now),
         request.event("launched", f"{describe(request, launched)}{beside}{request.sizes}", now, hosts=hosts),
-        attempt_row(request.run, request.attempt, {"offer": known, "hosts": tuple(hosts), "launched": now}),
-        request.intent(answer),
+        attempt_row(
+            request.run, request.attempt, {"candidate": known, "hosts": tuple(hosts), "launched": now}
+        ),
+        request.row(answer),
         run_row(request.run, of_the_run, waits=False, grows=grows is not None),
     )
     if not request.warm:
         count_hosts(launched)
     if request.attempt > 1:
-        measure(Metric.RECOVERIES, pool=offer.pool)
+        measure(Metric.RECOVERIES, pool=candidate.pool)
 
 
 def _of_the_gang(request: LaunchRequest, launched: Launches) -> RunUpdate:
@@ -52,7 +54,7 @@ def _of_the_gang(request: LaunchRequest, launched: Launches) -> RunUpdate:
     prices = [host.price for host in request.survivors]
     for part, answer in launched:
         prices += [part.price_of(answer.type).price] * len(answer.instances)
-    pool, market = request.offer.pool, request.offer.market
+    pool, market = request.candidate.pool, request.candidate.market
     return {"pool": pool, "market": market, "gang": len(prices), "price": sum(prices)}
 
 
@@ -67,13 +69,15 @@ def describe(request: LaunchRequest, launched: Launches) -> str:
         return f"no new host in {request.pool}"
     count = sum(len(answer.instances) for _, answer in launched)
     if request.warm:
-        return f"{count} warm host{'' if count == 1 else 's'} of {request.offer.pool}, from the yard's pool"
+        return (
+            f"{count} warm host{'' if count == 1 else 's'} of {request.candidate.pool}, from the yard's pool"
+        )
     beside = [
         f", {len(answer.instances)} of them {answer.type}"
         for part, answer in launched
         if part.gang is Gang.CPU
     ]
-    return "".join([f"{count} host{'' if count == 1 else 's'} in {request.offer.pool}", *beside])
+    return "".join([f"{count} host{'' if count == 1 else 's'} in {request.candidate.pool}", *beside])
 
 
 def host_rows(request: LaunchRequest, launched: Launches, now: datetime) -> list[Write]:
@@ -85,8 +89,8 @@ def host_rows(request: LaunchRequest, launched: Launches, now: datetime) -> list
             host = BilledHost(
                 instance=instance,
                 type=answer.type,
-                zone=request.offer.zone,
-                market=request.offer.market,
+                zone=request.candidate.zone,
+                market=request.candidate.market,
                 price=price.price,
                 on_demand_price=price.on_demand_price,
                 disk_gib=request.disk_gib,

@@ -6,20 +6,20 @@ from datetime import datetime
 from typing import Literal
 
 from lambdas.aws.dynamodb.ledger import Ledger
-from lambdas.aws.dynamodb.rows import ask_counted, event_row, intent_row
+from lambdas.aws.dynamodb.rows import event_row, launch_request_counted, launch_request_row
 from lambdas.aws.dynamodb.write import Write
 from lambdas.core.capacity import initialization
 from lambdas.core.capacity.placement import Try
 from lambdas.core.capacity.plan import Part, in_words, parts
 from lambdas.core.run.records import Records
-from lambdas.core.run.updates import IntentUpdate
+from lambdas.core.run.updates import LaunchRequestUpdate
 from lambdas.environment import YardSettings
 from lambdas.steps.observability import note
 from trainyard.core.model import tokens
 from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.host import HostRow
-from trainyard.protocol.plan import Offer, Plan
+from trainyard.protocol.plan import Candidate, Plan
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import counted
 
@@ -40,9 +40,9 @@ class LaunchRequest:
     records: Records
     attempt: int
     step: Try
-    """The capacity pools of the plan that EC2 is asked for. EC2 takes one of them."""
-    taken: int | None = None
-    """The index of the capacity pool that EC2 took, once it is known."""
+    """The candidates of the plan that the request names. EC2 chooses one of them."""
+    chosen: int | None = None
+    """The index of the candidate that EC2 chose, once it is known."""
     more: int = 0
     asked: datetime | None = None
     """When the `more` hosts were asked for."""
@@ -65,25 +65,25 @@ class LaunchRequest:
 
     @property
     def indexes(self) -> tuple[int, ...]:
-        """Return the indexes of the offers that are still asked for."""
-        return (self.step.offer, *self.step.together) if self.taken is None else (self.taken,)
+        """Return the indexes of the candidates that the request still names."""
+        return (self.step.candidate, *self.step.batch) if self.chosen is None else (self.chosen,)
 
     @property
-    def offers(self) -> tuple[Offer, ...]:
-        return tuple(self.plan.offers[index] for index in self.indexes)
+    def candidates(self) -> tuple[Candidate, ...]:
+        return tuple(self.plan.candidates[index] for index in self.indexes)
 
     @property
-    def offer(self) -> Offer:
-        """Return the capacity pool that EC2 took, or the first of those that it is asked for."""
-        return self.offers[0]
+    def candidate(self) -> Candidate:
+        """Return the candidate that EC2 chose, or the first candidate of the request."""
+        return self.candidates[0]
 
     @property
     def pool(self) -> str:
-        return in_words(self.offers)
+        return in_words(self.candidates)
 
-    def into(self, offer: Offer) -> "LaunchRequest":
-        """Return the request after EC2 took this capacity pool."""
-        return replace(self, taken=self.plan.offers.index(offer)) if self.step.together else self
+    def into(self, candidate: Candidate) -> "LaunchRequest":
+        """Return the request after EC2 chose this candidate."""
+        return replace(self, chosen=self.plan.candidates.index(candidate)) if self.step.batch else self
 
     @property
     def root_gib(self) -> int | None:
@@ -102,7 +102,7 @@ class LaunchRequest:
     @property
     def lacking(self) -> tuple[Part, ...]:
         survivors = [(host.instance, host.gang, host.type) for host in self.survivors]
-        return parts(self.job, self.offers, survivors)
+        return parts(self.job, self.candidates, survivors)
 
     @property
     def nobody(self) -> str:
@@ -131,19 +131,21 @@ class LaunchRequest:
             self.run,
             yard=self.yard.yard,
             attempt=self.attempt,
-            offer=self.step.offer,
+            candidate=self.step.candidate,
             round=self.step.round,
             gang=which,
             rate=rate,
         )
 
-    def intent(self, values: IntentUpdate, *, unless: Literal["token"] | None = None) -> Write:
-        return intent_row(self.run, self.attempt, self.step.offer, self.step.round, values, unless=unless)
+    def row(self, values: LaunchRequestUpdate, *, unless: Literal["token"] | None = None) -> Write:
+        return launch_request_row(
+            self.run, self.attempt, self.step.candidate, self.step.round, values, unless=unless
+        )
 
-    def intended(self, values: IntentUpdate) -> tuple[Write, Write]:
+    def new_rows(self, values: LaunchRequestUpdate) -> tuple[Write, Write]:
         """Return the request's row, and that it is the next of its attempt: of two calls at the same time, one asks."""
-        counted = ask_counted(self.run, self.attempt, self.records.asks(self.attempt))
-        return self.intent(values, unless="token"), counted
+        counted = launch_request_counted(self.run, self.attempt, self.records.asks(self.attempt))
+        return self.row(values, unless="token"), counted
 
     def event(self, event: str, reason: str, now: datetime, **detail: str | list[str]) -> Write:
         return event_row(

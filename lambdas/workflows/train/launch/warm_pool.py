@@ -13,7 +13,7 @@ from lambdas.core.capacity.placement import Try
 from lambdas.core.capacity.plan import Part
 from lambdas.core.run import pool
 from lambdas.core.run.pool import WarmHost
-from lambdas.core.run.updates import IntentUpdate
+from lambdas.core.run.updates import LaunchRequestUpdate
 from lambdas.steps.observability import clock, logger
 from lambdas.workflows.train.launch.answers import LaunchAnswer, answer_of_other_call, gang_launched
 from lambdas.workflows.train.launch.record import Launches, describe, host_rows, record_hosts
@@ -26,9 +26,9 @@ from trainyard.protocol.tags import Tag
 
 def claim(request: LaunchRequest, now: datetime) -> LaunchAnswer | None:
     """Claim a whole gang and answer with it; None if the warm pool has none that fits."""
-    open_ask = request.records.unanswered(request.attempt)
-    if open_ask:
-        return _hand_over(_claimed_before(request, open_ask.warm)) if open_ask.warm else None
+    open_request = request.records.unanswered(request.attempt)
+    if open_request:
+        return _hand_over(_claimed_before(request, open_request.warm)) if open_request.warm else None
     if request.records.run.kind != "train" or request.survivors:
         return None
     waiting = request.ledger.pool()
@@ -38,10 +38,10 @@ def claim(request: LaunchRequest, now: datetime) -> LaunchAnswer | None:
         return None
     rounds = [
         row.round
-        for row in request.records.intents
-        if (row.attempt, row.offer) == (request.attempt, found.offer)
+        for row in request.records.launch_requests
+        if (row.attempt, row.candidate) == (request.attempt, found.candidate)
     ]
-    step = Try(found.offer, max(rounds, default=-1) + 1, "from the pool of the yard")
+    step = Try(found.candidate, max(rounds, default=-1) + 1, "from the pool of the yard")
     request = replace(request, step=step, warm={host.instance: host.run for host in found.hosts})
     try:
         request.ledger.write(*_claiming_rows(request, found.hosts, now))
@@ -65,15 +65,15 @@ def _still_waiting(hosts: Collection[WarmHost], now: datetime) -> tuple[WarmHost
 def _claiming_rows(request: LaunchRequest, hosts: Collection[WarmHost], now: datetime) -> list[Write]:
     """Return one transaction: the hosts leave the warm pool and are this run's, or neither."""
     kept = ", ".join(sorted({host.run for host in hosts}))
-    reason = f"{len(hosts)} x {request.offer.pool}, which wait in the yard's pool, kept by {kept}"
-    values: IntentUpdate = {
+    reason = f"{len(hosts)} x {request.candidate.pool}, which wait in the yard's pool, kept by {kept}"
+    values: LaunchRequestUpdate = {
         "token": request.token(Gang.MAIN, 0),
-        "offer_pool": request.offer.pool,
+        "capacity_pool": request.candidate.pool,
         "at": now,
         "warm": tuple(sorted(request.warm)),
     }
     return [
-        *request.intended(values),
+        *request.new_rows(values),
         run_row(request.run, {"state": "Launch", "attempt": request.attempt}, unless="cut_short"),
         request.event("taking", reason, now),
         *cooled_rows(hosts, now),
@@ -88,9 +88,9 @@ def _claimed_before(request: LaunchRequest, hosts: Collection[str]) -> LaunchReq
 
 
 def _as_launched(request: LaunchRequest) -> Launches:
-    (choice,) = request.offer.choices(Gang.MAIN)
+    (choice,) = request.candidate.choices(Gang.MAIN)
     part = Part(Gang.MAIN, len(request.warm), (choice,), least=len(request.warm))
-    return [(part, Launched(tuple(sorted(request.warm)), choice.type, request.offer))]
+    return [(part, Launched(tuple(sorted(request.warm)), choice.type, request.candidate))]
 
 
 def _hand_over(request: LaunchRequest) -> LaunchAnswer:

@@ -1,8 +1,8 @@
-"""Plans made of offers."""
+"""Plans made of candidates."""
 
 from typing import Any
 
-from lambdas.core.capacity import offers
+from lambdas.core.capacity import candidates
 from tests.unit.core.facts import (
     NOON,
     plan_facts,
@@ -12,6 +12,6 @@ from trainyard.protocol.plan import Plan
 
 
 def planned(made: Job, **facts: Any) -> Plan:
-    plan = offers.make_plan(made, plan_facts(**facts), now=NOON)
+    plan = candidates.make_plan(made, plan_facts(**facts), now=NOON)
     assert isinstance(plan, Plan), plan.reason
     return plan

@@ -134,7 +134,7 @@ def test_the_deadline(
 
 def attempt(number: int, ending: Ending, from_step: int | None = None, ended: datetime = NOON) -> AttemptRow:
     return AttemptRow(
-        attempt=number, offer={"pool": "g6.xlarge in us-east-1a, spot"}, hosts=("i-1",), launched=NOON, ended=ended,
+        attempt=number, candidate={"pool": "g6.xlarge in us-east-1a, spot"}, hosts=("i-1",), launched=NOON, ended=ended,
         ending=ending, reason="why", from_step=from_step,
     )  # fmt: skip
 
@@ -195,7 +195,7 @@ def test_the_summary_tells_the_whole_story() -> None:
 
 
 def again(number: int, **row: Any) -> AttemptRow:
-    return AttemptRow(attempt=number, offer={"pool": "p"}, hosts=("i-1",), launched=NOON, **row)
+    return AttemptRow(attempt=number, candidate={"pool": "p"}, hosts=("i-1",), launched=NOON, **row)
 
 
 def restart(

@@ -66,9 +66,11 @@ def test_a_plan_says_the_rate_and_what_it_costs_and_survives_the_ledger() -> Non
     }
     image = image_facts(ImageSource.PARAMETER, AMI, replace(an_image(), snapshots=(Snapshot("snap-1", 100),)))
     plan = planned(job, initialization_rate=300, image=image, **facts)
-    assert {offer.initialization_rate for offer in plan.offers} == {300}
+    assert {candidate.initialization_rate for candidate in plan.candidates} == {300}
     charge = job.gang * initialization.dollars(plan.disk_gib, 300, plan.gib_month)
     assert charge == pytest.approx(0.72)
     assert f"and ${charge:.3f} once for disks at 300 MiB/s" in plan.reason
     assert serialization.from_json(Plan, serialization.to_json(plan)) == plan
-    assert {offer.initialization_rate for offer in planned(job, image=image, **facts).offers} == {0}
+    assert {candidate.initialization_rate for candidate in planned(job, image=image, **facts).candidates} == {
+        0
+    }

@@ -10,24 +10,24 @@ import pytest
 from lambdas.core.capacity import placement
 from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, TryLater
 from lambdas.core.capacity.plan import Refusal
-from tests.unit.core.facts import NOON, after, offer
+from tests.unit.core.facts import NOON, after, candidate
 from trainyard.core.model.hardware import Preference
 from trainyard.protocol.cluster import Gang
-from trainyard.protocol.plan import Market, Offer, RefusalKind
+from trainyard.protocol.plan import Candidate, Market, RefusalKind
 
-A = offer("g6.xlarge", "us-east-1a")
-B = offer("g6.xlarge", "us-east-1b")
-C = offer("g5.xlarge", "us-east-1a")
-D = offer("g6.xlarge", "us-east-1a", Market.ON_DEMAND)
-P6 = offer("p6-b200.48xlarge", "us-east-1a")  # AWS's lists disagree on what counts it in spot
-P6_B = offer("p6-b200.48xlarge", "us-east-1b")
-BIG = offer("g6.12xlarge", "us-east-1a")
+A = candidate("g6.xlarge", "us-east-1a")
+B = candidate("g6.xlarge", "us-east-1b")
+C = candidate("g5.xlarge", "us-east-1a")
+D = candidate("g6.xlarge", "us-east-1a", Market.ON_DEMAND)
+P6 = candidate("p6-b200.48xlarge", "us-east-1a")  # AWS's lists disagree on what counts it in spot
+P6_B = candidate("p6-b200.48xlarge", "us-east-1b")
+BIG = candidate("g6.12xlarge", "us-east-1a")
 HOUR = after(3600)
 DAY = after(86_400 * 2)
-S = offer("g6.xlarge", "us-east-1a", beside=("c7i.xlarge", "c7i.2xlarge"))
-S_NO_LESS = offer("g6.xlarge", "us-east-1b", beside=("m7i.xlarge",))
-S_LESS = offer("g6.xlarge", "us-east-1c", beside=("c7i.large", "c7i.2xlarge"))
-S_ON_DEMAND = offer("g6.xlarge", "us-east-1a", Market.ON_DEMAND, beside=("c7i.xlarge",))
+S = candidate("g6.xlarge", "us-east-1a", beside=("c7i.xlarge", "c7i.2xlarge"))
+S_NO_LESS = candidate("g6.xlarge", "us-east-1b", beside=("m7i.xlarge",))
+S_LESS = candidate("g6.xlarge", "us-east-1c", beside=("c7i.large", "c7i.2xlarge"))
+S_ON_DEMAND = candidate("g6.xlarge", "us-east-1a", Market.ON_DEMAND, beside=("c7i.xlarge",))
 
 
 def no(
@@ -36,13 +36,13 @@ def no(
     kind: RefusalKind = RefusalKind.CAPACITY,
     at: float = 0.0,
     gang: Gang = Gang.MAIN,
-    lead: int | None = None,
+    batch: int | None = None,
 ) -> Refusal:
-    return Refusal(index, round_, kind, f"{kind}-code", f"the {kind} reason", after(at), gang, lead)
+    return Refusal(index, round_, kind, f"{kind}-code", f"the {kind} reason", after(at), gang, batch)
 
 
 def step(
-    offers: list[Offer],
+    candidates: list[Candidate],
     refusals: list[Refusal],
     *,
     now: float = 0.0,
@@ -54,7 +54,7 @@ def step(
     order: Preference = Preference.PRICE,
 ) -> Try | TryLater | RetireFirst | GiveUp:
     return placement.next_step(
-        offers,
+        candidates,
         refusals,
         now=after(now),
         since=NOON,
@@ -69,8 +69,8 @@ def step(
 
 K = RefusalKind
 TABLE = [
-    # sentence, offers, refusals, now, what follows
-    ("at first the first offer", [A, B], [], 0, (Try, 0, 0)),
+    # sentence, candidates, refusals, now, what follows
+    ("at first the first candidate", [A, B], [], 0, (Try, 0, 0)),
     ("a full pool makes room for the next", [A, B], [no(0)], 1, (Try, 1, 0)),
     ("throttling is no reason to ask the same again", [A, B], [no(0, kind=K.THROTTLED)], 1, (Try, 1, 0)),
     ("an unsupported pool is out, the round goes on", [A, B], [no(0, kind=K.UNSUPPORTED)], 1, (Try, 1, 0)),
@@ -91,25 +91,25 @@ TABLE = [
     ("quotas that stay full end the search with patience", [A, B], [no(0, kind=K.QUOTA), no(0, 1, kind=K.QUOTA, at=3600)], 3601, (GiveUp, "QuotaExceeded")),
     ("of a quota that nobody knows the first refusal is the last", [P6], [no(0, kind=K.QUOTA)], 1, (GiveUp, "QuotaExceeded")),
     ("and says nothing of other pools", [P6, P6_B], [no(0, kind=K.QUOTA)], 1, (Try, 1, 0)),
-    ("all unsupported ends the search", [A], [no(0, kind=K.UNSUPPORTED)], 1, (GiveUp, "NoOffer")),
+    ("all unsupported ends the search", [A], [no(0, kind=K.UNSUPPORTED)], 1, (GiveUp, "NoCapacity")),
     ("a missing permission ends it at once", [A, B], [no(0, kind=K.ACCESS)], 1, (GiveUp, "AccessDenied")),
     ("a wrong setting ends it at once", [A, B], [no(0, kind=K.CONFIGURATION)], 1, (GiveUp, "Misconfigured")),
     ("no wait goes beyond patience", [A], [no(0, at=3590)], 3590, (TryLater, 10)),
     ("a last round is asked when patience ends", [A, B], [no(0, at=3590), no(1, at=3590)], 3600, (Try, 0, 1)),
     ("the last round is finished", [A, B], [no(0, at=1), no(1, at=1), no(0, 1, at=3600)], 3601, (Try, 1, 1)),
-    ("after the last round it gives up", [A], [no(0, at=1), no(0, 1, at=3600)], 3601, (GiveUp, "NoOffer")),
+    ("after the last round it gives up", [A], [no(0, at=1), no(0, 1, at=3600)], 3601, (GiveUp, "NoCapacity")),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("offers", "refusals", "now", "expected"), [r[1:] for r in TABLE], ids=[r[0] for r in TABLE]
+    ("candidates", "refusals", "now", "expected"), [r[1:] for r in TABLE], ids=[r[0] for r in TABLE]
 )
 def test_what_follows(
-    offers: list[Offer], refusals: list[Refusal], now: float, expected: tuple[object, ...]
+    candidates: list[Candidate], refusals: list[Refusal], now: float, expected: tuple[object, ...]
 ) -> None:
-    found = step(offers, refusals, now=now)
+    found = step(candidates, refusals, now=now)
     match found:
-        case Try(offer=index, round=round_):
+        case Try(candidate=index, round=round_):
             assert (Try, index, round_) == expected
         case TryLater(seconds=seconds):
             assert (TryLater, seconds) == expected
@@ -123,7 +123,7 @@ def test_what_follows(
 def test_missing_hosts_join_the_survivors_or_all_start_over() -> None:
     first = step([A, B], [], held=1)
     assert isinstance(first, Try)
-    assert (first.offer, first.round) == (1, 0)
+    assert (first.candidate, first.round) == (1, 0)
     answer = step([A, B], [no(1)], held=1)
     assert isinstance(answer, RetireFirst)
     assert B.pool in answer.reason
@@ -131,7 +131,7 @@ def test_missing_hosts_join_the_survivors_or_all_start_over() -> None:
 
 def test_once_the_survivors_are_released_the_search_goes_on_elsewhere() -> None:
     assert isinstance(answer := step([A, B], [no(1)]), Try)
-    assert answer.offer == 0
+    assert answer.candidate == 0
 
 
 def test_giving_up_says_every_pools_last_reason() -> None:
@@ -170,20 +170,22 @@ def test_giving_up_names_the_limit_that_ended_the_search() -> None:
 @pytest.mark.parametrize(("minutes", "pools"), [(0.2, 1), (1, 3), (60, 18), (1440, 60), (1440, 1)])
 def test_a_search_ends_in_time_with_few_tries(minutes: float, pools: int) -> None:
     """Played to its end with pools that stay full: it fits an execution's history and ends when patience does."""
-    offers = [offer(("g6.xlarge", "g5.xlarge")[n % 2], f"us-east-1{n}") for n in range(pools)]
+    candidates = [candidate(("g6.xlarge", "g5.xlarge")[n % 2], f"us-east-1{n}") for n in range(pools)]
     until, now = NOON + timedelta(minutes=minutes), NOON
     refusals: list[Refusal] = []
     for _ in range(3 * placement.MOST_TRIES + 21 * pools):
-        found = placement.next_step(offers, refusals, now=now, since=NOON, wait_minutes=minutes, deadline=DAY)
+        found = placement.next_step(
+            candidates, refusals, now=now, since=NOON, wait_minutes=minutes, deadline=DAY
+        )
         match found:
-            case Try(offer=index, round=round_):
-                assert (index, round_) not in {(no.offer, no.round) for no in refusals}
+            case Try(candidate=index, round=round_):
+                assert (index, round_) not in {(no.candidate, no.round) for no in refusals}
                 refusals.append(Refusal(index, round_, RefusalKind.CAPACITY, "Full", "no room", now))
             case TryLater(seconds=seconds):
                 assert seconds >= 1
                 now += timedelta(seconds=seconds)
                 then = placement.next_step(
-                    offers, refusals, now=now, since=NOON, wait_minutes=minutes, deadline=DAY
+                    candidates, refusals, now=now, since=NOON, wait_minutes=minutes, deadline=DAY
                 )
                 assert not isinstance(then, TryLater), "a pause that was waited for is over"
             case _:
@@ -195,23 +197,25 @@ def test_a_search_ends_in_time_with_few_tries(minutes: float, pools: int) -> Non
 
 def test_whatever_is_refused_the_loop_always_answers() -> None:
     chance = random.Random(7)
-    offers = [A, B, C, D, BIG]
+    candidates = [A, B, C, D, BIG]
     for _ in range(300):
         refusals: list[Refusal] = []
         now = 0.0
-        while isinstance(found := step(offers, refusals, now=now, until=after(300)), Try | TryLater):
+        while isinstance(found := step(candidates, refusals, now=now, until=after(300)), Try | TryLater):
             now += 1
             if isinstance(found, Try):
-                refusals.append(no(found.offer, found.round, chance.choice(list(RefusalKind)[:4]), at=now))
+                refusals.append(
+                    no(found.candidate, found.round, chance.choice(list(RefusalKind)[:4]), at=now)
+                )
             else:
                 now += found.seconds
         assert isinstance(found, GiveUp)
         assert now < 400
 
 
-E = offer("g5.xlarge", "us-east-1b", Market.ON_DEMAND)
+E = candidate("g5.xlarge", "us-east-1b", Market.ON_DEMAND)
 BY_SPEED = [
-    # sentence, offers, refusals, now, the offers of one request and the round
+    # sentence, candidates, refusals, now, the candidates of one request and the round
     ("all pools of a market at once", [A, B, C, D, E], [], 0, ((0, 1, 2), 0)),
     ("then all of the next market", [A, B, C, D, E], [no(0), no(1), no(2)], 1, ((3, 4), 0)),
     ("a pool that said never is asked no more", [A, B, C], [no(0), no(1, kind=K.UNSUPPORTED), no(2)], 31, ((0, 2), 1)),
@@ -222,25 +226,25 @@ BY_SPEED = [
     ("and for disks that are fetched at another rate", [A, replace(B, initialization_rate=300), C], [], 0, ((0, 2), 0)),
     ("what a full quota excludes is not named", [A, BIG, C, D], [no(1, kind=K.QUOTA), no(3)], 1, ((0, 2), 0)),
     ("the pool of survivors alone", [A, B, C], [], 0, ((1,), 0)),
-    ("one that has no room beside it is not asked again, in the name of another", [A, B, C], [no(2, lead=0, gang=Gang.CPU)], 1, ((1, 0), 0)),
-    ("and the last one left waits for the next round", [A, B], [no(1, lead=0, gang=Gang.CPU)], 31, ((0, 1), 1)),
+    ("one that has no room beside it is not asked again, in the name of another", [A, B, C], [no(2, batch=0, gang=Gang.CPU)], 1, ((1, 0), 0)),
+    ("and the last one left waits for the next round", [A, B], [no(1, batch=0, gang=Gang.CPU)], 31, ((0, 1), 1)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("sentence", "offers", "refusals", "now", "asked"), BY_SPEED, ids=[row[0] for row in BY_SPEED]
+    ("sentence", "candidates", "refusals", "now", "asked"), BY_SPEED, ids=[row[0] for row in BY_SPEED]
 )
 def test_by_speed_one_request_asks_all_that_it_can(
     sentence: str,
-    offers: list[Offer],
+    candidates: list[Candidate],
     refusals: list[Refusal],
     now: float,
     asked: tuple[tuple[int, ...], int],
 ) -> None:
     held = 1 if "survivors" in sentence else None
-    found = step(offers, refusals, now=now, held=held, order=Preference.SPEED)
+    found = step(candidates, refusals, now=now, held=held, order=Preference.SPEED)
     assert isinstance(found, Try)
-    assert ((found.offer, *found.together), found.round) == asked
+    assert ((found.candidate, *found.batch), found.round) == asked
 
 
 def test_the_request_for_several_says_so_and_what_ec2_takes() -> None:
@@ -256,26 +260,27 @@ def test_the_request_for_several_says_so_and_what_ec2_takes() -> None:
 
 def test_by_speed_whatever_is_refused_no_request_is_made_twice() -> None:
     chance = random.Random(11)
-    offers = [A, B, C, D, E, BIG]
+    candidates = [A, B, C, D, E, BIG]
     for _ in range(300):
         refusals: list[Refusal] = []
         made: set[tuple[int, int]] = set()
         now = 0.0
         while isinstance(
-            found := step(offers, refusals, now=now, until=after(300), order=Preference.SPEED), Try | TryLater
+            found := step(candidates, refusals, now=now, until=after(300), order=Preference.SPEED),
+            Try | TryLater,
         ):
             if isinstance(found, TryLater):
                 now += found.seconds
                 continue
-            assert (found.offer, found.round) not in made
-            made.add((found.offer, found.round))
+            assert (found.candidate, found.round) not in made
+            made.add((found.candidate, found.round))
             now += 1
-            indexes = [found.offer, *found.together]
+            indexes = [found.candidate, *found.batch]
             if chance.random() < 0.4:
                 indexes = [chance.choice(indexes)]
-            lead = found.offer if found.together else None
+            batch = found.candidate if found.batch else None
             refusals += [
-                no(index, found.round, chance.choice(list(RefusalKind)[:4]), now, lead=lead)
+                no(index, found.round, chance.choice(list(RefusalKind)[:4]), now, batch=batch)
                 for index in indexes
             ]
         assert isinstance(found, GiveUp)
@@ -304,7 +309,7 @@ def test_how_long_the_loop_waits_between_rounds(hours: int, pools: int, pauses: 
 
 
 FIRST = [
-    # sentence, refusals, the offer that is asked
+    # sentence, refusals, the candidate that is asked
     ("a market that goes first is asked first", [], 3),
     ("then the others, in the plan's order", [no(3)], 0),
     ("and the next of them", [no(3), no(0)], 1),
@@ -315,11 +320,11 @@ FIRST = [
 def test_a_market_can_go_first(refusals: list[Refusal], asked: int) -> None:
     found = step([A, B, C, D], refusals, now=1, first=Market.ON_DEMAND)
     assert isinstance(found, Try)
-    assert (found.offer, found.round) == (asked, 0)
+    assert (found.candidate, found.round) == (asked, 0)
 
 
 LAST = [
-    # sentence, refusals, the offer that is asked
+    # sentence, refusals, the candidate that is asked
     ("a pool that goes last is passed over", [], 1),
     ("until no other is left", [no(1), no(2), no(3)], 0),
 ]
@@ -329,7 +334,7 @@ LAST = [
 def test_a_pool_can_go_last(refusals: list[Refusal], asked: int) -> None:
     found = step([A, B, C, D], refusals, now=1, last=(0,))
     assert isinstance(found, Try)
-    assert (found.offer, found.round) == (asked, 0)
+    assert (found.candidate, found.round) == (asked, 0)
 
 
 ANSWERS = [

@@ -4,10 +4,10 @@
 import pytest
 
 from lambdas.core.capacity.plan import parts
-from tests.unit.core.facts import offer, served_job
+from tests.unit.core.facts import candidate, served_job
 from trainyard.protocol.cluster import Gang
 
-HERE = offer("g6.xlarge", beside=("c7i.large", "m7i.xlarge"))
+HERE = candidate("g6.xlarge", beside=("c7i.large", "m7i.xlarge"))
 BOTH = ("c7i.large", "m7i.xlarge")
 LACKING = [
     # why, survivors (instance, gang, type), what is asked for: gang, count, types
@@ -37,7 +37,7 @@ def test_the_type_that_ec2_chose_has_its_price() -> None:
 
 
 def test_what_is_asked_of_several_pools_at_once_names_the_types_of_all() -> None:
-    other = offer("g5.xlarge", "us-east-1b", beside=("c7i.large",))
+    other = candidate("g5.xlarge", "us-east-1b", beside=("c7i.large",))
     main, cpu = parts(served_job(), [HERE, other], [])
     assert [each.type for each in main.choices] == ["g6.xlarge", "g5.xlarge"]
     assert {each.type for each in cpu.choices} == set(BOTH)

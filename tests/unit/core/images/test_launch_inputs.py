@@ -60,7 +60,7 @@ def said_of(**row: Any) -> tuple[str | None, str | None]:
         launched=NOON,
         attempt=1,
     )
-    one = AttemptRow(attempt=1, offer={"pool": "p"}, hosts=("i-1",), launched=NOON)
+    one = AttemptRow(attempt=1, candidate={"pool": "p"}, hosts=("i-1",), launched=NOON)
     facts = run_facts(
         "nb", 300, attempts=[one], hosts=[host], kind="launch", deadline=after(12 * 3600), **row
     )
@@ -177,7 +177,7 @@ AFTER = [
     (Trouble(error="Lambda.Unknown"), 1, True),
     (Trouble(error="HostLost"), 3, False),
     (Trouble(error="AccessDenied"), 1, False),
-    (Trouble(error="NoOffer"), 1, False),
+    (Trouble(error="NoCapacity"), 1, False),
     (Trouble(error="States.Runtime"), 1, False),
 ]
 

@@ -13,14 +13,14 @@ from lambdas.core.run.growth import Ask, GiveUp, Join, Wait
 from lambdas.core.run.leaving import interruption
 from lambdas.core.run.records import Records
 from tests.support.records import AT, JOB, host, ledger
-from tests.unit.core.facts import NOON, after, job, offer
+from tests.unit.core.facts import NOON, after, candidate, job
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.plan import Market, Plan
 from trainyard.values import serialization
 
 ELASTIC = {**JOB, "cluster": {"strategy": "multi_worker", "workers": {"min": 2, "max": 4}}}
 ELASTIC["limits"] = {"hours": 2, "dollars": 50}
-POOL = offer("g6.xlarge", "a", Market.SPOT)
+POOL = candidate("g6.xlarge", "a", Market.SPOT)
 DUE = {"grows": AT}
 LATER = {"grows": serialization.timestamp(after(60))}
 READY = host(ready=2, ready_at=AT)
@@ -48,7 +48,7 @@ def trains(
         "execution_arn": "arn",
     }
     made = plan or Plan((POOL,), (), "ami-1", 4, None, NOON, "", least_gang=2)
-    begun = {"sk": "attempt#0001", "offer": {"pool": POOL.pool}, "hosts": sorted(members), "launched": AT}
+    begun = {"sk": "attempt#0001", "candidate": {"pool": POOL.pool}, "hosts": sorted(members), "launched": AT}
     return ledger(
         {**row, "job": ELASTIC, **DUE, **(run or {})},
         {**begun, "started": AT, **(attempt or {})},
@@ -130,7 +130,7 @@ def evaluated(*, evaluator: dict[str, Any], rows: tuple[dict[str, Any], ...] = (
     cluster = {"strategy": "multi_worker", "workers": {"min": 2, "max": 4}, "evaluator": True}
     hardware = {"cpu_instance_types": ["m7i.xlarge"], "cpu_roles": ["evaluator"]}
     made = Plan(
-        (offer("g6.xlarge", "a", beside=("m7i.xlarge",)),), (), "ami-1", 5, None, NOON, "", cpu_gang=1
+        (candidate("g6.xlarge", "a", beside=("m7i.xlarge",)),), (), "ami-1", 5, None, NOON, "", cpu_gang=1
     )
     known = {**host(ready=1), "type": "m7i.xlarge", "gang": 2, **evaluator}
     return trains(
@@ -200,7 +200,7 @@ def test_who_is_asked_for(survive: int, asked: tuple[int, int] | None) -> None:
 
 
 def test_a_summary_says_each_size_and_why_it_changed() -> None:
-    begun = {"offer": {"pool": "p"}, "launched": AT}
+    begun = {"candidate": {"pool": "p"}, "launched": AT}
     rows = [
         {"sk": "attempt#0001", **begun, "hosts": ["i-0", "i-1", "i-2"], "reason": "i-2 was taken back"},
         {"sk": "attempt#0002", **begun, "hosts": ["i-0", "i-1"], "reason": "a program was killed"},

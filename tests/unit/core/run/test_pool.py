@@ -10,18 +10,18 @@ from lambdas.core.run.pool import WarmHost
 from lambdas.core.run.records import Records
 from lambdas.core.run.release import Act, Disposal, dispose, missed
 from tests.support.records import AT, JOB, host, ledger
-from tests.unit.core.facts import NOON, after, job, offer, served_job
+from tests.unit.core.facts import NOON, after, candidate, job, served_job
 from trainyard.core.model.job import Hosts, Job
 from trainyard.core.model.yard import warm
 from trainyard.protocol.plan import Market, Plan
 from trainyard.values import serialization
 
-POOL = offer("g6.xlarge", "a")
-PLAN = Plan((POOL, offer("g5.xlarge", "a")), (), "ami-1", 2, None, NOON, "", disk_gib=100, least_gang=2)
+POOL = candidate("g6.xlarge", "a")
+PLAN = Plan((POOL, candidate("g5.xlarge", "a")), (), "ami-1", 2, None, NOON, "", disk_gib=100, least_gang=2)
 KEEPS = {**JOB, "cluster": {"strategy": "multi_worker", "workers": 2}, "pool": {"keep": 2, "minutes": 30}}
 ENDED = {
     "sk": "attempt#0001",
-    "offer": {"pool": "p"},
+    "candidate": {"pool": "p"},
     "hosts": ["i-0", "i-1"],
     "launched": AT,
     "ending": "finished",
@@ -131,10 +131,10 @@ FROM_TWO = job(cluster={"strategy": "multi_worker", "workers": {"min": 2, "max":
 PAIR = (waits("i-8"), waits("i-9"))
 DEARER = (waits("i-0", type="g5.xlarge"), waits("i-1", type="g5.xlarge"))
 TAKEN = [
-    # sentence, who waits, the job, which offer and hosts
+    # sentence, who waits, the job, which candidate and hosts
     ("a whole gang of what would be asked for", PAIR, TWO, (0, {"i-8", "i-9"})),
     ("in the plan's order", (*DEARER, *PAIR), TWO, (0, {"i-8", "i-9"})),
-    ("of a later offer where the first has none", DEARER, TWO, (1, {"i-0", "i-1"})),
+    ("of a later candidate where the first has none", DEARER, TWO, (1, {"i-0", "i-1"})),
     ("those that stay longest", (*PAIR, waits("i-7", until=after(900))), TWO, (0, {"i-7", "i-9"})),
     ("not a part of a gang", PAIR[:1], TWO, None),
     ("not two types for one gang", (PAIR[0], DEARER[1]), TWO, None),
@@ -156,7 +156,7 @@ def test_which_hosts_a_run_takes(
     sentence: str, there: tuple[WarmHost, ...], wanted: Job, taken: tuple[int, set[str]] | None
 ) -> None:
     found = pool.to_take(there, PLAN, wanted, NOON)
-    known = (found.offer, {each.instance for each in found.hosts}) if found else None
+    known = (found.candidate, {each.instance for each in found.hosts}) if found else None
     assert known == taken, sentence
 
 

@@ -9,7 +9,7 @@ from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble, trouble_of
 from lambdas.core.run.release import Act, dispose
 from tests.support.records import AT, JOB, host, ledger
-from tests.unit.core.facts import NOON, after, offer, served_job
+from tests.unit.core.facts import NOON, after, candidate, served_job
 from trainyard.core.model.job import Hosts
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.attempt import Ending
@@ -47,7 +47,7 @@ TORN = [
     (
         "a host of the gang is gone",
         [
-            {"sk": "attempt#0001", "offer": {}, "hosts": ["i-a", "i-b"], "launched": AT},
+            {"sk": "attempt#0001", "candidate": {}, "hosts": ["i-a", "i-b"], "launched": AT},
             {"sk": "host#i-a", **host()},
         ],
         "i-b",
@@ -55,7 +55,7 @@ TORN = [
     (
         "all are there",
         [
-            {"sk": "attempt#0001", "offer": {}, "hosts": ["i-a"], "launched": AT},
+            {"sk": "attempt#0001", "candidate": {}, "hosts": ["i-a"], "launched": AT},
             {"sk": "host#i-a", **host()},
             {"sk": "token#0001#train", "token": "t", "stored": AT},
         ],
@@ -82,7 +82,7 @@ def test_the_host_of_a_snapshot_is_in_the_rows_of_another_run() -> None:
         "created": AT,
         "execution_arn": "a",
     }
-    row = {"sk": "attempt#0001", "offer": {}, "hosts": ["i-a"], "launched": AT}
+    row = {"sk": "attempt#0001", "candidate": {}, "hosts": ["i-a"], "launched": AT}
     found = records.of_rows("by-hand", [run, row])
     assert found is not None
     assert found.torn is None
@@ -202,7 +202,7 @@ def test_the_chief_is_who_has_the_role() -> None:
     assert found.chief(2) is None
 
 
-KILLED_ROW = {"offer": {"pool": "p"}, "hosts": ["i-a"], "launched": AT}
+KILLED_ROW = {"candidate": {"pool": "p"}, "hosts": ["i-a"], "launched": AT}
 KILLED_AGAIN = [
     # sentence, the attempt before, this one, whether the run ends
     ("the first kill", {"reason": "a host is gone", "reported": 9}, {"reported": 9}, False),
@@ -227,7 +227,7 @@ def test_a_program_that_is_killed_twice_at_the_same_place_is_not_started_a_third
 
 
 STRANDED = [
-    # sentence, the host, the intent, whether the attempt has its row, whether the host must go
+    # sentence, the host, the launch request, whether the attempt has its row, whether the host must go
     ("a part of an attempt that was then refused", {}, {"answer": "refused"}, False, True),
     ("one whose answer nobody knows yet: it is asked for again", {}, {}, False, False),
     ("a member of a whole attempt", {}, {"answer": "launched"}, True, False),
@@ -255,7 +255,7 @@ def test_hosts_that_have_trained_together_go_on_together(
     hosts = {"i-a": host(stopped=1, **left), "i-b": host(stopped=1, why="peer")}
     begun = {
         "sk": "attempt#0001",
-        "offer": {"pool": "p"},
+        "candidate": {"pool": "p"},
         "hosts": sorted(hosts),
         "launched": AT,
         "from_step": 5,
@@ -281,10 +281,10 @@ def test_hosts_that_have_trained_together_go_on_together(
 def test_a_part_of_an_attempt_is_known_until_it_is_ended(
     facts: dict[str, Any], answer: dict[str, Any], whole: bool, goes: bool
 ) -> None:
-    intent = {"sk": "intent#0002#000#000", "token": "t", "at": AT} | answer
-    row = {"sk": "attempt#0002", "offer": {}, "hosts": ["i-b"], "launched": AT}
+    request = {"sk": "intent#0002#000#000", "token": "t", "at": AT} | answer
+    row = {"sk": "attempt#0002", "candidate": {}, "hosts": ["i-b"], "launched": AT}
     known = {"sk": "host#i-b", **(host(attempt=2) | facts)}
-    found = ledger(intent, known, *([row] if whole else []))
+    found = ledger(request, known, *([row] if whole else []))
     assert [each.instance for each in found.stranded(2)] == (["i-b"] if goes else [])
 
 
@@ -308,7 +308,7 @@ LEFT_BEHIND = [
 def test_a_kept_host_that_goes_before_the_next_attempt_is_known_until_it_is_ended(
     facts: dict[str, Any], second: dict[str, Any], behind: bool
 ) -> None:
-    begun = {"sk": "attempt#0002", "offer": {}, "launched": AT} if "hosts" in second else None
+    begun = {"sk": "attempt#0002", "candidate": {}, "launched": AT} if "hosts" in second else None
     asked = {"sk": "intent#0002#000#000", "at": AT} if "token" in second else None
     found = ledger(*(row | second for row in (begun, asked) if row), hosts={"i-a": host(**facts)})
     assert [each.instance for each in found.left_behind(2)] == (["i-a"] if behind else [])
@@ -332,7 +332,7 @@ GIVEN_UP = [
 def test_a_program_that_hangs_twice_and_comes_to_nothing_is_given_up(
     before: str | None, facts: dict[str, Any], step: int | None, final: bool
 ) -> None:
-    attempt = {"offer": {"pool": "p"}, "hosts": ["i-a"], "launched": AT}
+    attempt = {"candidate": {"pool": "p"}, "hosts": ["i-a"], "launched": AT}
     rows = [
         {"sk": "attempt#0001", **attempt, "error": before, **facts},
         {"sk": "attempt#0002", **attempt, "reported": step},
@@ -353,7 +353,7 @@ def test_a_program_that_hangs_twice_and_comes_to_nothing_is_given_up(
 
 
 HELD = [
-    # sentence, survivors as (gang, type, zone, market), the index of the offer that goes on with them
+    # sentence, survivors as (gang, type, zone, market), the index of the candidate that goes on with them
     ("nobody", [], None),
     ("GPU hosts stay in their pool", [(1, "g6.xlarge", "us-east-1b", "spot")], 1),
     ("so do those in the other market", [(1, "g6.xlarge", "us-east-1b", "on_demand")], 2),
@@ -369,13 +369,13 @@ HELD = [
 @pytest.mark.parametrize(("survivors", "index"), [row[1:] for row in HELD], ids=[row[0] for row in HELD])
 def test_survivors_hold_their_pool(survivors: list[tuple[int, str, str, str]], index: int | None) -> None:
     pools = [("us-east-1a", Market.SPOT), ("us-east-1b", Market.SPOT), ("us-east-1b", Market.ON_DEMAND)]
-    offers = [offer("g6.xlarge", zone, market, ("c7i.large", "m7i.xlarge")) for zone, market in pools]
-    plan = serialization.to_json(Plan(tuple(offers), (), "ami-1", 5, None, NOON, "", 2))
+    candidates = [candidate("g6.xlarge", zone, market, ("c7i.large", "m7i.xlarge")) for zone, market in pools]
+    plan = serialization.to_json(Plan(tuple(candidates), (), "ami-1", 5, None, NOON, "", 2))
     hosts = {
         f"i-{n}": host(gang=gang, type=kind, zone=zone, market=market)
         for n, (gang, kind, zone, market) in enumerate(survivors)
     }
-    assert ledger({"sk": "plan", **plan}, hosts=hosts).held_offer(2) == index
+    assert ledger({"sk": "plan", **plan}, hosts=hosts).held_candidate(2) == index
 
 
 HUNG = [
@@ -400,7 +400,7 @@ def test_a_program_that_hung_is_the_reason_and_no_host_is(
         "i-b": host(stopped=2, why="asked", **worker),
         "i-c": host(stopped=2, why="peer"),
     }
-    attempt = {"offer": {"pool": "p"}, "hosts": sorted(hosts), "launched": AT, "from_step": 5}
+    attempt = {"candidate": {"pool": "p"}, "hosts": sorted(hosts), "launched": AT, "from_step": 5}
     rows = [{"sk": "attempt#0001", **attempt, "error": before}, {"sk": "attempt#0002", **attempt}]
     run = {
         "sk": "run",
@@ -440,7 +440,7 @@ def test_an_interruption_names_the_hosts_that_go() -> None:
 )
 def test_an_interruption_claims_no_checkpoint_that_nobody_made(saved: dict[str, Any], words: str) -> None:
     hosts = {"i-a": host(stopped=1, why="interrupted", stopped_at=serialization.timestamp(after(34)))}
-    row = {"sk": "attempt#0001", "offer": {}, "hosts": ["i-a"], "launched": AT, **saved}
+    row = {"sk": "attempt#0001", "candidate": {}, "hosts": ["i-a"], "launched": AT, **saved}
     assert words in leaving.interruption(ledger(row, hosts=hosts), 1, 40).reason
 
 
@@ -492,11 +492,11 @@ def test_why_nobody_can_count_on_a_host(facts: dict[str, Any], why: str | None) 
     assert ledger(hosts={"i-a": host(**facts)}).hosts["i-a"].going == why
 
 
-def test_a_lost_answer_is_found_by_its_intent() -> None:
+def test_a_lost_answer_is_found_by_its_launch_request() -> None:
     asked = {"sk": "intent#0001#002#000", "token": "t", "at": AT}
     open_ask = ledger(asked).unanswered(1)
     assert open_ask is not None
-    assert (open_ask.offer, open_ask.round) == (2, 0)
+    assert (open_ask.candidate, open_ask.round) == (2, 0)
     assert ledger(asked | {"answer": "launched"}).unanswered(1) is None
     assert ledger(asked).unanswered(2) is None
 
@@ -504,14 +504,14 @@ def test_a_lost_answer_is_found_by_its_intent() -> None:
 def test_refusals_are_told_as_they_happened() -> None:
     rows = [
         {
-            "sk": f"intent#0001#{offer:03d}#{round_:03d}",
+            "sk": f"intent#0001#{candidate:03d}#{round_:03d}",
             "token": "t",
             "at": AT,
             "answer": "refused",
             "refusal": "quota",
             "answered": AT,
         }
-        for round_, offer in ((1, 0), (0, 1), (0, 0))
+        for round_, candidate in ((1, 0), (0, 1), (0, 0))
     ]
     assert [refusal.round for refusal in ledger(*rows).refusals(1)] == [0, 0, 1]
 
@@ -519,19 +519,19 @@ def test_refusals_are_told_as_they_happened() -> None:
 def several_asked(**more: Any) -> records.Records:
     """The ledger of an attempt that asks three pools in one request."""
     plan = Plan(
-        tuple(offer("g6.xlarge", f"us-east-1{zone}") for zone in "abc"), (), "ami-1", 2, None, NOON, ""
+        tuple(candidate("g6.xlarge", f"us-east-1{zone}") for zone in "abc"), (), "ami-1", 2, None, NOON, ""
     )
-    row = {"sk": "intent#0001#000#001", "token": "t", "at": AT, "together": [1, 2]}
+    row = {"sk": "intent#0001#000#001", "token": "t", "at": AT, "batch": [1, 2]}
     return ledger({"sk": "plan", **serialization.to_json(plan)}, row | more)
 
 
 def test_a_request_for_several_pools_is_each_ones_refusal() -> None:
     said = [
-        {"offer": 0, "kind": "capacity", "code": "UnfulfillableCapacity", "reason": "none"},
-        {"offer": 1, "kind": "unsupported", "code": "Unsupported", "reason": "never"},
+        {"candidate": 0, "kind": "capacity", "code": "UnfulfillableCapacity", "reason": "none"},
+        {"candidate": 1, "kind": "unsupported", "code": "Unsupported", "reason": "never"},
     ]
     found = several_asked(answer="refused", refusal="capacity", code="Unsupported", refusals=said)
-    assert [(no.offer, no.round, no.kind, no.lead) for no in found.refusals(1)] == [
+    assert [(no.candidate, no.round, no.kind, no.batch) for no in found.refusals(1)] == [
         (0, 1, RefusalKind.CAPACITY, 0),
         (1, 1, RefusalKind.UNSUPPORTED, 0),
     ]
@@ -542,15 +542,15 @@ def test_a_request_for_several_pools_is_each_ones_refusal() -> None:
 
 
 def test_a_part_that_is_refused_in_the_pool_that_was_taken_is_that_pools_refusal() -> None:
-    found = several_asked(answer="refused", taken=2, gang=2, refusal="capacity", code="c", reason="r")
-    assert [(no.offer, no.gang, no.lead) for no in found.refusals(1)] == [(2, Gang.CPU, 0)]
+    found = several_asked(answer="refused", chosen=2, gang=2, refusal="capacity", code="c", reason="r")
+    assert [(no.candidate, no.gang, no.batch) for no in found.refusals(1)] == [(2, Gang.CPU, 0)]
 
 
 @pytest.mark.parametrize(
     ("answer", "pools"),
     [
         pytest.param({}, ["a", "b", "c"], id="nobody knows which one was taken"),
-        pytest.param({"answer": "launched", "taken": 1}, ["b"], id="the one that was taken"),
+        pytest.param({"answer": "launched", "chosen": 1}, ["b"], id="the one that EC2 chose"),
     ],
 )
 def test_what_was_asked_at_once_is_told_by_its_pools(answer: dict[str, Any], pools: list[str]) -> None:
@@ -571,7 +571,7 @@ def test_a_token_that_was_answered_waits_no_more() -> None:
 def test_an_attempt_tells_its_trouble_again() -> None:
     ended = {
         "sk": "attempt#0001",
-        "offer": {},
+        "candidate": {},
         "hosts": [],
         "launched": AT,
         "ending": "lost",
@@ -658,7 +658,7 @@ USED_UP = [
 )
 def test_which_cap_is_reached_is_said_in_figures(hosts: int, hours: float, said: str | None) -> None:
     gang = {f"i-{n}": host() for n in range(hosts)}
-    row = {"sk": "attempt#0001", "offer": {}, "hosts": sorted(gang), "launched": AT, "saved": AT}
+    row = {"sk": "attempt#0001", "candidate": {}, "hosts": sorted(gang), "launched": AT, "saved": AT}
     found = deadlines.used_up(ledger(row, hosts=gang), 1, after(hours * 3600), step=1840)
     assert found is None if said is None else said in (found or "")
     assert found is None or " old; resume with checkpoints.resume: digits-1" in found
@@ -679,13 +679,13 @@ def test_a_run_at_its_cap_that_has_saved_nothing_has_nothing_to_resume(step: int
 def test_a_gang_leaves_at_its_limit_because_patrol_asked_or_a_host_found_out(
     row: dict[str, Any], why: str, at_its_limit: bool
 ) -> None:
-    gang = {"sk": "attempt#0001", "offer": {"pool": "p"}, "hosts": ["i-a", "i-b"], "launched": AT} | row
+    gang = {"sk": "attempt#0001", "candidate": {"pool": "p"}, "hosts": ["i-a", "i-b"], "launched": AT} | row
     left = ledger(gang, hosts={"i-a": host(stopped=1, why=why), "i-b": host()})
     assert leaving.at_its_limit(left, 1) is at_its_limit
 
 
 def test_a_builder_that_follows_one_taken_back_is_asked_for_on_demand_first() -> None:
-    taken = {"sk": "attempt#0001", "offer": {}, "hosts": ["i-a"], "launched": AT, "ending": "interrupted"}
+    taken = {"sk": "attempt#0001", "candidate": {}, "hosts": ["i-a"], "launched": AT, "ending": "interrupted"}
     lost = taken | {"ending": "lost"}
     bake = {
         "sk": "run",
@@ -719,11 +719,11 @@ def test_a_lone_host_that_failed_is_followed_by_one_of_another_pool_first() -> N
     }
     found = records.of_rows("host-1", (launch, asked, refused))
     assert found is not None
-    assert found.failed_offers(2) == (2,)
-    assert found.failed_offers(1) == ()
+    assert found.failed_candidates(2) == (2,)
+    assert found.failed_candidates(1) == ()
     train = records.of_rows("host-1", (launch | {"kind": "train"}, asked))
     assert train is not None
-    assert train.failed_offers(2) == ()
+    assert train.failed_candidates(2) == ()
 
 
 def test_a_run_is_one_executions_alone() -> None:

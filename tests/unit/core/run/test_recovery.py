@@ -99,7 +99,7 @@ STOP = [
     ("a missing permission", Trouble(error="AccessDenied", reason="s3:GetObject"), 1, 3, 99, "AccessDenied", "s3:GetObject. A permission is missing"),
     ("a wrong setting", Trouble(error="Misconfigured"), 1, 3, 99, "Misconfigured", "deploy or bake again"),
     ("a refused job", Trouble(error="JobRefused"), 1, 3, 99, "JobRefused", "correct it, and submit it again"),
-    ("no offer is left", Trouble(error="NoOffer"), 1, 3, 99, "NoOffer", "Nothing is left to try"),
+    ("no candidate is left", Trouble(error="NoCapacity"), 1, 3, 99, "NoCapacity", "Nothing is left to try"),
     ("a quota is full", Trouble(error="QuotaExceeded"), 1, 3, 99, "QuotaExceeded", "Nothing is left to try"),
     ("the limits are used up", Trouble(error="LimitReached"), 1, 3, 99, "LimitReached", "raise them to go on"),
     ("a finished training without its model", Trouble(error="UploadFailed", final=True), 1, 3, 99, "UploadFailed", "not repeated"),

@@ -63,7 +63,12 @@ SILENT = [
 def detect(
     chief: dict[str, Any], worker: dict[str, Any], row: dict[str, Any], seconds: float, *more: Any
 ) -> Any:
-    attempt = {"sk": "attempt#0001", "offer": {"pool": "p"}, "hosts": ["i-a", "i-b"], "launched": AT} | row
+    attempt = {
+        "sk": "attempt#0001",
+        "candidate": {"pool": "p"},
+        "hosts": ["i-a", "i-b"],
+        "launched": AT,
+    } | row
     records = ledger(attempt, TOKEN, *more, hosts={"i-a": host(**chief), "i-b": host(**worker)})
     return silent_hosts.detect(records, 1, after(seconds))
 

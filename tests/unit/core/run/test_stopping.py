@@ -53,7 +53,7 @@ def run_of(row: dict[str, Any], attempt: dict[str, Any] | None) -> Any:
         "execution_arn": "arn",
     }
     run |= {"job": JOB, "stopping": AT, "stopped_by": "alice", **row}
-    begun = {"offer": {"pool": "p"}, "hosts": ["i-a"], "launched": AT}
+    begun = {"candidate": {"pool": "p"}, "hosts": ["i-a"], "launched": AT}
     rows = [{"sk": "attempt#0002", **begun, **attempt}] if attempt is not None else []
     return ledger(
         {"sk": "attempt#0001", **begun, "ending": "lost", "reported": 40}, *rows, run, hosts={"i-a": host()}

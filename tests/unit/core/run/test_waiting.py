@@ -12,8 +12,8 @@ from trainyard.protocol.plan import RefusalKind
 from trainyard.values import serialization
 
 
-def refusal(offer: int, kind: RefusalKind, round_: int = 0) -> Refusal:
-    return Refusal(offer=offer, round=round_, kind=kind, code="", reason="", at=after(round_))
+def refusal(candidate: int, kind: RefusalKind, round_: int = 0) -> Refusal:
+    return Refusal(candidate=candidate, round=round_, kind=kind, code="", reason="", at=after(round_))
 
 
 def test_a_pool_counts_once_by_what_it_said_last() -> None:

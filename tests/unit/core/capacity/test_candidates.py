@@ -1,4 +1,4 @@
-"""Every pool is either an offer, in the order to try, or excluded with its reason."""
+"""Every pool is either a candidate, in the order to try, or excluded with its reason."""
 # ruff: noqa: E501 - one row, one sentence, one line
 
 from dataclasses import replace
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.capacity import offers
+from lambdas.core.capacity import candidates
+from lambdas.core.capacity.candidates import NoPlan
 from lambdas.core.capacity.image_choice import ImageSource
-from lambdas.core.capacity.offers import NoPlan
 from lambdas.core.capacity.prices import Prices
 from tests.unit.core.capacity.planning import planned
 from tests.unit.core.facts import (
@@ -31,18 +31,18 @@ from tests.unit.core.facts import (
 from trainyard.core.model.hardware import Hardware
 from trainyard.core.model.images.image import Image, Snapshot
 from trainyard.core.model.job import Job, one_host_job
-from trainyard.protocol.plan import Excluded, Market, Offer, Plan
+from trainyard.protocol.plan import Candidate, Excluded, Market, Plan
 from trainyard.values import serialization
 
 
 def refused(made: Job, **facts: Any) -> NoPlan:
-    answer = offers.make_plan(made, plan_facts(**facts), now=NOON)
+    answer = candidates.make_plan(made, plan_facts(**facts), now=NOON)
     assert isinstance(answer, NoPlan)
     return answer
 
 
 def pools(plan: Plan) -> list[str]:
-    return [f"{each.type[:2]} {each.zone[-1]} {each.market}" for each in plan.offers]
+    return [f"{each.type[:2]} {each.zone[-1]} {each.market}" for each in plan.candidates]
 
 
 PRICES = {
@@ -65,16 +65,16 @@ def test_spot_pools_go_by_price_and_ties_by_the_jobs_order() -> None:
 def test_only_the_markets_the_job_allows_are_offered() -> None:
     for market in Market:
         hardware = {"instance_types": ["g6.xlarge"], "market": market.value}
-        assert {each.market for each in planned(job(hardware=hardware)).offers} == {market}
+        assert {each.market for each in planned(job(hardware=hardware)).candidates} == {market}
 
 
 def test_the_order_does_not_depend_on_the_order_of_facts() -> None:
     turned = dict(reversed([*plan_facts().subnets.items()]))
-    assert planned(job(), subnets=turned).offers == planned(job()).offers
+    assert planned(job(), subnets=turned).candidates == planned(job()).candidates
 
 
 def test_an_offer_knows_its_subnet_and_both_prices() -> None:
-    first = planned(job(), spot_prices=PRICES).offers[0]
+    first = planned(job(), spot_prices=PRICES).candidates[0]
     assert (first.subnet, first.price, first.on_demand_price) == ("subnet-b", 0.20, 0.805)
     assert first.pool == "g6.xlarge in us-east-1b, spot"
 
@@ -149,7 +149,7 @@ def test_an_excluded_pool_keeps_its_reason(
 
 def test_a_type_that_the_image_does_not_serve_leaves_the_others() -> None:
     plan = planned(job(hardware={"instance_types": ["p2.xlarge", "g6.xlarge"]}))
-    assert {each.type for each in plan.offers} == {"g6.xlarge"}
+    assert {each.type for each in plan.candidates} == {"g6.xlarge"}
     assert {(each.type, each.code) for each in plan.excluded} == {("p2.xlarge", "incompatible")}
 
 
@@ -171,8 +171,8 @@ def test_of_a_list_with_both_those_without_a_gpu_are_asked_where_no_other_can_be
     )
     every = dict.fromkeys((G_SPOT, G_ON_DEMAND, CPU_SPOT, CPU_ON_DEMAND), 100.0)
     plan = planned(builder, quotas=every | quotas)
-    assert {each.type for each in plan.offers} == asked
-    assert len(plan.offers) + len(plan.excluded) == 12
+    assert {each.type for each in plan.candidates} == asked
+    assert len(plan.candidates) + len(plan.excluded) == 12
     if asked == {"g6.xlarge"}:
         assert "no_gpu" in {each.code for each in plan.excluded}
 
@@ -187,17 +187,17 @@ def test_cpu_hosts_of_other_processors_cannot_stand_beside() -> None:
 
 def test_a_zone_without_subnet_is_said() -> None:
     plan = planned(one_type(), subnets={"us-east-1a": "subnet-a"})
-    assert [each.zone for each in plan.offers] == ["us-east-1a"]
+    assert [each.zone for each in plan.candidates] == ["us-east-1a"]
     assert {each.zone: each.code for each in plan.excluded} == dict.fromkeys(ZONES[1:], "no_subnet")
 
 
 def test_a_quota_that_just_suffices_is_enough() -> None:
-    assert planned(one_type(), quotas={G_SPOT: 8.0}).offers
+    assert planned(one_type(), quotas={G_SPOT: 8.0}).candidates
 
 
 def test_an_unknown_quota_is_not_zero() -> None:
-    assert planned(one_type(), quotas={}).offers
-    assert planned(one_type("spot", "p6-b200.48xlarge"), quotas={}).offers
+    assert planned(one_type(), quotas={}).candidates
+    assert planned(one_type("spot", "p6-b200.48xlarge"), quotas={}).candidates
 
 
 def test_the_same_reason_is_said_once_for_all_its_pools() -> None:
@@ -208,11 +208,11 @@ def test_the_same_reason_is_said_once_for_all_its_pools() -> None:
     assert "us-east-1a, us-east-1b, us-east-1c" in answer.reason
 
 
-def test_mixed_reasons_are_no_offer() -> None:
+def test_mixed_reasons_mean_no_capacity() -> None:
     answer = refused(
         job(hardware={"market": "spot_then_on_demand"}), spot_prices={}, quotas={G_ON_DEMAND: 0.0}
     )
-    assert answer.error == "NoOffer"
+    assert answer.error == "NoCapacity"
 
 
 ALICES = an_image(kind="snapshot", dev="mine", submitter="alice")
@@ -287,18 +287,18 @@ def test_every_pool_is_accounted_for_exactly_once() -> None:
     types = ["g6.xlarge", "g5.xlarge", "p5e.48xlarge"]
     hardware = {"instance_types": types, "max_dollars_per_hour": 1.8}
     facts = replace(plan_facts(), spot_prices=PRICES)
-    plan = offers.make_plan(job(hardware=hardware), facts, now=NOON)
+    plan = candidates.make_plan(job(hardware=hardware), facts, now=NOON)
     assert isinstance(plan, Plan)
-    found: list[Offer | Excluded] = [*plan.offers, *plan.excluded]
+    found: list[Candidate | Excluded] = [*plan.candidates, *plan.excluded]
     assert sorted((each.type, each.zone, each.market) for each in found) == sorted(
         product(types, ZONES, Market)
     )
 
 
 def test_the_codes_to_ask_for_are_those_of_the_jobs_types_and_markets() -> None:
-    assert offers.quota_codes(job()) == (G_SPOT, G_ON_DEMAND)
-    assert offers.quota_codes(one_type("on_demand")) == (G_ON_DEMAND,)
-    assert offers.quota_codes(served_job(market="on_demand")) == (CPU_ON_DEMAND, G_ON_DEMAND)
+    assert candidates.quota_codes(job()) == (G_SPOT, G_ON_DEMAND)
+    assert candidates.quota_codes(one_type("on_demand")) == (G_ON_DEMAND,)
+    assert candidates.quota_codes(served_job(market="on_demand")) == (CPU_ON_DEMAND, G_ON_DEMAND)
 
 
 # ------------------------------------------------------------------------------------------------- a second gang
@@ -309,7 +309,7 @@ CPU_PRICES = {("c7i.large", zone): 0.05 for zone in ZONES} | {("m7i.xlarge", zon
 
 def test_an_offer_names_the_cpu_types_beside_it_cheapest_first() -> None:
     plan = planned(served_job(market="spot"), spot_prices=PRICES | CPU_PRICES)
-    first = plan.offers[0]
+    first = plan.candidates[0]
     assert [(each.type, each.price) for each in first.beside] == [("m7i.xlarge", 0.04), ("c7i.large", 0.05)]
     assert [each.on_demand_price for each in first.beside] == [0.2016, 0.08925]
     assert (plan.gang, plan.cpu_gang) == (5, 2)
@@ -327,7 +327,7 @@ def test_a_job_without_cpu_hosts_has_nobody_beside() -> None:
     alone = served_job(market="spot", cpu_instance_types=[], cpu_roles=[])
     plan = planned(alone, spot_prices=PRICES | CPU_PRICES)
     assert (plan.gang, plan.cpu_gang) == (5, 0)
-    assert not any(each.beside for each in plan.offers)
+    assert not any(each.beside for each in plan.candidates)
 
 
 BESIDE = [
@@ -359,10 +359,10 @@ def test_a_pool_must_hold_both_gangs(
         ("m7i.xlarge", "us-east-1a"): 0.1,
     }
     known = {"subnets": {"us-east-1a": "subnet-a"}, "spot_prices": prices} | facts
-    answer = offers.make_plan(made, plan_facts(**known), now=NOON)
+    answer = candidates.make_plan(made, plan_facts(**known), now=NOON)
     if code is None:
         assert isinstance(answer, Plan)
-        assert [each.type for each in answer.offers[0].beside] == said
+        assert [each.type for each in answer.candidates[0].beside] == said
     else:
         assert {each.code for each in answer.excluded if each.zone == "us-east-1a"} == {code}
         for part in said:
@@ -382,9 +382,9 @@ def on_demand(**hardware: Any) -> Job:
 
 def test_a_plan_counts_by_the_prices_of_its_region_and_says_so() -> None:
     plan = planned(on_demand(), prices=EUROPE)
-    assert {offer.type: (offer.price, offer.on_demand_price) for offer in plan.offers} == {
-        name: (dollars, dollars) for name, dollars in EU.items()
-    }
+    assert {
+        candidate.type: (candidate.price, candidate.on_demand_price) for candidate in plan.candidates
+    } == {name: (dollars, dollars) for name, dollars in EU.items()}
     assert plan.gib_month == 0.0952
     assert plan.prices == "prices of eu-central-1, 2026-11-20"
     assert (
@@ -396,14 +396,14 @@ def test_a_plan_counts_by_the_prices_of_its_region_and_says_so() -> None:
 
 def test_a_plan_without_them_counts_by_another_regions_and_says_why() -> None:
     plan = planned(on_demand(), prices=UNREAD)
-    assert {offer.price for offer in plan.offers} == {0.805, 1.006}
+    assert {candidate.price for candidate in plan.candidates} == {0.805, 1.006}
     assert plan.prices.startswith("prices of us-east-1, 2026-07-20: patrol has not read")
     assert plan.prices in plan.reason
 
 
 def test_the_hourly_cap_counts_by_them() -> None:
     within = on_demand(max_dollars_per_hour=1.7)
-    assert {offer.type for offer in planned(within, prices=UNREAD).offers} == {"g6.xlarge"}
+    assert {candidate.type for candidate in planned(within, prices=UNREAD).candidates} == {"g6.xlarge"}
     answer = refused(within, prices=EUROPE)
     assert {each.code for each in answer.excluded} == {"too_expensive"}
     assert "2 hosts there: $2.013 an hour; hardware.max_dollars_per_hour is $1.7." in answer.reason
@@ -414,13 +414,13 @@ def test_the_hourly_cap_counts_by_them() -> None:
 def test_what_is_on_spot_costs_what_ec2_says_and_saves_by_its_region() -> None:
     (first, *_) = planned(
         job(hardware={"instance_types": ["g5.xlarge"], "market": "spot"}), prices=EUROPE
-    ).offers
+    ).candidates
     assert (first.price, first.on_demand_price) == (0.3, 1.258)
 
 
 def test_the_zones_that_a_job_names_are_the_only_ones_asked() -> None:
     plan = planned(job(hardware={"instance_types": ["g6.xlarge"], "zones": ["us-east-1c", "us-east-1a"]}))
-    zones = {each.zone for each in plan.offers} | {each.zone for each in plan.excluded}
+    zones = {each.zone for each in plan.candidates} | {each.zone for each in plan.excluded}
     assert zones == {"us-east-1a", "us-east-1c"}
 
 
@@ -473,8 +473,8 @@ def test_hosts_without_a_gpu_are_one_gang_of_the_types_named_with_every_strategy
     made = job(cluster=cluster, hardware={"instance_types": list(CPU_TYPES)})
     assert (made.cpu_gang, made.hardware.cpu_instance_types) == (0, ())
     plan = planned(made)
-    assert {each.type for each in plan.offers} == set(CPU_TYPES)
-    assert not any(each.beside for each in plan.offers)
+    assert {each.type for each in plan.candidates} == set(CPU_TYPES)
+    assert not any(each.beside for each in plan.candidates)
 
 
 def elastic(**hardware: Any) -> Job:
@@ -484,14 +484,14 @@ def elastic(**hardware: Any) -> Job:
 
 def test_of_min_and_max_workers_as_many_are_asked_for_as_the_quota_holds() -> None:
     plan = planned(elastic(), quotas={G_SPOT: 20.0})
-    assert {each.workers for each in plan.offers} == {5}
+    assert {each.workers for each in plan.candidates} == {5}
     assert (plan.gang, plan.least_gang) == (8, 2)
     assert "5 workers at most of 8: 6 x g6.xlarge need 24 vCPUs" in plan.reason
 
 
 def test_and_as_many_as_the_cap_of_dollars_pays_for() -> None:
     plan = planned(elastic(max_dollars_per_hour=1.0), spot_prices=PRICES)
-    assert {each.pool: each.workers for each in plan.offers} == {
+    assert {each.pool: each.workers for each in plan.candidates} == {
         "g6.xlarge in us-east-1b, spot": 5,
         "g6.xlarge in us-east-1c, spot": 3,
         "g6.xlarge in us-east-1a, spot": 2,
@@ -499,7 +499,7 @@ def test_and_as_many_as_the_cap_of_dollars_pays_for() -> None:
 
 
 def test_a_pool_that_holds_all_says_nothing_of_it() -> None:
-    assert {each.workers for each in planned(elastic()).offers} == {None}
+    assert {each.workers for each in planned(elastic()).candidates} == {None}
 
 
 def test_a_pool_that_does_not_hold_the_least_is_out() -> None:
@@ -523,7 +523,7 @@ def test_by_speed_the_reason_says_what_is_asked_at_once() -> None:
 def test_by_speed_a_pool_above_the_cap_is_not_among_those_asked() -> None:
     hardware = {"instance_types": ["g6.xlarge", "g5.xlarge"], "prefer": "speed", "max_dollars_per_hour": 0.7}
     plan = planned(job(hardware=hardware), spot_prices=PRICES)
-    assert len(plan.offers) == 4, "two hosts of each cost 70 cents at most"
+    assert len(plan.candidates) == 4, "two hosts of each cost 70 cents at most"
     assert "EC2 is asked for 4 spot pools at once" in plan.reason
 
 
@@ -535,6 +535,6 @@ def test_by_speed_pools_for_fewer_workers_are_asked_in_a_request_of_their_own() 
         "max_dollars_per_hour": 1.3,
     }
     plan = planned(job(cluster={"workers": {"min": 2, "max": 4}}, hardware=hardware), spot_prices=PRICES)
-    assert [each.workers for each in plan.offers] == [None, None, None, None, 3, 2]
+    assert [each.workers for each in plan.candidates] == [None, None, None, None, 3, 2]
     assert "for 4 spot pools at once" in plan.reason
     assert "; then for g6.xlarge in us-east-1a, spot; then for g5.xlarge in us-east-1c, spot." in plan.reason

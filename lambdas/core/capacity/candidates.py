@@ -1,4 +1,4 @@
-"""Offers: which pools a gang may be launched from, in which order, and what speaks against every other one.
+"""Candidates: which pools a gang may be launched from, in which order, and what speaks against every other one.
 
 The gang of roles without a GPU, where a job has one, is launched beside it: same zone, same market, a CPU type.
 `make_plan` is the only place that knows what makes a pool unusable.
@@ -19,7 +19,7 @@ from trainyard.core.model.hardware import Hardware, Preference
 from trainyard.core.model.instance_types import InstanceType, instance_type, quota, raise_quota_command
 from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Gang
-from trainyard.protocol.plan import Excluded, Market, Offer, Plan, Priced
+from trainyard.protocol.plan import Candidate, Excluded, Market, Plan, Priced
 from trainyard.protocol.storage import Storage
 from trainyard.values.lazy import dataclass
 from trainyard.values.quantities import counted
@@ -53,7 +53,7 @@ class PlanFacts:
 @dataclass(frozen=True)
 class NoPlan(Refused):
     """Nothing can be launched for this job; `reason` holds every reason. `error` is a word of errors.py:
-    NoOffer, QuotaExceeded, Misconfigured, and JobRefused where hardware.image names no usable image."""
+    NoCapacity, QuotaExceeded, Misconfigured, and JobRefused where hardware.image names no usable image."""
 
     excluded: tuple[Excluded, ...]
 
@@ -64,25 +64,25 @@ def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | NoPlan:
     elsewhere = _elsewhere(job.hardware, facts)
     if elsewhere:
         return NoPlan("JobRefused", elsewhere, ())
-    offers, excluded = _sort_out(job, facts)
+    candidates, excluded = _sort_out(job, facts)
     image = choose_image(facts.image, job.hardware)
     if isinstance(image, Refused):
-        reason = " ".join([image.reason, *_no_pool(job, offers, excluded)])
+        reason = " ".join([image.reason, *_no_pool(job, candidates, excluded)])
         return NoPlan(image.error, reason, excluded)
-    if not offers:
-        error = "QuotaExceeded" if all(each.code == "no_quota" for each in excluded) else "NoOffer"
-        return NoPlan(error, "\n".join(_no_pool(job, offers, excluded)), excluded)
+    if not candidates:
+        error = "QuotaExceeded" if all(each.code == "no_quota" for each in excluded) else "NoCapacity"
+        return NoPlan(error, "\n".join(_no_pool(job, candidates, excluded)), excluded)
     image_gib = sum(snapshot.gib for snapshot in image.snapshots)
-    offers = tuple(_with_rate(job, facts, offer, image_gib) for offer in offers)
+    candidates = tuple(_with_rate(job, facts, candidate, image_gib) for candidate in candidates)
     return Plan(
-        offers=offers,
+        candidates=candidates,
         excluded=excluded,
         image=image.id,
         gang=job.gang,
         least_gang=job.at_least.gang,
         hourly_cap=job.hardware.max_dollars_per_hour,
         made=now,
-        reason=_why(job, facts, offers, excluded, image_gib),
+        reason=_why(job, facts, candidates, excluded, image_gib),
         cpu_gang=job.cpu_gang,
         image_gib=image_gib,
         disk_gib=disk_gib(job.hardware, image),
@@ -104,17 +104,17 @@ def quota_codes(job: Job) -> tuple[str, ...]:
     return tuple(sorted({each.code for each in quotas if each}))
 
 
-def _sort_out(job: Job, facts: PlanFacts) -> tuple[tuple[Offer, ...], tuple[Excluded, ...]]:
-    """Every pool the job allows, once: as an offer, or excluded with every reason against it. Of a list with both
+def _sort_out(job: Job, facts: PlanFacts) -> tuple[tuple[Candidate, ...], tuple[Excluded, ...]]:
+    """Every pool the job allows, once: as a candidate, or excluded with every reason against it. Of a list with both
     sorts of types those without a GPU count where no other can be asked for."""
-    offers: list[Offer] = []
+    candidates: list[Candidate] = []
     excluded: list[Excluded] = []
     zones = sorted(
         {*facts.subnets, *(zone for name, zone in facts.offered if name in job.hardware.instance_types)}
     )
     zones = [zone for zone in zones if not job.hardware.zones or zone in job.hardware.zones]
     for market in job.hardware.market.markets:
-        of_market: list[tuple[float, int, str, Offer]] = []
+        of_market: list[tuple[float, int, str, Candidate]] = []
         for rank, name in enumerate(job.hardware.instance_types):
             for zone in zones:
                 pool = _Pool(instance_type(name), zone, market)
@@ -123,17 +123,17 @@ def _sort_out(job: Job, facts: PlanFacts) -> tuple[tuple[Offer, ...], tuple[Excl
                     reason = " ".join(text for _, text in against)
                     excluded.append(Excluded(name, zone, market, against[0][0], reason))
                 else:
-                    offer = _offer(sized, facts, pool, facts.subnets[zone])
+                    candidate = _candidate(sized, facts, pool, facts.subnets[zone])
                     if sized is not job:
-                        offer = replace(offer, workers=sized.cluster.most_workers)
-                    dollars = _dollars(sized, offer.price, offer.beside) / sized.gang
-                    of_market.append((dollars, rank, zone, offer))
-        offers += [offer for *_, offer in sorted(of_market, key=lambda row: row[:3])]
-    with_gpus = [offer for offer in offers if instance_type(offer.type).gpus]
-    for offer in offers if with_gpus else ():
-        if offer not in with_gpus:
-            excluded.append(Excluded(offer.type, offer.zone, offer.market, *WITH_GPUS_FIRST))
-    return tuple(with_gpus or offers), tuple(excluded)
+                        candidate = replace(candidate, workers=sized.cluster.most_workers)
+                    dollars = _dollars(sized, candidate.price, candidate.beside) / sized.gang
+                    of_market.append((dollars, rank, zone, candidate))
+        candidates += [candidate for *_, candidate in sorted(of_market, key=lambda row: row[:3])]
+    with_gpus = [candidate for candidate in candidates if instance_type(candidate.type).gpus]
+    for candidate in candidates if with_gpus else ():
+        if candidate not in with_gpus:
+            excluded.append(Excluded(candidate.type, candidate.zone, candidate.market, *WITH_GPUS_FIRST))
+    return tuple(with_gpus or candidates), tuple(excluded)
 
 
 def _fitting(job: Job, facts: PlanFacts, pool: "_Pool") -> tuple[Job, list[Reason]]:
@@ -154,11 +154,11 @@ class _Pool:
     market: Market
 
 
-def _offer(job: Job, facts: PlanFacts, pool: _Pool, subnet: str) -> Offer:
+def _candidate(job: Job, facts: PlanFacts, pool: _Pool, subnet: str) -> Candidate:
     price = _price(facts, pool, pool.kind)
     assert price is not None  # a pool without a price is excluded
     beside = _beside(job, facts, pool)
-    return Offer(
+    return Candidate(
         type=pool.kind.name,
         zone=pool.zone,
         subnet=subnet,
@@ -171,17 +171,17 @@ def _offer(job: Job, facts: PlanFacts, pool: _Pool, subnet: str) -> Offer:
     )
 
 
-def _with_rate(job: Job, facts: PlanFacts, offer: Offer, disk_gib: int) -> Offer:
+def _with_rate(job: Job, facts: PlanFacts, candidate: Candidate, disk_gib: int) -> Candidate:
     """Both gangs are launched at once, so they share what the region allows."""
     rate = initialization.rate(
         most=facts.initialization_rate,
         hosts=job.gang,
         gib=disk_gib,
         gib_month=facts.prices.gib_month(Storage.DISK),
-        dollars_per_hour=_dollars(job, offer.price, offer.beside),
+        dollars_per_hour=_dollars(job, candidate.price, candidate.beside),
         limit=job.limits.dollars,
     )
-    return replace(offer, initialization_rate=rate)
+    return replace(candidate, initialization_rate=rate)
 
 
 def _beside(job: Job, facts: PlanFacts, pool: _Pool) -> tuple[Priced, ...]:
@@ -313,9 +313,9 @@ def _elsewhere(hardware: Hardware, facts: PlanFacts) -> str | None:
     return None
 
 
-def _no_pool(job: Job, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...]) -> list[str]:
-    """One line per reason, with the pools it holds for; nothing when there are offers."""
-    if offers:
+def _no_pool(job: Job, candidates: tuple[Candidate, ...], excluded: tuple[Excluded, ...]) -> list[str]:
+    """One line per reason, with the pools it holds for; nothing when there are candidates."""
+    if candidates:
         return []
     groups: dict[tuple[Market, str], dict[str, list[str]]] = {}
     for each in excluded:
@@ -342,9 +342,13 @@ def _whose(job: Job, facts: PlanFacts) -> str:
 
 
 def _why(
-    job: Job, facts: PlanFacts, offers: tuple[Offer, ...], excluded: tuple[Excluded, ...], image_gib: int
+    job: Job,
+    facts: PlanFacts,
+    candidates: tuple[Candidate, ...],
+    excluded: tuple[Excluded, ...],
+    image_gib: int,
 ) -> str:
-    first = offers[0]
+    first = candidates[0]
     beside = f" beside {job.cpu_gang} x {first.beside[0].type}" if first.beside else ""
     once = job.gang * initialization.dollars(
         image_gib, first.initialization_rate, facts.prices.gib_month(Storage.DISK)
@@ -352,14 +356,14 @@ def _why(
     fetched = f", and ${once:.3f} once for disks at {first.initialization_rate} MiB/s" if once else ""
     hourly = _dollars(fitting(job, first), first.price, first.beside)
     return (
-        f"{len(offers)} of {len(offers) + len(excluded)} pools can hold the gang of {_sizes(job)}: "
-        f"{_order(job.hardware, offers)}{first.pool}{beside}, ${hourly:.3f} an hour for the gang"
+        f"{len(candidates)} of {len(candidates) + len(excluded)} pools can hold the gang of {_sizes(job)}: "
+        f"{_order(job.hardware, candidates)}{first.pool}{beside}, ${hourly:.3f} an hour for the gang"
         f"{_disks(job, facts)}{fetched}. "
-        f"{_fewer(job, facts, offers)}On demand and for disks these are {_whose(job, facts)}."
+        f"{_fewer(job, facts, candidates)}On demand and for disks these are {_whose(job, facts)}."
     )
 
 
-def _order(hardware: Hardware, offers: Sequence[Offer]) -> str:
+def _order(hardware: Hardware, candidates: Sequence[Candidate]) -> str:
     """Who is asked after whom, up to the first one's name."""
     match hardware.prefer:
         case Preference.PRICE:
@@ -367,15 +371,15 @@ def _order(hardware: Hardware, offers: Sequence[Offer]) -> str:
             return f"{markets}, cheapest first. First: "
         case Preference.SPEED:
             asks = [
-                [offers[index] for index in each]
-                for each in requests(range(len(offers)), offers, hardware.prefer)
+                [candidates[index] for index in each]
+                for each in requests(range(len(candidates)), candidates, hardware.prefer)
             ]
             said = "; then for ".join(_at_once(each) for each in asks)
             return f"by speed, EC2 is asked for {said}. The cheapest of the first: "
     assert_never(hardware.prefer)
 
 
-def _at_once(asked: Sequence[Offer]) -> str:
+def _at_once(asked: Sequence[Candidate]) -> str:
     return in_words(asked) if len(asked) == 1 else f"{in_words(asked)} at once ({TAKES[asked[0].market]})"
 
 
@@ -383,15 +387,15 @@ def _sizes(job: Job) -> str:
     return f"{job.at_least.gang} to {job.gang}" if job.cluster.is_elastic else f"{job.gang}"
 
 
-def _fewer(job: Job, facts: PlanFacts, offers: tuple[Offer, ...]) -> str:
+def _fewer(job: Job, facts: PlanFacts, candidates: tuple[Candidate, ...]) -> str:
     """Where fewer workers fit than the job may have, and why no more."""
     groups: dict[str, list[str]] = {}
-    for offer in offers:
-        if offer.workers is not None:
-            pool = _Pool(instance_type(offer.type), offer.zone, offer.market)
-            more = job.with_workers(offer.workers + 1)
+    for candidate in candidates:
+        if candidate.workers is not None:
+            pool = _Pool(instance_type(candidate.type), candidate.zone, candidate.market)
+            more = job.with_workers(candidate.workers + 1)
             why = " ".join(text for _, text in _against(more, facts, pool))
             groups.setdefault(
-                f"{offer.workers} workers at most of {job.cluster.most_workers}: {why}", []
-            ).append(offer.pool)
+                f"{candidate.workers} workers at most of {job.cluster.most_workers}: {why}", []
+            ).append(candidate.pool)
     return "".join(f"{'; '.join(pools)}: {why} " for why, pools in groups.items())
