@@ -1,6 +1,6 @@
 """Decide the next step of the launch loop from the refusals so far.
 
-Each round tries every open candidate once, in order; `hardware.prefer: speed` puts as many as possible into one request.
+Each round tries every open candidate once, in order; with `hardware.prefer: speed` a request names as many as possible.
 The loop waits between rounds, longer each time. A refused quota had room when the run was planned, so other hosts use
 it, or EC2 still counts the hosts of the last attempt. The round skips candidates that need as much of that quota.
 """
