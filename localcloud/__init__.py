@@ -1,5 +1,5 @@
-"""AWS on one machine: an endpoint the unmodified `cdk`, `aws` and boto3 talk to, and hosts that really run.
+"""AWS on one machine: an endpoint for the unmodified `cdk`, `aws` and boto3, and hosts that run real processes.
 
-It knows nothing of the product that is deployed to it. Start reading at `cli` (what a person types),
-then `supervisor` (what certainly ends), then `server` (which seams are installed, in which order).
+This package is independent of the product that is deployed to it. Start reading at `cli` (the commands), then
+`supervisor` (process lifetime), then `server` (installed parts and their order).
 """

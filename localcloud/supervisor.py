@@ -1,17 +1,16 @@
-"""What makes `down` certain: the whole local cloud lives in namespaces that end with one process.
+"""Process lifetime: the whole local cloud lives in namespaces that end with one process, so `down` always works.
 
     up ──► supervisor (outside; owns the listening socket, the lock and the pid file)
              └─► init (PID 1 of a new pid namespace, in new net and mount namespaces)
                    └─► server ──► Lambdas, hosts (in pid namespaces of their own), ...
 
-When init ends, the kernel kills every process of its pid namespace, and the net and mount namespaces vanish
-with them. Init ends when the server does, when it is told to, and (parent-death signal) when the supervisor
-is killed. So nothing has to be cleaned up, and nothing can be forgotten.
+When init ends, the kernel kills every process of its pid namespace, and the net and mount namespaces vanish. Init ends
+with the server, on SIGTERM, and (parent-death signal) when the supervisor is killed. So no cleanup is necessary.
 
-The listening socket is made before the namespaces are entered: a socket stays in the namespace it was
-created in, which is where the user's clients are.
+The listening socket is created before the namespaces are entered. A socket stays in the namespace in which it was
+created, where the user's clients are.
 
-As an ordinary user the same happens inside a user namespace, where the user is root.
+For an ordinary user, all this happens inside a user namespace in which the user is root.
 """
 
 from __future__ import annotations
@@ -40,18 +39,18 @@ MS_REC, MS_PRIVATE = 0x4000, 1 << 18
 PR_SET_PDEATHSIG = 1
 
 PATIENCE = 12.0
-"""Seconds the server has to write its state before it is killed."""
+"""Seconds for the server to write its state before it is killed."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class CannotStart(Exception):  # noqa: N818 - `raise CannotStart(why)` is the sentence
-    """The local cloud cannot be started here; the message says what to do."""
+    """The local cloud cannot start on this machine. The message says how to correct that."""
 
 
 @dataclass(frozen=True)
 class Running:
-    """A local cloud that runs: what its pid file says."""
+    """A running local cloud, as described by its pid file."""
 
     supervisor: int
     supervisor_started: int
@@ -61,12 +60,12 @@ class Running:
 
 
 def pid_file(state: Path) -> Path:
-    """Where the supervisor of this state folder says who it is."""
+    """Return the path of the supervisor's pid file."""
     return state / "supervisor.json"
 
 
 def running(state: Path) -> Running | None:
-    """The local cloud of this state folder, if any of its two anchor processes is alive."""
+    """Return the local cloud of this state folder if its supervisor or its init is alive."""
     try:
         found = Running(**json.loads(pid_file(state).read_text()))
     except (FileNotFoundError, ValueError, TypeError):
@@ -75,9 +74,9 @@ def running(state: Path) -> Running | None:
 
 
 def stop(state: Path) -> bool:
-    """End the local cloud of this state folder, whatever shape it is in; False when there was none.
+    """Stop the local cloud of this state folder in any condition. Return False if none was running.
 
-    Asks first, so that the state is written; kills after `PATIENCE`.
+    SIGTERM comes first, so that the state is written; SIGKILL follows after `PATIENCE`.
     """
     found = running(state)
     if found is None:
@@ -93,7 +92,7 @@ def stop(state: Path) -> bool:
 
 
 def listen(port: int) -> socket.socket:
-    """The socket of the user's clients. Raises CannotStart when somebody else listens there."""
+    """Return the listening socket for the user's clients. Raise CannotStart if the port is in use."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -111,9 +110,9 @@ def listen(port: int) -> socket.socket:
 
 
 def supervise(state: Path, port: int, settings: Path | None, listening: socket.socket) -> int:
-    """Run a local cloud until it is told to end; the exit code of the server.
+    """Run a local cloud until a signal ends it. Return the server's exit code.
 
-    Blocks. SIGTERM and SIGINT end it in order, SIGKILL at once; either way nothing stays behind.
+    Blocks. SIGTERM and SIGINT stop it in order, SIGKILL at once. Both leave no process behind.
     """
     lock = _lock(state)
     _enter_namespaces()
@@ -135,7 +134,7 @@ def supervise(state: Path, port: int, settings: Path | None, listening: socket.s
 
 
 def _lock(state: Path) -> TextIO:
-    """Hold the state folder: two local clouds on one folder would overwrite each other."""
+    """Lock the state folder, because two local clouds would overwrite each other's state."""
     handle = (state / "lock").open("w")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -178,9 +177,9 @@ def _write_pid_file(state: Path, init: int, port: int) -> None:
 
 
 def _enter_namespaces() -> None:
-    """A new net and (for children) pid namespace; inside a user namespace where that is needed.
+    """Enter a new net namespace and, for children, a new pid namespace; inside a user namespace if necessary.
 
-    The mount namespace is init's alone: its /proc would show the supervisor the wrong processes.
+    Init creates the mount namespace, because its /proc would show the supervisor the wrong processes.
     """
     wanted = CLONE_NEWNET | CLONE_NEWPID
     if os.geteuid() == 0 and _unshare(wanted) == 0:
@@ -216,7 +215,7 @@ def _why_no_namespaces(number: int) -> str:
 
 
 def _unshare(flags: int) -> int:
-    """0, or the errno."""
+    """Return 0 or the errno."""
     return 0 if _libc.unshare(flags) == 0 else ctypes.get_errno()
 
 
@@ -231,11 +230,13 @@ def _mount(source: str, target: str, kind: str | None, flags: int, data: str | N
 
 
 def _be_init(arguments: list[str], listening: socket.socket) -> NoReturn:
-    """PID 1: mounts, the server, and reaping. Leaving it ends everything, so it is kept this small."""
+    """Run as PID 1: mount, start the server, and reap. Its end ends everything, so it is kept small."""
     code = 1
     try:
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the supervisor asks us
+        signal.signal(
+            signal.SIGINT, signal.SIG_IGN
+        )  # Ctrl-C reaches the whole group; the supervisor forwards it
         if failed := _unshare(CLONE_NEWNS):
             raise CannotStart(_why_no_namespaces(failed))
         _mount("none", "/", None, MS_REC | MS_PRIVATE)
@@ -268,7 +269,7 @@ def _run_server(arguments: list[str], listening: socket.socket) -> int:
 
 
 def _server_environment() -> dict[str, str]:
-    """What the server needs and no more: the caller's credentials and settings are none of its business."""
+    """Return the variables that the server needs. The caller's credentials and settings are left out."""
     wanted = ("PATH", "HOME", "LANG", "LC_ALL", "LOCALCLOUD_LOG")
     kept = {name: os.environ[name] for name in wanted if name in os.environ}
     package = Path(__file__).resolve().parent.parent
@@ -279,7 +280,7 @@ def _server_environment() -> dict[str, str]:
 
 
 def _start_time(pid: int) -> int | None:
-    """When a process began (clock ticks since boot): with the pid, its identity. None: there is none."""
+    """Return when a process began, in clock ticks since boot, which with the pid identifies it; None if it ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -298,7 +299,7 @@ def _send(pid: int, started: int, number: signal.Signals) -> None:
         try:
             os.kill(pid, number)
         except ProcessLookupError:
-            pass  # it ended between the look and the signal
+            pass  # it ended between the check and the signal
 
 
 def _wait(condition: Callable[[], bool], seconds: float) -> bool:
@@ -311,7 +312,7 @@ def _wait(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 def _main() -> None:
-    """`python -m localcloud.supervisor STATE PORT SOCKET [SETTINGS]`: the detached form, started by `cli.up`."""
+    """`python -m localcloud.supervisor STATE PORT SOCKET [SETTINGS]`: the detached form, which `cli.up` starts."""
     state, port, number, *settings = sys.argv[1:]
     listening = socket.socket(fileno=int(number))
     try:

@@ -1,1 +1,1 @@
-"""What every part of the local cloud stands on: its settings, its state, its context."""
+"""Foundations of the local cloud: settings, state and context."""

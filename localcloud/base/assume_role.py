@@ -1,5 +1,6 @@
-"""Refusals of AssumeRole that STS decides before it looks at permissions, in AWS's words. Pure: the simulator asks too.
+"""Refusals of AssumeRole that STS decides before it checks permissions, in AWS's words.
 
+Pure, because the simulator uses this module too.
 docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
 """
 
@@ -10,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 SHORTEST, LONGEST, CHAINED = 900, 43_200, 3_600
-"""Seconds; the last for callers that have a session themselves."""
+"""Bounds in seconds. CHAINED is the longest session for a caller that holds a session itself."""
 SESSION_NAME = r"[\w+=,.@-]*"
 ARN = re.compile(r"arn:[^:]+:[^:]+:[^:]*:[^:]*:.+", re.DOTALL)
 SHORTEST_ARN = 20
@@ -18,7 +19,7 @@ SHORTEST_ARN = 20
 
 @dataclass(frozen=True)
 class Refusal:
-    """An error of STS."""
+    """An error from STS."""
 
     code: str
     message: str
@@ -26,23 +27,23 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Asked:
-    """The parts of an AssumeRole that STS checks by themselves."""
+    """The parts of an AssumeRole request that STS validates without looking at permissions."""
 
     role: str
     name: str
     seconds: str
     tags: Sequence[str] = ()
-    """Keys."""
+    """Tag keys."""
     transitive: Sequence[str] = ()
-    """Keys that later sessions of this session keep."""
+    """Tag keys that sessions chained from this one inherit."""
 
 
 def refusal(
     asked: Asked, *, is_chained: bool, longest: int = CHAINED, inherited: Collection[str] = ()
 ) -> Refusal | None:
-    """Return what is wrong with the request.
+    """Return the first error in the request, or None.
 
-    `longest` is the role's MaxSessionDuration, `inherited` are the transitive tags of the caller's own session.
+    `longest` is the role's MaxSessionDuration. `inherited` are the transitive tags of the caller's own session.
     """
     return (
         _malformed(asked)
@@ -88,7 +89,7 @@ def _too_long(asked: Asked, *, is_chained: bool, longest: int) -> Refusal | None
 
 
 def _tags(asked: Asked, inherited: Collection[str]) -> Refusal | None:
-    """Keys of tags are compared without their case."""
+    """Return the first error in the tags. Tag keys are compared without case."""
     keys = [key.lower() for key in asked.tags]
     if len(set(keys)) < len(keys):
         said = "Duplicate tag keys found. Please note that Tag keys are case insensitive."

@@ -1,4 +1,4 @@
-"""Work that nobody waits for: at once in a thread of its own, or later."""
+"""Work off the request path: in a thread of its own, or at a later time."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ log = logging.getLogger(__name__)
 
 
 def in_background(name: str, work: Callable[[], None]) -> None:
-    """Do it in a thread of its own, which ends with the server."""
+    """Run `work` in a daemon thread."""
     threading.Thread(target=work, name=name, daemon=True).start()
 
 
 class Timers:
-    """Runs functions later, one after the other, in one thread."""
+    """A single thread that runs functions after a delay, one at a time."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[float, int, Callable[[], None]]] = []
@@ -27,7 +27,7 @@ class Timers:
         threading.Thread(target=self._run_forever, name="timers", daemon=True).start()
 
     def after(self, seconds: float, act: Callable[[], None]) -> None:
-        """Call `act` in `seconds`; it must check for itself whether it is still wanted."""
+        """Call `act` after `seconds`. `act` must check for itself that it is still needed."""
         with self._change:
             heapq.heappush(self._waiting, (time.monotonic() + seconds, next(self._count), act))
             self._change.notify()
@@ -37,7 +37,7 @@ class Timers:
             act = self._next()
             try:
                 act()
-            except Exception:  # the others must still run
+            except Exception:  # one failure must not stop the others
                 log.exception("a timed action failed")
 
     def _next(self) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""How often who called what, counted where IAM looks at a request, and where a service tells it to come again."""
+"""Counts of API calls by caller and action, taken when IAM checks a request and when a service asks for a retry."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ _counted: contextvars.ContextVar[tuple[str, str] | None] = contextvars.ContextVa
 
 
 class Calls:
-    """Counts by caller and action. A caller is a role's name; for the account's root or a user its ARN."""
+    """Counts by caller and action. The caller is a role name, or the ARN of a user or of the account's root."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
 
     def count(self, caller: str, action: str) -> None:
-        """One more call."""
         with self._lock:
             self._counts[caller, action] += 1
         _counted.set((caller, action))
 
     def begins(self) -> None:
-        """A request is under way that is not counted yet."""
+        """Mark the start of a request that is not counted yet."""
         _counted.set(None)
 
     def come_again(self) -> None:
-        """The request under way is told to come again."""
+        """Move the current request to the count of retryable errors."""
         counted = _counted.get()
         if counted:
             caller, action = counted
@@ -41,7 +40,7 @@ class Calls:
             _counted.set(None)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """All counts since the server started: {caller: {action: times}}."""
+        """Return all counts since the server started: {caller: {action: times}}."""
         counted: dict[str, dict[str, int]] = {}
         with self._lock:
             for (caller, action), times in sorted(self._counts.items()):

@@ -1,6 +1,6 @@
-"""Limits and patterns that a service's model states for its requests, and AWS's words for requests that break them.
+"""Limits and patterns that a service's model sets for requests, and AWS's words for requests that violate them.
 
-Pure: botocore checks less of its own models than the services do.
+Pure. Needed because botocore checks less of the models than the services do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from botocore.model import Shape
 
 
 def refusal(shape: Shape, request: Mapping[str, Any], unchecked: Collection[str] = ()) -> str | None:
-    """Return AWS's words for what breaks the model, or None. Fields in `unchecked` may break it."""
+    """Return AWS's words for the violations in the request, or None. Fields in `unchecked` are skipped."""
     given = [name for name in unchecked if name in request]
     found = [each for each in _violations(shape, request, "") if not _is_of(each, given)]
     if not found:
@@ -66,7 +66,7 @@ def _spelled(shape: Any, value: str, path: str) -> Iterator[str]:
 
 @functools.cache
 def _compiled(pattern: str) -> re.Pattern[str] | None:
-    """None for what only Java's expressions know (`\\p{ASCII}`): such a pattern is not checked."""
+    r"""Return None for a pattern that only Java understands (`\p{ASCII}`). Such a pattern is not checked."""
     try:
         return re.compile(pattern, re.ASCII)
     except re.error:

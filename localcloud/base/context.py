@@ -1,4 +1,4 @@
-"""What every part of the local cloud is given when it is installed."""
+"""Values that every part of the local cloud receives when it is installed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ REGION = "us-east-1"
 
 @dataclass(frozen=True)
 class Context:
-    """One local cloud: where it keeps things, and what it knows.
+    """One local cloud: its state folder, port, store and settings.
 
-    A part is installed with `install(context)`, once, before the first request. What it wants to find again
-    after a restart it hands to `context.store.keep(...)` there; `restore` functions run after all installs.
+    Each part is installed once with `install(context)`, before the first request. A part passes the state that must
+    survive a restart to `context.store.keep(...)`. The `restore` functions run after all installs.
     """
 
     state: Path
@@ -29,5 +29,5 @@ class Context:
 
     @property
     def endpoint(self) -> str:
-        """Where a process in the server's own namespace finds the endpoint."""
+        """Return the endpoint's address in the server's own network namespace."""
         return f"http://127.0.0.1:{self.port}"

@@ -1,21 +1,21 @@
-"""How many files, pipes and connections the server may have open at once."""
+"""Limit of open files, pipes and connections of the server."""
 
 from __future__ import annotations
 
 import resource
 
 NEEDED = 1024
-"""Enough for a yard's functions and some 200 hosts; what an ordinary login gives."""
+"""Enough for a yard's functions and about 200 hosts. An ordinary login allows as many."""
 
 
 def raise_limit() -> None:
-    """Take as many as this process may have."""
+    """Raise the soft limit to the hard limit."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def shortage(needed: int = NEEDED) -> str | None:
-    """What is wrong and what helps where not even that is enough; None: it is enough."""
+    """Return the problem and its remedy if the hard limit is too low, or None."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard == resource.RLIM_INFINITY or hard >= needed:
         return None

@@ -1,4 +1,7 @@
-"""Entries of PutEvents: how EventBridge measures and refuses them. Pure: the simulator asks it too."""
+"""Size and validity of PutEvents entries, as EventBridge checks them.
+
+Pure, because the simulator uses this module too.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,19 @@ TOO_LARGE = "Total size of the entries in the request is over the limit."
 
 
 def are_too_large(entries: Sequence[Mapping[str, Any]]) -> bool:
-    """Return True if EventBridge refuses the whole request for its size."""
+    """Return True if EventBridge refuses the whole request because of its size."""
     return sum(map(_size, entries)) >= MOST_BYTES
 
 
 def fault_of(entry: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the answer's fields for an entry that cannot be put; None for a sound entry."""
+    """Return the error fields for an entry that cannot be put, or None for a valid entry."""
     for name in ("Source", "DetailType", "Detail"):
         if not entry.get(name):
             reason = f"Parameter {name} is not valid. Reason: {name} is a required argument."
             return {"ErrorCode": "InvalidArgument", "ErrorMessage": reason}
     detail = entry["Detail"]
     try:
-        # a state machine gives the object itself
+        # a state machine passes the object itself
         is_object = isinstance(detail if isinstance(detail, dict) else json.loads(detail), dict)
     except ValueError:
         is_object = False
@@ -31,7 +34,7 @@ def fault_of(entry: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def _size(entry: Mapping[str, Any]) -> int:
-    """As AWS counts: 14 bytes for a time, and all texts."""
+    """Return the size as AWS counts it: 14 bytes for a time, plus all texts."""
     detail = entry.get("Detail")
     text = json.dumps(detail) if isinstance(detail, dict) else detail
     texts = [entry.get("Source"), entry.get("DetailType"), text, *(entry.get("Resources") or ())]

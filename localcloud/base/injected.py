@@ -1,4 +1,4 @@
-"""What is to go wrong: the next so many times, counted when it happens, or for a while."""
+"""Injected faults that apply a number of times, for a period, or until they are cleared."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ class _Left(Generic[How]):
 
 
 class Injected(Generic[How]):
-    """By what it happens to (an action, a kind of event): how it goes wrong, and how often yet."""
+    """Faults by target, which is an action or a kind of event."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._left: dict[str, _Left[How]] = {}
 
     def set(self, what: str, how: How, times: int | None, seconds: float | None = None) -> None:
-        """The next `times` within `seconds` go wrong like this; None: all, and for ever; 0 times takes it back."""
+        """Fail the next `times` uses of `what` within `seconds`.
+
+        None means without limit; 0 times removes the fault.
+        """
         until = None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
         with self._lock:
             if times == 0:
@@ -38,7 +41,7 @@ class Injected(Generic[How]):
                 self._left[what] = _Left(how, times, until)
 
     def take(self, what: str) -> How | None:
-        """How this one goes wrong, counted as happened; None when it goes well."""
+        """Return the fault for this use and count it, or None if no fault applies."""
         with self._lock:
             left = self._left.get(what)
             if left is None:
@@ -53,41 +56,39 @@ class Injected(Generic[How]):
             return left.how
 
     def clear(self) -> None:
-        """Nothing goes wrong any more."""
         with self._lock:
             self._left.clear()
 
     def active(self) -> dict[str, tuple[How, int | None]]:
-        """What still goes wrong: how, and how often yet (None: without end)."""
+        """Return the active faults, each with the remaining number of times (None: unlimited)."""
         with self._lock:
             return {what: (left.how, left.times) for what, left in self._left.items() if not left.over}
 
     def until(self, what: str) -> datetime | None:
-        """When this goes well again whatever happens; None: there is no such time."""
+        """Return when the fault of `what` expires, or None if it has no end time."""
         with self._lock:
             return self._left[what].until if what in self._left else None
 
 
 class Lasting:
-    """Whom a thing happens to, and until when (None: until it is cleared)."""
+    """Targets affected by a fault, each with its end time (None: until cleared)."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._until: dict[str, datetime | None] = {}
 
     def set(self, who: str, seconds: float | None) -> None:
-        """From now on, for so long; None: without end."""
+        """Affect `who` for `seconds`, or until cleared if None."""
         until = None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
         with self._lock:
             self._until[who] = until
 
     def clear(self) -> None:
-        """It happens to nobody any more."""
         with self._lock:
             self._until.clear()
 
     def active(self) -> dict[str, str | None]:
-        """To whom it happens now, and until when."""
+        """Return the affected targets and their end times."""
         with self._lock:
             present = datetime.now(UTC)
             return {

@@ -1,7 +1,7 @@
-"""AWS's price list as the settings have it: what GetProducts of the Price List Query API answers, and what it refuses.
+"""AWS's price list built from the settings: the answers and refusals of the Price List Query API's GetProducts.
 
-What is beside a product on AWS is beside it here: other systems, tenancies and reservations of a type at other prices
-or at none, tiers with a free allowance, storage that only sounds alike.
+As on AWS, similar products surround each product: other systems, tenancies and reservations of a type, tiers with a
+free allowance, and storage with a similar name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PREFIXES = {
     "eu-west-1": "EU-",
     "ap-northeast-1": "APN1-",
 }
-"""What usage types of a region begin with."""
+"""Prefixes of the usage types of each region."""
 VARIANTS = (
     ("Linux", "Shared", "Used", "BoxUsage", 1.0),
     ("Linux", "Shared", "AllocatedCapacityReservation", "Reservation", 0.0),
@@ -33,7 +33,7 @@ VARIANTS = (
     ("Linux", "Dedicated", "Used", "DedicatedUsage", 1.06),
     ("Windows", "Shared", "Used", "BoxUsage", 1.4),
 )
-"""System, tenancy, reservation, usage type and share of the price of each product of an instance type."""
+"""Products of an instance type: system, tenancy, reservation, usage type, and factor on the price."""
 SHARED = {"servicecode", "regionCode", "usagetype", "productFamily"}
 FIELDS = {
     "AmazonEC2": {
@@ -44,7 +44,7 @@ FIELDS = {
     "AmazonDynamoDB": set(),
     "AmazonCloudWatch": set(),
 }  # fmt: skip
-"""What products of a service can be narrowed by, beside what all have."""
+"""Filterable attributes of each service, besides those that all services have."""
 MATCHES: Mapping[str, Callable[[str, str], bool]] = {
     "TERM_MATCH": operator.eq,
     "EQUALS": operator.eq,
@@ -55,7 +55,7 @@ MATCHES: Mapping[str, Callable[[str, str], bool]] = {
 
 
 class PriceListError(Exception):
-    """What the service answers instead: its error's code, and a sentence."""
+    """An error from the service: its code and message."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -64,12 +64,12 @@ class PriceListError(Exception):
 
 @dataclass(frozen=True)
 class PriceList:
-    """Of all regions that the settings price."""
+    """Products of all regions that the settings price."""
 
     settings: Settings
 
     def get_products(self, request: Mapping[str, Any], *, asked_in: str) -> dict[str, Any]:
-        """The answer to GetProducts. Raises PriceListError; `asked_in` is the region whose endpoint was called."""
+        """Answer GetProducts or raise PriceListError. `asked_in` is the region of the called endpoint."""
         if asked_in not in ENDPOINTS:
             raise PriceListError(
                 "UnknownEndpoint",
@@ -92,7 +92,10 @@ class PriceList:
 
     @cached_property
     def _fitting(self) -> Callable[[str, tuple[Filter, ...]], list[str]]:
-        """The texts of a service's products that all filters let through; kept, for they are asked for page by page."""
+        """Return the function that finds a service's products by filters.
+
+        It caches results, because clients request page by page.
+        """
 
         def fitting(service: str, filters: tuple[Filter, ...]) -> list[str]:
             return [
@@ -106,7 +109,7 @@ class PriceList:
 
     @cached_property
     def _products(self) -> list[tuple[dict[str, str], str]]:
-        """Attributes and text of every product."""
+        """Return attributes and text of every product."""
         return [
             made
             for region, factor in self.settings.price_factors.items()
@@ -155,11 +158,11 @@ class PriceList:
 
 
 Filter = tuple[str, Callable[[str, str], bool], str]
-"""An attribute, how it is compared, with what."""
+"""Attribute, comparison, and value to compare with."""
 
 
 def _text(family: str, attributes: Mapping[str, str], tiers: Sequence[float]) -> str:
-    """A product as AWS has it: one term with a dimension for each tier, dollars as text."""
+    """Return a product in AWS's format: one term with a dimension for each tier, and dollars as text."""
     sku = hashlib.sha256(json.dumps(attributes).encode()).hexdigest()[:16].upper()
     dimensions = {
         f"{sku}.JRTCKXETXF.{number}": {

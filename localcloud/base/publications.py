@@ -1,4 +1,4 @@
-"""Messages that SNS refuses to publish, in AWS's words. Pure: the simulator asks it too."""
+"""Messages that SNS refuses to publish, in AWS's words. Pure, because the simulator uses this module too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MOST_BYTES, LONGEST_SUBJECT = 262_144, 100
 
 
 def refusal(topic: str, region: str, message: str, subject: str | None, structure: str | None) -> str | None:
-    """Return the words of the InvalidParameter error, or None."""
+    """Return the message of the InvalidParameter error, or None."""
     return _of_topic(topic, region) or _of_text(message, subject) or _of_structure(message, structure)
 
 

@@ -1,4 +1,4 @@
-"""Request rates as token buckets: who asks for more in a second than is left is told to come again."""
+"""Request rates as token buckets. Requests beyond the rate are throttled."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rate:
-    """A bucket of so many tokens, filled with so many a second."""
+    """A bucket's capacity in tokens, and its refill in tokens a second."""
 
     burst: float
     refill: float
 
     @classmethod
     def parse(cls, given: object) -> Rate:
-        """From a settings file's `[burst, refill]`; ValueError says what is allowed."""
+        """Parse `[burst, refill]` of a settings file. Raise ValueError that names the allowed form."""
         if (
             not isinstance(given, list)
             or len(given) != 2
@@ -28,13 +28,13 @@ class Rate:
 
 
 class Bucket:
-    """What is left of a rate; `now` is in seconds, from wherever."""
+    """The current state of a rate. `now` is in seconds from any origin."""
 
     def __init__(self, rate: Rate, now: float) -> None:
         self._rate, self._tokens, self._at = rate, rate.burst, now
 
     def take(self, tokens: float, now: float) -> bool:
-        """Whether there were so many (a request for more than a whole bucket takes a full one)."""
+        """Take the tokens if the bucket holds them. A request for more than the capacity takes a full bucket."""
         self._tokens = min(self._rate.burst, self._tokens + (now - self._at) * self._rate.refill)
         self._at = now
         wanted = min(tokens, self._rate.burst)
@@ -45,6 +45,6 @@ class Bucket:
 
 
 def rate_of(rates: Mapping[str, Rate], action: str) -> Rate | None:
-    """The rate under the most exact key that fits an action ("ec2:DescribeImages", in any case), if one does."""
+    """Return the rate under the most specific key that matches an action such as "ec2:DescribeImages", in any case."""
     fitting = [key for key in rates if fnmatch.fnmatchcase(action.lower(), key.lower())]
     return rates[min(fitting, key=lambda key: ("*" in key, -len(key)))] if fitting else None

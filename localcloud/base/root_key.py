@@ -1,4 +1,4 @@
-"""The access key of the account's root: generated once for each state folder, readable by its user only."""
+"""The access key of the account's root: generated once for each state folder, and readable only by its user."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from pathlib import Path
 
 FILE = "root-key.json"
 ID_BYTES = 10
-"""Become the 16 characters after AKIA."""
+"""Encode to the 16 characters after AKIA."""
 SECRET_BYTES = 30
-"""Become 40 characters, as on AWS."""
+"""Encode to 40 characters, as on AWS."""
 
 
 @dataclass(frozen=True)
 class RootKey:
-    """A pair as AWS writes it in its configuration files."""
+    """An access key pair."""
 
     access_key_id: str
     secret_access_key: str
 
     def as_basic(self) -> str:
-        """Return the pair as HTTP's Authorization header sends it: the admin interface asks for it."""
+        """Return the pair as an HTTP Authorization header, as the admin interface requires."""
         pair = f"{self.access_key_id}:{self.secret_access_key}"
         return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
 
 def of(state: Path) -> RootKey:
-    """Return the key of this state folder, and generate one if the folder has none yet."""
+    """Return the key of this state folder. Generate it at the first call."""
     path = state / FILE
     try:
         return RootKey(**json.loads(path.read_text()))

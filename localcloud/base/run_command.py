@@ -1,4 +1,4 @@
-"""Rules of Run Command that the local cloud and the simulator share: what a request may say, how a command stands."""
+"""Rules of Run Command that the local cloud and the simulator share: valid requests and the status of a command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_INSTANCES = 50
 LONGEST_STEP, DEFAULT_STEP, SHORTEST_STEP = 172_800, 3600, 5
 OVER = frozenset({"Success", "Failed", "Cancelled", "TimedOut"})
 ERRORS = frozenset({"Failed", "ExecutionTimedOut"})
-"""StatusDetails that count against MaxErrors; a delivery that timed out does not."""
+"""StatusDetails that count against MaxErrors. A delivery timeout does not count."""
 COUNT = re.compile(r"^([1-9][0-9]*|0|[1-9][0-9]?%|0%|100%)$")
 
 
@@ -23,7 +23,7 @@ class Invocation(Protocol):
 
 
 def refusal_of_send(request: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the code and the message by which SendCommand is refused; None if the request is well formed."""
+    """Return code and message of SendCommand's error, or None if the request is well formed."""
     instance_ids, targets = request.get("InstanceIds") or [], request.get("Targets") or []
     if bool(instance_ids) == bool(targets):
         return "ValidationException", "Give either InstanceIds or Targets."
@@ -46,7 +46,7 @@ def refusal_of_send(request: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def allowance(text: str, targets: int, *, at_least: int) -> int:
-    """Return how many of the targets `10` or `10%` means, in MaxConcurrency or MaxErrors."""
+    """Return the number of targets that `10` or `10%` means in MaxConcurrency or MaxErrors."""
     if text.endswith("%"):
         share = int(text[:-1]) * targets / 100
         return max(at_least, math.ceil(share) if at_least else math.floor(share))
@@ -58,7 +58,7 @@ def has_more_errors(invocations: Collection[Invocation], limit: int) -> bool:
 
 
 def status_of(invocations: Collection[Invocation], most_errors: int) -> tuple[str, str]:
-    """Return status and details of a command whose invocations stand like this."""
+    """Return status and details of a command with these invocations."""
     if not invocations:
         return "Success", "NoInstancesInTag"
     statuses = {each.status for each in invocations}
@@ -76,7 +76,7 @@ def status_of(invocations: Collection[Invocation], most_errors: int) -> tuple[st
 
 
 def is_wanted(filters: Mapping[str, str], document: str, status: str, requested: str) -> bool:
-    """Return True for a command, or an invocation, that passes the filters of a listing."""
+    """Return True for a command or invocation that passes the filters of a listing."""
     return (
         requested >= filters.get("InvokedAfter", "")
         and ("InvokedBefore" not in filters or requested < filters["InvokedBefore"])
@@ -91,5 +91,5 @@ def step_timeout(text: str) -> float:
 
 
 def matches(pattern: str, value: str) -> bool:
-    """As the agent's Go does: found anywhere, and `$` is the very end, not before a last newline."""
+    """Match like the agent's Go: anywhere in the value, and `$` only at the very end."""
     return re.search(re.sub(r"(?<!\\)\$$", r"\\Z", pattern), value) is not None

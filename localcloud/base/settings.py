@@ -1,4 +1,7 @@
-"""The settings of the world outside the API, read from settings.yaml and what a user lays over it."""
+"""Settings of the local cloud: what AWS decides outside its API, such as prices, capacity, quotas and latencies.
+
+The defaults are in settings.yaml; a user's file overrides single keys.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,16 @@ from localcloud.base.rates import Rate
 ARCHITECTURES = ("x86_64", "arm64")
 SHIPPED = Path(__file__).with_name("settings.yaml")
 Z95 = NormalDist().inv_cdf(0.95)
-"""Standard deviations above the median that 19 of 20 stay below."""
+"""Standard deviations from the median to the 95th percentile."""
 
 
 class SettingsError(Exception):
-    """A settings file says something that cannot be; the message names the file's key and what is allowed there."""
+    """A settings file has an unknown key or an invalid value. The message names the key and the allowed values."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Seconds that differ from one time to the next, log-normal: half take `median` at most, 19 of 20 `p95`."""
+    """A duration in seconds with a log-normal distribution, given by its median and 95th percentile."""
 
     median: float
     p95: float
@@ -40,7 +43,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class Latencies:
-    """Seconds that things take. `agent`: None is never. `transaction`: for as long others may not write its items."""
+    """Durations of AWS's operations, in seconds.
+
+    `agent` is None if the agent never registers. `transaction` is the time for which a transaction locks its items.
+    """
 
     boot: float
     agent: Spread | None
@@ -53,7 +59,7 @@ class Latencies:
 
 @dataclass(frozen=True)
 class Metrics:
-    """Where hosts with GPUs publish how busy these are, and how often; how often EC2 tells of all processors."""
+    """Namespace and interval of the GPU metrics of hosts, and interval of EC2's own metrics."""
 
     namespace: str
     interval_seconds: float
@@ -62,21 +68,21 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Interruption:
-    """How a spot instance is taken away."""
+    """Timing of a spot interruption."""
 
     warning_seconds: float
 
 
 @dataclass(frozen=True)
 class SessionTimes:
-    """How long Session Manager's minute is, in which a session's time-outs are given."""
+    """Length of Session Manager's minute, the unit of session timeouts."""
 
     minute_seconds: float
 
 
 @dataclass(frozen=True)
 class Spot:
-    """What spot costs and how likely a pool is to have room."""
+    """Spot prices, and the placement scores of zones."""
 
     share_of_on_demand: dict[str, float]
     prices: dict[str, float]
@@ -85,7 +91,7 @@ class Spot:
 
 @dataclass(frozen=True)
 class Quota:
-    """One Service Quotas entry; `applied` is None where the account only has AWS's default."""
+    """One Service Quotas entry. `applied` is None if the account has AWS's default."""
 
     name: str
     market: str
@@ -95,11 +101,11 @@ class Quota:
 
     @property
     def value(self) -> float:
-        """What counts at a launch."""
+        """Return the value that launches are checked against."""
         return self.default if self.applied is None else self.applied
 
     def covers(self, instance_type: str, market: str) -> bool:
-        """True when an instance of this type and market is counted here."""
+        """Return True if instances of this type and market count against the quota."""
         family = instance_type.split(".")[0]
         letters = re.match(r"[a-z]+", family)
         return market == self.market and (
@@ -129,12 +135,12 @@ PARTS = {
     "spot": Spot,
 }
 ENTRIES = {"quotas": Quota, "images": BaseImage}
-"""Of a settings file: what its mappings are, and what the entries of others are."""
+"""Classes of the entries in mappings whose keys a file may choose."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything the local cloud takes for true; never changes while the cloud runs."""
+    """All settings. They never change while the cloud runs."""
 
     account: str
     region: str
@@ -155,7 +161,7 @@ class Settings:
 
     @classmethod
     def load(cls, overlay: Path | None = None) -> Settings:
-        """The shipped settings with `overlay` laid over them."""
+        """Return the shipped settings, overridden by `overlay`."""
         document = yaml.safe_load(SHIPPED.read_text())
         if overlay is not None:
             document = overlaid(document, _read(overlay))
@@ -163,7 +169,7 @@ class Settings:
 
     @classmethod
     def parse(cls, document: dict[str, Any]) -> Settings:
-        """Settings from what a settings file holds; raises SettingsError naming every key that does not belong."""
+        """Return the settings in a parsed file. Raise SettingsError that names every unknown key."""
         built = dict(_checked(cls, document, ""))
         if isinstance(built["latencies"], dict) and "agent" in built["latencies"]:
             built["latencies"] = built["latencies"] | {"agent": _spread_or_never(built["latencies"]["agent"])}
@@ -191,16 +197,16 @@ class Settings:
         return cls(**built)
 
     def on_demand_price(self, instance_type: str) -> float | None:
-        """Dollars an hour in the settings' region, or None for a type nobody priced."""
+        """Return the dollars an hour in the settings' region, or None for a type without a price."""
         price = self.prices.get(instance_type)
         return None if price is None else self.here(price)
 
     def here(self, dollars: float) -> float:
-        """What costs so much in us-east-1, in the settings' region."""
+        """Convert a price of us-east-1 to the settings' region."""
         return round(dollars * self.price_factors.get(self.region, 1.0), 10)
 
     def spot_price(self, instance_type: str, zone: str) -> float | None:
-        """Dollars an hour on the spot market, or None for a type nobody priced."""
+        """Return the spot price in dollars an hour, or None for a type without a price."""
         for key in (f"{instance_type}/{zone}", instance_type):
             if key in self.spot.prices:
                 return self.spot.prices[key]
@@ -210,7 +216,7 @@ class Settings:
         )
 
     def quota_of(self, instance_type: str, market: str) -> tuple[str, Quota] | None:
-        """The quota that a launch of this type and market counts against."""
+        """Return code and quota that a launch of this type and market counts against."""
         return next(((code, q) for code, q in self.quotas.items() if q.covers(instance_type, market)), None)
 
 
@@ -246,20 +252,20 @@ Value = TypeVar("Value")
 
 
 def value_for_pool(pools: dict[str, Value], instance_type: str, zone: str, market: str) -> Value | None:
-    """What the most exact key of `pools` that fits this pool says; None when none fits."""
+    """Return the value of the most specific key that matches this capacity pool, or None."""
     pool = (instance_type, zone, market)
     fitting = [key for key in pools if all(map(fnmatch.fnmatchcase, pool, key.split("/")))]
     return pools[min(fitting, key=_vagueness)] if fitting else None
 
 
 def _vagueness(key: str) -> tuple[int, list[bool], int]:
-    """Fewer patterns are more exact; of as many, one that names the type, then the zone; then the longer one."""
+    """Return a sort key: fewer wildcards first, then keys that name the type, then the zone, then longer keys."""
     patterns = [any(mark in part for mark in "*?[") for part in key.split("/")]
     return sum(patterns), patterns, -len(key)
 
 
 def overlaid(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """`below` with every value that `above` gives; mappings are merged, everything else is replaced."""
+    """Return `below` overridden by `above`. Mappings are merged, other values replaced."""
     merged = dict(below)
     for key, value in above.items():
         under = below.get(key)
@@ -292,7 +298,7 @@ def _check_files(files: Any, where: str) -> None:
 
 
 def _checked(kind: type, values: Any, where: str) -> dict[str, Any]:
-    """`values` if its keys are the fields of `kind`."""
+    """Return `values` if its keys are the fields of `kind`, else raise SettingsError."""
     allowed = {f.name for f in fields(kind)}
     if not isinstance(values, dict):
         raise SettingsError(

@@ -1,7 +1,7 @@
-"""What survives a restart: ministack's stores, and what the other parts ask to keep.
+"""State that survives a restart: ministack's stores, and the state of other parts.
 
-Written some seconds after every change, and once more at shutdown, each file by replacing it: a killed server
-loses at most these.
+The store writes a few seconds after each change and once more at shutdown, replacing each file atomically. A killed
+server loses only those seconds.
 """
 
 from __future__ import annotations
@@ -17,28 +17,30 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 KEPT = "kept"
-"""The folder of kept parts, in the state folder."""
+"""Subfolder of the state folder."""
 FORMAT = "2"
-"""It rises when a class that is kept changes or moves: then the state of another version is refused."""
+"""Raise this number when a stored class changes or moves. State of another format is refused."""
 FORMAT_FILE = "format"
 PAUSE = 1.0
-"""Seconds between a change and its being written; changes in between share one write."""
+"""Seconds between a change and its write. Changes in between share one write."""
 SHARE = 0.006
-"""The most of a processor's time that writing may take: after a long write the next one waits longer."""
+"""Highest share of a processor's time for writing. After a long write the next one waits longer."""
 LONGEST = 10.0
-"""Seconds after which it is written without being told: executions and schedules change things by themselves."""
+"""Seconds between writes without a reported change: executions and schedules change on their own."""
 
 
 def has_other_format(folder: Path) -> bool:
-    """Return True if another version of the local cloud has written this folder of kept parts."""
+    """Return True if another version of the local cloud wrote this folder."""
     mark = folder / FORMAT_FILE
     return any(folder.glob("*.kept")) and not (mark.exists() and mark.read_text() == FORMAT)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A thing to keep: `save` answers its bytes (None: nothing to keep yet), `restore` takes them back. `may_differ`:
-    whether it may be another one than at the last call."""
+    """A part with state:
+
+    `save` returns bytes (None if empty), `restore` loads them, `may_differ` returns False if unchanged.
+    """
 
     name: str
     save: Callable[[], bytes | None]
@@ -47,14 +49,14 @@ class Part:
 
 
 class Store:
-    """The folder of kept parts, and the thread that writes them."""
+    """The folder of saved parts, and the thread that writes them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.parts: list[Part] = []
         self._written: dict[str, str] = {}
         self.failed: dict[str, str] = {}
-        """Parts whose last version could not be written, and why."""
+        """Parts whose last write failed, with the error."""
         self._changed = threading.Event()
         self._writing = threading.Lock()
 
@@ -65,24 +67,24 @@ class Store:
         restore: Callable[[bytes], None],
         may_differ: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Write what `save` answers whenever something changed; give it to `restore` at the next start.
+        """Write the result of `save` after changes, and pass it to `restore` at the next start.
 
-        `save` and `may_differ` run in the store's thread: they must take whatever lock protects what they read.
-        Parts are restored in the order in which they were kept.
+        `save` and `may_differ` run in the store's thread, so they must take the lock that protects their data. Parts
+        are restored in the order of registration.
         """
         self.parts.append(Part(name, save, restore, may_differ))
 
     def changed(self) -> None:
-        """Something may have changed: write soon."""
+        """Request a write soon."""
         self._changed.set()
 
     @property
     def unwritten(self) -> bool:
-        """Whether something may have changed since the last write began."""
+        """Return True if a change may have happened since the last write began."""
         return self._changed.is_set() or self._writing.locked()
 
     def restore(self) -> None:
-        """Give every part what it had when the last server ended. A part that refuses stops the start."""
+        """Restore every part from the last server's state. A part that raises stops the start."""
         for part in self.parts:
             path = self._path(part.name)
             if path.exists():
@@ -90,20 +92,20 @@ class Store:
                 log.info("restored %s", part.name)
 
     def write(self) -> None:
-        """Write every part that differs from what is on disk."""
+        """Write every part that differs from its file."""
         with self._writing:
-            self._changed.clear()  # what changes from here on is for the next write
+            self._changed.clear()  # later changes belong to the next write
             for part in self.parts:
                 try:
                     if part.may_differ() or part.name in self.failed:
                         self._write(part)
                     self.failed.pop(part.name, None)
-                except Exception as error:  # one part that cannot be saved must not lose the others
+                except Exception as error:  # one failing part must not lose the others
                     log.exception("%s could not be saved; the last version stays", part.name)
                     self.failed[part.name] = str(error)
 
     def write_forever(self) -> None:
-        """Write a moment after each change; for a daemon thread."""
+        """Write a moment after each change. Runs in a daemon thread."""
         pause = PAUSE
         while True:
             self._changed.wait(LONGEST)

@@ -1,6 +1,6 @@
-"""The Amazon States Language as AWS reads it, with AWS's words for what goes wrong.
+"""Amazon States Language semantics, with AWS's error messages.
 
-Pure: the local cloud's interpreter and the simulator's both decide with this module.
+Pure, because the interpreters of the local cloud and of the simulator both use this module.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TOKEN = re.compile(r"[A-Za-z_$][\w$]*")
 
 
 class QueryError(Exception):
-    """A JSONata expression failed, or gave what its field cannot take. AWS calls it States.QueryEvaluationError."""
+    """A JSONata expression failed, or its value does not fit its field. AWS calls this States.QueryEvaluationError."""
 
     def __init__(self, cause: str, location: str = "") -> None:
         super().__init__(cause)
@@ -93,7 +93,7 @@ def undefined(source: str, location: str) -> QueryError:
 
 
 def unsupported(source: str, location: str) -> QueryError:
-    """Return the error of an expression that gives something else than JSON, such as a function."""
+    """Return the error of an expression that returns something other than JSON, such as a function."""
     return QueryError(f"{_expression(source, location)} returned an unsupported result type.", location)
 
 
@@ -108,7 +108,7 @@ def require_type(field: str, expected: str, value: Any, source: str = "") -> Non
 
 
 def whole(field: str, value: Any, *, least: int, source: str = "") -> int:
-    """Return a field's whole number. Raise QueryError for anything that AWS does not take as one."""
+    """Return a field's whole number, or raise QueryError if AWS rejects the value."""
     require_type(field, "number", value, source)
     if not float(value).is_integer():
         raise QueryError(f"The {field} field cannot be parsed as an integer: {json.dumps(value)}", field)
@@ -150,7 +150,7 @@ def pause(interval: float, backoff: float, longest: float | None, already: int) 
 
 
 def json_fault(text: str) -> str | None:
-    """Return the words of AWS's parser for a text that is not JSON; None for JSON."""
+    """Return the AWS parser's message for a text that is not JSON, or None for JSON."""
     if not text.strip():
         return "Invalid execution input."
     try:

@@ -1,6 +1,6 @@
-"""Task tokens: opaque to whoever holds one, yet telling us which state machine waits for it.
+"""Task tokens. They are opaque to clients and encode the ARN of the waiting state machine.
 
-IAM judges an answer by the state machine it goes to, also when the task is long over.
+IAM checks SendTaskSuccess against that ARN, even long after the task has ended.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import json
 import secrets
 
 PREFIX = "AQCEAAAAKgAAAAMAAAAA"
-"""What AWS's tokens begin with, more or less; a token without it is none of ours."""
+"""Prefix of AWS's tokens. A token without the prefix is not ours."""
 
 
 def issue(state_machine: str) -> str:
-    """A new token for a task of this state machine."""
+    """Return a new token for a task of this state machine."""
     content = json.dumps([state_machine, secrets.token_urlsafe(24)]).encode()
     return PREFIX + base64.b64encode(content).decode()
 
 
 def machine_of(token: str) -> str | None:
-    """The ARN of the state machine that waits (or waited) for this token; None when it is not a token."""
+    """Return the ARN of the token's state machine, or None if the text is not a token."""
     if not token.startswith(PREFIX):
         return None
     try:

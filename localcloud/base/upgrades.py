@@ -1,4 +1,4 @@
-"""Connections that become something else than HTTP: who takes which, by the beginning of its path."""
+"""Connections that switch from HTTP to WebSocket, dispatched by the prefix of the path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 @dataclass(frozen=True)
 class Upgrade:
-    """What a client asks for. `headers` by their names in lower case."""
+    """A request for a WebSocket. The names in `headers` are in lower case."""
 
     path: str
     query: str
@@ -21,25 +21,27 @@ class Upgrade:
 
 @dataclass(frozen=True)
 class Refusal:
-    """What is answered instead."""
+    """An HTTP answer that rejects the upgrade."""
 
     status: int
     message: str
 
 
 class Taker(Protocol):
-    """Who takes them. Both are called in a thread."""
+    """A handler of WebSocket connections. Both methods run in a thread."""
 
     def refusal(self, upgrade: Upgrade) -> Refusal | None:
-        """Why it is not to be, or None."""
+        """Return why the upgrade is rejected, or None."""
 
     def take(self, upgrade: Upgrade, opening: str, connection: socket.socket, begun: bytes) -> bool:
-        """The client's first text, its connection, and what has come of the message after it. False: not with that
-        text; the connection is the caller's then."""
+        """Take over the connection after the client's first text; `begun` are bytes received after it.
+
+        Return False to reject the text. The caller then keeps the connection.
+        """
 
 
 takers: dict[str, Taker] = {}
-"""By the beginning of the path."""
+"""Handlers by path prefix."""
 
 
 def taker(path: str) -> Taker | None:
@@ -47,7 +49,7 @@ def taker(path: str) -> Taker | None:
 
 
 def parse(head: bytes) -> Upgrade | None:
-    """From a request up to its empty line; None where it is not for a WebSocket, or cannot be read."""
+    """Parse a request head. Return None if it is malformed or does not ask for a WebSocket."""
     try:
         first, *lines = head.decode("latin-1").split("\r\n")
         method, target, _version = first.split(" ")

@@ -23,11 +23,12 @@ from localcloud.cli.requests import ask, request
 from localcloud.cli.state import DEFAULT_STATE, State, existing_state, fail, port_of, prepared_state
 
 PATIENT_SECONDS, READY_SECONDS = 15.0, 600.0
-"""Until a start that takes long is told of, and until it is given up: a busy machine is no reason."""
+"""Seconds until a slow start is reported, and until it is given up. Busy machines start slowly."""
 LOG_TAIL = 25
 
 app = typer.Typer(
-    help="AWS on this machine: an endpoint for cdk, aws and boto3, and hosts that really run. No account, no Docker.",
+    help="AWS on this machine: an endpoint for cdk, aws and boto3, and hosts with real processes. "
+    "Needs no account and no Docker.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -36,7 +37,6 @@ app.add_typer(fault, name="fault")
 
 
 def main() -> None:
-    """The command line's entry point."""
     app()
 
 
@@ -44,22 +44,22 @@ def main() -> None:
 def up(
     state: State = DEFAULT_STATE,
     port: Annotated[int, typer.Option(help="Port of the endpoint on 127.0.0.1.", min=1, max=65535)] = 4566,
-    detach: Annotated[bool, typer.Option("--detach", help="Return when it is ready; it runs on.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Run in the background; return when it is ready.")
+    ] = False,
     settings: Annotated[
         Path | None,
-        typer.Option(
-            help="YAML laid over the shipped settings: prices, capacity, quotas, latencies.", exists=True
-        ),
+        typer.Option(help="YAML file that overrides prices, capacity, quotas and latencies.", exists=True),
     ] = None,
 ) -> None:
-    """Start the local cloud: the stacks, buckets, images and stopped instances of the last time are there."""
+    """Start the local cloud with the stacks, buckets, images and stopped instances of the last session."""
     state = prepared_state(state)
     settings = _readable(settings) if settings else None
     already = supervisor.running(state)
     if already:
         fail(
-            f"It is already up on port {already.port} (state {state}). "
-            f"`python -m localcloud env --state {shlex.quote(str(state))}` prints what a shell needs; `down` ends it."
+            f"The local cloud is already up on port {already.port} (state {state}). "
+            f"`python -m localcloud env --state {shlex.quote(str(state))}` prints its variables; `down` stops it."
         )
     if shortage := descriptors.shortage():
         typer.echo(shortage, err=True)
@@ -68,7 +68,7 @@ def up(
         if detach:
             _up_detached(state, port, settings, listening.detach())
             return
-        print(f"The local cloud listens on http://127.0.0.1:{port}. Ctrl-C ends it.")
+        print(f"The local cloud listens on http://127.0.0.1:{port}. Ctrl-C stops it.")
         raise typer.Exit(supervisor.supervise(state, port, settings, listening))
     except supervisor.CannotStart as refusal:
         fail(str(refusal))
@@ -79,9 +79,9 @@ def down(
     state: State = DEFAULT_STATE,
     forget: Annotated[bool, typer.Option("--forget", help="Delete the state folder as well.")] = False,
 ) -> None:
-    """End the local cloud and everything it started. Doing it twice is fine."""
+    """Stop the local cloud and everything in it."""
     ended = supervisor.stop(existing_state(state))
-    print("The local cloud is down." if ended else "Nothing was up.")
+    print("The local cloud is down." if ended else "The local cloud was not up.")
     if forget:
         shutil.rmtree(state, ignore_errors=True)
 
@@ -89,9 +89,9 @@ def down(
 @app.command()
 def status(
     state: State = DEFAULT_STATE,
-    as_json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say whether it is up and what runs on it. Exits with 1 when it is not up."""
+    """Show what runs on the local cloud. Exits with 1 if it is down."""
     port = port_of(state)
     answer = ask(state, "GET", "/status")
     if as_json:
@@ -104,7 +104,7 @@ def status(
 
 @app.command()
 def env(state: State = DEFAULT_STATE) -> None:
-    """Print the lines a shell needs: `eval "$(python -m localcloud env)"`."""
+    """Print the shell variables for clients: `eval "$(python -m localcloud env)"`."""
     port, root = port_of(state), root_key.of(existing_state(state))
     print("unset AWS_PROFILE AWS_SESSION_TOKEN")
     for name, value in client_environment(port, root).items():
@@ -112,7 +112,7 @@ def env(state: State = DEFAULT_STATE) -> None:
 
 
 def client_environment(port: int, root: RootKey) -> dict[str, str]:
-    """Return what cdk, aws and boto3 need to talk to the local cloud, as the account's root."""
+    """Return the variables with which cdk, aws and boto3 use the local cloud as the account's root."""
     return {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
         "AWS_ACCESS_KEY_ID": root.access_key_id,
@@ -127,7 +127,7 @@ def _readable(settings: Path) -> Path:
     try:
         Settings.load(settings)
     except SettingsError as fault:
-        fail(f"The settings in {settings} cannot be: {fault}")
+        fail(f"The settings file {settings} is invalid: {fault}")
     return settings.resolve()
 
 
@@ -146,16 +146,16 @@ def _up_detached(state: Path, port: int, settings: Path | None, listening: int) 
             pass_fds=[listening],
             cwd=Path(__file__).resolve().parents[2],
         )
-    begun, told = time.monotonic(), False
+    begun, reported = time.monotonic(), False
     while (waited := time.monotonic() - begun) < READY_SECONDS:
         if child.poll() is not None:
             fail(f"The local cloud ended while it started. The end of {log}:\n{_tail(log)}")
         if _is_ready(port, root):
             print(f"The local cloud is up: http://127.0.0.1:{port}, state in {state}.")
             return
-        if waited > PATIENT_SECONDS and not told:
-            print(f"The local cloud still starts, after {waited:.0f} seconds; its log: {log}", flush=True)
-            told = True
+        if waited > PATIENT_SECONDS and not reported:
+            print(f"The local cloud is still starting after {waited:.0f} s. Log: {log}", flush=True)
+            reported = True
         time.sleep(0.1)
     supervisor.stop(state)
     fail(f"The local cloud was not ready after {READY_SECONDS:.0f} seconds. The end of {log}:\n{_tail(log)}")

@@ -1,4 +1,4 @@
-"""The commands of `fault`: make something go wrong, as it does on AWS."""
+"""The commands of `fault`. Each injects a failure that happens on AWS."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import Annotated
 
 import typer
 
+from localcloud.base.quantities import counted
 from localcloud.cli.requests import Json, ask
 from localcloud.cli.state import DEFAULT_STATE, State, fail
 
-fault = typer.Typer(help="Make something go wrong, as it does on AWS.", no_args_is_help=True)
+fault = typer.Typer(help="Inject failures that happen on AWS.", no_args_is_help=True)
 
-Host = Annotated[str, typer.Argument(help="The instance id of a pending or running host.")]
+Host = Annotated[str, typer.Argument(help="Instance ID of a pending or running host.")]
 PoolOrType = Annotated[
     str,
     typer.Argument(
         metavar="POOL|TYPE",
-        help="A pool, type/zone/market, each part possibly a pattern (g6.*/*/spot); or an instance type alone.",
+        help="Capacity pool as type/zone/market, wildcards allowed (g6.*/*/spot); or an instance type.",
     ),
 ]
-Zone = Annotated[str, typer.Argument(help="After a type: an Availability Zone, or * for all.")]
-Market = Annotated[str, typer.Argument(help="After a zone: spot, on-demand, or * for both.")]
+Zone = Annotated[str, typer.Argument(help="With an instance type: Availability Zone, or * for all.")]
+Market = Annotated[str, typer.Argument(help="With a zone: spot, on-demand, or * for both.")]
 
 
 @fault.command()
@@ -30,43 +31,46 @@ def interrupt(
     instance_id: Host,
     state: State = DEFAULT_STATE,
     seconds: Annotated[
-        float | None, typer.Option(help="Warning time; AWS and the settings say 120.", min=0)
+        float | None, typer.Option(help="Warning time in seconds. Default: 120, as on AWS.", min=0)
     ] = None,
 ) -> None:
-    """Interrupt a spot host: the warning on the bus and in its metadata, then its end."""
+    """Interrupt a spot host: send the interruption notice, then terminate the host."""
     _fault(state, "interrupt", {"instance_id": instance_id, "seconds": seconds})
 
 
 @fault.command()
 def kill(instance_id: Host, state: State = DEFAULT_STATE) -> None:
-    """Make a host vanish without warning, as failing hardware does."""
+    """Terminate a host without warning, like a hardware failure."""
     _fault(state, "kill", {"instance_id": instance_id})
 
 
 Lasting = Annotated[
-    float | None, typer.Option(help="How long; without it until `fault clear` or the host's end.", min=0)
+    float | None,
+    typer.Option(help="Duration in seconds. Default: until `fault clear` or the host ends.", min=0),
 ]
 
 
 @fault.command()
 def freeze(instance_id: Host, state: State = DEFAULT_STATE, seconds: Lasting = None) -> None:
-    """Stop every process of a host where it is, as a hung machine: EC2 goes on to call it running."""
+    """Stop all processes of a host, like a hung machine. EC2 still reports it as running."""
     _fault(state, "freeze", {"instance_id": instance_id, "seconds": seconds})
 
 
 @fault.command()
 def cut(instance_id: Host, state: State = DEFAULT_STATE, seconds: Lasting = None) -> None:
-    """Cut a host's cable: no packet in or out, neither to other hosts nor to AWS or its metadata."""
+    """Disconnect a host from the network: from other hosts, AWS and its metadata."""
     _fault(state, "cut", {"instance_id": instance_id, "seconds": seconds})
 
 
 @fault.command()
 def oom(
     instance_id: Host,
-    process: Annotated[str, typer.Option(help="Only a process with this text in its command line.")] = "",
+    process: Annotated[
+        str, typer.Option(help="Only consider processes with this text in their command line.")
+    ] = "",
     state: State = DEFAULT_STATE,
 ) -> None:
-    """Let the kernel of a host end a process because memory has run out: the one that has most of it."""
+    """Kill the process of a host that uses the most memory, as the kernel does when memory runs out."""
     _fault(state, "oom", {"instance_id": instance_id, "process": process})
 
 
@@ -76,11 +80,11 @@ def refuse(
     zone: Zone = "*",
     market: Market = "*",
     slots: Annotated[
-        int, typer.Option(help="How many hosts a pool holds, running ones included.", min=0)
+        int, typer.Option(help="Number of hosts that a pool holds, including running ones.", min=0)
     ] = 0,
     state: State = DEFAULT_STATE,
 ) -> None:
-    """Take the capacity out of pools: launches there fail with InsufficientInstanceCapacity. Hosts stay."""
+    """Take capacity out of pools. Launches fail with InsufficientInstanceCapacity; running hosts stay."""
     _fault(state, "refuse", {**_pool(pool, zone, market), "slots": slots})
 
 
@@ -88,7 +92,7 @@ def refuse(
 def allow(
     pool: PoolOrType = "*", zone: Zone = "*", market: Market = "*", state: State = DEFAULT_STATE
 ) -> None:
-    """Give pools room without end, whatever the settings say; quotas still hold."""
+    """Give pools unlimited capacity. Quotas still apply."""
     _fault(state, "allow", _pool(pool, zone, market))
 
 
@@ -97,92 +101,97 @@ def throttle(
     action: Annotated[
         str,
         typer.Argument(
-            help='An action as in a policy, such as "ssm:SendCommand", or a service, "s3:*"; EC2\'s without "ec2:".'
+            help='Action as in a policy, such as "ssm:SendCommand", or a service, "s3:*". "ec2:" is optional.'
         ),
     ],
-    times: Annotated[int | None, typer.Option(help="How many of the next requests fail (1).", min=1)] = None,
-    seconds: Annotated[float | None, typer.Option(help="For how long every request fails.", min=0)] = None,
+    times: Annotated[
+        int | None, typer.Option(help="Number of requests that fail. Default: 1.", min=1)
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Fail every request for this many seconds.", min=0)
+    ] = None,
     code: Annotated[
-        str | None, typer.Option(help="The error; else the one the service throttles with.")
+        str | None, typer.Option(help="Error code. Default: the service's throttling error.")
     ] = None,
     state: State = DEFAULT_STATE,
 ) -> None:
-    """Let requests of an action fail: the next, the next so many, or all for a while."""
+    """Refuse requests of an action: a number of them, or all for a while."""
     _fault(state, "throttle", {"action": action, "times": times, "seconds": seconds, "code": code})
 
 
-Times = Annotated[int, typer.Option(help="How many of the next ones.", min=1)]
+Times = Annotated[int, typer.Option(help="Number of images that fail.", min=1)]
 
 
 @fault.command("image-fail")
 def image_fail(
-    reason: Annotated[str, typer.Option(help="What the image and its event say.")] = "Injected fault.",
+    reason: Annotated[str, typer.Option(help="Reason in the image and its event.")] = "Injected fault.",
     times: Times = 1,
     state: State = DEFAULT_STATE,
 ) -> None:
-    """Let the next image that is made end failed."""
+    """Fail the next image creation."""
     _fault(state, "image-fail", {"reason": reason, "times": times})
 
 
 @fault.command("image-slow")
 def image_slow(
-    seconds: Annotated[float, typer.Argument(help="How much longer than the settings say.", min=0)],
+    seconds: Annotated[
+        float, typer.Argument(help="Delay in seconds, added to the latency in the settings.", min=0)
+    ],
     state: State = DEFAULT_STATE,
 ) -> None:
-    """Let every image that is made from now on take longer; 0, and `fault clear`, finish those that wait."""
+    """Slow down image creation. 0 and `fault clear` complete the delayed images."""
     _fault(state, "image-slow", {"seconds": seconds})
 
 
 @fault.command("snapshot-stuck")
 def snapshot_stuck(
     code: Annotated[
-        str, typer.Option(help="What DeregisterImage says of it.", metavar="RETURN-CODE")
+        str,
+        typer.Option(help="Return code of the snapshot in DeregisterImage's answer.", metavar="RETURN-CODE"),
     ] = "internal-error",
     times: Times = 1,
     state: State = DEFAULT_STATE,
 ) -> None:
-    """Let the next image that is deregistered with its snapshot leave the snapshot behind."""
+    """Leave the snapshot behind when the next image is deregistered with its snapshots."""
     _fault(state, "snapshot-stuck", {"code": code, "times": times})
 
 
 @fault.command()
 def lose(
     detail_type: Annotated[
-        str, typer.Argument(help='The detail type, such as "EC2 AMI State Change", possibly a pattern.')
+        str, typer.Argument(help='Detail type, such as "EC2 AMI State Change"; wildcards allowed.')
     ],
-    times: Annotated[
-        int | None, typer.Option(help="How many of the next ones; without it all.", min=1)
-    ] = None,
+    times: Annotated[int | None, typer.Option(help="Number of events. Default: all.", min=1)] = None,
     state: State = DEFAULT_STATE,
 ) -> None:
-    """Let events of a kind never arrive, as AWS may: those of EC2, Systems Manager and Step Functions."""
+    """Drop events of EC2, Systems Manager or Step Functions, as AWS may."""
     _fault(state, "lose", {"detail_type": detail_type, "times": times})
 
 
 @fault.command()
 def metrics(
     instance_id: Annotated[
-        str | None, typer.Argument(help="A pending or running host; without it all hosts.")
+        str | None, typer.Argument(help="Pending or running host. Default: all hosts.")
     ] = None,
     state: State = DEFAULT_STATE,
     seconds: Annotated[
-        float | None, typer.Option(help="How long; without it until `fault clear`.", min=0)
+        float | None, typer.Option(help="Duration in seconds. Default: until `fault clear`.", min=0)
     ] = None,
 ) -> None:
-    """Let a host, or every host, publish no GPU metrics, as when its agent has died or CloudWatch is out."""
+    """Stop the GPU metrics of one host or all, like a dead metrics agent or a CloudWatch outage."""
     _fault(state, "metrics", {"instance_id": instance_id, "seconds": seconds})
 
 
 @fault.command()
 def unregister(instance_id: Host, state: State = DEFAULT_STATE, seconds: Lasting = None) -> None:
-    """Let Systems Manager not know a host, as one whose agent never reached it; the host itself works."""
+    """Hide a host from Systems Manager, as if its agent had never registered. The host itself works."""
     _fault(state, "unregister", {"instance_id": instance_id, "seconds": seconds})
 
 
 @fault.command("list")
 def active_faults(
     state: State = DEFAULT_STATE,
-    as_json: Annotated[bool, typer.Option("--json", help="For a program to read.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the active faults."""
     faults = ask(state, "GET", "/faults")
@@ -190,31 +199,38 @@ def active_faults(
         print(json.dumps(faults, indent=2))
         return
     for pool, slots in faults["capacity"].items():
-        print(f"{pool}: " + ("room without end" if slots is None else f"room for {slots} hosts"))
+        print(f"{pool}: " + ("unlimited capacity" if slots is None else f"room for {counted(slots, 'host')}"))
     for failing, times in faults["throttled"].items():
-        print(f"{failing}: " + (f"the next {times} requests" if isinstance(times, int) else f"until {times}"))
+        print(
+            f"{failing}: "
+            + ("the next " + counted(times, "request") if isinstance(times, int) else f"until {times}")
+        )
     for instance_id, notice in faults["interrupted"].items():
         print(f"{instance_id}: {notice['action']} at {notice['at']}")
     for instance_id, impairments in faults["impaired"].items():
         for kind, until in impairments.items():
-            print(f"{instance_id}: {kind} " + (f"until {until}" if until else "without end"))
+            print(f"{instance_id}: {kind} " + (f"until {until}" if until else "until cleared"))
     for image_fault in faults["images"]:
         print(image_fault)
     for detail_type, times in faults["lost"].items():
-        print(f"{detail_type}: " + ("every event is lost" if times is None else f"the next {times} are lost"))
+        print(
+            f"{detail_type}: "
+            + ("drops all events" if times is None else "drops the next " + counted(times, "event"))
+        )
     for who, until in faults["silent"].items():
         silent = "no host publishes metrics" if who == "*" else f"{who} publishes no metrics"
-        print(f"{silent} " + (f"until {until}" if until else "without end"))
+        print(f"{silent} " + (f"until {until}" if until else "until cleared"))
     for who, until in faults["unregistered"].items():
-        print(f"{who}: unknown to Systems Manager " + (f"until {until}" if until else "without end"))
+        print(f"{who}: hidden from Systems Manager " + (f"until {until}" if until else "until cleared"))
     if not any(faults.values()):
-        print("No fault lasts.")
+        print("No active faults.")
 
 
 @fault.command()
 def clear(
     pool: Annotated[
-        str | None, typer.Argument(help="Only what was said of this pool, written as then.")
+        str | None,
+        typer.Argument(help="Only end the changes to this pool, written as in the command that made them."),
     ] = None,
     zone: Zone = "*",
     market: Market = "*",
@@ -228,11 +244,11 @@ def clear(
 
 
 def _pool(pool: str, zone: str, market: str) -> dict[str, str]:
-    """A pool in one word (type/zone/market), or a type with a zone and a market after it."""
+    """Parse `type/zone/market`, or a type followed by zone and market."""
     parts = pool.split("/") if "/" in pool else [pool, zone, market]
     if len(parts) != 3 or not all(parts) or ("/" in pool and (zone, market) != ("*", "*")):
         fail(
-            f'{pool!r} is not a pool: it is written type/zone/market, for example "g6.xlarge/us-east-1a/spot".'
+            f'{pool!r} is not a capacity pool. Write type/zone/market, for example "g6.xlarge/us-east-1a/spot".'
         )
     return dict(zip(("instance_type", "zone", "market"), parts, strict=True))
 

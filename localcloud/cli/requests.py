@@ -13,7 +13,6 @@ from localcloud.base.root_key import RootKey
 from localcloud.cli.state import existing_state, fail, port_of
 
 Json = dict[str, Any]
-"""The body of a request or an answer."""
 
 
 def ask(state: Path, method: str, path: str, body: Json | None = None) -> Json:
@@ -34,7 +33,7 @@ def request(port: int, root: RootKey, method: str, path: str, body: Json | None,
         headers={"Authorization": root.as_basic()},
         method=method,
     )
-    # Never through a proxy that the environment names: this is this machine.
+    # A proxy from the environment cannot reach this machine's loopback.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=seconds) as reply:
         answer: Json = json.load(reply)

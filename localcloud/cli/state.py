@@ -1,4 +1,4 @@
-"""The state folder that a command names, checked; and how a command fails."""
+"""Checks of the state folder that a command names, and the error exit of commands."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from localcloud.base.state import KEPT, has_other_format
 
 LEAST_SPACE = 16 << 20
 PRIVATE = 0o700
-"""Of the state folder, which holds the keys, every object and the logs: no other user gets below it."""
+"""Mode of the state folder. It holds keys, objects and logs, so other users have no access."""
 
-State = Annotated[Path, typer.Option("--state", help="Folder that holds everything and survives a restart.")]
+State = Annotated[Path, typer.Option("--state", help="Folder of all state, kept between restarts.")]
 DEFAULT_STATE = Path(".localcloud")
 
 
 def existing_state(state: Path) -> Path:
-    """The state folder, which need not exist."""
+    """Return the state folder, which may be missing."""
     state = state.resolve()
     if state.exists() and not state.is_dir():
         fail(f"{state} is a file. Name a folder with --state.")
@@ -32,7 +32,7 @@ def existing_state(state: Path) -> Path:
 
 
 def prepared_state(state: Path) -> Path:
-    """The state folder, in which a local cloud can live."""
+    """Return the state folder, created and ready for a local cloud."""
     state = existing_state(state)
     try:
         state.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
@@ -50,7 +50,7 @@ def prepared_state(state: Path) -> Path:
             f"`python -m localcloud down --forget --state {shlex.quote(str(state))}` deletes it; or name another "
             "folder with --state."
         )
-    state.chmod(PRIVATE)  # it may be older, or of a copy
+    state.chmod(PRIVATE)  # the folder may be older, or a copy
     free = shutil.disk_usage(state).free
     if free < LEAST_SPACE:
         fail(

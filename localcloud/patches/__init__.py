@@ -1,7 +1,7 @@
-"""Names of libraries that the local cloud replaces, wraps or adds to: one table a library, applied from here alone.
+"""Names of libraries that the local cloud replaces, wraps or extends: one table for each library.
 
-The tables are the YAML files. A library is imported at the first use of one of its names: the server sets its
-environment before.
+The tables are the YAML files. A library is imported when one of its names is first used, because the server must set
+its environment before.
 """
 
 from __future__ import annotations

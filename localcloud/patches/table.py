@@ -1,4 +1,4 @@
-"""What a table of patched names can do; knows no library."""
+"""Operations on a table of patched names, for any library."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ class _Omitted:
 
 @dataclass(frozen=True)
 class Patch:
-    """A name of a library at which something of ours stands."""
+    """A patched name of a library."""
 
     shape: str
-    """What `shape_of` says of it in the pinned version."""
+    """Result of `shape_of` for the name in the pinned version."""
     ours: str
-    """What stands there instead, or puts something around it: names below `localcloud`, with commas."""
+    """Names of the replacement or wrapper, below `localcloud`, separated by commas."""
     why: str
 
 
 class Patches:
-    """One library's table. Names are `module:attribute`, below the library; what is not in the table is not patched."""
+    """The table of one library.
+
+    Names are `module:attribute` within the library. Only names in the table may be patched.
+    """
 
     def __init__(self, library: str) -> None:
         self.library = library
@@ -42,21 +45,20 @@ class Patches:
         }
 
     def stock(self, name: str) -> Any:
-        """What stands there now: the library's own, or what an earlier part put around it."""
+        """Return the current value: the library's own, or the wrapper of an earlier part."""
         return attrgetter(name.partition(":")[2])(self._module(name))
 
     def replace(self, name: str, ours: Any) -> None:
-        """Put `ours` there."""
         owner, _, attribute = name.partition(":")[2].rpartition(".")
         module = self._module(name)
         setattr(attrgetter(owner)(module) if owner else module, attribute, ours)
 
     def extend(self, name: str, entries: Mapping[str, Any]) -> None:
-        """Put these entries into the dictionary that stands there."""
+        """Add entries to the dictionary at this name."""
         self.stock(name).update(entries)
 
     def differences(self) -> list[str]:
-        """A line for each name that is not what the table says; to be asked of a process that has patched nothing."""
+        """Return a line for each name that differs from the table. Call this in a process without patches."""
         found = []
         for name, patch in self.patches.items():
             try:
@@ -76,7 +78,7 @@ class Patches:
 
 
 def shape_of(value: Any) -> str:
-    """The parameters of a function, without types and defaults; the type of anything else."""
+    """Return a function's parameters without types and defaults, or the type of any other value."""
     if not inspect.isroutine(value):
         return type(value).__name__
     signature = inspect.signature(value)

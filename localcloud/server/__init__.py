@@ -1,1 +1,1 @@
-"""The server process: what answers, what is asked of the local cloud itself, what is made to fail."""
+"""The server process: request handling, the admin interface, and injected faults."""

@@ -1,7 +1,7 @@
-"""`/_localcloud/`: what a test or the command line asks of the local cloud itself, not of AWS.
+"""`/_localcloud/`: the interface for tests and the command line to the local cloud itself.
 
-Routes are JSON in, JSON out, and need the root's key (HTTP's Basic authentication: `curl -u ID:SECRET`). Hosts reach
-the endpoint too, so a request that came in on the hosts' address is refused whatever it carries.
+Routes take and return JSON and require the root's key (HTTP Basic authentication: `curl -u ID:SECRET`). Requests on the
+hosts' address are always refused, because hosts reach the endpoint too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 Json = dict[str, Any]
-"""The JSON object that an admin call takes, or answers."""
 Action = Callable[[Json], Json]
 
 log = logging.getLogger(__name__)
@@ -35,19 +34,19 @@ _routes: dict[tuple[str, str], Action] = {}
 
 
 class Refused(Exception):  # noqa: N818 - `raise Refused(why)` is the sentence
-    """The request cannot be done; the message is for the person who asked."""
+    """The request cannot be carried out. The message is for the user."""
 
 
 def route(method: str, path: str, action: Action) -> None:
-    """Answer `method /_localcloud<path>` with what `action` makes of the request's JSON object.
+    """Answer `method /_localcloud<path>` with the result of `action` for the request's JSON object.
 
-    `action` runs in a worker thread. `Refused` answers 400 with its message; any other exception 500.
+    `action` runs in a worker thread. `Refused` becomes a 400 with its message, any other exception a 500.
     """
     _routes[method, path] = action
 
 
 def answers(application: Application, root: RootKey) -> Application:
-    """Put the admin routes, for the holder of the root's key, in front of an application."""
+    """Put the admin routes in front of an application. They require the root's key."""
     expected = root.as_basic().encode()
 
     async def application_with_routes(scope: Scope, receive: Receive, send: Send) -> None:

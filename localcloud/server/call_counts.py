@@ -1,8 +1,7 @@
-"""Who called what how often: `GET /_localcloud/calls`, for benchmarks and for questions about polling.
+"""Counts of API calls by caller and action: `GET /_localcloud/calls`, for benchmarks and for tuning of polling.
 
-Counts every signed request at the place where IAM looks at it, once, whatever its answer was. One that the service then
-tells to come again, since others ask too often or write the same row, is counted under a name of its own: that it was
-asked again says nothing of who asks.
+Each signed request counts once, when IAM checks it, whatever the answer is. A request with a retryable error, such as
+throttling or a write conflict, has a separate count, because its retries depend on other callers.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ _uncounted: contextvars.ContextVar[bool] = contextvars.ContextVar("calls_uncount
 
 
 def caller_name(arn: str) -> str:
-    """The role's name in the ARN of an assumed role; any other ARN as it is."""
+    """Return the role name in the ARN of an assumed role, or any other ARN unchanged."""
     parts = arn.split(":")[-1].split("/")
     return parts[1] if parts[0] == "assumed-role" and len(parts) > 1 else arn
 
 
 def install() -> None:
-    """Count at ministack's IAM check, outside of what `localcloud.services.iam` put around it."""
+    """Count at ministack's IAM check, outside of the wrapper of `localcloud.services.iam`."""
     next_tags = MINISTACK.stock("core.iam_actions:request_tag_context")
     next_enforce = MINISTACK.stock("core.iam_evaluator:enforce")
 
     def request_begins(service: str, iam_action: str, body: bytes, params: Mapping[str, Any]) -> Any:
-        """Called once per request, before its one or more checks."""
+        """Mark the start of a request, before its first check."""
         _uncounted.set(True)
         calls.begins()
         return next_tags(service, iam_action, body, params)

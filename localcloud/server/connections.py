@@ -1,10 +1,10 @@
-"""The connections of the endpoint's clients: each ends once its client has gone, or does not go on with its request.
+"""Connections of the endpoint's clients. Each ends when its client has left or stops sending.
 
-hypercorn lets a connection that its client has closed lie (CLOSE-WAIT) until a quiet one's time is over, waits for the
-rest of a request without end, and never notices a client whose machine has vanished.
+Without this module, hypercorn keeps a connection that its client closed (CLOSE-WAIT) until the idle timeout, waits
+forever for the rest of a request, and never notices a client whose machine vanished.
 
-One that is to become a WebSocket for somebody else's hands (`base.upgrades`: the data channel of a session) is given
-away once its client has said its first word: this server then has no part in it.
+A connection that becomes a WebSocket (`base.upgrades`: the data channel of a session) is handed over after the client's
+first text. The server then no longer takes part.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from localcloud.server import gate
 log = logging.getLogger(__name__)
 
 IDLE_SECONDS = 75
-"""How long a connection is kept on which nothing is asked, and how long the rest of a request is waited for."""
+"""Timeout of an idle connection, and of the rest of a request."""
 OPENING_SECONDS = 10
-"""How long the first word of a WebSocket is waited for."""
+"""Timeout of a WebSocket's first text."""
 LONGEST_HEAD = 1 << 16
 VANISHED = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -40,20 +40,20 @@ VANISHED = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
     (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 2 * IDLE_SECONDS * 1000),
 )
-"""With these the kernel ends the connection of a client that no packet reaches any more, such as a cut host."""
+"""Socket options with which the kernel closes connections to unreachable clients, such as a disconnected host."""
 
 
 NOT_THAT = (1008).to_bytes(2, "big") + b"not with that token"
 
 
 class Connection(TCPServer):
-    """One client's. What it asked before it went is still done, and answered if it listens."""
+    """The connection of one client. Requests that arrived before the client left are still answered."""
 
     _is_read = True
     _is_fresh = True
 
     async def run(self) -> None:
-        """Until nothing is to be read, and all that was asked is done."""
+        """Serve until the client sends no more and all requests are answered."""
         for option in VANISHED:
             self.writer.get_extra_info("socket").setsockopt(*option)
         await super().run()
@@ -73,7 +73,7 @@ class Connection(TCPServer):
         await self.protocol.handle(Closed())
 
     async def _given_away(self, data: bytes) -> bool:
-        """Whether somebody else has this connection now, or has refused it: then it is of no more use."""
+        """Return True if another handler took over the connection or refused it."""
         target = data.split(b" ", 2)[1:2]
         taker = upgrades.taker(target[0].decode("latin-1")) if data.startswith(b"GET ") and target else None
         if taker is None:
@@ -85,7 +85,7 @@ class Connection(TCPServer):
         except (OSError, TimeoutError, websocket.WebSocketError, asyncio.IncompleteReadError) as error:
             log.info("a connection for %s came to nothing: %r", target[0][:100], error)
         self._is_read = False
-        self.writer.transport.abort()  # this process's hold of it, and no more
+        self.writer.transport.abort()  # closes only this process's reference
         await self.protocol.handle(Closed())
         return True
 
@@ -119,7 +119,7 @@ class Connection(TCPServer):
             await self.writer.drain()
 
     async def _opening(self, parser: websocket.Parser) -> bytes:
-        """The client's first text. AWS's plugin pings from a thread of its own, which may come first."""
+        """Return the client's first text. AWS's plugin may send a ping before it, from another thread."""
         data = b""
         while True:
             for opcode, payload in parser.feed(data):
@@ -155,15 +155,18 @@ class Connection(TCPServer):
         await self.writer.drain()
 
     async def _idle_timeout(self) -> None:
-        if self._is_read:  # else nobody would end the wait when the last answer is given
+        if self._is_read:  # otherwise the wait after the last answer never ends
             await super()._idle_timeout()
 
     def _patience(self) -> float | None:
-        """None between requests, where hypercorn watches the time, and while one is answered."""
+        """Return the read timeout.
+
+        It is None while a request is answered, and between requests, where hypercorn has its own.
+        """
         connection = getattr(self.protocol.protocol, "connection", None)
         return IDLE_SECONDS if getattr(connection, "their_state", None) is h11.SEND_BODY else None
 
 
 def install() -> None:
-    """Before hypercorn serves."""
+    """Install before hypercorn serves."""
     HYPERCORN.replace("asyncio.run:TCPServer", Connection)

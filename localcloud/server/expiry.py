@@ -1,8 +1,8 @@
-"""What is forgotten, so that a local cloud that runs for weeks needs no more memory than one of today.
+"""Expiry of old data, so that a local cloud that runs for weeks needs constant memory.
 
-As AWS: log events after their group's retention, executions 90 days after their end, all versions of a parameter but
-the newest 100. Beyond AWS, because this is one machine's memory: the newest `EVENTS` of every log group, the newest
-`EXECUTIONS` of every state machine that have ended.
+As on AWS: log events after the retention of their group, executions 90 days after their end, and all but the newest 100
+versions of a parameter. Also, because memory is limited: all but the newest `EVENTS` of a log group and the newest
+`EXECUTIONS` ended executions of a state machine.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NEARLY = 0.9
 
 
 def install() -> None:
-    """Forget from now on, in a thread of its own."""
+    """Start the expiry thread."""
     MINISTACK.replace("services.sts:_evict_expired_sessions", lambda: None)
     threading.Thread(target=_forget_forever, name="expiry", daemon=True).start()
 
@@ -49,13 +49,13 @@ def _forget_forever() -> None:
         for forget in (forget_sessions, forget_log_events, forget_executions, forget_versions):
             try:
                 forget(time.time())
-            except Exception:  # what one cannot forget must not keep the others from it
+            except Exception:  # one failing step must not stop the others
                 log.exception("nothing was forgotten by %s", forget.__name__)
         warned = _warn(warned)
 
 
 def _warn(warned: bool) -> bool:
-    """Say once that the descriptors are nearly used up; whether they are."""
+    """Warn once when nearly all descriptors are in use. Return True while that is so."""
     used, limit = len(list(Path("/proc/self/fd").iterdir())), resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     nearly = limit != resource.RLIM_INFINITY and used > NEARLY * limit
     if nearly and not warned:
@@ -64,7 +64,7 @@ def _warn(warned: bool) -> bool:
 
 
 def forget_sessions(now: float) -> None:
-    """Temporary credentials that are over; those of functions have no end."""
+    """Remove expired temporary credentials. Credentials of functions have no end."""
     from ministack.services import sts
 
     for key, session in list(sts._sessions.items()):
@@ -73,7 +73,7 @@ def forget_sessions(now: float) -> None:
 
 
 def forget_log_events(now: float) -> None:
-    """And streams in which nothing is left; those into which nothing was written yet stay."""
+    """Remove expired events and streams that became empty. Streams without any events so far stay."""
     from ministack.services import cloudwatch_logs as logs
 
     oldest: dict[tuple[str, str, str], float] = {}
@@ -94,13 +94,13 @@ def forget_log_events(now: float) -> None:
 
 
 def first_kept(times: Sequence[float], days: int | None, now: float) -> float:
-    """The time, in milliseconds, before which a log group with events of these times forgets them."""
+    """Return the time in milliseconds before which a log group with events at these times removes them."""
     too_old = (now - days * DAY) * 1000 if days else 0.0
     return max(too_old, sorted(times)[-EVENTS] if len(times) > EVENTS else 0.0)
 
 
 def forget_executions(now: float) -> None:
-    """Those that have ended: after 90 days, and all but the newest of each state machine."""
+    """Remove ended executions after 90 days, and all but the newest of each state machine."""
     from ministack.services import stepfunctions
 
     ended: dict[str, dict[tuple[str, str, str], str]] = defaultdict(dict)
@@ -113,14 +113,14 @@ def forget_executions(now: float) -> None:
 
 
 def forgotten(stopped: Mapping[Key, str], now: float) -> list[Key]:
-    """Of a state machine's executions that ended at these times, as AWS writes them, those that are over."""
+    """Return the expired executions of a state machine, given their end times in AWS's format."""
     too_old = datetime.fromtimestamp(now - EXECUTION_DAYS * DAY, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     newest_first = sorted(stopped, key=lambda key: stopped[key], reverse=True)
     return [key for place, key in enumerate(newest_first) if place >= EXECUTIONS or stopped[key] < too_old]
 
 
 def forget_versions(now: float) -> None:
-    """All versions of a parameter but the newest."""
+    """Remove all but the newest versions of each parameter."""
     from ministack.services import ssm
 
     for _, versions in ssm._parameter_history.all_items():

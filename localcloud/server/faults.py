@@ -1,4 +1,4 @@
-"""Things that go wrong on AWS, made to go wrong here: each is one admin call, and one `localcloud fault` command."""
+"""Injected faults. Each is one admin call and one `localcloud fault` command."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ MARKETS = ("spot", "on-demand")
 
 
 def install(ec2: Ec2) -> None:
-    """Answer `/_localcloud/faults/...`."""
     faults = Faults(ec2)
     for path, action in {
         "interrupt": faults.interrupt,
@@ -53,15 +52,15 @@ def install(ec2: Ec2) -> None:
 
 
 class Faults:
-    """The admin calls; each takes a request's JSON object and answers what is so from now on."""
+    """The admin calls. Each takes a JSON object and returns the resulting state."""
 
     def __init__(self, ec2: Ec2) -> None:
         self._ec2 = ec2
 
     def interrupt(self, request: Json) -> Json:
-        """EC2 wants a spot host back: a notice in its metadata and an event now, its end after the warning time.
+        """Interrupt a spot host: a notice in its metadata and an event now, its end after the warning time.
 
-        {"instance_id", "seconds" (else the settings' warning time)}
+        {"instance_id", "seconds" (default: the settings' warning time)}
         """
         host = _host(request)
         with request_scope(host.owner_id, host.region_name), LOCK:
@@ -72,7 +71,7 @@ class Faults:
                 )
             if host.id in here().notices:
                 raise admin.Refused(
-                    f"{host.id} has its notice already: it ends at {here().notices[host.id].at}"
+                    f"{host.id} already has its interruption notice: it ends at {here().notices[host.id].at}"
                 )
             seconds = _number(request, "seconds", self._ec2.settings.interruption.warning_seconds)
             action, at = behind.interruption_behavior, now() + timedelta(seconds=seconds)
@@ -83,26 +82,29 @@ class Faults:
         return {"instance_id": host.id, "action": action, "at": at.isoformat()}
 
     def kill(self, request: Json) -> Json:
-        """A host vanishes: nobody is warned, nothing is written, EC2 terminates the instance. {"instance_id"}"""
+        """Terminate a host's instance without warning or shutdown. {"instance_id"}"""
         host = _host(request)
         with request_scope(host.owner_id, host.region_name), LOCK:
             self._ec2.lifecycle.fail(host)
         return {"instance_id": host.id}
 
     def freeze(self, request: Json) -> Json:
-        """Every process of a host stops where it is; EC2 goes on to call it running. It goes on after `seconds`,
-        or when faults are cleared or it is rebooted. {"instance_id", "seconds" (without end)}
+        """Stop every process of a host while EC2 reports it as running, for `seconds` or until cleared or rebooted.
+
+        {"instance_id", "seconds" (default: unlimited)}
         """
         return self._impair(request, "frozen")
 
     def cut(self, request: Json) -> Json:
-        """No packet reaches a host or leaves it, not even to its metadata service. It heals after `seconds`, or when
-        faults are cleared. {"instance_id", "seconds" (without end)}
+        """Drop all packets from and to a host, including its metadata service, for `seconds` or until cleared.
+
+        {"instance_id", "seconds" (default: unlimited)}
         """
         return self._impair(request, "cut")
 
     def oom(self, request: Json) -> Json:
-        """The kernel of a host ends the process that has most memory, and systemd asks the OOMPolicy= of its unit.
+        """Kill the process of a host with the most memory. systemd then applies the OOMPolicy= of its unit.
+
         {"instance_id", "process" (a text of its command line)}
         """
         host, process = _host(request), str(request.get("process") or "")
@@ -110,7 +112,7 @@ class Faults:
             self._ec2.impairments.run_out_of_memory(host.id, process)
         except HostNotRunningError as early:
             raise admin.Refused(
-                f"{host.id} is still booting: nothing runs on it yet; try again in a second"
+                f"{host.id} is still booting and runs no process yet; try again in a second"
             ) from early
         return {"instance_id": host.id, "process": process}
 
@@ -120,27 +122,27 @@ class Faults:
             until = self._ec2.impairments.impair(host.id, kind, seconds)
         except HostNotRunningError as early:
             raise admin.Refused(
-                f"{host.id} is still booting: nothing runs on it yet; try again in a second"
+                f"{host.id} is still booting and runs no process yet; try again in a second"
             ) from early
         return {"instance_id": host.id, "fault": kind, "until": until.isoformat() if until else None}
 
     def refuse(self, request: Json) -> Json:
-        """A pool takes only `slots` (0) hosts from now on. {"instance_type", "zone", "market", "slots"}; "*" is any."""
+        """Limit a capacity pool to `slots` hosts (0). {"instance_type", "zone", "market", "slots"}; "*" matches any."""
         pool, slots = self._pool(request), int(_number(request, "slots", 0))
         self._ec2.capacity.set(str(pool), slots)
         return {"pool": str(pool), "slots": slots}
 
     def allow(self, request: Json) -> Json:
-        """A pool has room without end from now on, whatever the settings say. {"instance_type", "zone", "market"}"""
+        """Give a capacity pool unlimited room, despite the settings. {"instance_type", "zone", "market"}"""
         pool = self._pool(request)
         self._ec2.capacity.set(str(pool), None)
         return {"pool": str(pool), "slots": None}
 
     def throttle(self, request: Json) -> Json:
-        """Refuse requests of an action, or of a whole service: the next `times` (1), or all for `seconds`.
+        """Refuse requests of an action or of a whole service: the next `times` (1), or all for `seconds`.
 
-        {"action" ("ssm:SendCommand", for EC2's "CreateFleet", "s3:*"), "times", "seconds", "code" (the one that the
-        service throttles with)}
+        {"action" ("ssm:SendCommand", for EC2's "CreateFleet", "s3:*"), "times", "seconds", "code" (default: the
+        service's throttling error)}
         """
         action, seconds = str(request.get("action") or ""), _number_if_given(request, "seconds")
         times = (
@@ -152,7 +154,7 @@ class Faults:
         return {"action": action, "code": code, "times": times, "seconds": seconds}
 
     def image_fail(self, request: Json) -> Json:
-        """The next `times` (1) images that are made end `failed`. {"times", "reason"}"""
+        """Fail the next `times` (1) images that are created. {"times", "reason"}"""
         reason = str(request.get("reason") or "Injected fault.")
         times = int(_number(request, "times", 1))
         self._ec2.image_faults.fail(reason, times)
@@ -168,18 +170,19 @@ class Faults:
         return {"seconds": seconds}
 
     def snapshot_stuck(self, request: Json) -> Json:
-        """The next `times` (1) images that are deregistered with their snapshot leave it behind, with this code in the
-        answer. {"code" (internal-error), "times"}
+        """Leave the snapshots of the next `times` (1) images behind when they are deregistered with their snapshots.
+
+        {"code" (the code in the answer; default: internal-error), "times"}
         """
         code = str(request.get("code") or KEPT_SNAPSHOT_CODES[0])
         if code not in KEPT_SNAPSHOT_CODES:
-            raise admin.Refused(f"{code!r} is no ReturnCode; allowed: {', '.join(KEPT_SNAPSHOT_CODES)}")
+            raise admin.Refused(f"{code!r} is not a ReturnCode; allowed: {', '.join(KEPT_SNAPSHOT_CODES)}")
         times = int(_number(request, "times", 1))
         self._ec2.image_faults.keep_snapshots(code, times)
         return {"code": code, "times": times}
 
     def lose(self, request: Json) -> Json:
-        """Events of a kind never arrive, the next `times` of them or all.
+        """Drop the next `times` events of a kind, or all of them.
 
         {"detail_type" (may be a pattern), "times"}
         """
@@ -196,9 +199,9 @@ class Faults:
         return {"detail_types": kinds, "times": times}
 
     def metrics(self, request: Json) -> Json:
-        """A host publishes no GPU metrics; without an instance no host does.
+        """Stop the GPU metrics of one host, or of all hosts.
 
-        {"instance_id" (all), "seconds" (without end)}
+        {"instance_id" (default: all), "seconds" (default: unlimited)}
         """
         who = str(_host(request).id) if request.get("instance_id") else gpu_metrics.EVERY_HOST
         seconds = _number_if_given(request, "seconds")
@@ -206,16 +209,16 @@ class Faults:
         return {"silent": who, "seconds": seconds}
 
     def unregister(self, request: Json) -> Json:
-        """Systems Manager does not know a host, as one whose agent never came so far; the host works.
+        """Hide a host from Systems Manager, as if its agent had never registered. The host works.
 
-        {"instance_id", "seconds" (without end)}
+        {"instance_id", "seconds" (default: unlimited)}
         """
         host, seconds = _host(request), _number_if_given(request, "seconds")
         unknown.set(str(host.id), seconds)
         return {"unregistered": host.id, "seconds": seconds}
 
     def clear(self, request: Json) -> Json:
-        """No fault lasts any more; or one pool has the capacity of the settings again, when it is named."""
+        """End all faults, or the changes to one capacity pool if the request names one."""
         if request.get("instance_type"):
             pool = str(self._pool(request))
             if not self._ec2.capacity.unset(pool):
@@ -240,7 +243,6 @@ class Faults:
         return {"cleared": cleared}
 
     def active(self, request: Json) -> Json:
-        """The faults that last."""
         notices = {
             instance_id: {"action": notice.action, "at": notice.at.isoformat()}
             for kept in everything().values()
@@ -258,7 +260,7 @@ class Faults:
         }
 
     def _pool(self, request: Json) -> Pool:
-        """The pool, or the pattern of pools; each part must fit something that exists."""
+        """Return the capacity pool or pattern of pools. Each part must match something that exists."""
         pool = Pool(*(str(request.get(name) or "*") for name in ("instance_type", "zone", "market")))
         pool = replace(pool, market=pool.market.replace("_", "-"))
         zones = self._ec2.settings.zones
@@ -269,17 +271,17 @@ class Faults:
                 "*",
             ]
             raise admin.Refused(
-                f"there is no instance type {pool.instance_type!r}; allowed: {', '.join(like)} ..."
+                f"unknown instance type {pool.instance_type!r}; allowed: {', '.join(like)} ..."
             )
         if not fnmatch.filter(zones, pool.zone):
-            raise admin.Refused(f"there is no zone {pool.zone!r}; allowed: {', '.join(zones)}, *")
+            raise admin.Refused(f"unknown zone {pool.zone!r}; allowed: {', '.join(zones)}, *")
         if not fnmatch.filter(MARKETS, pool.market):
-            raise admin.Refused(f"there is no market {pool.market!r}; allowed: {', '.join(MARKETS)}, *")
+            raise admin.Refused(f"unknown market {pool.market!r}; allowed: {', '.join(MARKETS)}, *")
         return pool
 
 
 def announce(host: Any, action: str) -> None:
-    """The events that come with an interruption notice."""
+    """Emit the events of an interruption notice."""
     arn = f"arn:aws:ec2:{host.region_name}:{host.owner_id}:instance/{host.id}"
     service_events.emit("aws.ec2", "EC2 Instance Rebalance Recommendation", {"instance-id": host.id}, [arn])
     detail = {"instance-id": host.id, "instance-action": action}
@@ -305,7 +307,7 @@ def _host(request: Json) -> Any:
     instance_id = str(request.get("instance_id") or "")
     found = found_anywhere(instance_id)
     if found is None:
-        raise admin.Refused(f"there is no instance {instance_id!r}; `aws ec2 describe-instances` lists them")
+        raise admin.Refused(f"unknown instance {instance_id!r}; `aws ec2 describe-instances` lists them")
     if found.state not in LIVE:
         raise admin.Refused(f"{instance_id} is {found.state}: only a pending or running host can fail")
     return found

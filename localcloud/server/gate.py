@@ -1,7 +1,7 @@
-"""The gate: no web page gets in, whatever its origin or the name that it has pointed at this machine.
+"""The gate against web pages: no page can call the local cloud, whatever its origin or DNS name.
 
-Checked on the headers alone, before a body is read and before any handler or admin route. A browser sends its page's
-`Origin` with all that may change something, and the name in the address as `Host`. No answer has a CORS header.
+It checks only headers, before a body is read and before any handler or admin route. A browser sends the page's `Origin`
+with every request that may change state, and the name in the address as `Host`. No answer has a CORS header.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from localcloud.server.admin import Application, Receive, Scope, Send
 
 HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[^\[\]:@/\\\s]+))(?::\d{1,5})?")
 HANDED_OUT = "localhost"
-"""No resolver lets anyone but this machine have this name or one below it, such as a bucket's (RFC 6761)."""
+"""Resolvers map this name and its subdomains, such as a bucket's, only to the local machine (RFC 6761)."""
 CORS = b"access-control-"
 
 Headers = Iterable[tuple[bytes, bytes]]
@@ -27,7 +27,7 @@ def guards(application: Application) -> Application:
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await application(scope, receive, send)
-        elif scope["type"] != "http":  # sessions' WebSockets never come here: `connections` gives them away
+        elif scope["type"] != "http":  # WebSockets of sessions bypass the gate: `connections` hands them over
             await send({"type": "websocket.close", "code": 1008})
         elif why := refusal(scope["headers"], preflight=scope["method"] == "OPTIONS"):
             await _refuse(why, send)
@@ -38,17 +38,17 @@ def guards(application: Application) -> Application:
 
 
 def refusal(headers: Headers, *, preflight: bool = False) -> str | None:
-    """Return why a request with these headers is not let in, or None."""
+    """Return why a request with these headers is refused, or None."""
     hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
     origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
     if len(hosts) != 1 or not is_own_host(hosts[0]):
         return (
-            f"the host {', '.join(hosts)!r} is not this local cloud's. Nothing was read or done. "
+            f"the host {', '.join(hosts)!r} does not belong to this local cloud. Nothing was read or done. "
             "Use the address that `trainyard local env` prints."
         )
     if preflight or (origins and origins != [f"http://{hosts[0]}"]):
         return (
-            f"a page of {', '.join(origins)!r} asks, and the local cloud answers no web page. "
+            f"a web page of {', '.join(origins)!r} sent this request, and the local cloud serves no web pages. "
             "Nothing was read or done. Use a program with the keys that `trainyard local env` prints."
         )
     return None

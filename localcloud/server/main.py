@@ -1,8 +1,7 @@
-"""The one server process: ministack with every part of ours installed, serving inside the supervisor's namespaces.
+"""The server process: ministack with all parts of the local cloud, inside the supervisor's namespaces.
 
-Started by `supervisor` as `python -m localcloud.server.main`. The order below matters and is the table of contents:
-the environment (ministack reads it while it is imported), the hosts and their network, the installs, what was kept,
-serving.
+`supervisor` starts it as `python -m localcloud.server.main`. The order below matters: the environment (ministack reads
+it when it is imported), hosts and network, installs, saved state, serving.
 """
 
 from __future__ import annotations
@@ -30,14 +29,17 @@ log = logging.getLogger("localcloud.server.main")
 
 DRAIN_SECONDS = 1.0
 WORKERS = 64
-"""Threads that answer; they are there from the start."""
+"""Number of request threads. All are created at the start."""
 SELDOM = (50_000, 20, 100)
-"""When Python looks for garbage: by default a fifth of this server's time goes into that, for next to nothing."""
+"""Thresholds of Python's garbage collector.
+
+With the defaults it takes a fifth of this server's time for little gain.
+"""
 QUIET_LOGGERS = ("hypercorn.access", "hypercorn.error", "botocore", "urllib3", "persistence", "werkzeug")
 
 
 def main() -> None:
-    """Serve until SIGTERM; returns after everything that is kept was written."""
+    """Serve until SIGTERM, then write all state and exit."""
     gc.set_threshold(*SELDOM)
     arguments = _arguments()
     descriptors.raise_limit()
@@ -49,7 +51,7 @@ def main() -> None:
         wheels = Path(image.wheels) if image.wheels else None
         hypervisor.provide_base_image(image_id, image.files, wheels)
     install_everything(context, hypervisor)
-    gc.freeze()  # what there is by now stays
+    gc.freeze()  # objects that exist now live until exit
     serve(context, hypervisor, listening_socket=arguments.socket)
 
 
@@ -65,11 +67,11 @@ def _arguments() -> argparse.Namespace:
 
 
 def set_environment(state: Path, port: int) -> None:
-    """Everything ministack and moto read while they are imported. Nothing of it reaches a Lambda or a host."""
+    """Set the variables that ministack and moto read at import. None of them reaches a Lambda or a host."""
     for name in [name for name in os.environ if name.startswith(("AWS_", "MINISTACK_", "LOCALSTACK_"))]:
         del os.environ[name]
     temporary = state / "tmp"
-    shutil.rmtree(temporary, ignore_errors=True)  # what a killed server's functions left
+    shutil.rmtree(temporary, ignore_errors=True)  # temporary files of functions of a killed server
     temporary.mkdir(parents=True, exist_ok=True)
     os.environ.update(
         AUTH="true",
@@ -89,14 +91,14 @@ def set_environment(state: Path, port: int) -> None:
         TMPDIR=str(temporary),
         MINISTACK_WORKER_THREADS=str(WORKERS),
         LOG_LEVEL=os.environ.get("LOCALCLOUD_LOG", "INFO"),
-        # moto's own boto3 never leaves the process, yet botocore insists on a region.
+        # botocore requires a region, although moto's own boto3 calls stay in this process
         AWS_DEFAULT_REGION=REGION,
         AWS_EC2_METADATA_DISABLED="true",
     )
 
 
 def install_everything(context: Context, hypervisor: Hypervisor) -> None:
-    """Install every part, later ones around earlier ones; what the last server kept is given back once it serves."""
+    """Install every part, each around the earlier ones. Saved state is restored when the server starts to serve."""
     from localcloud.server import (
         call_counts,
         expiry,
@@ -167,15 +169,15 @@ def install_everything(context: Context, hypervisor: Hypervisor) -> None:
 
 
 def _when_ministack_starts(context: Context) -> None:
-    """In its event loop, whose pool of threads it has made by now."""
+    """Create all worker threads and restore saved state. Runs in ministack's event loop."""
     together = threading.Barrier(WORKERS)
-    for _ in range(WORKERS):  # else the pool grows with every burst of calls, for good
+    for _ in range(WORKERS):  # otherwise the pool grows with each burst of calls and never shrinks
         asyncio.get_running_loop().run_in_executor(None, together.wait)
     context.store.restore()
 
 
 def serve(context: Context, hypervisor: Hypervisor, listening_socket: int) -> None:
-    """Answer on the socket made outside, on loopback inside, and on the hosts' address."""
+    """Serve on the socket outside the namespaces, on loopback inside, and on the hosts' address."""
     from hypercorn.asyncio import serve as hypercorn_serve
     from hypercorn.config import Config
     from ministack import app as ministack_app
@@ -200,9 +202,9 @@ def serve(context: Context, hypervisor: Hypervisor, listening_socket: int) -> No
     asyncio.run(_serve_until_terminated(hypercorn_serve, application, config))
     hypervisor.close()
     context.store.write()
-    log.info("everything is written; the end")
+    log.info("all state is written")
     logging.shutdown()
-    # Threads of executions, schedules and hosts are left as they are: the namespaces end with this process.
+    # Threads of executions, schedules and hosts keep running: the namespaces end with this process.
     os._exit(0)
 
 
@@ -215,7 +217,7 @@ async def _serve_until_terminated(hypercorn_serve: Any, application: Any, config
 
 
 def _noticing_changes(application: admin.Application, context: Context) -> admin.Application:
-    """Every request may change what is kept, and so may what runs on after it: both are written soon."""
+    """Request a write of state after each request, because it or its background work may change something."""
 
     async def noticing(scope: admin.Scope, receive: admin.Receive, send: admin.Send) -> None:
         try:

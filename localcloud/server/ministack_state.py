@@ -1,7 +1,7 @@
-"""ministack's own stores among the kept parts, in ministack's own format, one part a service.
+"""ministack's stores as parts of the saved state, one for each service, in ministack's format.
 
-ministack writes them only at a clean shutdown; a killed server would lose everything since the start.
-Object bodies are not among them: S3 writes those to `<state>/s3` at once.
+ministack itself writes them only at a clean shutdown, so a killed server would lose everything since its start. Object
+bodies are not included: S3 writes them to `<state>/s3` at once.
 """
 
 from __future__ import annotations
@@ -27,22 +27,25 @@ from localcloud.patches import MINISTACK
 from localcloud.server.refusals import Answer, Handler
 
 NOT_IN_MINISTACK = frozenset({"ec2"})
-"""Services whose state lives in another library and is kept by its own part."""
+"""Services with state in another library, which their own part saves."""
 TRIES = 5
 LARGE = 64 * 1024
-"""Bytes from which a value gets a file of its own: code and layers would be written again with every change."""
+"""Size in bytes from which a value gets its own file. Otherwise code and layers are written again with every change."""
 BLOB = "__blob__"
 LARGE_STORES = ("cloudformation", "cloudwatch", "cloudwatch_logs", "dynamodb", "stepfunctions")
-"""Services whose stores grow. They copy all of it for whoever saves it, which is most of the work."""
+"""Services with large stores. Their `get_state` copies the whole store, which is most of the work of a save."""
 NAMED = re.compile(rf'"{BLOB}": "(\w+)"')
-"""How a kept part names such a file."""
+"""Reference to a blob file in a saved part."""
 
 
 _thread = threading.local()
 
 
 class Copying:
-    """`copy`, as the services of LARGE_STORES know it: what is written at once is not copied before."""
+    """Replacement for `copy` in LARGE_STORES.
+
+    During a save it skips the copy, because the state is serialized at once.
+    """
 
     copy = staticmethod(copy.copy)
 
@@ -52,7 +55,7 @@ class Copying:
 
 
 def install(context: Context) -> None:
-    """Keep every service of ministack's registry."""
+    """Save the state of every service in ministack's registry."""
     for service in LARGE_STORES:
         MINISTACK.replace(f"services.{service}:copy", Copying)
     remove_replaced(context.state / "blobs", context.store.folder)
@@ -69,8 +72,10 @@ def install(context: Context) -> None:
 
 
 class Stacks:
-    """Whether CloudFormation's store may have changed: two thirds of all that is kept, and between two deployments the
-    same. Whoever deploys asks for his stacks until he sees that nothing is under way any more."""
+    """Detects whether CloudFormation's store may have changed.
+
+    It is two thirds of all state and changes only in deployments.
+    """
 
     SERVICE = "cloudformation"
 
@@ -82,15 +87,14 @@ class Stacks:
     async def handle(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes, query: Mapping[str, Any]
     ) -> Answer:
-        """As ministack does."""
         try:
             return await self._handler(method, path, headers, body, query)
         finally:
             self._was_asked = True
 
     def may_differ(self) -> bool:
-        """Since the last call: it was asked for something, or a stack is or was worked on."""
-        # Before the look: who asks meanwhile is for the next call.
+        """Return True if a request came, or a stack was in progress, since the last call."""
+        # reset before the check: later requests belong to the next call
         asked, self._was_asked = self._was_asked, False
         under_way = any(
             stack["StackStatus"].endswith("_IN_PROGRESS")
@@ -101,9 +105,9 @@ class Stacks:
 
 
 def remove_replaced(blobs: Path, kept: Path) -> None:
-    """Remove values that no kept part names any more, such as a function's code of before.
+    """Remove blobs that no saved part references, such as replaced function code.
 
-    At a start: while the server runs, what was kept last may name what it has replaced since.
+    Call this at the start only: while the server runs, the saved parts may still reference replaced blobs.
     """
     named = {
         name for part in kept.glob("*.kept") for name in NAMED.findall(part.read_bytes().decode("latin-1"))
@@ -114,7 +118,7 @@ def remove_replaced(blobs: Path, kept: Path) -> None:
 
 
 class Blobs:
-    """Large values of one service, each in a file named by its content, written once."""
+    """Large values of one service, each in a file named by its hash."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -122,7 +126,7 @@ class Blobs:
         self._put: dict[int, tuple[bytes, str]] = {}
 
     def put(self, content: bytes) -> str:
-        """The name under which `get` finds it. An object that was put the last time too is not hashed again."""
+        """Store the content and return its name. Objects from the last save are not hashed again."""
         known = self._put.get(id(content)) or self._known.get(id(content))
         if known is None:
             known = content, self._write(content)
@@ -130,7 +134,7 @@ class Blobs:
         return known[1]
 
     def all_put(self) -> None:
-        """Hold no content that was not put since the last time: a function's code of before."""
+        """Drop references to content that was not part of this save."""
         self._known, self._put = self._put, {}
 
     def _write(self, content: bytes) -> str:
@@ -144,7 +148,6 @@ class Blobs:
         return name
 
     def get(self, name: str) -> bytes:
-        """What was put under this name."""
         return (self._folder / name).read_bytes()
 
 
@@ -165,7 +168,7 @@ def _save(module_name: str, blobs: Blobs) -> bytes | None:
                 saved = json.dumps(get_state(), default=as_json).encode()
                 blobs.all_put()
                 return saved
-            except RuntimeError:  # a request changed a store meanwhile: again
+            except RuntimeError:  # a request changed the store during the copy: try again
                 if attempt == TRIES - 1:
                     raise
     finally:
@@ -174,12 +177,12 @@ def _save(module_name: str, blobs: Blobs) -> bytes | None:
 
 
 def _save_sessions() -> bytes | None:
-    """Temporary credentials: whoever holds some goes on after a restart, as on AWS. ministack forgets them."""
+    """Save temporary credentials, which ministack forgets. As on AWS, they stay valid after a restart."""
     return json.dumps(dict(sts._sessions), default=_json_default).encode()
 
 
 def _restore_sessions(content: bytes) -> None:
-    """Leave out sessions without an end: functions of the last server had these, and its root."""
+    """Restore sessions with an end time. Sessions without one belonged to functions and the root of the last server."""
     kept = {key: session for key, session in json.loads(content).items() if session.get("Expiration")}
     sts._sessions.update(kept)
 

@@ -1,4 +1,4 @@
-"""What no service is asked for: an error in the service's own words and protocol, in front of all of them."""
+"""Errors in a service's own format, for requests that are refused in front of all services."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Handler = Callable[[str, str, Mapping[str, str], bytes, Mapping[str, Any]], Awai
 
 
 def in_front_of_all(around: Callable[[str, Handler], Handler]) -> None:
-    """Put what `around` makes of a service's name and handler in the handler's place, for every service."""
+    """Wrap the handler of every service: `around` receives the name and the handler."""
     handlers = MINISTACK.stock("app:SERVICE_HANDLERS")
     MINISTACK.extend("app:SERVICE_HANDLERS", {name: around(name, each) for name, each in handlers.items()})
 
@@ -23,7 +23,7 @@ def in_front_of_all(around: Callable[[str, Handler], Handler]) -> None:
 def answer(
     service: str, headers: Mapping[str, str], code: str, message: str, status: int | None = None
 ) -> Answer:
-    """An error as a client of this service reads it, by default a denial's status; `headers` are the request's."""
+    """Return an error that a client of this service can parse. `status` defaults to the status of an access denial."""
     denied, answered, body = access_denied_response(
         service, "", "", new_uuid(), error_code=code, message=message, headers=dict(headers)
     )

@@ -1,6 +1,6 @@
-"""Requests signed for a region that there is not, or that the account has not enabled.
+"""Refusals of requests signed for a region that AWS lacks, or that the account has not enabled.
 
-AWS has no endpoint for the former: where a client is told its endpoint, as here, it is the signature that AWS refuses.
+AWS has no endpoint for an unknown region. Clients with a configured endpoint, as here, get a signature error instead.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ ENABLED = frozenset(
     }.items()
     for number in numbers
 )  # fmt: skip
-"""What every account has from the start: docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html"""
+"""Regions enabled by default: docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html"""
 NO_SCOPE = {"ec2": "AuthFailure", "s3": "AuthorizationHeaderMalformed"}
-"""Of a region that there is not: elsewhere the code for a wrong signature."""
+"""Error codes for an unknown region. Other services use the code of a wrong signature."""
 
 
 def install() -> None:
-    """Stand in front of every service."""
     session = boto3.Session()
     known = {
         region
@@ -52,7 +51,7 @@ def install() -> None:
                 return refusals.answer(service, headers, "UnrecognizedClientException", message)
             message = (
                 f"Credential should be scoped to a valid region: AWS has no region '{region}'; "
-                f"this local cloud's is {REGION}."
+                f"the region of this local cloud is {REGION}."
             )
             return refusals.answer(service, headers, NO_SCOPE.get(service, "SignatureDoesNotMatch"), message)
 

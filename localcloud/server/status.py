@@ -1,4 +1,4 @@
-"""What `python -m localcloud status` says."""
+"""The status that `python -m localcloud status` prints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from localcloud.services.ec2.store.records import LOCK, instances
 
 
 def install(context: Context, hypervisor: Hypervisor) -> None:
-    """Answer `GET /_localcloud/status`. Installed last: an answer means that every part is installed."""
+    """Answer `GET /_localcloud/status`. Installed last, so an answer means that every part is installed."""
     since = time.time()
 
     def status(request: dict[str, Any]) -> dict[str, Any]:
@@ -37,17 +37,17 @@ def install(context: Context, hypervisor: Hypervisor) -> None:
 
 
 def _stacks() -> dict[str, str]:
-    """Name -> status of the deployed stacks."""
+    """Return the status of each deployed stack."""
     found = (stack for stack in cloudformation._stacks.values() if stack["StackStatus"] != "DELETE_COMPLETE")
     return {stack["StackName"]: stack["StackStatus"] for stack in found}
 
 
 def _hosts() -> dict[str, int]:
-    """How many instances are in which state."""
+    """Return the number of instances in each state."""
     with LOCK:
         return dict(Counter(instance.state for instance in instances()))
 
 
 def _executions() -> dict[str, int]:
-    """How many executions have which status."""
+    """Return the number of executions in each status."""
     return dict(Counter(execution["status"] for execution in stepfunctions._executions.values()))

@@ -1,6 +1,6 @@
-"""Requests that ministack accepts and AWS refuses, and refusals of ministack in AWS's words.
+"""Refusals of requests that ministack accepts and AWS refuses, and AWS's messages for refusals of ministack.
 
-tests/contract/refusals.yaml holds both.
+tests/contract/refusals.yaml lists both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONSTRAINED = {
     "logs": ("logs", "InvalidParameterException", ()),
     "states": ("stepfunctions", "ValidationException", ("name",)),
 }
-"""Services whose models are held: botocore's name, the refusal's code, and fields that the service checks itself."""
+"""Services whose requests are checked against their model: botocore's name, the error code, and fields to skip."""
 MOST_TARGETS = 5
 NOT_FOUND = ("NoSuchEntity",)
 Request = Mapping[str, Any]
@@ -37,7 +37,6 @@ Refusal = tuple[str, str]
 
 
 def install() -> None:
-    """Stand in front of the services."""
     words = {
         service: [(re.compile(pattern), text) for pattern, text in rows.items()]
         for service, rows in yaml.safe_load(WORDS.read_text()).items()
@@ -118,7 +117,7 @@ def publish_refusal(service: str, _: str, body: bytes) -> Refusal | None:
 
 
 def reworded(text: str, rows: list[tuple[re.Pattern[str], str]]) -> str:
-    """Replace each of ministack's sentences by AWS's."""
+    """Replace ministack's messages with those of AWS."""
     for pattern, words in rows:
         text = pattern.sub(words, text)
     return text

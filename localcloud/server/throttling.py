@@ -1,6 +1,6 @@
-"""Requests that AWS would have come again: those beyond the settings' rates, and those that a fault refuses.
+"""Throttling of requests beyond the rates in the settings, and of requests that a fault refuses.
 
-A rate is an account's in a region, as on AWS. Rates fill in real time and begin full when the server starts.
+As on AWS, a rate applies to an account in a region. Buckets fill in real time and are full when the server starts.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from localcloud.server import admin, refusals
 from localcloud.server.refusals import Answer, Handler
 
 MODELS = {"states": "stepfunctions", "servicequotas": "service-quotas"}
-"""boto3's names of services, where they are not IAM's."""
+"""boto3's service names that differ from IAM's."""
 ACTIONS = {
     "s3:HeadObject": "s3:GetObject",
     "s3:ListObjects": "s3:ListBucket",
     "s3:ListObjectsV2": "s3:ListBucket",
     "lambda:Invoke": "lambda:InvokeFunction",
 }
-"""IAM's names of actions, where they are not the operation's."""
+"""IAM's action names that differ from the operation's."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """How a service says that there were too many requests."""
+    """A service's error for too many requests."""
 
     code: str = "ThrottlingException"
     message: str = "Rate exceeded"
@@ -52,7 +52,7 @@ WORDS = {
     "lambda": Words("TooManyRequestsException", "Rate Exceeded.", 429),
     **dict.fromkeys(("cloudwatch", "cloudformation", "iam", "sts", "sns"), Words("Throttling")),
 }
-"""By IAM's name of the service."""
+"""Throttling errors by IAM's service name."""
 MESSAGES = {"Unavailable": "The server is overloaded."}
 STATUSES = {
     "InternalError": 500,
@@ -62,19 +62,21 @@ STATUSES = {
     "SlowDown": 503,
     "Unavailable": 503,
 }
-"""Of codes that somebody asks for."""
+"""HTTP status of error codes that a fault may name."""
 
 
 EVERY = "*"
-"""In place of an operation: every one of the service."""
+"""Stands for every operation of a service."""
 
 
 class Throttle(Injected[Words]):
-    """Actions whose next so many requests, or all for a while, are refused."""
+    """Faults that refuse requests of an action."""
 
     def fail(self, action: str, code: str | None, times: int | None, seconds: float | None = None) -> str:
-        """Refuse requests of this action ("ssm:SendCommand"; EC2's may go without "ec2:"), or of a whole service
-        ("s3:*"), from now on. Return the code that they answer."""
+        """Refuse requests of an action ("ssm:SendCommand"; "ec2:" is optional) or of a whole service ("s3:*").
+
+        Return the error code of the refusals.
+        """
         service, _, operation = _known(action)
         usual = WORDS.get(service, Words())
         words = usual
@@ -84,11 +86,11 @@ class Throttle(Injected[Words]):
         return words.code
 
     def take_action(self, action: str) -> Words | None:
-        """Return how this request is refused, by a fault of its action or of its whole service; None if it is not."""
+        """Return the error for this request from a fault of its action or service, or None."""
         return self.take(action) or self.take(f"{action.partition(':')[0]}:{EVERY}")
 
     def throttled(self) -> dict[str, int | str | None]:
-        """Which actions are still refused: how many times, or until when."""
+        """Return the remaining number of refusals, or their end time, by action and error code."""
         return {
             f"{action.removeprefix('ec2:')} {words.code}": until.isoformat()
             if (until := self.until(action))
@@ -98,7 +100,7 @@ class Throttle(Injected[Words]):
 
 
 class Limits:
-    """The settings' rates: a bucket for each action of each account and region."""
+    """The rates in the settings: a bucket for each action, account and region."""
 
     def __init__(self, settings: Settings) -> None:
         self._rates = {"request": settings.rates, "resource": settings.resource_rates}
@@ -106,7 +108,7 @@ class Limits:
         self._lock = threading.Lock()
 
     def take(self, action: str, resources: int) -> bool:
-        """Whether the current account may do this now, in the current region."""
+        """Return True if the current account may call the action now in the current region."""
         return self._has("request", action, 1) and self._has("resource", action, resources)
 
     def _has(self, kind: str, action: str, tokens: int) -> bool:
@@ -122,7 +124,6 @@ throttle = Throttle()
 
 
 def install(settings: Settings) -> None:
-    """Stand in front of every service."""
     limits = Limits(settings)
 
     def limited(service: str, handler: Handler) -> Handler:
@@ -151,25 +152,25 @@ def _form(headers: Mapping[str, str], body: bytes | str) -> dict[str, list[str]]
 
 
 def _named(parameters: Mapping[str, Any]) -> int:
-    """How many instances a request of EC2's is about."""
+    """Return the number of instances that an EC2 request names or launches."""
     most = parameters.get("MaxCount", ["0"])[0]
     return sum(name.startswith("InstanceId.") for name in parameters) or (int(most) if most.isdigit() else 0)
 
 
 def _known(action: str) -> tuple[str, str, str]:
-    """Service, colon and action as IAM has them; admin.Refused where there is no such."""
+    """Split an action into service, colon and operation as IAM names them. Raise admin.Refused for an unknown one."""
     service, _, operation = action.rpartition(":")
     service = service or "ec2"
     try:
         operations = get_service_model(MODELS.get(service, service)).operation_names
     except UnknownServiceError as unknown:
         raise admin.Refused(
-            f"there is no service {service!r}; allowed: ec2, ssm, states, dynamodb, s3 ..., as in a policy"
+            f"unknown service {service!r}; allowed: ec2, ssm, states, dynamodb, s3 ..., as in a policy"
         ) from unknown
     if operation == EVERY:
         return service, ":", EVERY
     if operation not in operations:
         like = difflib.get_close_matches(operation, operations, 3, 0.5) or list(operations)[:3]
-        raise admin.Refused(f"there is no {service} action {operation!r}; there is {', '.join(like)} ...")
+        raise admin.Refused(f"unknown {service} action {operation!r}; similar actions: {', '.join(like)}")
     named = ACTIONS.get(f"{service}:{operation}", f"{service}:{operation}")
     return named.partition(":")

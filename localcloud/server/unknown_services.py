@@ -1,4 +1,4 @@
-"""Services that the local cloud does not have: an error the client can read, instead of one without words."""
+"""A readable error for services that the local cloud lacks."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Handler = Callable[..., Awaitable[Answer]]
 
 
 def install() -> None:
-    """Let ministack ask us for the services it has no handler of."""
+    """Replace ministack's registry of handlers."""
     MINISTACK.replace("app:SERVICE_HANDLERS", Handlers(MINISTACK.stock("app:SERVICE_HANDLERS")))
 
 
 class Handlers(dict[str, Handler]):
-    """ministack's handlers by service; `get` finds one for every service."""
+    """ministack's handlers by service. `get` returns a handler for every service."""
 
     def get(self, service: str, default: Any = None) -> Any:
         return super().get(service) or refusal(service)
 
 
 def refusal(service: str) -> Handler:
-    """Answers UnsupportedOperation in the protocol the client speaks."""
+    """Return a handler that answers UnsupportedOperation in the client's protocol."""
     message = f"the local cloud has no service {service!r}"
 
     async def refuse(

@@ -106,7 +106,7 @@ def test_down_leaves_no_process_and_may_be_repeated(own_cloud: Cloud) -> None:
     own_cloud.client("lambda").invoke(FunctionName=function, Payload="{}")
     assert "is down" in own_cloud.command("down").stdout
     assert processes_of(own_cloud.state) == []
-    assert "Nothing was up" in own_cloud.command("down").stdout
+    assert "was not up" in own_cloud.command("down").stdout
 
 
 def test_killing_the_supervisor_ends_everything(own_cloud: Cloud) -> None:
@@ -120,7 +120,7 @@ def test_killing_the_supervisor_ends_everything(own_cloud: Cloud) -> None:
 def test_killing_init_ends_everything_and_down_is_fine_afterwards(own_cloud: Cloud) -> None:
     os.kill(json.loads((own_cloud.state / "supervisor.json").read_text())["init"], signal.SIGKILL)
     eventually(lambda: not processes_of(own_cloud.state))
-    assert "Nothing was up" in own_cloud.command("down").stdout
+    assert "was not up" in own_cloud.command("down").stdout
     own_cloud.up()
     assert own_cloud.command("status").returncode == 0
 

@@ -136,7 +136,7 @@ def test_requests_of_any_service_can_be_refused_for_a_time_or_for_some_times(clo
         cloud.command("fault", "throttle", "ssm:GetParameter", "--times", "1")
         cloud.command("fault", "throttle", "dynamodb:ListTables", "--seconds", "3600")
         listed = cloud.command("fault", "list").stdout
-        assert "ssm:GetParameter ThrottlingException: the next 1 requests" in listed
+        assert "ssm:GetParameter ThrottlingException: the next 1 request" in listed
         assert "dynamodb:ListTables ThrottlingException: until 2" in listed
         assert refusal(lambda: ssm.get_parameter(Name="/throttled")) == ("ThrottlingException", 400)
         ssm.get_parameter(Name="/throttled")
@@ -191,8 +191,8 @@ def test_a_state_machines_own_call_is_refused_too(cloud: Cloud) -> None:
 @pytest.mark.parametrize(
     ("action", "said"),
     [
-        ("ssm:GetParametre", "there is no ssm action 'GetParametre'; there is GetParameter"),
-        ("sms:GetParameter", "there is no service 'sms'; allowed: ec2, ssm, states"),
+        ("ssm:GetParametre", "unknown ssm action 'GetParametre'; similar actions: GetParameter"),
+        ("sms:GetParameter", "unknown service 'sms'; allowed: ec2, ssm, states"),
     ],
 )
 def test_an_action_that_there_is_not_cannot_be_refused(cloud: Cloud, action: str, said: str) -> None:

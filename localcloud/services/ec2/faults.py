@@ -10,6 +10,7 @@ from typing import Literal
 
 from localcloud.base.background import Timers
 from localcloud.base.injected import Injected
+from localcloud.base.quantities import counted
 from localcloud.machine.hypervisor import Hypervisor
 from localcloud.services.ec2.store.records import now
 
@@ -79,9 +80,11 @@ class ImageFaults:
         faults = self._faults.active()
         found = [f"every image takes {self._extra_seconds:g} s longer"] if self._extra_seconds else []
         if CREATED in faults:
-            found.append(f"the next {faults[CREATED][1]} images fail: {faults[CREATED][0]}")
+            found.append(f"fails the next {counted(faults[CREATED][1] or 0, 'image')}: {faults[CREATED][0]}")
         if DEREGISTERED in faults:
-            found.append(f"the next {faults[DEREGISTERED][1]} snapshots stay: {faults[DEREGISTERED][0]}")
+            found.append(
+                f"keeps the next {counted(faults[DEREGISTERED][1] or 0, 'snapshot')}: {faults[DEREGISTERED][0]}"
+            )
         return found
 
 

@@ -32,7 +32,7 @@ def states_told(yard: Yard, image: str) -> list[str]:
 
 def test_the_next_image_fails_with_a_reason_and_the_one_after_does_not(yard: Yard, host: str) -> None:
     fault(yard, "image-fail", "--reason", "no disk is left")
-    assert "the next 1 images fail: no disk is left" in standing(yard)
+    assert "fails the next 1 image: no disk is left" in standing(yard)
     fault(yard, "image-slow", "600")
     image = made_image(yard, host, NoReboot=True)
     assert image_of(yard, image)["State"] == "pending"
@@ -89,7 +89,7 @@ def test_a_stuck_snapshot_stays_when_its_image_goes(yard: Yard, host: str, code:
 
 def test_a_lost_event_is_lost_as_often_as_asked_and_nothing_else_is(yard: Yard, host: str) -> None:
     assert fault(yard, "lose", "EC2 AMI State Change", "--times", "1")["times"] == 1
-    assert "EC2 AMI State Change: the next 1 are lost" in standing(yard)
+    assert "EC2 AMI State Change: drops the next 1 event" in standing(yard)
     lost, told = (made_image(yard, host, NoReboot=True) for _ in range(2))
     available(yard, lost)
     available(yard, told)

@@ -151,13 +151,13 @@ def test_the_command_line_interrupts_kills_and_refuses(yard: Yard) -> None:
 
 def test_the_command_line_throttles_allows_lists_and_clears(yard: Yard) -> None:
     fault = partial(yard.cloud.command, "fault")
-    assert fault("list").stdout == "No fault lasts.\n"
+    assert fault("list").stdout == "No active faults.\n"
     fault("refuse", "g4dn.*/*/spot")
     fault("allow", "g4dn.xlarge/us-east-1b/spot")
     fault("throttle", "DescribeVpcs", "--times", "3", "--code", "Unavailable")
     assert fault("list").stdout.splitlines() == [
         "g4dn.*/*/spot: room for 0 hosts",
-        "g4dn.xlarge/us-east-1b/spot: room without end",
+        "g4dn.xlarge/us-east-1b/spot: unlimited capacity",
         "DescribeVpcs Unavailable: the next 3 requests",
     ]
     assert error_code(yard.ec2.describe_vpcs) == "Unavailable"
@@ -168,7 +168,7 @@ def test_the_command_line_throttles_allows_lists_and_clears(yard: Yard) -> None:
     assert json.loads(fault("list", "--json").stdout)["capacity"] == {"g4dn.xlarge/us-east-1b/spot": None}
     assert len(members(yard.fleet(template, ["g4dn.2xlarge/b"], 1))) == 1
     fault("clear")
-    assert fault("list").stdout == "No fault lasts.\n"
+    assert fault("list").stdout == "No active faults.\n"
 
 
 @pytest.mark.parametrize(
