@@ -1,1 +1,1 @@
-"""The services of AWS that a yard uses, in memory, under the world's time."""
+"""Models of the AWS services that a yard uses, in memory and in virtual time."""

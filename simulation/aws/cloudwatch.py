@@ -1,6 +1,7 @@
-"""CloudWatch's metrics: points that somebody put, and hosts whose metrics are a function of time.
+"""CloudWatch metrics: stored points, and hosts whose metrics are computed from the time.
 
-A host's agent collects for a minute and sends within another: a minute can be read once it is two minutes old.
+A host's agent collects metrics for a minute and sends them within another, so a minute can be read two minutes
+later.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from simulation.world.world import World
 
 MINUTE = timedelta(minutes=1)
 LAG = timedelta(minutes=2)
-"""How old a followed host's minute is before it can be read."""
+"""The age at which a minute of a host can be read."""
 MOST_QUERIES = 500
 MOST_POINTS = 100_800
 MOST_DATA = 1000
 OLDEST, NEWEST = timedelta(days=14), timedelta(hours=2)
-"""How far from now a point may be that is put."""
+"""The range of timestamps that PutMetricData accepts, relative to now."""
 TO_SEE_SECONDS = 60.0
-"""Within that time a point that was put can be read."""
+"""Stored points become readable within this time."""
 
 SeriesKey = tuple[str, str, tuple[tuple[str, str], ...]]
-"""Namespace, metric, dimensions in order."""
+"""Namespace, metric, sorted dimensions."""
 Follow = Callable[[datetime], float | None]
-"""The value of the minute that begins then; None where there is none."""
+"""Computes the value of the minute that begins at that time; None without a value."""
 Sample = tuple[datetime, datetime, float]
-"""When it is of, from when on it can be read, the value."""
+"""Time of the point, time when it becomes readable, value."""
 
 STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "Maximum": max,
@@ -49,7 +50,7 @@ class Series:
     follow: Follow | None = None
 
     def values(self, begin: datetime, end: datetime, now: datetime) -> Iterator[tuple[datetime, float]]:
-        """Return the points of that time that can be read by now."""
+        """Yield the points in this range that can be read now."""
         for at, seen, value in self.samples[bisect_left(self.samples, (begin,)) :]:
             if at >= end:
                 break
@@ -65,19 +66,19 @@ class Series:
 
 
 class CloudWatch:
-    """See the module."""
+    """The CloudWatch service."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.page_size = MOST_POINTS
-        """Points of a page at most."""
+        """The maximum number of points on a page."""
         self._series: dict[SeriesKey, Series] = {}
         self._chance = world.chance("cloudwatch")
 
     # what the world and hosts use
 
     def follow(self, namespace: str, metric: str, instance: str, value: Follow) -> None:
-        """Ask that function for the metric of the instance whenever somebody reads it: costs a quiet host nothing."""
+        """Compute the metric of the instance with this function when it is read. An idle host then costs nothing."""
         self._of(namespace, metric, {"InstanceId": instance}).follow = value
 
     # permissions
@@ -222,7 +223,7 @@ def _token(query: int, point: int) -> str:
 
 
 def _place(token: str | None) -> tuple[int, int]:
-    """The query that continues, and the index of its next point."""
+    """Return the query that continues, and the index of its next point."""
     if not token:
         return 0, 0
     query, _, point = base64.b64decode(token).decode().partition("/")

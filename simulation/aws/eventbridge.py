@@ -1,6 +1,6 @@
-"""EventBridge: events, the rules they match, the schedules, and what is handed to a target, perhaps late or not at all.
+"""EventBridge: events, rules, schedules, and delivery to targets, which may be delayed or fail.
 
-A rule's retries are about handing over only: a function that was given an event and fails on it is Lambda's business.
+Retries of a rule cover the delivery only. Lambda itself retries a function that fails on an event.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ ENTRY_FIELDS = frozenset({"Source", "DetailType", "Detail", "EventBusName", "Tim
 RETRIED = frozenset(
     {"ThrottlingException", "TooManyRequestsException", "ServiceException", "InternalFailure"}
 )
-"""Besides every 5xx: what a target refuses for now. All else goes to the dead letters at once."""
+"""Temporary errors of a target, besides every 5xx. All other errors send the event to the dead-letter queue at
+once."""
 LONGEST_PAUSE = 600.0
 SECONDS = {"minute": 60, "hour": 3600, "day": 86_400}
 VARIABLE = re.compile(r"<([^<>]+)>")
@@ -34,18 +35,21 @@ VARIABLE = re.compile(r"<([^<>]+)>")
 
 @dataclass(frozen=True)
 class Target:
-    """`paths` and `template` are those of an InputTransformer; `input` stands in the event's place."""
+    """The target of a rule."""
 
     id: str
     arn: str
     role: str | None = None
     input: str | None = None
+    """A constant that replaces the event."""
     paths: Mapping[str, str] = field(default_factory=dict)
+    """The paths of an InputTransformer."""
     template: str | None = None
+    """The template of an InputTransformer."""
     max_retries: int = 185
     max_age: float = 86_400.0
     dead_letters: str | None = None
-    """ARN of the queue."""
+    """The ARN of the queue."""
 
     @property
     def is_function(self) -> bool:
@@ -54,7 +58,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule as its template has it: `pattern` or `schedule`."""
+    """A rule of a template, with a `pattern` or a `schedule`."""
 
     name: str
     arn: str
@@ -67,7 +71,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Delivery:
-    """What a target is handed."""
+    """An event as a target receives it."""
 
     rule: Rule
     target: Target
@@ -77,10 +81,11 @@ class Delivery:
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """What could not be handed over; `queue` None: it is lost."""
+    """An event that could not be delivered."""
 
     at: datetime
     queue: str | None
+    """None: the event is lost."""
     rule: str
     target: str
     event: Event
@@ -88,8 +93,11 @@ class DeadLetter:
 
 
 class EventBridge:
-    """`deliver` invokes a function without waiting for it; `start` starts an execution, asked as the rule's role.
-    Both raise ServiceError where the target does not take it."""
+    """The EventBridge service.
+
+    `deliver` invokes a function asynchronously; `start` starts an execution with the rule's role. Both raise
+    ServiceError if the target refuses.
+    """
 
     def __init__(
         self,
@@ -104,9 +112,9 @@ class EventBridge:
         self.rules = [rule for rule in rules if rule.enabled]
         self.dead_letters: list[DeadLetter] = []
         self.delays: Callable[[Event, Rule, Target], Sequence[float] | None] = _as_usual
-        """The fault plan's: after how many seconds the event is delivered, each time; None: as usual."""
+        """Hook of the fault plan: the delay in seconds of each delivery of the event; None: the usual delay."""
         self.under_way = 0
-        """Events that are still to be delivered, but for those of schedules."""
+        """The number of undelivered events, without schedules."""
         self._deliver, self._start = deliver, start
         self._buses = {DEFAULT_BUS, *buses, *(rule.bus for rule in self.rules)}
         self._inputs = {
@@ -137,10 +145,11 @@ class EventBridge:
         return checks
 
     def put_events(self, caller: Caller, request: Request) -> Answer:
-        """An entry with something wrong fails, the others are put."""
+        """Put the entries. An invalid entry fails without affecting the others."""
         if set(request) != {"Entries"}:
             raise ServiceError(
-                "NotSimulated", f"the simulator knows no {sorted(set(request) - {'Entries'})} there"
+                "NotSimulated",
+                f"the simulator does not model {sorted(set(request) - {'Entries'})} of PutEvents",
             )
         entries = request["Entries"]
         if not 0 < len(entries) <= MOST_ENTRIES:
@@ -153,12 +162,12 @@ class EventBridge:
     def emit(
         self, source: str, detail_type: str, detail: Mapping[str, Any], resources: Sequence[str] = ()
     ) -> None:
-        """An event of a service of AWS, on the account's default bus."""
+        """Emit an event of an AWS service on the default bus of the account."""
         self._route(self._event(source, detail_type, detail, resources), DEFAULT_BUS)
 
     def begin_schedules(self, phases: Mapping[str, float] | None = None) -> None:
-        """Every schedule goes off for the first time within its period, at a moment by chance or of `phases` (seconds
-        by rule), and again and again."""
+        """Start all schedules. The first event comes within the period, at random or at the seconds given by
+        `phases` for the rule."""
         for rule in self.rules:
             if rule.schedule is not None:
                 period = _period(rule.schedule)
@@ -170,7 +179,7 @@ class EventBridge:
     def _put(self, entry: Mapping[str, Any]) -> dict[str, str]:
         unknown = sorted(set(entry) - ENTRY_FIELDS)
         if unknown:
-            raise ServiceError("NotSimulated", f"the simulator knows no {unknown} in an entry")
+            raise ServiceError("NotSimulated", f"the simulator does not model {unknown} in an entry")
         fault = event_entries.fault_of(entry) or _of_aws(entry)
         if fault:
             return fault
@@ -297,7 +306,7 @@ def _to_seconds(when: datetime) -> str:
 
 
 def _period(schedule: str) -> float:
-    """Of `rate(1 minute)`."""
+    """Return the seconds of a rate such as `rate(1 minute)`."""
     found = re.fullmatch(r"rate\((\d+) (minute|hour|day)s?\)", schedule)
     if not found:
         raise ServiceError("NotSimulated", f"the simulator has no schedule {schedule!r}")
@@ -305,12 +314,12 @@ def _period(schedule: str) -> float:
 
 
 def _bus_of(entry: Mapping[str, Any]) -> str:
-    """The name, of a name or an ARN."""
+    """Return the name of the bus, given a name or an ARN."""
     return str(entry.get("EventBusName") or DEFAULT_BUS).rpartition("event-bus/")[2]
 
 
 def _of_aws(entry: Mapping[str, Any]) -> dict[str, str] | None:
-    """Refuse a source that only AWS's own services have."""
+    """Return the error of an entry with a source that is reserved for AWS; None otherwise."""
     if not entry["Source"].startswith("aws."):
         return None
     said = f"Not authorized for the source {entry['Source']}."
@@ -318,7 +327,7 @@ def _of_aws(entry: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def matcher_of(pattern: Mapping[str, Any]) -> Matcher:
-    """Raise ServiceError for a pattern that EventBridge refuses."""
+    """Compile an event pattern. Raises ServiceError if EventBridge refuses it."""
     try:
         return compiled(pattern).matches
     except InvalidPatternError as reason:
@@ -327,7 +336,7 @@ def matcher_of(pattern: Mapping[str, Any]) -> Matcher:
 
 
 def _input(target: Target) -> Callable[[Event], Any]:
-    """What the target is given of an event. Raises ServiceError for a transformer that is not simulated."""
+    """Return a function from an event to the target's input. Raises ServiceError for an unsupported transformer."""
     if target.input is not None:
         constant = target.input
         return lambda _: json.loads(constant)
@@ -337,7 +346,7 @@ def _input(target: Target) -> Callable[[Event], Any]:
 
 
 def _transformer(template: str, paths: Mapping[str, str]) -> Callable[[Event], Any]:
-    """A variable in quotes becomes a part of that string, any other the JSON of what it stands for."""
+    """Compile an InputTransformer. A variable in quotes becomes part of the string; other variables become JSON."""
     parts = VARIABLE.split(template)
     ways = {name: _way(path) for name, path in paths.items()}
     names = parts[1::2]
@@ -356,7 +365,7 @@ def _transformer(template: str, paths: Mapping[str, str]) -> Callable[[Event], A
         try:
             return json.loads("".join(pieces))
         except ValueError as error:
-            raise ServiceError("INVALID_JSON", f"the input is no JSON: {error}") from error
+            raise ServiceError("INVALID_JSON", f"the input is not JSON: {error}") from error
 
     return transform
 
@@ -368,7 +377,7 @@ def _way(path: str) -> list[str]:
 
 
 def _at(event: Any, way: Sequence[str]) -> Any:
-    """None where there is nothing."""
+    """Return the value at the path; None if it is missing."""
     for step in way:
         event = event.get(step) if isinstance(event, Mapping) else None
     return event
@@ -383,6 +392,7 @@ def _written(value: Any, *, in_quotes: bool) -> str:
 
 
 def _together(values: list[str]) -> str | list[str]:
-    """Return the one value, or a list of all that differ: AWS's reference calls both keys of PutEvents arrays."""
+    """Return the common value, or a list of the different ones. AWS's reference calls both keys of PutEvents
+    arrays."""
     found = list(dict.fromkeys(values))
     return found[0] if len(found) == 1 else found

@@ -1,7 +1,6 @@
-"""Lambda: the yard's real handlers, called in this process and one thread, which take turns at every request.
+"""Lambda: the yard's real handlers, called in this process and thread, where they take turns at every request.
 
-What a process of its own would have is kept apart: the environment, the settings read from it. What a kill would end
-ends.
+Each function has its own environment and settings, as in its own process. A killed function runs no further.
 """
 
 from __future__ import annotations
@@ -21,16 +20,17 @@ from simulation.aws.door.api import Answer, Caller, Check, ServiceError
 from simulation.world.world import Planned, Process, World
 
 ASYNC_RETRY_SECONDS = (60.0, 120.0)
-"""AWS waits a minute before the first and two before the second retry of an asynchronous invocation."""
+"""The delays of AWS before the first and the second retry of an asynchronous invocation."""
 COLD_SECONDS, WARM_SECONDS = 0.9, 0.03
 TOO_MANY = "Lambda.TooManyRequestsException"
 THROTTLED_SECONDS = (1.0, 300.0)
-"""Between the tries of an event that found no room: doubled each time; they are none of its retries."""
+"""The shortest and longest delay of an event that was throttled. It doubles each time and does not count as a
+retry."""
 
 
 @dataclass(frozen=True)
 class FunctionFacts:
-    """A function as its template has it."""
+    """The configuration of a function in its template."""
 
     name: str
     module: str
@@ -39,12 +39,12 @@ class FunctionFacts:
     role: str
     retries: int = 2
     max_age: float = 21600.0
-    """Seconds after which an event is tried no more."""
+    """Seconds after which an event is dropped."""
 
 
 @dataclass(frozen=True)
 class LambdaContext:
-    """What Lambda tells a handler beside the event, as far as the yard's look."""
+    """The part of Lambda's context that the yard's handlers use."""
 
     function_name: str
     aws_request_id: str
@@ -54,7 +54,7 @@ class LambdaContext:
 
 @dataclass(frozen=True)
 class LambdaFailure:
-    """How an invocation failed, as Step Functions names it."""
+    """A failed invocation, as Step Functions reports it."""
 
     error: str
     cause: str
@@ -62,7 +62,7 @@ class LambdaFailure:
 
 @dataclass
 class Invocation:
-    """One call of a function, from its start to its end."""
+    """One call of a function."""
 
     function: FunctionFacts
     number: int
@@ -72,11 +72,11 @@ class Invocation:
     timeout: Planned | None = None
     requests: int = 0
     asks: list[str] = field(default_factory=list)
-    """The operations of its requests."""
+    """The AWS operations that it requested."""
     during: str = ""
-    """The states in which the yard's executions were when it began."""
+    """The states of the yard's executions when it began."""
     heard: str = ""
-    """What the event that began it says, and in which role."""
+    """The signal of the event that started it, and the role of its host."""
     over: bool = False
 
     @functools.cached_property
@@ -89,12 +89,13 @@ class Invocation:
 
     @property
     def event(self) -> str | None:
-        """The kind of event that it is about, where an event has begun it."""
+        """Return the type of the event that started the invocation, if any."""
         return self.payload.get("detail-type")
 
     @functools.cached_property
     def about(self) -> str:
-        """The same for all passes of a schedule, all signs of progress, all tries of a state."""
+        """Return a text that is equal for similar invocations: all passes of a schedule, all progress signals, all
+        retries of a state."""
         event = self.event
         if event == "Scheduled Event" or self.payload.get("detail", {}).get("signal") == "progress":
             return f"{self.function.name} {event}"
@@ -103,7 +104,7 @@ class Invocation:
 
 @dataclass
 class Functions:
-    """Every function of a yard. `on_begin` is the fault plan's: called as an invocation begins."""
+    """All functions of a yard. `on_begin` is a hook of the fault plan, called when an invocation begins."""
 
     world: World
     facts: Mapping[str, FunctionFacts]
@@ -113,14 +114,15 @@ class Functions:
     dead_letters: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     most_at_once: int = 0
     concurrency: int | None = None
-    """So many at once at most, where it is held to a limit."""
+    """The limit of concurrent invocations, if there is one."""
     throttled: int = 0
     waiting: int = 0
-    """Events that will be tried again."""
+    """The number of events that will be retried."""
     _warm: Counter[str] = field(default_factory=Counter)
 
     def call(self, function: str, payload: Mapping[str, Any], on_done: Callable[[Any], None]) -> Invocation:
-        """Synchronously, as Step Functions does: `on_done(answer | LambdaFailure)` follows, once."""
+        """Invoke a function synchronously, as Step Functions does. `on_done(answer | LambdaFailure)` is called
+        once."""
         facts = self.facts[named(function)]
         self.counts[facts.name] += 1
         invocation = Invocation(facts, self.counts[facts.name], json.loads(json.dumps(payload)), on_done)
@@ -136,7 +138,7 @@ class Functions:
         return invocation
 
     def event(self, function: str, payload: Mapping[str, Any]) -> None:
-        """Asynchronously: tried again by Lambda while it may be, then a dead letter."""
+        """Invoke a function asynchronously. Lambda retries the event, and finally adds it to the dead letters."""
         self._try_event(self.facts[named(function)], payload, self.world.now, tries=0)
 
     def _try_event(
@@ -175,18 +177,18 @@ class Functions:
         self.call(facts.name, payload, done)
 
     def kill(self, invocation: Invocation, error: str = "Runtime.ExitError") -> None:
-        """The process of this invocation ends where it stands."""
+        """Kill the process of this invocation."""
         cause = {"errorType": error, "errorMessage": f"RequestId: {invocation.name} Error: Runtime exited"}
         self._warm[invocation.function.name] = 0
         self._end(invocation, LambdaFailure(error, json.dumps(cause)))
 
     def hang(self, invocation: Invocation) -> None:
-        """It does nothing more, until its time is up."""
+        """Let the invocation hang until its timeout."""
         if invocation.process:
             invocation.process.kill()
 
     def refuse(self, invocation: Invocation, why: LambdaFailure) -> None:
-        """Lambda does not even start it."""
+        """Fail the invocation before it starts."""
         self._end(invocation, why)
 
     def time_out(self, invocation: Invocation) -> None:
@@ -198,7 +200,7 @@ class Functions:
         self._end(invocation, LambdaFailure("Sandbox.Timedout", json.dumps(cause)))
 
     def current(self) -> Invocation | None:
-        """Whose code runs now."""
+        """Return the invocation whose code is running."""
         process = self.world.current()
         return self.running.get(process.name) if process else None
 
@@ -207,9 +209,9 @@ class Functions:
         return [Check("lambda:InvokeFunction", arn_of(name))]
 
     def invoke(self, caller: Caller, request: Mapping[str, Any]) -> Answer:
-        """The API's Invoke, as functions use it: without waiting."""
+        """Answer an asynchronous Invoke request."""
         if request.get("InvocationType") != "Event":
-            raise ServiceError("NotSimulated", "Invoke waits for no answer in the simulator")
+            raise ServiceError("NotSimulated", "the simulator models only asynchronous Invoke")
         if named(str(request["FunctionName"])) not in self.facts:
             raise ServiceError(
                 "ResourceNotFoundException", f"Function not found: {request['FunctionName']}", status=404
@@ -225,7 +227,7 @@ class Functions:
         try:
             answer = handler_of(invocation.function.module)(invocation.payload, invocation.context)
             answered = json.loads(json.dumps(answer))
-        except Exception as error:  # noqa: BLE001 - what a runtime does with whatever a handler raises
+        except Exception as error:  # noqa: BLE001 - the Lambda runtime reports any exception of a handler
             self._end(invocation, failure(error))
         else:
             self._end(invocation, answered)
@@ -251,7 +253,7 @@ class Functions:
 
 
 def failure(error: Exception) -> LambdaFailure:
-    """As Lambda reports an exception."""
+    """Return an exception as Lambda reports it."""
     kind = type(error).__name__
     return LambdaFailure(kind, json.dumps({"errorMessage": str(error), "errorType": kind}))
 
@@ -261,7 +263,7 @@ def arn_of(function: str) -> str:
 
 
 def named(function: str) -> str:
-    """The function's name, of a name or an ARN."""
+    """Return the name of a function, given a name or an ARN."""
     return function.rpartition(":function:")[2].partition(":")[0]
 
 
@@ -275,20 +277,21 @@ def handler_of(module: str) -> Callable[[Mapping[str, Any], object], Any]:
 
 
 class Environments:
-    """Settings by function: what `lambdas.environment.read` finds is the environment of the function that runs."""
+    """Provides each function with its own settings: `lambdas.environment.read` reads the environment of the current
+    function."""
 
     def __init__(self) -> None:
         self.current: Callable[[], Mapping[str, str]] = dict
         self._found: dict[tuple[str, type[Any]], tuple[Mapping[str, str], Any]] = {}
         self._stock_read = environment.read
-        self._stock = environment._read  # noqa: SLF001 - `read` would keep what the first function found
+        self._stock = environment._read  # noqa: SLF001 - `read` would cache the settings of the first function
 
     def install(self) -> None:
         vars(environment)["os"] = self
         environment.read = self.read
 
     def remove(self) -> None:
-        """Settings are the process's own again."""
+        """Restore the settings of the process."""
         vars(environment)["os"] = os
         environment.read = self._stock_read
         self.current = dict

@@ -1,8 +1,8 @@
-"""IAM: what each role may do, by the policies as synthesised; judged by the evaluator that the local cloud uses.
+"""IAM: decides by the synthesised policies, with the evaluator of the local cloud (ministack's).
 
-ministack's evaluator has explicit denies, wildcards, conditions, NotAction and resource policies. Added here: of a
-role only the statements on the action are looked at, the same question is answered once, and what the evaluator would
-pass over in silence is refused.
+The evaluator handles explicit denies, wildcards, conditions, NotAction and resource policies. This module
+selects the statements on the action, caches verdicts, and refuses anything that the evaluator would ignore
+silently.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ from simulation.aws.door.api import ACCOUNT, REGION, Caller, Check, ServiceError
 from simulation.aws.door.parameters import not_simulated
 
 Document = Mapping[str, Any]
-"""A policy as JSON, without any Ref or Fn:: left in it."""
+"""A policy as JSON, with all references resolved."""
 MOST_REMEMBERED = 1_000
-"""Verdicts. Names differ from world to world, so that more would only be kept: a thousand worlds take no more memory
-than a hundred."""
+"""The maximum number of cached verdicts. Names differ between worlds, so a larger cache would only grow."""
 
 OPERATORS = frozenset(
     {
@@ -43,9 +42,9 @@ OPERATORS = frozenset(
         "NumericGreaterThan", "NumericGreaterThanEquals",
     }
 )  # fmt: skip
-"""What the evaluator knows and does not ask the wall clock for."""
+"""The condition operators that the evaluator implements without the wall clock."""
 OF_WHO_ASKS = "${aws:userid}"
-"""The one policy variable that is known here."""
+"""The only supported policy variable."""
 STATEMENT = frozenset(
     {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition", "Principal"}
 )
@@ -61,7 +60,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Refusal:
-    """How a service words it that somebody may not do something."""
+    """The error that a service returns for a denied request."""
 
     code: str
     status: int
@@ -83,20 +82,24 @@ REFUSALS: Mapping[str, Refusal] = {
     "cloudformation": Refusal("AccessDenied", 403),
     "lambda": Refusal("AccessDeniedException", 403),
 }
-"""By the service's name in boto3; those that speak JSON are alike."""
+"""By the service's name in boto3; the default is for services with a JSON protocol."""
 
 
 @dataclass(frozen=True)
 class Naming:
-    """A role's statements on an action, in order. `ask_who`: a policy variable in them is another for each caller."""
+    """The statements of a role on an action, in order."""
 
     statements: Sequence[ParsedStatement]
     ask_who: bool
+    """True if a policy variable makes them depend on the caller."""
 
 
 class Iam:
-    """`roles`: policy documents by role ARN. `trusts`: who may assume them, by role ARN. `resources`: the policies of
-    buckets, topics and queues, by their ARNs."""
+    """The policies of an account.
+
+    `roles`: policy documents by role ARN. `trusts`: trust policies by role ARN. `resources`: the policies of
+    buckets, topics and queues by their ARNs.
+    """
 
     def __init__(
         self,
@@ -116,22 +119,22 @@ class Iam:
         self._verdicts: dict[tuple[Any, ...], Verdict] = {}
 
     def first_denied(self, caller: Caller, checks: Iterable[Check]) -> Check | None:
-        """The first that the caller may not, or None."""
+        """Return the first check that the caller lacks permission for, or None."""
         if caller.role == "root":
             return None
         return next((each for each in checks if self.verdict(caller, each) is not Verdict.ALLOWED), None)
 
     def may(self, caller: Caller, check: Check) -> bool:
-        """For what a service leaves out instead of refusing the request."""
+        """Return True if the caller has the permission."""
         return self.first_denied(caller, (check,)) is None
 
     def denial(self, check: Check, caller: Caller, service: str) -> ServiceError:
-        """As AWS words it. `service` is its name in boto3."""
+        """Return the error of AWS for a denied check. `service` is its name in boto3."""
         words = REFUSALS.get(service, JSON)
         return ServiceError(words.code, self._sentence(check, caller, words), status=words.status)
 
     def trusts_role(self, role: str, other: str) -> bool:
-        """Whether the role lets the other role assume it."""
+        """Return True if the other role may assume the role."""
         return any(
             statement["Effect"] == "Allow"
             and other in _listed((statement.get("Principal") or {}).get("AWS"))
@@ -140,14 +143,14 @@ class Iam:
         )
 
     def lets_in(self, service: str, check: Check) -> bool:
-        """Whether the resource's own policy lets that AWS service (`events.amazonaws.com`) do it."""
+        """Return True if the resource's policy allows the action for an AWS service (`events.amazonaws.com`)."""
         document = self._policy_of(check.resource)
         context = _context(f"service:{service}", check)
         found: EvalResult = evaluate_resource_policy(document, context, service=service)
         return bool(found.decision == "Allow")
 
     def verdict(self, caller: Caller, check: Check) -> Verdict:
-        """Of a role, or of a host where its policies name who asks; the same question is answered once."""
+        """Return the verdict on a caller. It is cached by role, or by caller if a policy depends on the caller."""
         asks_who = self._that_name(caller.role, check.action).ask_who
         who = (user_id(caller) if asks_who else caller.role, caller.session, caller.vpc)
         asked = (who, check.action, check.resource, _frozen(check.context))
@@ -199,7 +202,7 @@ class Iam:
 
 
 def _session_allows(caller: Caller, context: EvalContext) -> bool:
-    """What a role may, its session may where the session's policy allows it, too."""
+    """Return True if the session's policy allows the request, too, or there is none."""
     if caller.session is None:
         return True
     answer: EvalResult = evaluate(context, [_statements([json.loads(caller.session)])])
@@ -207,7 +210,7 @@ def _session_allows(caller: Caller, context: EvalContext) -> bool:
 
 
 def session_arn(caller: Caller) -> str:
-    """Who somebody is that has assumed the role."""
+    """Return the ARN of the session of the assumed role."""
     if caller.role == "root":
         return f"arn:aws:iam::{ACCOUNT}:root"
     role = caller.role.rpartition("/")[2]
@@ -215,17 +218,17 @@ def session_arn(caller: Caller) -> str:
 
 
 def role_id(role: str) -> str:
-    """What IAM calls the role of this ARN beside its name."""
+    """Return the unique id of a role in IAM."""
     return f"AROA{hashlib.sha256(role.encode()).hexdigest()[:17].upper()}"
 
 
 def user_id(caller: Caller) -> str:
-    """The caller's aws:userid: its role's id and the name of its session."""
+    """Return the caller's aws:userid: the id of the role and the name of the session."""
     return f"{role_id(caller.role)}:{caller.instance or caller.name}"
 
 
 def _context(principal: str, check: Check, user: str = "", vpc: str | None = None) -> EvalContext:
-    # A request that names no tags has no aws:TagKeys.
+    # A request without tags has no aws:TagKeys.
     asked = {"aws:tagkeys": None, **check.context}
     if vpc and check.action.startswith("s3:"):
         asked["aws:sourcevpc"] = vpc
@@ -256,7 +259,7 @@ def _is_about(statement: ParsedStatement, action: str) -> bool:
 
 
 def _check_understood(document: Document) -> None:
-    """Raises NotSimulated for what the evaluator would pass over in silence."""
+    """Raises NotSimulated for anything that the evaluator would ignore silently."""
     for statement in _listed(document.get("Statement")):
         unknown = sorted(set(statement) - STATEMENT)
         if unknown:

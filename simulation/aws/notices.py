@@ -1,4 +1,4 @@
-"""SNS: a topic keeps what was published, for whoever wants to know what a person would have read."""
+"""SNS: each topic keeps the notifications that were published."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Notice:
 
 
 class Notices:
-    """See the module."""
+    """The SNS service."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -47,5 +47,5 @@ class Notices:
         if topic not in self._topics:
             raise ServiceError("NotFound", "Topic does not exist", status=404)
         self.published.append(Notice(self.world.now, caller.name, topic, subject, text))
-        self.world.note(caller.name, "publishes a notice", subject=subject)
+        self.world.note(caller.name, "publishes a notification", subject=subject)
         return {"MessageId": self.world.new_id("notice-")}

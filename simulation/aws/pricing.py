@@ -1,4 +1,4 @@
-"""The price list, in the local cloud's words, of the settings of a world."""
+"""The price list, generated from the settings of the local cloud."""
 
 from __future__ import annotations
 

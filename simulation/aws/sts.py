@@ -1,4 +1,4 @@
-"""STS: sessions of roles, narrowed by a policy, that end in virtual time."""
+"""STS: sessions of roles, restricted by a policy, that expire in virtual time."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Session:
 
 
 class Sts:
-    """See the module."""
+    """The STS service."""
 
     def __init__(self, world: World, iam: Iam) -> None:
         self.world = world
         self._iam = iam
         self.expired = 0
-        """How often somebody has asked with credentials that had ended."""
+        """The number of requests with expired credentials."""
         self._sessions: dict[str, Session] = {}
 
     def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]:
@@ -39,7 +39,7 @@ class Sts:
         only(request, ("RoleArn", "RoleSessionName", "Policy", "DurationSeconds"), "AssumeRole")
         role, name, policy = request["RoleArn"], request["RoleSessionName"], request["Policy"]
         asked = Asked(role, name, str(request["DurationSeconds"]))
-        wrong = refusal(asked, is_chained=True)  # all callers here have credentials of a role
+        wrong = refusal(asked, is_chained=True)  # all callers have credentials of a role
         if wrong:
             raise ServiceError(wrong.code, wrong.message)
         if not self._iam.trusts_role(role, caller.role):
@@ -60,7 +60,7 @@ class Sts:
         }
 
     def caller(self, access_key: str) -> Caller:
-        """Who asks with these credentials. Raises ServiceError once they have ended."""
+        """Return the caller with these credentials. Raises ServiceError once they have expired."""
         session = self._sessions[access_key]
         if self.world.now >= session.until:
             self.expired += 1

@@ -1,7 +1,7 @@
-"""Simulated hosts: actors that speak the contract of docs/contracts as the real agent does, under virtual time.
+"""Simulated hosts: they follow the contract of docs/contracts as the real agent does, in virtual time.
 
-Read in this order: machines (what EC2 and Systems Manager call), machine, agent and its attempt, gang (the programs),
-then surroundings (what a host is given) and faults. What can be judged by a pure function of the real agent is: leases,
-when to leave, what an end means, what a signal says, which checkpoint counts. `agent.words` names for each word who
-says it.
+Read in this order: machines (called by EC2 and Systems Manager), machine, agent and attempt, gang (the
+programs), environment (what a host is given), faults. Pure functions of the real agent decide: leases, when to
+leave, the meaning of an exit code, the content of signals, which checkpoint counts. `agent.contract` names the
+real function behind each signal.
 """

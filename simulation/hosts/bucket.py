@@ -1,4 +1,4 @@
-"""The real agent's Bucket over the simulated S3: its calls, its words for what goes wrong."""
+"""The real agent's Bucket on the simulated S3, with the same calls and the same errors."""
 
 import io
 from collections.abc import Callable, Iterator
@@ -22,11 +22,11 @@ Ask = Callable[..., Answer]
 
 
 class Unreachable(Exception):  # noqa: N818 - as botocore's
-    """Nothing gets out of this host."""
+    """The network of this host is cut off."""
 
 
 def patient(ask: Ask) -> Ask:
-    """What may pass is tried again as often as the agent's clients do, at once: their pauses are left out."""
+    """Retry temporary errors as often as the agent's clients do, without their pauses."""
 
     def calling(*asked: str, **request: Any) -> Answer:
         for left in reversed(range(TRIES)):
@@ -35,13 +35,13 @@ def patient(ask: Ask) -> Ask:
             except ServiceError as error:
                 if not left or not (error.status >= 500 or error.code in PASSING):
                     raise
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     return calling
 
 
 class S3:
-    """As much of boto3's S3 client as Bucket uses for small objects."""
+    """The part of boto3's S3 client that Bucket uses for small objects."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask_aws = ask

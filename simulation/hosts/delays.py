@@ -1,4 +1,4 @@
-"""How long things take on a host: ranges in seconds, from which each host draws."""
+"""How long things take on a host: ranges in seconds. Each host draws its own values."""
 
 from dataclasses import dataclass
 
@@ -12,17 +12,17 @@ class Delays:
     agent: Range = (1.0, 3.0)
     fetch: Range = (2.0, 8.0)
     order: Range = (0.3, 1.5)
-    """From SendCommand to the document's end on the host."""
+    """From SendCommand to the end of the SSM document on the host."""
     prepare: Range = (0.5, 2.0)
     program: Range = (4.0, 10.0)
-    """From the program's process to the point where it looks for its peers."""
+    """From the start of the program's process until it looks for its peers."""
     peer_gone: Range = (7.0, 15.0)
-    """Until a program sees that a peer is gone."""
+    """Until a program notices that a peer is gone."""
     upload: Range = (0.5, 3.0)
     results: Range = (1.0, 3.0)
     install: Range = (200.0, 500.0)
     test: Range = (100.0, 250.0)
     generalize: Range = (3.0, 10.0)
     wipe: Range = (1.0, 4.0)
-    """From the tag that keeps a host to the last thing of its run that is gone."""
+    """From the tag that keeps the host until nothing of its run is left."""
     shut_down: Range = (2.0, 8.0)

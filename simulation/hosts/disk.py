@@ -1,4 +1,4 @@
-"""What a host's disk keeps."""
+"""The disk of a host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DISK_BYTES = 100 * 1024**3
 
 @dataclass
 class Disk:
-    """What outlives a reboot, and a stop."""
+    """State that survives a reboot or a stop."""
 
     state: State | None = None
     job: Job | None = None
@@ -24,7 +24,7 @@ class Disk:
     checkpoints: set[int] = field(default_factory=set)
     restores: set[int] = field(default_factory=set)
     done: dict[tuple[str, str], CommandEnd] = field(default_factory=dict)
-    """What a bake's documents came to, by word and run."""
+    """The results of a bake's SSM documents by word and run."""
     generalized: bool = False
     is_full: bool = False
 
@@ -34,6 +34,6 @@ class Disk:
         return Room(Path("/var/lib/trainyard"), free, DISK_BYTES)
 
     def wipe(self) -> None:
-        """Of all that is a run's."""
+        """Remove everything that belongs to a run."""
         self.state = self.job = None
         self.clusters, self.checkpoints, self.restores = {}, set(), set()

@@ -1,4 +1,4 @@
-"""What Systems Manager's documents do on a host (stacks and training/host, training/baking: what they call)."""
+"""The effects of SSM documents on a host. The real ones call training/host and training/baking."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Parameters = Mapping[str, Sequence[str]]
 Ending = Generator["float | Sleep", None, CommandEnd]
 
 BREAKS = ("false", "exit 1", "/bin/false")
-"""A line of a recipe that is one of these fails, in `commands` as in `tests`."""
+"""A line of a recipe fails if it is one of these, in `commands` and in `tests`."""
 VERSIONS = Versions(driver="580.95.05", cuda="12.5.1", tensorflow="2.21.0", architecture="x86_64")
-NO_SUCH = CommandEnd(1, errors="this host knows no such document")
+NO_SUCH = CommandEnd(1, errors="this host has no such document")
 NO_AGENT, PATIENCE_SECONDS = 69, 10.0
 
 
 def run(machine: Machine, word: str, parameters: Parameters) -> Ending:
-    """`word` is the document's name without the yard's."""
+    """Run the SSM document whose name, without the yard's, is `word`."""
     match word:
         case "start" | "stop":
             return _order(machine, OrderKind(word), parameters)
@@ -83,7 +83,7 @@ def _generalize(machine: Machine, parameters: Parameters) -> Ending:
 
 
 def _bake(machine: Machine, word: str, parameters: Parameters) -> Ending:
-    """Once for a bake on one builder: the second time it ends as it did."""
+    """Run once for a bake on one builder. A second run has the same result."""
     run_id, uri = parameters["Run"][0], parameters["Recipe"][0]
     bucket = bucket_of(machine.ask, uri.removeprefix("s3://").partition("/")[0])
     try:
@@ -147,7 +147,7 @@ def _test(
 
 
 def _log(machine: Machine, bucket: Bucket, run_id: str, text: str) -> None:
-    """Goes on with what is there, as another builder of the same bake does."""
+    """Append a line to the log, also after another builder of the same bake."""
     key = chunk_key(f"{keys.bake_logs(run_id)}builder/", 1)
     before = bucket.read_if_there(key) or b""
     line = f"{timestamp(machine.now())} builder {machine.instance} | {text}\n"

@@ -1,4 +1,4 @@
-"""What can go wrong on a host, by name, and where: at a word that it says, or at a stage on its way there."""
+"""Faults of a host: at a signal that it sends, or at a stage before it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,26 +9,28 @@ When = Literal["before", "after"]
 
 @dataclass(frozen=True)
 class Dies:
-    """The machine is gone at once; EC2 learns it."""
+    """The machine fails at once, and EC2 notices."""
 
 
 @dataclass(frozen=True)
 class Hangs:
-    """Says nothing more, takes no order, its program stands still; EC2 calls it running. None: for ever."""
+    """The host freezes: no signals, no orders, no progress. EC2 still shows it as running."""
 
     seconds: float | None = None
+    """None: for ever."""
 
 
 @dataclass(frozen=True)
 class IsCutOff:
-    """Runs on, and nothing gets out or in. None: for ever."""
+    """The host continues without a network."""
 
     seconds: float | None = None
+    """None: for ever."""
 
 
 @dataclass(frozen=True)
 class ProgramEnds:
-    """The program ends by itself, with these last lines; before it runs, it turns out that it cannot be run."""
+    """The program ends by itself with these last lines. Before its start: the program turns out to be invalid."""
 
     code: int = 1
     lines: tuple[str, ...] = ("Traceback (most recent call last):", "ValueError: a fault of the program")
@@ -36,57 +38,60 @@ class ProgramEnds:
 
 @dataclass(frozen=True)
 class DiskFull:
-    """From now on; a program that runs ends with it."""
+    """The disk is full from now on. A running program ends because of it."""
 
 
 @dataclass(frozen=True)
 class NeverRegisters:
-    """Systems Manager never knows this host: at `boot` or `register`."""
+    """The host never registers with Systems Manager. Applies at `boot` or `register`."""
 
 
 @dataclass(frozen=True)
 class RegistersLate:
-    """Systems Manager comes to know this host so much later: at `boot` or `register`."""
+    """The host registers with Systems Manager late. Applies at `boot` or `register`."""
 
     seconds: float = 360.0
+    """The delay."""
 
 
 @dataclass(frozen=True)
 class ClockOff:
-    """The host's clock is ahead by so much (behind, if negative)."""
+    """The clock of the host is wrong."""
 
     seconds: float = 60.0
+    """Ahead of the real time; behind if negative."""
 
 
 @dataclass(frozen=True)
 class SaysTwice:
-    """The word is put on the bus twice."""
+    """The signal is sent twice."""
 
 
 @dataclass(frozen=True)
 class Late:
-    """A word is said so much later, a stage takes so much longer. `Late` at `boot` is a host that boots very late."""
+    """A signal or stage is late. At `boot`, the host boots late."""
 
     seconds: float = 60.0
+    """The delay."""
 
 
 @dataclass(frozen=True)
 class GangHangs:
-    """All programs of the gang stand still; the hosts are well."""
+    """All programs of the gang hang; the hosts are healthy."""
 
 
 @dataclass(frozen=True)
 class OthersHang:
-    """When the chief's program ends well the others' do not end. Strikes best at `started` of the chief."""
+    """The other programs do not end after the chief's has finished. Best injected at `started` of the chief."""
 
 
 @dataclass(frozen=True)
 class GoesDown:
-    """Somebody on the host shuts it down in good order."""
+    """A user shuts the host down."""
 
 
 NEVER_BOOTS = Hangs()
-"""At `boot`."""
+"""Injected at `boot`."""
 
 Fault = (
     Dies
@@ -106,19 +111,19 @@ Fault = (
 
 
 class Struck(Protocol):
-    """Whom a fault strikes: what a plan may go by."""
+    """The host that a fault hits, as a plan identifies it."""
 
     @property
     def instance(self) -> str: ...
 
     @property
     def number(self) -> int:
-        """Which of all hosts it is, from 0, in the order of their first boot."""
+        """The number of the host, from 0, in the order of first boots."""
         ...
 
     @property
     def role(self) -> str:
-        """`worker-1` in the attempt that it is or was in last; empty before the first."""
+        """The role in the current or last attempt, e.g. `worker-1`; empty before the first."""
         ...
 
     @property
@@ -130,7 +135,7 @@ OnWord = Callable[[Struck, str, When], Fault | None]
 
 @dataclass
 class Strike:
-    """A fault that is to come."""
+    """A fault that will be injected."""
 
     word: str
     who: int | str
@@ -149,7 +154,8 @@ class Strike:
 
 
 def is_meant(host: Struck, who: int | str) -> bool:
-    """By number, instance id, role (`worker`), role and index (`worker-1`); `*` is anybody."""
+    """Return True if the host matches: by number, instance id, role (`worker`), role and index (`worker-1`), or `*`
+    for any."""
     if isinstance(who, int):
         return host.number == who
     return who in ("*", host.instance, host.role, host.role.partition("-")[0])

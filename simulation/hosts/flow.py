@@ -1,4 +1,4 @@
-"""What a host does one after another, as a generator that yields how long to wait: driven by the world's events."""
+"""The sequence of a host's actions, as a generator that yields how long to wait."""
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from simulation.world.world import Planned, World
 
 @dataclass(frozen=True)
 class Sleep:
-    """Until somebody wakes the flow, at most so many seconds. A plain number of seconds cannot be cut short."""
+    """Sleep until the flow is woken, at most `seconds`. A plain number of seconds cannot be interrupted."""
 
     seconds: float | None = None
 
@@ -17,12 +17,15 @@ Steps = Generator["float | Sleep", None, None]
 
 
 class Gone(Exception):  # noqa: N818 - no error: the machine is
-    """The machine that this flow belongs to is gone: nothing of it goes on."""
+    """The machine of this flow is gone, so the flow ends."""
 
 
 class Flow:
-    """A wake-up that comes while the flow is busy is not lost: the next sleep ends at once. One that is due while
-    `is_frozen` goes on after `thaw`."""
+    """A generator of actions, driven by the events of the world.
+
+    A wake-up during an action is not lost: the next sleep ends at once. A step that is due while `is_frozen`
+    continues after `thaw`.
+    """
 
     def __init__(self, world: World, steps: Steps, is_frozen: Callable[[], bool], what: str) -> None:
         self.ended = False
@@ -81,7 +84,7 @@ class Flow:
         self._wait(wish)
 
     def _wait(self, wish: float | Sleep) -> None:
-        if self.ended:  # by its own doing
+        if self.ended:  # the step itself has ended the flow
             self._steps.close()
         elif isinstance(wish, Sleep):
             self._nap(wish)

@@ -1,6 +1,6 @@
-"""The programs of one attempt, which train together. Where the training stands is pace.py's.
+"""The programs of one attempt, which train together. `pace.py` has the position of the training.
 
-What the real ones do: trainyard/runtime (loops/elastic.py, loops/asynchronous.py, processes/).
+The real programs: trainyard/runtime (loops/elastic.py, loops/asynchronous.py, processes/).
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ FINISHED, FAILED, TERMINATED, KILLED = 0, 1, 143, 137
 LEAVE_SECONDS = 0.3
 CHIEF_STAYS_SECONDS = 1.0
 SERVER_SEES = (3.0, 5.0)
-"""How long a parameter server or a worker of one takes to see that the chief's port is closed."""
+"""The seconds until a parameter server, or a worker with one, notices that the chief's port is closed."""
 CHIEF_SEES = (2.0, 4.0)
 EVALUATION_SECONDS = 8.0
 FORMS_SECONDS = 1.0
@@ -31,13 +31,16 @@ class Seat(Protocol):
 
     @property
     def runs(self) -> bool:
-        """Whether its processes run: neither off nor hanging."""
+        """True unless the machine is off or hangs."""
         ...
 
 
 class Program:
-    """One host's process. `changed` is called when it ends and when the training begins, `saved` when a checkpoint
-    lies on this host's disk."""
+    """The process of one host.
+
+    `changed` is called when the process ends and when the training begins, `saved` when a checkpoint is on the
+    disk of the host.
+    """
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class Program:
 
     @property
     def trains(self) -> bool:
-        """Whether others wait for it."""
+        """True if other programs wait for this one."""
         return self.assignment.role is not Role.EVALUATOR
 
     @property
@@ -81,7 +84,7 @@ class Program:
         self._changed()
 
     def end_after(self, seconds: float, code: int, *lines: str) -> None:
-        """Unless it ends before; a process that stands still by then does not end."""
+        """End the process after a while, unless it ends earlier or hangs."""
 
         def end() -> None:
             self._leaving = None
@@ -92,11 +95,11 @@ class Program:
             self._leaving = self.gang.world.after(seconds, end, what=f"program {self.assignment.instance}")
 
     def hears(self) -> bool:
-        """Whether it has a handler for SIGTERM."""
+        """Return True if the program has a handler for SIGTERM."""
         return self.gang.work.handler
 
     def ask_to_leave(self) -> None:
-        """SIGTERM."""
+        """Send SIGTERM."""
         self.asked = True
         self.gang.asked(self)
 
@@ -111,7 +114,7 @@ class Program:
 
 
 class Gang:
-    """`step` is where the attempt began."""
+    """The programs of one attempt. `step` is where the attempt starts."""
 
     def __init__(
         self, world: World, cluster: Cluster, job: Job, *, step: int, peer_gone: tuple[float, float]
@@ -143,19 +146,19 @@ class Gang:
 
     @property
     def step(self) -> int:
-        """The last step that is done."""
+        """Return the last completed step."""
         if self.phase is not Phase.TRAINING or self._pause:
             return self._pace.base
         return self._pace.step(self.world.now)
 
     def until_next_report(self) -> float | None:
-        """Seconds; None while no step is to come, or none is reported."""
+        """Return the seconds until the next report; None if no report will come."""
         if self.work.silent or self.phase is not Phase.TRAINING or self._pause:
             return None
         return self._pace.until_next_step(self.world.now)
 
     def join(self, program: Program) -> None:
-        """It looks for its peers from now on."""
+        """The program looks for its peers from now on."""
         if not program.lives:
             return
         self._programs[program.assignment.instance] = program
@@ -174,11 +177,11 @@ class Gang:
         if not self.work.handler:
             program.end_after(LEAVE_SECONDS, TERMINATED)
         elif not program.trains:
-            program.end_after(LEAVE_SECONDS, RESTART, "told to leave")
+            program.end_after(LEAVE_SECONDS, RESTART, "asked to leave")
         elif self.phase is Phase.FORMING:
             program.end_after(LEAVE_SECONDS, TERMINATED)
         elif self.cluster.serves(program.assignment):
-            pass  # SIGTERM is ignored there: the chief gets the interruption too
+            pass  # the process ignores SIGTERM: the chief gets the interruption too
         elif self.phase is Phase.TRAINING:
             self._somebody_leaves = True
             self._plan()
@@ -187,15 +190,15 @@ class Gang:
         self._do_without(program)
 
     def lose(self, program: Program) -> None:
-        """Its host is gone, stands still, or cannot be reached."""
+        """The host of the program is gone, hangs, or is unreachable."""
         if not program.is_lost and program.exit_code is None:
             program.is_lost = True
             self._do_without(program)
             if not (self.in_step or self.phase is Phase.FORMING):
-                program.end_after(program.seat.draw(SERVER_SEES), RESTART, "nobody answers any more")
+                program.end_after(program.seat.draw(SERVER_SEES), RESTART, "no peer answers anymore")
 
     def find(self, program: Program) -> None:
-        """Its host is back."""
+        """The host of the program is reachable again."""
         if not program.is_lost:
             return
         program.is_lost = False
@@ -211,11 +214,11 @@ class Gang:
             self._stand_still(Phase.HUNG)
 
     def pause(self, seconds: float) -> None:
-        """SIGSTOP of one program: the others wait for it."""
+        """Pause one program (SIGSTOP). The others wait for it."""
         if self.phase is Phase.TRAINING and not self._pause:
             self._pace.base = self.step
             self._cancel()
-            self._pause = self.world.after(seconds, self.resume, what="a paused program goes on")
+            self._pause = self.world.after(seconds, self.resume, what="a paused program continues")
 
     def resume(self) -> None:
         if self._pause:
@@ -252,7 +255,7 @@ class Gang:
             self.chief.heard()
 
     def _plan(self) -> None:
-        """The next step at which something happens."""
+        """Plan the next step at which something happens."""
         self._cancel()
         step = min(self._pace.next_steps(self.step, leaves=self._somebody_leaves))
         self._next = self.world.at(
@@ -281,7 +284,7 @@ class Gang:
             self.chief.saved(step)
 
     def _err(self, step: int) -> bool:
-        """Whether anybody ends at this step."""
+        """End the programs that fail at this step. Return True if there are any."""
         struck = [
             program
             for program in self._programs.values()
@@ -316,7 +319,7 @@ class Gang:
             elif self.in_step:
                 program.end_after(CHIEF_STAYS_SECONDS, FINISHED)
             else:
-                program.end_after(program.seat.draw(SERVER_SEES), FINISHED, "is not needed any more")
+                program.end_after(program.seat.draw(SERVER_SEES), FINISHED, "is not needed anymore")
 
     def _leave(self, step: int) -> None:
         said = f"leaving at step {step} of {self.work.steps}, which is saved, to be started again"
@@ -327,7 +330,7 @@ class Gang:
 
     def _do_without(self, gone: Program) -> None:
         if self.phase in (Phase.FORMING, Phase.HUNG, Phase.OVER) or not gone.trains:
-            return  # who waits for others, or stands still, sees nothing
+            return  # waiting or hanging programs notice nothing
         if self.is_alone:
             self._stand_still(Phase.STALLED)
         elif self.in_step:

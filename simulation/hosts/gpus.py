@@ -1,7 +1,7 @@
-"""How busy the GPUs of the hosts are, as the CloudWatch agent of each tells it once a minute.
+"""The GPU utilization of hosts, as their CloudWatch agents report it once a minute.
 
-At scale nobody calls PutMetricData: what each host does is noted when it changes, and `Load.minutes` answers for any
-time what would have been put.
+At scale PutMetricData is not called: each host records its changes of load, and `Load.minutes` computes the
+metrics of any time.
 """
 
 from bisect import bisect_right
@@ -17,7 +17,7 @@ BUSY_MEGABYTES, IDLE_MEGABYTES = 14000.0, 0.0
 
 
 class Load:
-    """Percent by time: None while nothing is published."""
+    """The utilization in percent over time; None while nothing is published."""
 
     def __init__(self) -> None:
         self._since: list[datetime] = []
@@ -33,7 +33,7 @@ class Load:
         return self._percent[place - 1] if place else None
 
     def minutes(self, begin: datetime, end: datetime) -> dict[datetime, float]:
-        """What was put for each whole minute from `begin` up to before `end`: the load at the minute's end."""
+        """Return the metrics from `begin` to before `end`: for each whole minute, the load at its end."""
         found = {}
         minute = begin.replace(second=0, microsecond=0)
         if minute < begin:
@@ -47,7 +47,7 @@ class Load:
 
 
 class Publisher(Protocol):
-    """The machine whose CloudWatch agent it is."""
+    """The machine of the CloudWatch agent."""
 
     world: World
     instance: str
@@ -64,7 +64,7 @@ class Publisher(Protocol):
 
 
 class Metrics:
-    """What the CloudWatch agent of one machine measures, and puts where a world wants that."""
+    """The metrics of one machine. `put=True` sends them to CloudWatch."""
 
     def __init__(self, machine: Publisher) -> None:
         self.load = Load()
@@ -89,7 +89,7 @@ class Metrics:
             self._next.cancel()
 
     def _plan(self) -> None:
-        """Once a minute for as long as the machine is on: a schedule, that nothing is waited for."""
+        """Plan the next metric. Schedules do not count as pending work."""
         machine, seconds = self._machine, INTERVAL_SECONDS
         self._next = machine.world.after(
             seconds, self._put, what=f"{machine.instance} metrics", standing=True
@@ -114,7 +114,7 @@ def has_gpus(instance_type: str) -> bool:
 
 
 def put_request(instance: str, percent: float, now: datetime) -> Request:
-    """PutMetricData of one host's minute."""
+    """Return the PutMetricData request for one minute of a host."""
     megabytes = BUSY_MEGABYTES if percent else IDLE_MEGABYTES
     data = [datum(UTILIZATION, (percent,), instance, now), datum(MEMORY, (megabytes,), instance, now)]
     return {"Namespace": NAMESPACE, "MetricData": data}

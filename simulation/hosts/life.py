@@ -1,4 +1,4 @@
-"""What runs on a machine, as the machine sees it."""
+"""The software that runs on a machine."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from trainyard.protocol.orders import OrderKind
 
 
 class Life(Protocol):
-    """What runs on a machine: an agent, or less."""
+    """The software that runs on a machine: an agent, or less."""
 
     def live(self) -> Steps: ...
 
     def look(self) -> None:
-        """The metadata service may say something new."""
+        """The metadata may have changed."""
         ...
 
     def go_down(self) -> None:
-        """SIGTERM, when the machine goes down."""
+        """The machine shuts down (SIGTERM)."""
         ...
 
     @property
     def is_down(self) -> bool:
-        """Whether nothing need be waited for any more."""
+        """True if the shutdown has nothing more to wait for."""
         ...
 
     def order(self, word: OrderKind, run: str, attempt: int) -> bool:
-        """Whether an agent took it."""
+        """Take an order. Return False without an agent."""
         ...
 
     def ordered(self, run: str) -> None:
-        """An order for the hosts of that run stands in the bucket."""
+        """An order for the hosts of that run is in the bucket."""
         ...
 
     def trouble(self, fault: ProgramEnds | DiskFull) -> None: ...
 
     def hurry(self) -> None:
-        """The host was cut off, and is not any more."""
+        """The network of the host is back."""
         ...

@@ -1,4 +1,4 @@
-"""One machine: boots, registers with Systems Manager, takes documents, goes down; and what can befall it."""
+"""One machine: it boots, registers with Systems Manager, runs SSM documents and shuts down; and its faults."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Cluster
 
 FORCED_SECONDS = 120.0
-"""After which EC2 takes the power from a machine that does not shut down."""
+"""EC2 cuts the power of a machine that has not shut down by then."""
 AGENT_STOPS_SECONDS = 90.0
 LOOK_SECONDS = 5.0
 HEALED = (0.0, 35.0)
-"""Until a client of a host that was cut off tries again."""
+"""The delay until a client of a reconnected host tries again."""
 
 
 class Site(Protocol):
-    """Where machines stand: what they ask of machines.Machines."""
+    """The surroundings of machines, implemented by machines.Machines."""
 
     world: World
     delays: Delays
@@ -69,7 +69,10 @@ class Site(Protocol):
 
 
 class Machine:
-    """`number`: the how-manieth of all. Everything it does is drawn from its own chance."""
+    """One machine. It draws its delays from its own random numbers.
+
+    `number` counts all machines from 0.
+    """
 
     def __init__(self, site: Site, host: Host, number: int) -> None:
         self.site, self.world, self.delays = site, site.world, site.delays
@@ -85,7 +88,7 @@ class Machine:
         self.is_up = False
         self.role = ""
         self.credentials: dict[str, Any] | None = None
-        """Of its run, as long as its power is on."""
+        """The credentials of its run, while the machine is on."""
         self.attempt = 0
         self.program: Program | None = None
         self.life: Life | None = None
@@ -110,43 +113,43 @@ class Machine:
         return round(self._chance.uniform(*seconds), 3)
 
     def now(self) -> datetime:
-        """By the machine's own clock."""
+        """Return the time of the machine's own clock."""
         return (self.world.now + self._ahead).astimezone(UTC)
 
     def ask(self, service: str, operation: str, **request: Any) -> Answer:
-        """AWS, as the host's role. Raises Unreachable while nothing gets out."""
+        """Call AWS with the host's role. Raises Unreachable without a network."""
         if self.is_cut_off:
             raise Unreachable
         return self._ask(service, operation, **request)
 
     def ask_as_run(self, service: str, operation: str, **request: Any) -> Answer:
-        """The same with the credentials of its run."""
+        """Call AWS with the credentials of the run. Raises Unreachable without a network."""
         if self.is_cut_off or self.credentials is None:
             raise Unreachable
         return self._ask_as_run(self.credentials["AccessKeyId"], service, operation, **request)
 
     def flow(self, steps: Steps, what: str) -> Flow:
-        """Of what lives on it."""
+        """Start a flow of the software on the machine."""
         self._of_life = [flow for flow in self._of_life if not flow.ended]
         flow = self._own_flow(steps, what)
         self._of_life.append(flow)
         return flow
 
     def _own_flow(self, steps: Steps, what: str) -> Flow:
-        """Of the machine itself, and of Systems Manager's agent."""
+        """Start a flow of the machine itself, or of the SSM agent."""
         self._flows = [flow for flow in self._flows if not flow.ended]
         flow = Flow(self.world, steps, lambda: self.is_frozen, what)
         self._flows.append(flow)
         return flow
 
     def begin_anew(self) -> None:
-        """The agent's process has nothing of a run in it any more: what lives there now, its tags say."""
+        """Restart the agent without anything of the previous run. Its tags decide what runs now."""
         for flow in self._of_life:
             flow.end()
         self._of_life = []
         self.program = self.credentials = None
         self.life = self.site.life_of(self)
-        self._own_flow(self.life.live(), f"{self.instance} begins anew")
+        self._own_flow(self.life.live(), f"{self.instance} restarts its agent")
 
     def note(self, what: str, **details: Any) -> None:
         self.world.note(self.instance, what, **details)
@@ -156,7 +159,8 @@ class Machine:
         return Identity(self.instance, seen.region, seen.address, seen.image, dict(seen.tags()))
 
     def struck(self, word: str, when: When) -> Fault | None:
-        """What befalls it here; whoever asks sees to what is about a word alone. Raises Gone when it is gone."""
+        """Inject the fault of this point, if any, and return it. The caller handles faults of signals. Raises Gone
+        if the machine is off."""
         fault = self.site.fault(self, word, when)
         if fault is not None:
             self.note(f"fault {type(fault).__name__}", at=f"{when} {word}")
@@ -166,7 +170,7 @@ class Machine:
         return fault
 
     def stage(self, name: str, when: When = "before") -> Steps:
-        """A place at which a fault may strike."""
+        """Inject the fault of a stage."""
         fault = self.struck(name, when)
         if isinstance(fault, Late):
             yield fault.seconds
@@ -174,7 +178,7 @@ class Machine:
             yield 0.0
 
     def power_off(self, reason: str) -> None:
-        """By itself; the rest is EC2's."""
+        """Shut down from inside. EC2 does the rest."""
         self.note("powers off", reason=reason)
         self._own_flow(self._going_down(self.host.power_off), f"{self.instance} powers off")
 
@@ -196,7 +200,8 @@ class Machine:
         self._own_flow(self._boot(), f"{self.instance} boots")
 
     def shut_down(self, down: Callable[[], None]) -> None:
-        """In good order; `down` is called when its power is off, as EC2 takes it after two minutes at the latest."""
+        """Shut down. `down` is called when the power is off, at the latest after two minutes, when EC2 cuts the
+        power."""
         if not self.is_on:
             down()
             return
@@ -208,7 +213,7 @@ class Machine:
         self._off(lambda: None)
 
     def look(self) -> None:
-        """Its metadata has changed: it sees that at its next look, five seconds from now at most."""
+        """Notify the machine of changed metadata, which it reads within five seconds."""
         if self.life and not self._looks:
             self._looks = True
             self.world.after(self.draw((0.0, LOOK_SECONDS)), self._look, what=f"{self.instance} looks")
@@ -216,13 +221,13 @@ class Machine:
     def command(
         self, command_id: str, document: str, parameters: Mapping[str, Sequence[str]], done: Done
     ) -> None:
-        """A document of Systems Manager. Nobody is answered by a host that hangs or is cut off for good."""
+        """Run an SSM document. A host that hangs or is cut off for good never answers."""
         self._kept[command_id] = (document, parameters, done)
         if self.is_registered and not self.is_cut_off:
             self._own_flow(self._obey(command_id), f"{self.instance} {document}")
 
     def withdraw(self, command_id: str) -> None:
-        """Systems Manager has given it up."""
+        """Systems Manager has given the command up."""
         self._kept.pop(command_id, None)
 
     # ---- what befalls it
@@ -252,9 +257,9 @@ class Machine:
             case OthersHang() if self.program:
                 self.program.gang.others_hang = True
             case GoesDown():
-                self.power_off("somebody shut it down")
+                self.power_off("a user shut it down")
             case _:
-                pass  # of a word alone, or of a program where none runs
+                pass  # faults of a signal, or of a program when none runs
 
     def die(self) -> None:
         self.note("dies")
@@ -265,7 +270,7 @@ class Machine:
         self._tell_silence(is_silent=True)
         self._lose_program()
         if seconds is not None:
-            self.world.after(seconds, self._thaw, what=f"{self.instance} goes on")
+            self.world.after(seconds, self._thaw, what=f"{self.instance} continues")
 
     def cut_off(self, seconds: float | None) -> None:
         self.is_cut_off = True
@@ -273,7 +278,7 @@ class Machine:
         if self.program and not self.program.gang.is_alone:
             self._lose_program()
         if seconds is not None:
-            self.world.after(seconds, self._join_again, what=f"{self.instance} is reached again")
+            self.world.after(seconds, self._join_again, what=f"{self.instance} is reachable again")
 
     # ---- inside
 
@@ -372,7 +377,7 @@ class Machine:
             return
         self.is_frozen = False
         self._tell_silence(is_silent=self.is_cut_off)
-        self.note("goes on")
+        self.note("continues")
         if self.program:
             self.program.gang.find(self.program)
         for flow in self._flows:
@@ -383,7 +388,7 @@ class Machine:
             return
         self.is_cut_off = False
         self._tell_silence(is_silent=self.is_frozen)
-        self.note("is reached again")
+        self.note("is reachable again")
         if self.program:
             self.program.gang.find(self.program)
         self._deliver_kept()

@@ -1,5 +1,7 @@
-"""All machines of a world: EC2 boots and ends them, Systems Manager sends them documents. Read next: machine, agent,
-attempt, gang."""
+"""All machines of a world: EC2 boots and ends them, Systems Manager runs documents on them.
+
+Read next: machine, agent, attempt, gang.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +35,21 @@ def is_of_yard(host: Host) -> bool:
 
 
 def was_launched_by_yard(host: Host) -> bool:
-    """From an image of the yard's, so that the agent is on its disk; a builder's base image has none."""
+    """Return True if the yard launched the host from its own image, which contains the agent; the base image of a
+    builder does not."""
     tags = host.metadata.tags()
     return Tag.RUN in tags and tags.get(Tag.KIND) != "bake"
 
 
 class Machines:
-    """`host_of` is asked once for each instance. `is_exact`: logs, metrics.json and an evaluator's looks go as often as
-    the real ones, which costs a call every few seconds; otherwise they go when a host's attempt begins and ends.
-    `puts_metrics`: every host calls PutMetricData each minute; otherwise `gpu_minutes` tells what it would have put.
-    `has_agent`, `knows_systems_manager`: whether our agent, and Systems Manager's with a role, are on that host."""
+    """All machines of a world.
+
+    `host_of` is called once for each instance. With `is_exact`, logs, metrics.json and an evaluator's checks
+    happen as often as on real hosts, with a call every few seconds; otherwise only when an attempt begins and
+    ends. With `puts_metrics`, every host calls PutMetricData each minute; otherwise `gpu_minutes` computes the
+    metrics. `has_agent` and `knows_systems_manager` tell whether a host has our agent, and an SSM agent with a
+    role.
+    """
 
     def __init__(
         self,
@@ -62,9 +69,9 @@ class Machines:
         self.has_agent = has_agent
         self.knows_systems_manager = knows_systems_manager
         self.on_word: OnWord | None = None
-        """Asked before and after every word and stage (words.py) of every host."""
+        """Called before and after every signal and stage of every host (contract.py)."""
         self.on_silence: Callable[[str, bool], None] | None = None
-        """Told when no word goes to or from a host's Systems Manager agent any more (True), and when one does again."""
+        """Called with True when a host's SSM agent is cut off, and with False when it is reachable again."""
         self._host_of = host_of
         self._machines: dict[str, Machine] = {}
         self._gangs: dict[tuple[str, int], Gang] = {}
@@ -74,7 +81,7 @@ class Machines:
     # ---- EC2
 
     def boot(self, instance_id: str) -> None:
-        """Also of one that was stopped: its disk is as it was."""
+        """Boot a machine. The disk of a stopped one is unchanged."""
         machine = self._machines.get(instance_id)
         if machine is None:
             machine = Machine(self, self._host_of(instance_id), self._number)
@@ -83,7 +90,7 @@ class Machines:
         machine.boot()
 
     def stop(self, instance_id: str, down: Callable[[], None] = lambda: None) -> None:
-        """Shut down in good order; `down` is called when its power is off: within two minutes."""
+        """Shut down. `down` is called when the power is off, within two minutes."""
         machine = self._machines.get(instance_id)
         if machine:
             machine.shut_down(down)
@@ -91,7 +98,7 @@ class Machines:
             down()
 
     def terminate(self, instance_id: str, down: Callable[[], None] = lambda: None) -> None:
-        """The same, and it is forgotten then."""
+        """Shut down and forget the machine."""
 
         def gone() -> None:
             self.forget(instance_id)
@@ -100,13 +107,13 @@ class Machines:
         self.stop(instance_id, gone)
 
     def cut_power(self, instance_id: str) -> None:
-        """Off at once, as when a spot host's time is up, or the machine below it breaks. Its disk stays."""
+        """Cut the power at once, as for a reclaimed spot host or a failed machine. The disk stays."""
         machine = self._machines.get(instance_id)
         if machine:
             machine.cut_power()
 
     def forget(self, instance_id: str) -> None:
-        """It is terminated, its disk is gone."""
+        """Cut the power and delete the disk."""
         self.cut_power(instance_id)
         self._machines.pop(instance_id, None)
 
@@ -115,7 +122,7 @@ class Machines:
         machine.shut_down(machine.boot)
 
     def look(self, instance_id: str) -> None:
-        """To be called whenever its metadata change: an interruption notice, tags. It sees that within five seconds."""
+        """Notify the host of changed metadata (an interruption notice, tags), which it reads within five seconds."""
         machine = self._machines.get(instance_id)
         if machine:
             machine.look()
@@ -123,7 +130,7 @@ class Machines:
     # ---- orders
 
     def ordered(self, run: str) -> None:
-        """To be called whenever the run's order.json is written: its hosts see it as soon as real ones would."""
+        """Notify the hosts of the run that its order.json was written. They see it as soon as real hosts would."""
         for machine in self._machines.values():
             if machine.life:
                 machine.life.ordered(run)
@@ -136,26 +143,26 @@ class Machines:
         parameters: Mapping[str, Sequence[str]],
         done: Done,
     ) -> None:
-        """`done` is called with the document's end, or never."""
+        """Run an SSM document. `done` is called at its end, or never."""
         machine = self._machines.get(instance_id)
         if machine and machine.is_on:
             machine.command(command_id, document_name, parameters, done)
 
     def withdraw(self, instance_id: str, command_id: str) -> None:
-        """The time to deliver the command is over."""
+        """Withdraw a command that was not delivered in time."""
         machine = self._machines.get(instance_id)
         if machine:
             machine.withdraw(command_id)
 
     def answers(self, instance_id: str) -> bool:
-        """Whether its Systems Manager agent pings: for PingStatus."""
+        """Return True if the SSM agent of the host pings."""
         machine = self._machines.get(instance_id)
         return bool(machine and machine.is_registered and machine.runs and not machine.is_cut_off)
 
     # ---- CloudWatch
 
     def gpu_minutes(self, instance_id: str, begin: datetime, end: datetime) -> dict[datetime, float]:
-        """The utilisation that this host has put, by minute, were it to call PutMetricData."""
+        """Return the utilization by minute, as PutMetricData would have stored it."""
         machine = self._machines.get(instance_id)
         if machine is None:
             return {}
@@ -164,15 +171,16 @@ class Machines:
     # ---- people
 
     def hold(self, instance_id: str, until: datetime | None) -> None:
-        """Somebody on the host says `trainyard hold`; None is `trainyard release`."""
+        """Run `trainyard hold` on the host; None: `trainyard unhold`."""
         machine = self._machines[instance_id]
-        machine.flow(_hold(machine, until), f"somebody holds {instance_id}")
+        machine.flow(_hold(machine, until), f"a user holds {instance_id}")
 
     def machine(self, instance_id: str) -> Machine:
         return self._machines[instance_id]
 
     def role_of(self, instance_id: str) -> str:
-        """`worker` in the attempt that it is or was in last; empty before the first, or when it is gone."""
+        """Return the role in the current or last attempt, e.g. `worker`; empty before the first or if the machine
+        is gone."""
         machine = self._machines.get(instance_id)
         return machine.role.partition("-")[0] if machine else ""
 
@@ -188,7 +196,7 @@ class Machines:
         attempt: int | None = None,
         times: int = 1,
     ) -> None:
-        """Let it happen to that host (faults.is_meant) before or after that word or stage."""
+        """Inject the fault on a matching host (faults.is_meant) before or after that signal or stage."""
         self._strikes.append(Strike(word, who, do, when, attempt, times))
 
     def fault(self, host: Struck, word: str, when: When) -> Fault | None:
@@ -201,7 +209,7 @@ class Machines:
     # ---- for the machines
 
     def life_of(self, machine: Machine) -> Life:
-        """What runs there, by its tags."""
+        """Return the software for the machine, by its tags."""
         if warm_until(machine.host.metadata.tags()) and self.has_agent(machine.host):
             return Waiting(machine, machine.identity())
         identity = with_a_lease(machine.identity(), machine.now())
@@ -214,7 +222,8 @@ class Machines:
         return agent or Quiet(machine, identity)
 
     def gang(self, cluster: Cluster, job: Job, *, step: int) -> Gang:
-        """The programs of this attempt. The first who comes says at which step it begins: all restore the same."""
+        """Return the programs of this attempt. The first host sets the step, because all hosts restore the same
+        one."""
         key = (cluster.run, cluster.attempt)
         if key not in self._gangs:
             self._gangs.pop((cluster.run, cluster.attempt - 2), None)

@@ -1,4 +1,4 @@
-"""Where a training stands: it follows from when it began, and only steps at which something happens are planned."""
+"""The position of a training. It follows from the start time; only steps with an effect are planned as events."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class Phase(Enum):
 
 
 class Pace:
-    """The steps of one attempt, which goes on from `step` at `now` and may stand still in between."""
+    """The steps of one attempt, which continues from `step` at `now` and may stop in between."""
 
     def __init__(self, work: Work, step: int, now: datetime) -> None:
         self.work = work
         self.base, self.base_at = step, now
-        """The step that it went on from, and when."""
+        """The step that training continued from, and when."""
         self.saved, self.saved_at = step, now
 
     def go_on_from(self, step: int, now: datetime) -> None:
         self.base, self.base_at = step, now
 
     def step(self, now: datetime) -> int:
-        """Return the last step that is done, while it trains."""
+        """Return the last completed step while training."""
         return min(self.base + self._done_since_base(now), max(self.work.steps, self.base))
 
     def until_next_step(self, now: datetime) -> float:
@@ -40,7 +40,7 @@ class Pace:
         return self.base_at + timedelta(seconds=(step - self.base) * self.work.step_seconds)
 
     def next_steps(self, step: int, *, leaves: bool) -> list[int]:
-        """Return the steps at which something will happen: an end, a fault, a checkpoint, or somebody leaves."""
+        """Return the next steps with an effect: the end, a fault, a checkpoint, or a program that leaves."""
         work = self.work
         steps = [max(work.steps, step)]
         steps += [at for at in (work.error_at, work.hang_at) if at > step]
@@ -59,7 +59,7 @@ class Pace:
         return by_clock or (bool(self.work.save_steps) and step % self.work.save_steps == 0)
 
     def save(self, step: int, now: datetime) -> bool:
-        """Note that it saves; return True if that leaves a new checkpoint."""
+        """Record a save. Return True if it leaves a new checkpoint."""
         self.saved_at = now
         if step <= self.saved or self.work.hoards:
             return False

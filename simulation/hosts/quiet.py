@@ -1,4 +1,4 @@
-"""Hosts that train nothing: a builder, one launched from an image, one that was generalized, one launched by hand."""
+"""Hosts without training: builders, dev hosts, generalized hosts, hosts launched by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trainyard.protocol.tags import Tag
 
 
 class Quiet:
-    """The agent keeps quiet; a host of the yard still ends with its lease."""
+    """An agent without a run. A host of the yard still ends with its lease."""
 
     is_down = True
 
@@ -41,7 +41,7 @@ class Quiet:
         pass
 
     def order(self, word: OrderKind, run: str, attempt: int) -> bool:
-        """It has no presence: nobody takes an order."""
+        """Refuse the order, since the agent is not active."""
         return False
 
     def ordered(self, run: str) -> None:
@@ -56,7 +56,7 @@ class Quiet:
 
 
 class Builder(Quiet):
-    """No agent of the yard watches a base image: its user data ends it with its lease, to the minute."""
+    """A base image without an agent. Its user data ends the host at the end of its lease, to the minute."""
 
     def __init__(self, machine: Machine, identity: Identity) -> None:
         self._machine = machine
@@ -73,7 +73,7 @@ class Builder(Quiet):
 
 
 class Bare(Quiet):
-    """Nothing of ours runs here, whatever its tags say."""
+    """A host without the yard's software, whatever its tags are."""
 
     def __init__(self, machine: Machine, identity: Identity) -> None:
         self._machine = machine

@@ -1,4 +1,4 @@
-"""What a simulated host is given by the world around it: its role's door to AWS, its metadata, its power switch."""
+"""The interface of a simulated host to its world: AWS calls with its role, metadata, and the power switch."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,72 +9,74 @@ from simulation.aws.door.api import Answer
 
 
 class Metadata(Protocol):
-    """The instance metadata service, as this instance sees it."""
+    """The instance metadata service as this instance sees it."""
 
     @property
     def instance(self) -> str: ...
 
     @property
     def address(self) -> str:
-        """Private IPv4."""
+        """The private IPv4 address."""
         ...
 
     @property
     def image(self) -> str:
-        """The AMI's id."""
+        """The id of the AMI."""
         ...
 
     @property
     def instance_type(self) -> str:
-        """`g6.xlarge`: those of the families g and p have GPUs."""
+        """The instance type, e.g. `g6.xlarge`. Types of the families g and p have GPUs."""
         ...
 
     @property
     def region(self) -> str: ...
 
     def tags(self) -> Mapping[str, str]:
-        """As they are now; without InstanceMetadataTags none."""
+        """Return the current tags; none without InstanceMetadataTags."""
         ...
 
     def spot_notice(self) -> datetime | None:
-        """When AWS takes the host back, once it has said so."""
+        """Return when AWS reclaims the host, once it has announced that."""
         ...
 
 
 class Host(Protocol):
-    """One instance, as long as EC2 knows it."""
+    """One instance, as long as EC2 lists it."""
 
     @property
     def metadata(self) -> Metadata: ...
 
     def aws(self, service: str, operation: str, /, **request: Any) -> Answer:
-        """Calls AWS as the host's role: `aws("s3", "get_object", Bucket=..., Key=...)`. Raises ServiceError."""
+        """Call AWS with the host's role: `aws("s3", "get_object", Bucket=..., Key=...)`. Raises ServiceError."""
         ...
 
     def aws_as_run(self, access_key: str, service: str, operation: str, /, **request: Any) -> Answer:
-        """The same with credentials of its run: ExpiredToken once they have ended."""
+        """Call AWS with credentials of the host's run. Raises ServiceError (ExpiredToken) once they have expired."""
         ...
 
     def register(self) -> None:
-        """The Systems Manager agent has registered, or is back after a boot: PingStatus Online from now on."""
+        """The SSM agent has registered, or is back after a boot; PingStatus is Online from now on."""
         ...
 
     def power_off(self) -> None:
-        """The operating system has shut down by itself: what EC2 does then, the launch template says."""
+        """The operating system has shut down. The launch template decides what EC2 does."""
         ...
 
     def crash(self) -> None:
-        """The machine is gone from one moment to the next, without anybody's order."""
+        """The machine fails without warning."""
         ...
 
 
 @dataclass(frozen=True)
 class CommandEnd:
-    """What a document came to on this host. `errors` is its stderr; 0 is success."""
+    """The result of an SSM document on this host."""
 
     exit_code: int
+    """0 is success."""
     output: str = ""
     errors: str = ""
+    """The stderr."""
 
 
 Done = Callable[[CommandEnd], None]

@@ -1,4 +1,4 @@
-"""What the program of a simulated job does: read from `program.args` and the section `checkpoints` of its job."""
+"""The behavior of a simulated program, read from `program.args` and the section `checkpoints` of its job."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,26 +11,31 @@ from trainyard.core.model.program import Sharding
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Arguments of the same names, with hyphens: `--steps 40 --step-seconds 1 --error-at 7`.
-
-    A program that is `silent` neither reports nor prints; one that is `deaf` does not end at SIGTERM, one without a
-    `handler` for it ends at once; one that `hoards` saves nothing; of one that `delegates` the chief waits for what the
-    others compute. At `error_at` it ends with `exit_code` everywhere, or on `error_on` (`worker-1`) alone; at `hang_at`
-    it stands still everywhere. `lacks` names a result that it does not leave."""
+    """The behavior of a program. Arguments have the same names with hyphens: `--steps 40 --step-seconds 1
+    --error-at 7`."""
 
     steps: int = 40
     step_seconds: float = 1.0
     export_seconds: float = 2.0
     error_at: int = 0
+    """The step at which the program fails with `exit_code`; 0: never."""
     error_on: str = ""
+    """The only program that fails, e.g. `worker-1`; empty: all."""
     exit_code: int = 1
     hang_at: int = 0
+    """The step at which all programs hang; 0: never."""
     silent: bool = False
+    """The program neither reports nor prints."""
     deaf: bool = False
+    """The program ignores SIGTERM."""
     handler: bool = True
+    """The program handles SIGTERM; without a handler it ends at once."""
     hoards: bool = False
+    """The program saves no checkpoints."""
     delegates: bool = False
+    """The chief waits for what other programs compute."""
     lacks: str = ""
+    """A result that the program does not leave."""
     save_steps: int = 0
     save_seconds: float = 120.0
     form_seconds: float = FORM_SECONDS
@@ -38,7 +43,7 @@ class Work:
 
     @staticmethod
     def of(job: Job) -> "Work":
-        """Arguments that it does not know are another program's."""
+        """Return the behavior of a job. Unknown arguments belong to another program and are ignored."""
         given = job.program.args if isinstance(job.program.args, Mapping) else {}
         known: Mapping[str, Any] = {
             name: value
@@ -54,7 +59,7 @@ class Work:
         return replace(work, **known)
 
     def facts(self, step: int) -> dict[str, Any]:
-        """What the program reports of a step."""
+        """Return the report of a step."""
         return {
             "step": step,
             "steps": self.steps,
@@ -65,7 +70,7 @@ class Work:
         }
 
     def resumed(self, step: int) -> dict[str, Any] | None:
-        """What it reports beside, where it has restored; None on a fresh start."""
+        """Return the report about the restored checkpoint; None on a fresh start."""
         if step <= 0:
             return None
         return {
@@ -77,7 +82,7 @@ class Work:
         }
 
     def metrics(self, step: int) -> dict[str, Any]:
-        """The metrics.json that it writes at its end."""
+        """Return the metrics.json that the program writes at its end."""
         facts = self.facts(step)
         return {
             "steps": step,

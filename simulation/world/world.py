@@ -1,7 +1,6 @@
 """One world: virtual time, random numbers from a seed, processes that take turns in one thread, and a trace.
 
-The seed determines the order of everything. Events of one instant happen in the order in which they were
-planned.
+The seed determines the order of everything. Events of one instant happen in the order of their planning.
 """
 
 from __future__ import annotations

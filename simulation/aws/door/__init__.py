@@ -1,1 +1,1 @@
-"""The door to the simulated AWS: how botocore comes in, who may, how often."""
+"""The entrance to the simulated AWS: botocore's transport, permissions and request rates."""

@@ -1,4 +1,4 @@
-"""How a service of the simulated AWS is asked: by whom, for what, and how it refuses."""
+"""The interface of a simulated service: requests, answers, callers, permission checks and errors."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Request = dict[str, Any]
-"""The parameters of one call, as boto3 takes them."""
+"""The parameters of one call in boto3's format."""
 Answer = dict[str, Any]
-"""The answer to one call, as boto3 shows it."""
+"""The answer to one call in boto3's format."""
 Structure = dict[str, Any]
-"""A part of a request or an answer (an instance, a disk, an error), by AWS's names."""
+"""A part of a request or an answer (an instance, a disk, an error), with AWS's names."""
 ACCOUNT, REGION, PARTITION = "123456789012", "us-east-1", "aws"
 
 
 class ServiceError(Exception):
-    """An error that AWS returns. `more` stands beside `Error` in the response (CancellationReasons)."""
+    """An error of AWS. `more` is added to the response beside `Error`, e.g. CancellationReasons."""
 
     def __init__(
         self, code: str, message: str, *, status: int = 400, more: Mapping[str, Any] | None = None
@@ -27,23 +27,24 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: a role's ARN, and the name that the trace shows (`train-launch`, `i-0001`)."""
+    """The caller of a request."""
 
     name: str
+    """The name in the trace (`train-launch`, `i-0001`)."""
     role: str
-    """ARN of the role; `root` for the person whose account it is."""
+    """ARN of the role; `root` for the owner of the account."""
     instance: str | None = None
     session: str | None = None
-    """The policy, as JSON, that its credentials are narrowed to."""
+    """The session policy of its credentials, as JSON."""
     vpc: str | None = None
-    """The VPC through whose endpoint for S3 it asks."""
+    """The VPC of the S3 endpoint that the request passes."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that a role must be allowed for a request to be answered."""
+    """A permission that a request needs."""
 
     action: str
     resource: str
     context: Mapping[str, str | list[str]] = field(default_factory=dict)
-    """Condition keys (lower case) and their values."""
+    """Condition keys in lower case, with their values."""

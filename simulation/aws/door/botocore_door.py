@@ -1,12 +1,11 @@
-"""botocore's clients, unchanged down to HTTP: what they would send goes to the gateway of the current world.
+"""The transport of botocore's clients: HTTP requests go to the gateway of the current world.
 
-Parameters are taken as botocore has validated and completed them; the answer is written in the service's own protocol
-(XML by moto's serializers), so that botocore reads it with its own parser, errors and all, and tries again as it would
-on AWS. Requests are not signed: nobody here would check it.
+botocore validates and completes parameters as usual. The answer is written in the protocol of the service (XML
+by moto's serializers), so that botocore parses it and retries as on AWS. Requests are not signed.
 
-Most requests go well, and then HTTP changes nothing: these take a short way, from validated parameters to the answer as
-botocore would have parsed it, past its endpoints, serializers and headers. What listens to parameters and answers (the
-product's, and botocore's own) hears of them as ever. A test holds that both ways make the same world.
+Most requests succeed, and HTTP changes nothing then. These take a short path from validated parameters to a
+parsed answer, without botocore's endpoints, serializers and headers. Event handlers for parameters and answers
+are called on both paths. A test checks that both paths give the same world.
 """
 
 from __future__ import annotations
@@ -44,19 +43,19 @@ from simulation.aws.door.gateway import Broken, Unreachable
 from simulation.aws.door.shapes import fits
 
 Send = Callable[[str, str, Mapping[str, Any], int], Answer]
-"""(service, operation, request, number of the try) -> answer; raises ServiceError or Broken."""
+"""(service, operation, request, number of retries) -> answer; raises ServiceError or Broken."""
 
 
 JSON = {"Content-Type": "application/x-amz-json-1.1"}
 Short = Callable[[str, str, Mapping[str, Any]], Answer | None]
-"""(service, operation, request) -> answer, or None where the request must be sent. Raises ServiceError for what
-botocore would not try again."""
+"""(service, operation, request) -> answer, or None if the request needs HTTP. Raises ServiceError for errors that
+botocore does not retry."""
 Call = Callable[[BaseClient, str, Request], Any]
-"""(client, operation, parameters) -> what botocore's method answers."""
+"""(client, operation, parameters) -> the result of botocore's method."""
 
 
 class Door:
-    """The state of this process: clients are cached by the product, so worlds come and go behind one door."""
+    """The transport of this process. The product caches clients, so all worlds share them."""
 
     def __init__(self) -> None:
         self.send: Send = _nobody
@@ -64,16 +63,16 @@ class Door:
         self.sleep: Callable[[float], None] = _no_sleep
         self._asked: dict[int, tuple[Any, Mapping[str, Any], int]] = {}
         self._before: dict[Any, dict[str, Any]] = {}
-        """The originals of botocore, by the attribute that holds them."""
+        """The original attributes of botocore, by their owner."""
         self._serializers: dict[tuple[str, str], Any] = {}
         self._ways: dict[tuple[Any, str], _Way] = {}
 
     def install(self) -> None:
-        """Make every client of boto3's default session ask here, and botocore sleep in virtual time."""
+        """Direct all clients of boto3's default session to this transport, and let botocore sleep in virtual time."""
         boto3.setup_default_session(
             region_name=REGION,
             aws_access_key_id="simulated",
-            aws_secret_access_key="simulated",  # noqa: S106 - nothing checks it
+            aws_secret_access_key="simulated",  # noqa: S106 - never checked
         )
         session = boto3.DEFAULT_SESSION
         assert session is not None
@@ -85,12 +84,12 @@ class Door:
         self._put(BaseClient, "_make_api_call", self._calls(BaseClient._make_api_call))  # noqa: SLF001
         self._put(EndpointRulesetResolver, "construct_endpoint", _remembers_endpoints())
         self._put(botocore.useragent.UserAgentString, "to_string", lambda _: "simulated")
-        # A hundred retries or so for each process of a function: here all functions, and all worlds, share the clients.
+        # The limit of about 100 retries is meant for one function, but here all functions share the clients.
         self._put(botocore.retries.quota.RetryQuota, "acquire", lambda *_: True)
         self._put(botocore.endpoint, "time", SimpleNamespace(sleep=lambda seconds: self.sleep(seconds)))
 
     def remove(self) -> None:
-        """New clients ask AWS again, as the environment says."""
+        """Restore botocore, so that new clients call AWS."""
         boto3.DEFAULT_SESSION = None
         clients.client.cache_clear()
         for whose, stock in self._before.items():
@@ -105,13 +104,13 @@ class Door:
         setattr(whose, name, value)
 
     def serve(self, send: Send, short: Short, sleep: Callable[[float], None], *, seed: int) -> None:
-        """From now on that world answers; botocore's jitter comes from its seed."""
+        """Let a world answer from now on. Its seed determines the jitter of botocore."""
         self.send, self.short, self.sleep = send, short, sleep
         self._asked.clear()
         random.seed(seed)
 
     def _calls(self, stock: Call) -> Call:
-        """What clients' methods call: the answer, where nothing is in the way of a request; else botocore sends it."""
+        """Return the method that sends requests: by the short path if possible, otherwise with botocore."""
 
         def call(client: BaseClient, operation: str, given: Request) -> Any:
             way = self._ways.get((client, operation))
@@ -172,33 +171,33 @@ class Door:
             "Refusal", (Exception,), {"code": refused.code, "message": refused.message, **refused.more}
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # moto's, of a code that is not in the service's model
+            warnings.simplefilter("ignore")  # moto warns about error codes that the service's model lacks
             _, headers, body = self._serialized(model, error(refused.message))
         return refused.status, headers, body
 
 
 @dataclass
 class _Way:
-    """The short way of one operation of a client: what botocore does about it that somebody could notice."""
+    """The short path of one operation of a client, with the effects of botocore that are visible outside."""
 
     client: BaseClient
     model: Any
     service: str
     name: str
     events: tuple[str, str, str]
-    """About parameters as they are given, then as they are sent; and about the answer."""
+    """Names of botocore's events for given parameters, complete parameters, and the answer."""
 
     @classmethod
     def of(cls, client: BaseClient, operation: str) -> _Way:
         service = client.meta.service_model
         model = service.operation_model(operation)
-        get_service_model(service.service_name)  # remembers it: else each fork would read it
+        get_service_model(service.service_name)  # cached before forks read it
         about = f"{service.service_id.hyphenize()}.{operation}"
         events = (f"provide-client-params.{about}", f"before-parameter-build.{about}", f"after-call.{about}")
         return cls(client, model, service.service_name, xform_name(operation), events)
 
     def parameters(self, given: Request, context: Structure) -> Request:
-        """As they would be sent."""
+        """Return the parameters as botocore would send them."""
         emit, (provided, built, _) = self.client.meta.events.emit, self.events
         said = emit(provided, params=given, model=self.model, context=context)
         parameters: Request = first_non_none_response(said, default=given)
@@ -213,7 +212,7 @@ class _Way:
         return not ParamValidator().validate(parameters, shape).has_errors()
 
     def answered(self, context: dict[str, Any], status: int, answer: Answer) -> Answer:
-        """As botocore has it once an answer is parsed. Raises what botocore raises."""
+        """Return the answer as botocore parses it. Raises the exceptions of botocore."""
         if isinstance(answer.get("Body"), bytes):
             answer["Body"] = io.BytesIO(answer["Body"])
         about = {"HTTPStatusCode": status, "HTTPHeaders": {}, "RetryAttempts": 0}
@@ -227,7 +226,7 @@ class _Way:
 
 
 def _remembers_endpoints() -> Callable[..., Any]:
-    """Where botocore sends a request, worked out once for each operation and bucket: nothing else counts there."""
+    """Return a cached version of botocore's endpoint resolution, which depends only on operation and bucket."""
     stock, found = EndpointRulesetResolver.construct_endpoint, {}
 
     def construct_endpoint(
@@ -261,11 +260,11 @@ class _Body(io.BytesIO):
 
 
 def _nobody(*_: Any) -> Answer:
-    raise RuntimeError("no simulated world answers now")
+    raise RuntimeError("no simulated world is running")
 
 
 def _no_sleep(_: float) -> None:
-    raise RuntimeError("no simulated world runs now")
+    raise RuntimeError("no simulated world is running")
 
 
 DOOR = Door()

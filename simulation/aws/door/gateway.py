@@ -1,6 +1,7 @@
-"""Every request to the simulated AWS passes here: whoever asks, its permission, its answer.
+"""The entrance for every request to the simulated AWS: it checks the rate and the permissions, then calls the
+service.
 
-What goes wrong with a request is a RequestFault: yard/network.py deals with it, before the gateway is asked or after.
+Faults of requests are injected by yard/network.py, before and after the gateway.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from simulation.world.world import World
 
 
 class Service(Protocol):
-    """Operations are methods in snake case: `(caller, request) -> answer`."""
+    """A simulated service. Operations are methods in snake case: `(caller, request) -> answer`."""
 
     def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]: ...
 
@@ -25,16 +26,16 @@ class Permissions(Protocol):
     def denial(self, check: Check, caller: Caller, service: str) -> ServiceError: ...
 
 
-class Broken(Exception):  # noqa: N818 - no answer at all, which is no error of AWS
-    """The connection broke: botocore sees a connection error."""
+class Broken(Exception):  # noqa: N818 - a lost connection is not an error of AWS
+    """The connection was lost; botocore raises a connection error."""
 
 
 class Unreachable(Broken):
-    """There was none to begin with."""
+    """The connection could not be opened."""
 
 
 class Gateway:
-    """See the module."""
+    """Passes requests to the services."""
 
     def __init__(self, world: World, services: Mapping[str, Service], iam: Permissions) -> None:
         self.world = world
@@ -42,14 +43,15 @@ class Gateway:
         self.iam = iam
         self.calls: Counter[str] = Counter()
         self.asked: Counter[tuple[str, str]] = Counter()
-        """The first checks of IAM, by role: (ARN, `ec2:CreateFleet`); `s3.delete_objects` where it is asked later."""
+        """The first permission check of each request by role: (ARN, `ec2:CreateFleet`), or `s3.delete_objects`,
+        which checks later."""
         self.throttle: Callable[[Caller, str, Mapping[str, Any]], ServiceError | None] = lambda *_: None
-        """(caller, operation, request): token buckets (rates.py), where the world has any."""
+        """(caller, operation, request) -> an error if the request exceeds a rate (rates.py)."""
         self.after: dict[str, Callable[[Mapping[str, Any]], None]] = {}
-        """The action of the world after such a request was answered."""
+        """Callbacks after a successful request, by operation."""
 
     def answer(self, caller: Caller, service: str, operation: str, request: Mapping[str, Any]) -> Answer:
-        """The answer of a healthy AWS. Raises ServiceError, AWS's no."""
+        """Return the answer of AWS without faults. Raises ServiceError for AWS's errors."""
         self.calls[f"{service}.{operation}"] += 1
         refused = self.throttle(caller, f"{service}.{operation}", request)
         if refused:

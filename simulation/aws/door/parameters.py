@@ -1,4 +1,4 @@
-"""What a model understands of a request: the rest is refused, so that nothing is left out in silence."""
+"""Checks of requests: unknown parameters are refused, so that none is ignored silently."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from simulation.aws.door.api import ServiceError
 
 LAST = chr(0x10FFFF)
-"""Sorts behind every other character of a key."""
+"""A character that sorts after every other character of a key."""
 
 
 def not_simulated(what: str) -> ServiceError:
-    return ServiceError("NotSimulated", f"the simulator does not know {what}")
+    return ServiceError("NotSimulated", f"the simulator does not model {what}")
 
 
 def only(request: Mapping[str, Any], known: Collection[str], of: str) -> None:
-    """Raises NotSimulated for a parameter that is not among the `known`."""
+    """Raise NotSimulated for a parameter that is not in `known`."""
     for name in request:
         if name not in known:
             raise not_simulated(f"{of} with {name}")

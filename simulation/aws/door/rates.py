@@ -1,7 +1,7 @@
-"""AWS's published request rates in virtual time: those of the local cloud's settings, and what only thousands meet.
+"""AWS's published request rates in virtual time.
 
-- Lambda's concurrency: docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html (from memory)
-- DynamoDB on demand (units a second, below) is from memory.
+Most come from the local cloud's settings. These are from memory: Lambda's concurrency
+(docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html) and DynamoDB's units per second on demand.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from simulation.world.world import World
 
 SETTINGS = Settings.load()
 SERVICES = {"stepfunctions": "states", "service-quotas": "servicequotas"}
-"""IAM's names of services, where they are not boto3's."""
+"""IAM's names of services whose boto3 names differ."""
 ACTIONS = {"s3:listobjectsv2": "s3:ListBucket"}
 CONCURRENCY = 1000
-"""The rate of all functions together."""
+"""The limit of concurrent invocations of all functions."""
 TRANSITIONS = Rate(5000, 5000)
-"""The rate of all executions together: more are late."""
+"""The rate of all executions. Further transitions are delayed."""
 WRITE_UNITS, READ_UNITS = 4000, 12_000
-"""A second, of a new DynamoDB table on demand; a single partition key has 1,000 and 3,000."""
+"""Units per second of a new DynamoDB table on demand; a single partition key has 1,000 and 3,000."""
 CODES = {
     "ec2": ("RequestLimitExceeded", 503),
     "s3": ("SlowDown", 503),
@@ -37,7 +37,7 @@ CODES = {
 
 @cache
 def rate_of(operation: str, *, of: str = "request") -> Rate | None:
-    """The rate of an operation ("ec2.create_fleet"), or of the resources it names."""
+    """Return the rate of an operation ("ec2.create_fleet"), or of the resources in its requests."""
     service, _, name = operation.partition(".")
     action = f"{SERVICES.get(service, service)}:{name.replace('_', '')}"
     table = SETTINGS.rates if of == "request" else SETTINGS.resource_rates
@@ -46,7 +46,7 @@ def rate_of(operation: str, *, of: str = "request") -> Rate | None:
 
 @dataclass
 class Throttle:
-    """For Gateway.throttle: refuses what goes beyond a rate, and counts that by operation."""
+    """A throttle for Gateway.throttle. It refuses requests beyond a rate and counts them by operation."""
 
     world: World
     refused: Counter[str] = field(default_factory=Counter)

@@ -1,6 +1,6 @@
-"""Whether botocore would take parameters, for less than its validator asks: yes is sure, no is not.
+"""A fast check that botocore would accept parameters. True is certain; False means that botocore must check.
 
-Of what this does not know it says no, and the validator is asked itself (tests/unit/simulation/test_shapes.py).
+tests/unit/simulation/test_shapes.py compares it with botocore's validator.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ SCALARS: Mapping[str, Any] = {
     "timestamp": datetime,
     "blob": (bytes, bytearray, str),
 }
-"""What botocore takes (of timestamps and blobs more than this)."""
+"""Types that botocore accepts. It accepts more for timestamps and blobs."""
 
 _FOUND: dict[int, tuple[Shape, Fits]] = {}
-"""By the identity of a shape, which is kept with it."""
+"""Compiled checks by the identity of a shape. The shape is kept so that its identity stays unique."""
 
 
 def fits(shape: Shape, value: Any) -> bool:
@@ -84,7 +84,9 @@ def _structure(shape: Any) -> Fits:
             if check is None:
                 if name not in members:
                     return False
-                check = known[name] = _of(members[name])  # as it is met: some shapes have themselves within
+                check = known[name] = _of(
+                    members[name]
+                )  # compiled on first use, because some shapes contain themselves
             if not check(each):
                 return False
         return True

@@ -1,6 +1,6 @@
-"""DynamoDB: tables with a string `pk` and a string `sk`, conditions, transactions, pages, reads that may be old.
+"""DynamoDB: tables with strings `pk` and `sk`, conditions, transactions, pages, and eventually consistent reads.
 
-Items are never changed in place: whoever holds one may keep it.
+Items are never modified in place, so callers may keep them.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ SINGLE = {
 
 @dataclass
 class Capacity:
-    """Units as DynamoDB counts them: 4 KB read, 1 KB written; a transaction costs twice."""
+    """Capacity units as DynamoDB counts them: 4 KB read, 1 KB written; a transaction costs twice."""
 
     read: float = 0.0
     written: float = 0.0
 
 
 class DynamoDb:
-    """See the module. `on_change` hears of every row that changes: table, key, before, after."""
+    """The DynamoDB service. `on_change` is called for every changed row with table, key, before, after."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.capacity = Capacity()
         self.page_size: int | None = None
-        """Rows of a page of a query, where pages of 1 MB are too large for a test."""
+        """The number of rows on a page of a query, if 1 MB is too much for a test."""
         self.conflicts: Callable[[Caller, Sequence[Key]], Collection[int]] = lambda caller, keys: ()
-        """Which of the rows to be written are just written by somebody else's transaction, by index."""
+        """Returns the indexes of rows that another transaction is writing."""
         self.unprocessed: Callable[[Caller, Sequence[Key]], int] = lambda caller, keys: 0
-        """How many of the keys of a batch stay unread."""
+        """Returns how many keys of a batch are not read."""
         self.on_change: list[Callable[[str, Key, Item | None, Item | None], None]] = []
         self._tables: dict[str, Table] = {}
         self._tokens: dict[str, Any] = {}
@@ -77,7 +77,7 @@ class DynamoDb:
         self._tables[name] = Table(name)
 
     def rows(self, table: str, pk: str | None = None) -> Iterator[Row]:
-        """As plain Python, by pk and sk."""
+        """Yield rows as plain Python values, ordered by pk and sk."""
         partitions = self._tables[table].partitions
         for word in sorted(partitions) if pk is None else [pk] if pk in partitions else []:
             partition = partitions[word]
@@ -89,7 +89,7 @@ class DynamoDb:
         return {name: plain(value) for name, value in item.items()} if item else None
 
     def lose(self, table: str, pk: str, sk: str) -> None:
-        """Somebody deletes the row by hand."""
+        """Delete the row, as a user does by hand."""
         self._set(self._tables[table], (pk, sk), None, 0)
 
     # permissions
@@ -121,7 +121,7 @@ class DynamoDb:
         return {"Item": item} if item is not None else {}
 
     def batch_get_item(self, caller: Caller, request: Request) -> Answer:
-        """In no order, and perhaps not all of it."""
+        """Return the items in random order, possibly not all of them."""
         only(request, ("RequestItems",), "BatchGetItem")
         asked = request["RequestItems"]
         if sum(len(each["Keys"]) for each in asked.values()) > MOST_KEYS:
@@ -189,7 +189,7 @@ class DynamoDb:
     def _page(
         self, found: Partition, first: int, last: int, limit: int | None, *, forward: bool
     ) -> tuple[list[str], bool]:
-        """The sks of a page, and whether DynamoDB says that there is more: at a limit it does not look."""
+        """Return the sks of a page, and True if DynamoDB reports more. At a limit it reports more without a look."""
         most = min((size for size in (limit, self.page_size) if size), default=None)
         page: list[str] = []
         size = 0
@@ -210,7 +210,7 @@ class DynamoDb:
         return table.was(key[0], self._some_moment_ago()).get(key[1], item)
 
     def _partition(self, table: Table, pk: str, *, consistent: bool) -> Partition:
-        """As it is, or was a moment ago."""
+        """Return the partition as it is, or as it was a moment ago."""
         partition = table.partitions.get(pk) or Partition()
         was = {} if consistent or not table.history else table.was(pk, self._some_moment_ago())
         if not was:
@@ -260,7 +260,7 @@ class DynamoDb:
         return {"Attributes": shown} if shown else {}
 
     def transact_write_items(self, caller: Caller, request: Request) -> Answer:
-        """All of it or nothing. The same token asks for it once, for ten minutes."""
+        """Write all actions or none. A repeated token within ten minutes writes nothing."""
         only(request, ("TransactItems", "ClientRequestToken"), "TransactWriteItems")
         actions = self._actions(request["TransactItems"])
         if self._is_done(request):
@@ -300,7 +300,7 @@ class DynamoDb:
         return actions
 
     def _action(self, kind: str, request: Mapping[str, Any]) -> Action:
-        """Read and found correct in itself."""
+        """Parse and validate one write."""
         only(request, FIELDS[kind], kind)
         table = self._table(request["TableName"])
         names, values = read_definitions(request)
@@ -323,7 +323,7 @@ class DynamoDb:
         return Action(kind, table, key_of(request["Key"]), condition, names, values, update=update)
 
     def _is_done(self, request: Mapping[str, Any]) -> bool:
-        """Whether a transaction of that token was done; raises when it was another."""
+        """Return True if the transaction of this token is done. Raises an error if it was a different one."""
         while self._token_times and self._token_times[0][0] < self.world.now - TOKENS_LIVE:
             self._tokens.pop(self._token_times.popleft()[1], None)
         token = request.get("ClientRequestToken")

@@ -1,4 +1,4 @@
-"""DynamoDB's expressions, compiled once for each text: conditions, updates, conditions on keys.
+"""DynamoDB's expressions, compiled once for each text: conditions, updates, key conditions.
 
 condition: operand (= <> < <= > >=) operand | operand BETWEEN a AND b | operand IN (a, ...) | AND OR NOT ( )
            | attribute_exists(path) | attribute_not_exists(path) | attribute_type(path, :t)
@@ -32,7 +32,7 @@ from simulation.aws.dynamodb.values import Item, Value, invalid
 TOKEN = re.compile(r"\s*(?:([#:]?\w+)|(<=|>=|<>|[=<>(),.\[\]+-]))")
 KEYWORDS = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "SET", "REMOVE", "ADD", "DELETE"})
 KEYS = ("pk", "sk")
-"""May be named without a `#`. Of any other attribute the simulator does not know whether AWS reserves the word."""
+"""Attributes that need no `#` alias. AWS may reserve the names of other attributes."""
 Values = Mapping[str, Value]
 Operand = Callable[[Item, Names, Values], Value | None]
 Condition = Callable[[Item, Names, Values], bool]
@@ -40,14 +40,14 @@ Condition = Callable[[Item, Names, Values], bool]
 
 @dataclass
 class Expression:
-    """The names that an expression uses."""
+    """An expression and the names it uses."""
 
     kind: str
     names: set[str] = field(default_factory=set)
     values: set[str] = field(default_factory=set)
 
     def require(self, names: Names, values: Values) -> None:
-        """Raises ValidationException where the request does not define what is used."""
+        """Raise ValidationException if the request does not define a name or value."""
         for name in sorted(self.names - names.keys()):
             raise invalid(
                 f"Invalid {self.kind}: An expression attribute name used in the document path is not defined; "
@@ -74,7 +74,7 @@ class CompiledUpdate(Expression):
         return [without_aliases(path, names) for path in (*(path for path, _ in self.sets), *self.removes)]
 
     def apply(self, item: Item, names: Names, values: Values) -> Item:
-        """A new item; the old one stays as it is."""
+        """Return the updated item without modifying the old one."""
         found: Any = {"M": item}
         for path, operand in self.sets:
             value = operand(item, names, values)
@@ -91,11 +91,12 @@ class CompiledUpdate(Expression):
 
 @dataclass
 class KeyCondition(Expression):
-    """`values` of the sort key's operator, by their names; no operator asks for all."""
+    """A key condition."""
 
     pk: str = ""
     operator: str = ""
     edges: tuple[str, ...] = ()
+    """The names of the operator's values; empty for all sort keys."""
 
 
 @lru_cache(maxsize=4096)
@@ -127,7 +128,7 @@ def update(text: str) -> CompiledUpdate:
 
 @lru_cache(maxsize=4096)
 def key_condition(text: str) -> tuple[KeyCondition, tuple[tuple[str, str, tuple[str, ...]], ...]]:
-    """The condition without its attributes' names, and its parts: (attribute or alias, operator, values)."""
+    """Return the parsed condition, and its parts: (attribute or alias, operator, values)."""
     parser = Parser(text, "KeyConditionExpression")
     parts = [parser.on_key()]
     while parser.token and parser.take_if("AND"):
@@ -137,7 +138,7 @@ def key_condition(text: str) -> tuple[KeyCondition, tuple[tuple[str, str, tuple[
 
 
 def on_keys(text: str, names: Names, values: Values) -> KeyCondition:
-    """The condition of a query."""
+    """Return the key condition of a query."""
     blank, parts = key_condition(text)
     blank.require(names, values)
     by_key = {names.get(word, word): (operator, edges) for word, operator, edges in parts}
@@ -150,7 +151,7 @@ def on_keys(text: str, names: Names, values: Values) -> KeyCondition:
 
 
 class Parser:
-    """Recursive descent over the tokens of one expression."""
+    """A recursive descent parser for one expression."""
 
     def __init__(self, text: str, kind: str) -> None:
         self.kind = kind

@@ -1,4 +1,4 @@
-"""Keys of rows: what DynamoDB takes as one, and ranges of sort keys."""
+"""Keys of rows, and ranges of sort keys."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read_string(value: Value) -> str:
 
 
 def range_of(sks: list[str], operator: str, edges: Sequence[str]) -> tuple[int, int]:
-    """Between which places the sks lie that are asked for."""
+    """Return the first index of the matching sks, and the index after the last."""
     if not operator:
         return 0, len(sks)
     edge = edges[0]

@@ -1,4 +1,4 @@
-"""Operators and functions of expressions, applied to values."""
+"""Operators and functions of expressions."""
 
 from __future__ import annotations
 

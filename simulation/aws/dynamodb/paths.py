@@ -1,4 +1,4 @@
-"""Paths into an item: the value there, and the item with another value there."""
+"""Paths into an item: read and replace the value at a path."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def value_at(item: Item, path: Iterable[str | int]) -> Value | None:
 
 
 def with_value_at(value: Any, path: Path, new: Value | None) -> Value:
-    """The value with something else at that path; None takes it away. Values beside the path are shared."""
+    """Return the value with a new value at that path; None removes it. Other values are shared."""
     part, rest = path[0], path[1:]
     kind = "M" if isinstance(part, str) else "L"
     if value is None or kind not in value:

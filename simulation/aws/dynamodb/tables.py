@@ -1,4 +1,4 @@
-"""Tables in memory: rows by key, and what they were a moment ago."""
+"""Tables in memory: rows by key, and their recent versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simulation.aws.dynamodb.values import Item, size_of
 Key = tuple[str, str]
 """pk and sk."""
 OLD_BY_AT_MOST = timedelta(seconds=1)
-"""How old an answer can be that nobody asked to be consistent."""
+"""The maximum age of the result of an eventually consistent read."""
 
 
 @dataclass
@@ -40,14 +40,14 @@ class Table:
     name: str
     partitions: dict[str, Partition] = field(default_factory=dict)
     history: deque[tuple[datetime, Key, Item | None]] = field(default_factory=deque)
-    """The earlier versions of rows that changed a moment ago."""
+    """The earlier versions of recently changed rows."""
 
     def item(self, key: Key) -> Item | None:
         partition = self.partitions.get(key[0])
         return partition.items.get(key[1]) if partition else None
 
     def size(self, key: Key, item: Item | None) -> int:
-        """Of that item, which is there now or was there a moment ago."""
+        """Return the size of a current or recent item in bytes."""
         partition = self.partitions.get(key[0])
         if partition and item is partition.items.get(key[1]):
             return partition.sizes.get(key[1], 0)
@@ -64,7 +64,7 @@ class Table:
             partition.delete(key[1])
 
     def was(self, pk: str, when: datetime) -> dict[str, Item | None]:
-        """Return the earlier versions of the rows of that pk that have changed since."""
+        """Return the earlier versions of the partition's rows that have changed since that time."""
         found: dict[str, Item | None] = {}
         for at, (changed, sk), item in self.history:
             if at > when and changed == pk:

@@ -1,4 +1,4 @@
-"""DynamoDB's typed JSON: how large a value is, which numbers are one, what comes before what."""
+"""DynamoDB's typed JSON: sizes, normal forms of numbers, and order."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from simulation.aws.door.api import ServiceError
 
 Value = dict[str, Any]
-"""`{"S": "word"}`: one type, one value."""
+"""One type with one value, e.g. `{"S": "text"}`."""
 Item = dict[str, Value]
 Row = dict[str, Any]
-"""An item as plain Python has it."""
+"""An item as plain Python values."""
 
 EXACT = Context(prec=60)
 NORMAL = re.compile(r"0|-?[1-9][0-9]*(\.[0-9]*[1-9])?|-?0\.[0-9]*[1-9]")
@@ -26,7 +26,7 @@ def invalid(message: str) -> ServiceError:
 
 
 def size_of(item: Item) -> int:
-    """In bytes, by AWS's rules: names and values as UTF-8, two digits of a number a byte."""
+    """Return the size in bytes by AWS's rules: names and values as UTF-8, a byte for two digits of a number."""
     size = 0
     for name, value in item.items():
         size += (len(name) if name.isascii() else len(name.encode())) + _size(value)
@@ -51,7 +51,7 @@ def _size(value: Value) -> int:
 
 
 def normal_item(item: Item) -> Item:
-    """As DynamoDB gives it back: `1.50` is 1.5. The same object where nothing is to be changed."""
+    """Return the item as DynamoDB returns it (`1.50` becomes 1.5); the same object if nothing changes."""
     found: Item | None = None
     for name, value in item.items():
         changed = normal(value)
@@ -91,7 +91,7 @@ def _normal_set(kind: str, content: Any) -> Value:
 
 
 def number(text: str) -> str:
-    """A number as DynamoDB writes it."""
+    """Return a number as DynamoDB writes it."""
     if len(text) <= MOST_DIGITS and NORMAL.fullmatch(text):
         return text
     try:
@@ -110,7 +110,7 @@ def same(one: Value, other: Value) -> bool:
 
 
 def compare(one: Value, other: Value) -> int | None:
-    """-1, 0 or 1; None where one is of another type, or of a type without order."""
+    """Return -1, 0 or 1; None for different types, or types without an order."""
     [(kind, left)], [(other_kind, right)] = one.items(), other.items()
     if kind != other_kind or kind not in ("S", "N", "B"):
         return None
@@ -120,7 +120,7 @@ def compare(one: Value, other: Value) -> int | None:
 
 
 def plain(value: Value) -> Any:
-    """The value as Python has it; numbers are int where they are whole."""
+    """Return the value as Python has it. Whole numbers become int."""
     [(kind, content)] = value.items()
     if kind == "N":
         return float(content) if "." in content else int(content)

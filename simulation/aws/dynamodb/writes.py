@@ -1,4 +1,4 @@
-"""Writes, each of a call of its own or of a transaction: what they ask, and what DynamoDB refuses."""
+"""Single and transactional writes: their conditions, and the errors of DynamoDB."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONFLICT = {"Code": "TransactionConflict", "Message": "Transaction is ongoing fo
 
 @dataclass(frozen=True)
 class Action:
-    """One write, of a call of its own or of a transaction."""
+    """One write, on its own or in a transaction."""
 
     kind: str
     table: Table
@@ -47,7 +47,7 @@ class Action:
         return self.condition is None or self.condition.holds(item or {}, self.names, self.values)
 
     def result(self, item: Item | None) -> Item | None:
-        """The row after it."""
+        """Return the row after the write."""
         if self.kind == "Put":
             return self.put
         if self.update is not None:
@@ -58,7 +58,7 @@ class Action:
 
 
 def cancelled(reasons: Sequence[Mapping[str, Any]]) -> ServiceError:
-    """A transaction that was not done, with a reason for each of its actions."""
+    """Return the error of a cancelled transaction, with a reason for each action."""
     codes = ", ".join(reason["Code"] for reason in reasons)
     message = f"Transaction cancelled, please refer cancellation reasons for specific reasons [{codes}]"
     return ServiceError("TransactionCanceledException", message, more={"CancellationReasons": list(reasons)})
@@ -67,7 +67,7 @@ def cancelled(reasons: Sequence[Mapping[str, Any]]) -> ServiceError:
 def try_action(
     action: Action, item: Item | None, *, conflict: bool
 ) -> tuple[dict[str, str], Item | None, int]:
-    """The reason against it (Code None for none), and what the row would be."""
+    """Return the reason against the write (Code None for none), and the row after it."""
     if conflict:
         return CONFLICT, None, 0
     if not action.is_allowed(item):
@@ -81,7 +81,7 @@ def try_action(
 
 
 def check_size(action: Action, before: Item | None, after: Item | None) -> int:
-    """Of the row after it, by what differs from the one before."""
+    """Return the size of the row after the write, computed from the difference."""
     if after is None:
         return 0
     was, size = before or {}, action.table.size(action.key, before)
@@ -93,12 +93,12 @@ def check_size(action: Action, before: Item | None, after: Item | None) -> int:
 
 
 def _changed(before: Item, after: Item) -> Item:
-    """The attributes of `after` that are not those of `before`."""
+    """Return the attributes of `after` that differ from `before`."""
     return {name: value for name, value in after.items() if before.get(name) is not value}
 
 
 def units_written(before: int, after: int) -> int:
-    """Units: the larger of the item before and after."""
+    """Return the written units, which depend on the larger of the two sizes."""
     return max(1, -(-max(before, after) // 1024))
 
 

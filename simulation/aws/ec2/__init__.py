@@ -1,4 +1,4 @@
-"""EC2: instances with their states, fleets, images, capacity, permissions, and the books of what it all cost."""
+"""EC2: instances and their states, fleets, images, capacity, permissions, and the true bill."""
 
 from simulation.aws.ec2.model import Image, Instance, Machines, Settings, Snapshot
 from simulation.aws.ec2.offered.capacity import Pools

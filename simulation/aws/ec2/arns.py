@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from simulation.aws.door.api import ACCOUNT, PARTITION, REGION
 
 UNOWNED = ("image", "snapshot")
-"""Their ARNs have no account."""
+"""Resources whose ARNs have no account."""
 KINDS = {
     "i": "instance",
     "ami": "image",
@@ -27,7 +27,7 @@ def kind_of(resource: str) -> str:
 
 
 def resource_tags(tags: Mapping[str, str], service: str = "ec2") -> dict[str, str]:
-    """The condition keys that a resource's tags are."""
+    """Return the condition keys for a resource's tags."""
     return {
         f"{of}:resourcetag/{key}".lower(): value for key, value in tags.items() for of in ("aws", service)
     }

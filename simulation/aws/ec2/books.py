@@ -1,4 +1,4 @@
-"""The world's own books: what instances were really billed for, whatever anybody was told."""
+"""The ground truth of costs: what EC2 billed, independent of the ledger."""
 
 from __future__ import annotations
 
@@ -11,26 +11,29 @@ from lambdas.core.capacity.cost import disk
 from simulation.aws.ec2.model import BY_SPOT, Instance
 
 FREE_SECONDS = 3600.0
-"""A spot host that EC2 itself takes back in its first hour costs nothing."""
+"""A spot host that EC2 reclaims within its first hour is free."""
 
 
 @dataclass
 class Bill:
-    """Hours and dollars of instances; beside them their disks, which cost from launch to termination, also while
-    stopped, and once for how fast they were fetched."""
+    """Hours and dollars of instances and their disks. Disks cost from launch to termination, even while stopped,
+    and once for a faster initialization."""
 
     hours: float = 0.0
     dollars: float = 0.0
     disk_dollars: float = 0.0
     initialization_dollars: float = 0.0
     forgiven: float = 0.0
-    """Dollars that EC2 does not ask for: they are in `dollars`."""
+    """Dollars in `dollars` that EC2 does not charge."""
     hours_by_market: dict[str, float] = field(default_factory=dict)
 
 
 def bill(instances: Iterable[Instance], now: datetime, *, gib_month: float) -> Bill:
-    """From running to leaving running, by the second, a minute at least each time. `gib_month` is what EBS asks for a
-    GiB of gp3."""
+    """Return the bill from running to leaving the running state, by the second with a minimum of a minute each
+    time.
+
+    `gib_month` is the price of a GiB of gp3.
+    """
     whole = Bill()
     for instance in instances:
         market = instance.pool.market

@@ -1,4 +1,4 @@
-"""CreateFleet, `instant`: one attempt, all or nothing where the caller says so, and Errors[] in a 200 answer."""
+"""CreateFleet of type `instant`: one attempt, all or nothing if requested, with Errors[] in a 200 answer."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ OPTIONS = ("AllocationStrategy", "SingleInstanceType", "SingleAvailabilityZone",
 
 
 class FleetCalls(Launches):
-    """CreateFleet. Nature's acts on the next fleets: `short` and `refusals`, the first entry for the next one."""
+    """CreateFleet. `short` and `refusals` are faults of the next fleets, the first entry for the next one."""
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
         self.short: list[int] = []
-        """So many hosts at most, whatever the least is that was asked for."""
+        """The maximum number of hosts of a fleet, even below its minimum."""
         self.refusals: list[Refusal] = []
-        """Nothing is launched, for this reason."""
+        """Errors with which a fleet launches nothing."""
         self.fleets: dict[str, list[Instance]] = {}
         self._answered: dict[str, tuple[str, Answer]] = {}
 
     def create_fleet(self, caller: Caller, request: Request) -> Answer:
-        """The same token answers the same; with anything else in the request it is refused."""
+        """Create a fleet. A repeated client token returns the same answer, or an error if the request differs."""
         token = request.get("ClientToken") or ""
         if len(token) > 64:
             raise ServiceError("InvalidParameterValue", "Client token must be at most 64 ASCII characters.")
@@ -73,7 +73,7 @@ class FleetCalls(Launches):
         return {"FleetId": fleet, "Instances": groups, "Errors": errors}
 
     def launches(self, request: Mapping[str, Any], market: str) -> tuple[list[Launch], list[Structure]]:
-        """The overrides as launches; what is wrong with the others, as the answer's Errors show it."""
+        """Return the launches of the overrides, and the errors of invalid overrides as in the answer."""
         found: list[Launch] = []
         errors: list[Structure] = []
         for config in request["LaunchTemplateConfigs"]:
@@ -91,7 +91,7 @@ class FleetCalls(Launches):
         return found, errors
 
     def _ranked(self, launches: list[Launch], rules: Rules) -> list[Launch]:
-        """The order in which the strategy tries them; the request's own order breaks ties."""
+        """Return the launches in the order of the strategy; ties keep the order of the request."""
 
         def price(launch: Launch) -> float:
             found = self.catalogue.price(launch.pool)
@@ -115,7 +115,7 @@ class FleetCalls(Launches):
         return disks if disks is not None and disks.count < grant.count else grant
 
     def _initializing(self) -> list[int]:
-        """MiB/s of every volume that is being initialized at a rate."""
+        """Return the rates in MiB/s of all volumes that are being initialized."""
         return [
             each.initialization_rate
             for each in self.instances.values()
@@ -137,7 +137,7 @@ class FleetCalls(Launches):
 
 
 def asked(request: Mapping[str, Any]) -> tuple[str, int, Rules]:
-    """Market, number of hosts and rules of a fleet."""
+    """Return the market, the number of hosts and the rules of a fleet."""
     expect(
         request, "Type", "ClientToken", "SpotOptions", "OnDemandOptions", "LaunchTemplateConfigs",
         "TargetCapacitySpecification", "TagSpecifications",

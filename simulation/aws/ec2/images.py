@@ -1,4 +1,4 @@
-"""Images and the snapshots they are made of: CreateImage, DeregisterImage, and what there is from the start."""
+"""Images and snapshots: CreateImage, DeregisterImage, and the images that exist from the start."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class ImageCalls(Lifecycle):
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
         self.image_failures: list[str] = []
-        """Why the next images fail, the first entry for the next one."""
+        """Reasons with which the next images fail, the first entry for the next image."""
         self.kept_snapshots: list[str] = []
-        """ReturnCodes for the snapshots that EC2 next fails to delete: `internal-error`, `client-error`."""
+        """ReturnCodes for the next snapshots that EC2 fails to delete: `internal-error`, `client-error`."""
         self._deregistered: set[str] = set()
         self._newest = self.world.now
 
@@ -56,7 +56,7 @@ class ImageCalls(Lifecycle):
         tags: Mapping[str, str] | None = None,
         disk: Mapping[str, Any] | None = None,
     ) -> Image:
-        """An image that is there, available."""
+        """Add an available image."""
         now = self.world.now
         snapshot = Snapshot(
             id=self.world.new_id("snap-"), volume=self.world.new_id("vol-"), gib=gib, owner=owner, started=now,
@@ -71,12 +71,12 @@ class ImageCalls(Lifecycle):
         return image
 
     def add_base_images(self) -> None:
-        """The images of the facts, which AWS publishes."""
+        """Add the images that AWS publishes, from the settings."""
         for image_id, facts in self.catalogue.settings.images.items():
             self.add_image(image_id, facts.name, architecture=facts.architecture, gib=facts.root_gib)
 
     def fail_image(self, image_id: str, why: str) -> None:
-        """EC2 cannot make a pending image."""
+        """Let a pending image fail."""
         image = self.images.get(image_id)
         if image is not None and image.state == "pending":
             image.state, image.why, image.snapshot.state = "failed", why, "error"
@@ -85,7 +85,7 @@ class ImageCalls(Lifecycle):
     # ------------------------------------------------------------------------- operations
 
     def create_image(self, caller: Caller, request: Request) -> Answer:
-        """Pending for minutes. Without NoReboot the host is rebooted first."""
+        """Create an image, pending for minutes. Without NoReboot, the host is rebooted first."""
         expect(request, "InstanceId", "Name", "Description", "NoReboot", "TagSpecifications")
         name, (source,) = request["Name"], self._known([request["InstanceId"]])
         self._check_name(name)
@@ -139,7 +139,7 @@ class ImageCalls(Lifecycle):
         return with_token({"Images": [_described(each) for each in rows]}, token)
 
     def deregister_image(self, caller: Caller, request: Request) -> Answer:
-        """Also one that is pending. What its snapshot came to stands in the answer."""
+        """Deregister an image, even a pending one. The answer has the result for its snapshot."""
         expect(request, "ImageId", "DeleteAssociatedSnapshots")
         if request["ImageId"] in self._deregistered:
             raise ServiceError(
@@ -224,7 +224,7 @@ class ImageCalls(Lifecycle):
         )  # fmt: skip
 
     def _creation(self) -> datetime:
-        """In its milliseconds later than that of any image before, so that dates tell the order."""
+        """Return a creation date at least 1 ms after every earlier one, so that dates are ordered."""
         self._newest = max(self.world.now, self._newest + timedelta(milliseconds=1))
         return self._newest
 
@@ -247,7 +247,7 @@ class ImageCalls(Lifecycle):
         return next((image.id for image in self.images.values() if image.snapshot is snapshot), None)
 
     def _deleted(self, caller: Caller, snapshot: Snapshot) -> str:
-        """The result of DeregisterImage for a snapshot."""
+        """Delete the snapshot of a deregistered image. Return DeregisterImage's ReturnCode."""
         if snapshot.id not in self.snapshots:
             return "success"
         if self._user(snapshot):

@@ -1,4 +1,4 @@
-"""DescribeInstances, and what is done to instances after their launch."""
+"""DescribeInstances, and operations on instances after their launch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FACTS: Mapping[str, Callable[[Instance], str | None]] = {
     "private-ip-address": lambda one: one.address,
     "subnet-id": lambda one: one.subnet,
 }
-"""The keys that filters may use."""
+"""The keys of filters."""
 MOST_TAGGED = 1000
 
 
@@ -153,7 +153,7 @@ class InstanceCalls(Lifecycle):
     # ------------------------------------------------------------------------- choosing
 
     def _candidates(self, wanted: Mapping[str, list[str]]) -> Iterable[Instance]:
-        """As few as the indexes allow; EC2 knows them by now."""
+        """Return the listed instances that may match, using the indexes."""
         self._forget()
         now = self.world.now
         found: Iterable[Instance]
@@ -187,7 +187,7 @@ class InstanceCalls(Lifecycle):
         ]
 
     def _shown(self, instance: Instance) -> Structure:
-        """Made once for every change of the instance: to be read only."""
+        """Return the description, cached until the instance changes. Callers must not modify it."""
         if self.world.now < instance.tags_known_at:
             return _described(instance, {})
         if instance.shown is None:
@@ -223,7 +223,7 @@ def _described(instance: Instance, tags: Mapping[str, str]) -> Structure:
 
 
 def _attached(instance: Instance) -> Structure:
-    """The values that an instance loses when it is terminated."""
+    """Return the fields that an instance loses when it is terminated."""
     disk = {
         "VolumeId": instance.volume,
         "Status": "attached",
@@ -244,7 +244,7 @@ def _attached(instance: Instance) -> Structure:
 
 
 def _after(found: Iterable[Instance], token: str | None) -> Sequence[Instance]:
-    """Those after the instance that the token names, also when that one is gone by now."""
+    """Return the instances after the one in the token, even if that one is gone."""
     ranked = sorted(found, key=attrgetter("id"))
     return ranked[bisect.bisect_right(ranked, token, key=attrgetter("id")) :] if token else ranked
 

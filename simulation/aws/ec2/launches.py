@@ -1,4 +1,4 @@
-"""From a fleet's override to instances: the template folded in, everything checked, and instances of it."""
+"""From an override of a fleet to instances: apply the template, check everything, and create the instances."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Launch:
     pool: Pool
     disk: Mapping[str, Any]
     tags: Mapping[str, Mapping[str, str]]
-    """By the type of what is made."""
+    """Tags by the type of the new resource."""
     shown: Structure
     weight: int = 1
 
     @property
     def initialization_rate(self) -> int:
-        """MiB/s of its disk; 0: none was asked for."""
+        """MiB/s of the disk; 0 if the request has none."""
         return int(self.disk.get("VolumeInitializationRate") or 0)
 
     @property
@@ -61,7 +61,7 @@ class Launches(Lifecycle):
     def add_template(
         self, template_id: str, name: str, data: Mapping[str, Any], tags: Mapping[str, str] | None = None
     ) -> None:
-        """A launch template; a further version of it where it exists. `data`: LaunchTemplateData without references."""
+        """Add a launch template, or a further version of it. `data` is LaunchTemplateData without references."""
         expect(data, *OF_A_TEMPLATE)
         known = self.templates.get(template_id)
         if known:
@@ -100,7 +100,7 @@ class Launches(Lifecycle):
         market: str,
         request: Mapping[str, Any],
     ) -> Launch:
-        """The launch that an override means; raises AWS's error for whatever is wrong with it."""
+        """Return the launch of an override. Raises AWS's error if it is invalid."""
         expect(override, *OF_AN_OVERRIDE)
         data = template.versions[number - 1]
         pool, image = (
@@ -191,13 +191,13 @@ class Launches(Lifecycle):
         )
 
     def _seen(self) -> tuple[Any, Any]:
-        """From when on EC2 tells of a new instance, and of its tags: the one or the other is late."""
+        """Return when EC2 lists a new instance, and when it lists its tags; one of them is late."""
         late = self.world.now + timedelta(seconds=self._draw(self.settings.unknown))
         return (late, late) if self._chance.random() < 0.5 else (self.world.now, late)
 
 
 def _disk(image: Image, data: Mapping[str, Any], override: Mapping[str, Any]) -> Structure:
-    """The root disk: the image's, the template's over it, the override's over that."""
+    """Return the root disk: the image's, overridden by the template's and the override's."""
     ebs: Structure = {"VolumeSize": image.snapshot.gib, "Encrypted": image.snapshot.encrypted}
     for source in (data, override):
         for device in source.get("BlockDeviceMappings") or ():
@@ -218,7 +218,7 @@ def _disk(image: Image, data: Mapping[str, Any], override: Mapping[str, Any]) ->
 
 
 def _check_metadata_tags(data: Mapping[str, Any], tags: Mapping[str, str]) -> None:
-    """Tags that hosts read in their metadata are paths there."""
+    """Check tags that are paths in the instance metadata."""
     check_tags(tags)
     if (data.get("MetadataOptions") or {}).get("InstanceMetadataTags") != "enabled":
         return

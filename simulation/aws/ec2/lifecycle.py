@@ -1,4 +1,4 @@
-"""An instance's states: what moves it to the next, how long that takes, the event that says so; and the store."""
+"""The states of instances: transitions, their durations and events; and the store of instances."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from simulation.aws.ec2.requests import named
 from simulation.world.world import World
 
 Index = dict[tuple[str, str], dict[str, Instance]]
-"""Instances by their tags."""
+"""Instances by tag."""
 
 
 class Lifecycle:
-    """Instances and all that they need, by id. `machines` may be set later, before the first launch."""
+    """Instances and their resources, by id. `machines` may be set later, before the first launch."""
 
     def __init__(
         self,
@@ -55,46 +55,47 @@ class Lifecycle:
         self.pools = Pools(self.catalogue)
         self.beginning = world.now
         self.may: Callable[[Caller, Check], bool] = lambda _caller, _check: True
-        """Check that IAM allows the additional actions of a request: set by who knows policies."""
+        """Checks that IAM allows an additional action of a request."""
         self.on_change: list[Callable[[Instance], None]] = []
         """Called after every change of an instance's state."""
         self.instances: dict[str, Instance] = {}
-        """Return the instances that EC2 lists by now."""
+        """The instances that EC2 lists."""
         self.ever: dict[str, Instance] = {}
         self.images: dict[str, Image] = {}
         self.snapshots: dict[str, Snapshot] = {}
         self.subnets: dict[str, Subnet] = {}
         self.templates: dict[str, Template] = {}
         self.profiles: dict[str, str] = {}
-        """Role's ARN by the instance profile's."""
+        """ARNs of roles by the ARN of the instance profile."""
         self._tagged: Index = {}
         self._ever_tagged: Index = {}
         self._ended: deque[tuple[datetime, Instance]] = deque()
         self._chance = world.chance("ec2")
 
-    # ------------------------------------------------------------------------- read by hosts, actors and oracles
+    # ------------------------------------------------------------------------- for hosts and the oracle
 
     def instance(self, instance_id: str) -> Instance:
-        """As it is, also when EC2 shows it not yet or no more."""
+        """Return the instance, even if EC2 does not list it yet or anymore."""
         return self.ever[instance_id]
 
     def tags(self, instance_id: str) -> Mapping[str, str]:
-        """The metadata of the host: up to date at once."""
+        """Return the tags in the host's metadata, which are always up to date."""
         return self.ever[instance_id].tags
 
     def spot_notice(self, instance_id: str) -> dict[str, str] | None:
-        """The value of spot/instance-action; None for its 404."""
+        """Return the value of spot/instance-action; None for its 404."""
         at = self.ever[instance_id].reclaimed_at
         return None if at is None else {"action": "terminate", "time": at.strftime("%Y-%m-%dT%H:%M:%SZ")}
 
     def tagged(self, key: str, value: str) -> list[Instance]:
-        """Every instance that ever carried this tag, also those that EC2 has forgotten."""
+        """Return every instance that ever had this tag, even if EC2 no longer lists it."""
         return list(self._ever_tagged.get((key, value), {}).values())
 
-    # ------------------------------------------------------------------------- done by hosts, nature and people
+    # ------------------------------------------------------------------------- for hosts, faults and users
 
     def shut_down(self, instance_id: str) -> None:
-        """The host has shut itself down: InstanceInitiatedShutdownBehavior decides, and what cannot stop ends."""
+        """Shut down from inside the host. InstanceInitiatedShutdownBehavior decides; hosts that cannot stop are
+        terminated."""
         instance = self.ever[instance_id]
         if not instance.live:
             return
@@ -104,7 +105,7 @@ class Lifecycle:
             self._halt(instance, BY_HOST, told=False, power=0.0)
 
     def kill(self, instance_id: str, *, by_spot: bool = False) -> None:
-        """The host fails, or EC2 takes a spot host back unwarned: its power is off at once."""
+        """Let the host fail, or EC2 reclaim a spot host without notice. Its power is off at once."""
         instance = self.ever[instance_id]
         if instance.live:
             failure = ON_LAUNCH if instance.state == "pending" else BY_FAILURE
@@ -112,7 +113,7 @@ class Lifecycle:
             self._end(instance, BY_SPOT if by_spot else failure, power=0.0)
 
     def interrupt(self, instance_id: str, notice_seconds: float = 120.0) -> None:
-        """EC2 warns (with some notice at all), and takes the spot host back then."""
+        """Announce an interruption (if there is any notice), and reclaim the spot host after it."""
         instance = self.ever[instance_id]
         assert instance.spot, "EC2 takes back spot hosts only"
         if not instance.live or instance.reclaimed_at is not None:
@@ -136,7 +137,7 @@ class Lifecycle:
     # ------------------------------------------------------------------------- transitions
 
     def _launch(self, instance: Instance) -> None:
-        """New: pending now, running (and its machine on) after a while."""
+        """Add a new instance: pending now, running with its machine booted later."""
         self.instances[instance.id] = self.ever[instance.id] = instance
         self._tag(instance, instance.tags)
         self._begin(instance)
@@ -157,7 +158,7 @@ class Lifecycle:
     def _halt(
         self, instance: Instance, reason: Reason, *, told: bool = True, power: float | None = None
     ) -> None:
-        """To be stopped: the power goes off after `power` seconds, or when it is stopped."""
+        """Stop an instance. The power goes off after `power` seconds, or when it is stopped."""
         seconds = self._leave(instance, reason, self.settings.stop, power)
         self._become(instance, "stopping")
         self._later(seconds, instance, lambda one: self._become(one, "stopped"))
@@ -167,7 +168,7 @@ class Lifecycle:
     def _end(
         self, instance: Instance, reason: Reason, *, told: bool = True, power: float | None = None
     ) -> None:
-        """To be terminated."""
+        """Terminate an instance."""
         had_a_machine = instance.state in ("running", "stopping")
         seconds = self._leave(instance, reason, self.settings.terminate, power)
         self._become(instance, "shutting-down")
@@ -176,7 +177,7 @@ class Lifecycle:
             self.machines.terminate(instance)
 
     def _leave(self, instance: Instance, reason: Reason, span: Span, power: float | None) -> float:
-        """It is billed no longer. Answers how long it takes until it has left altogether."""
+        """End the billing. Return the seconds until the instance is stopped or terminated."""
         now, seconds = self.world.now, self._draw(span)
         if instance.intervals and instance.intervals[-1].ended is None:
             instance.intervals[-1].ended = now
@@ -207,7 +208,7 @@ class Lifecycle:
             told(instance)
 
     def _later(self, seconds: float, instance: Instance, act: Callable[[Instance], None]) -> None:
-        """`act` on the instance in a while, if nothing else has happened to it."""
+        """Call `act` later unless the instance changes state before."""
         turn = instance.turn
 
         def fire() -> None:
@@ -232,7 +233,7 @@ class Lifecycle:
         instance.shown = None
 
     def _forget(self) -> None:
-        """Terminated instances are shown for an hour."""
+        """Drop instances that were terminated an hour ago."""
         while self._ended and self._ended[0][0] <= self.world.now:
             instance = self._ended.popleft()[1]
             del self.instances[instance.id]
@@ -243,7 +244,7 @@ class Lifecycle:
                     del self._tagged[tag]
 
     def _known(self, ids: Iterable[str]) -> list[Instance]:
-        """These instances; one that EC2 does not know (yet, or any more) makes it refuse them all."""
+        """Return these instances. Raises an error if EC2 does not list one of them (yet or anymore)."""
         self._forget()
         now, wanted = self.world.now, list(dict.fromkeys(ids))
         found = [self.instances.get(each) for each in wanted]

@@ -1,4 +1,4 @@
-"""What EC2 keeps (instances, images, templates), how long things take, and what stands behind an instance."""
+"""Instances, images and templates of EC2, delays, and the interface to the machines."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from simulation.aws.door.api import Structure
 
 CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "stopping": 64, "stopped": 80}
 OCCUPIES = frozenset({"pending", "running", "stopping", "shutting-down"})
-"""Takes room in its pool and counts against a quota."""
+"""States that use capacity of the pool and count against a quota."""
 Span = tuple[float, float]
-"""Seconds, at least and at most."""
+"""The minimum and maximum in seconds."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How long things take, and how late EC2 tells of what is new."""
+    """The durations of operations in seconds, and how late EC2 lists new resources."""
 
     boot: Span = (4.0, 25.0)
     stop: Span = (5.0, 60.0)
     terminate: Span = (5.0, 45.0)
     image: Span = (120.0, 480.0)
     unknown: Span = (0.0, 3.0)
-    """For so long a new instance is unknown or without tags, and a new image is unknown."""
+    """A new instance is not listed, or has no tags, for this time; a new image is not listed."""
     terminated_shown: float = 3600.0
     page: int = 1000
     """The page size of listings without MaxResults."""
@@ -35,7 +35,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why an instance left the running state."""
+    """The reason why an instance left the running state."""
 
     code: str
     text: str
@@ -53,21 +53,21 @@ ON_LAUNCH = Reason("Server.InternalError", "Internal error on launch", "Server.I
 
 @dataclass
 class Interval:
-    """A time in which an instance ran, and was billed."""
+    """A billed period of a running instance."""
 
     began: datetime
     price: float
-    """Dollars an hour, when it began."""
+    """Dollars per hour at the start."""
     ended: datetime | None = None
 
     def seconds(self, now: datetime) -> float:
-        """EC2 bills by the second, and a minute at least."""
+        """Return the billed seconds: by the second, with a minimum of a minute."""
         return max(60.0, ((self.ended or now) - self.began).total_seconds())
 
 
 @dataclass(eq=False, kw_only=True)
 class Instance:
-    """An instance from its launch on, also after EC2 has forgotten it: the books need it."""
+    """An instance from its launch on. It is kept for the bill after EC2 has dropped it."""
 
     id: str
     reservation: str
@@ -80,7 +80,7 @@ class Instance:
     template: str
     profile: str | None
     role: str | None
-    """ARN of the role that the host's calls are made with."""
+    """ARN of the role with which the host calls AWS."""
     security_groups: tuple[str, ...]
     user_data: str | None
     architecture: str
@@ -89,7 +89,7 @@ class Instance:
     volume: str
     disk_gib: int
     initialization_rate: int
-    """MiB/s at which its disk is fetched, of a snapshot of `snapshot_gib`; 0: as its blocks are touched."""
+    """MiB/s at which the disk is initialized from its snapshot of `snapshot_gib`; 0: on first access."""
     snapshot_gib: int
     encrypted: bool
     tags: dict[str, str]
@@ -100,19 +100,19 @@ class Instance:
     known_at: datetime
     tags_known_at: datetime
     disk: Structure = field(default_factory=dict)
-    """What actors have put on its root disk; images take it along."""
+    """Data that hosts have put on the root disk. Images copy it."""
     state: str = "new"
     reason: Reason | None = None
     transition: str = ""
     turn: int = 0
-    """Counts its changes of state: a transition that was planned before the last one is void."""
+    """The number of state changes. A transition that was planned before the last change is void."""
     off_at: datetime | None = None
-    """When its power goes, or went, off."""
+    """When its power goes or went off."""
     reclaimed_at: datetime | None = None
-    """What a spot interruption notice says."""
+    """The time in the spot interruption notice."""
     intervals: list[Interval] = field(default_factory=list)
     ended: datetime | None = None
-    """When it was terminated, its disk deleted."""
+    """When it was terminated and its disk deleted."""
     shown: Structure | None = None
 
     @property
@@ -166,7 +166,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Template:
-    """A launch template with its versions, the first is 1."""
+    """A launch template with its versions; the first is 1."""
 
     id: str
     name: str
@@ -181,7 +181,7 @@ class Subnet:
     vpc: str
     cidr: str
     taken: dict[str, str] = field(default_factory=dict)
-    """Instance by address."""
+    """Instances by address."""
     first: int = field(init=False)
     size: int = field(init=False)
     next: int = 4
@@ -192,11 +192,11 @@ class Subnet:
 
     @property
     def free(self) -> int:
-        """AWS keeps five addresses."""
+        """Return the number of free addresses. AWS reserves five."""
         return self.size - 5 - len(self.taken)
 
     def take(self, instance: str) -> str:
-        """The next free one: an address comes again only after all others."""
+        """Take the next free address. An address is reused only after all others."""
         while True:
             address = str(IPv4Address(self.first + self.next))
             self.next = self.next + 1 if self.next + 2 < self.size else 4
@@ -206,10 +206,11 @@ class Subnet:
 
 
 class Machines(Protocol):
-    """What stands behind the instances. None of these may wait.
+    """The machines behind the instances. None of the methods may wait.
 
-    `stop` and `terminate` ask the system to shut down; its power goes off at `instance.off_at`, which is now when the
-    host fails. A host that shuts itself down is not told so."""
+    `stop` and `terminate` shut the system down; its power goes off at `instance.off_at`, which is now for a
+    failed host. They are not called for a host that shuts itself down.
+    """
 
     def boot(self, instance: Instance) -> None: ...
 

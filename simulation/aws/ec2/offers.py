@@ -1,4 +1,4 @@
-"""What there is to choose from: subnets, types by zone, spot prices."""
+"""Subnets, instance types by zone, and spot prices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINUX = "Linux/UNIX"
 
 
 class OfferCalls(Lifecycle):
-    """EC2's operations on what does not change by them."""
+    """EC2's read-only operations on subnets, types and prices."""
 
     def describe_subnets(self, caller: Caller, request: Request) -> Answer:
         expect(request, "SubnetIds", "MaxResults", "NextToken")
@@ -41,7 +41,8 @@ class OfferCalls(Lifecycle):
         return with_token({"InstanceTypeOfferings": list(rows)}, token)
 
     def describe_spot_price_history(self, caller: Caller, request: Request) -> Answer:
-        """The changes from StartTime to EndTime, newest first, and for each pool the last one before."""
+        """Return the price changes from StartTime to EndTime, newest first, and the last change before for each
+        capacity pool."""
         expect(
             request, "InstanceTypes", "ProductDescriptions", "StartTime", "EndTime", "MaxResults", "NextToken"
         )

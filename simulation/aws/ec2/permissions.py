@@ -1,7 +1,7 @@
-"""What an EC2 request needs: every action on every resource it touches or makes, with the condition keys AWS gives.
+"""The permissions of an EC2 request: every action on every resource it uses or creates, with AWS's condition keys.
 
-A resource that a request makes carries the request's tags for its own type and no others: a policy that asks for
-aws:RequestTag denies a launch that leaves one of the types untagged, as on AWS.
+A new resource has the request's tags for its own type only. As on AWS, a policy with aws:RequestTag denies a
+launch that leaves one of the types untagged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Context = Mapping[str, str | list[str]]
 
 
 def checks(ec2: FleetCalls, operation: str, request: Mapping[str, Any]) -> list[Check]:
-    """Each of them once, in the order in which AWS would name the first that fails."""
+    """Return the checks without duplicates. AWS reports the first denied one."""
     action = f"ec2:{''.join(word.capitalize() for word in operation.split('_'))}"
     if operation.startswith("describe_"):
         return [Check(action, "*")]
@@ -42,7 +42,7 @@ def checks(ec2: FleetCalls, operation: str, request: Mapping[str, Any]) -> list[
 
 
 def _once(found: Iterable[Check]) -> list[Check]:
-    """Overrides differ in little, and so do their checks."""
+    """Drop duplicates. Most overrides need the same checks."""
     seen = {(check.action, check.resource, repr(check.context)): check for check in found}
     return list(seen.values())
 
@@ -56,7 +56,7 @@ def _on(ec2: FleetCalls, action: str, resource: str, more: Context | None = None
 
 
 def _facts(ec2: FleetCalls, kind: str, resource: str) -> dict[str, str | list[str]]:
-    """Tags and more of a resource; nothing of one that does not exist (any more)."""
+    """Return the tags and attributes of a resource; nothing if it does not exist."""
     if kind == "instance" and resource in ec2.instances:
         instance = ec2.instances[resource]
         return _tags(instance.tags) | _of_instance(instance)
@@ -73,7 +73,7 @@ def _facts(ec2: FleetCalls, kind: str, resource: str) -> dict[str, str | list[st
 
 
 def _attributes(request: Mapping[str, Any]) -> dict[str, str | list[str]]:
-    """What the request says of an attribute that has but a value."""
+    """Return the condition keys for attributes with a single value."""
     return {
         f"ec2:attribute/{name}".lower(): str(value["Value"])
         for name, value in request.items()
@@ -107,7 +107,7 @@ def _asked_tags(tags: Mapping[str, str]) -> dict[str, str | list[str]]:
 
 
 def _made(action: str, operation: str, kind: str, tags: Mapping[str, str], facts: Context) -> Iterator[Check]:
-    """Something new, and its tags if it has any."""
+    """Yield the checks for a new resource and its tags."""
     given = {**facts, **_asked_tags(tags)}
     yield Check(action, arns.of(kind), given)
     if tags:
@@ -121,13 +121,13 @@ def _create_image(ec2: FleetCalls, request: Mapping[str, Any]) -> Iterator[Check
 
 
 def _create_fleet(ec2: FleetCalls, request: Mapping[str, Any]) -> Iterator[Check]:
-    """An instant fleet needs CreateFleet and RunInstances on everything that is launched."""
+    """Yield the checks of an instant fleet: CreateFleet and RunInstances on everything that is launched."""
     yield from _made("ec2:CreateFleet", "CreateFleet", "fleet", tags_for(request, "fleet"), {})
     try:
         market, _, _ = asked(request)
         launches, _ = ec2.launches(request, market)
     except ServiceError:
-        return  # wrong in itself: refused for that, and nothing is launched
+        return  # the request is invalid, and launches nothing
     for launch in launches:
         for action in ("ec2:CreateFleet", "ec2:RunInstances"):
             yield from _launched(ec2, action, launch)
@@ -157,7 +157,7 @@ def _launched(ec2: FleetCalls, action: str, launch: Launch) -> Iterator[Check]:
 
 
 def _new(launch: Launch) -> dict[str, dict[str, str | list[str]]]:
-    """What a launch makes, by its type."""
+    """Return the new resources of a launch by type."""
     zone: dict[str, str | list[str]] = {"ec2:availabilityzone": launch.pool.zone}
     options = launch.data.get("MetadataOptions") or {}
     instance = zone | {

@@ -1,4 +1,4 @@
-"""What EC2's requests have in common: parameters that are known, filters, pages, tags."""
+"""Common parts of EC2's requests: known parameters, filters, pages, tags."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ METADATA_TAG_KEY = re.compile(r"[A-Za-z0-9+\-=.,_:@]+")
 
 
 def expect(request: Mapping[str, Any], *known: str) -> None:
-    """Refuse what this model does not implement."""
+    """Refuse parameters that this model does not implement."""
     unknown = sorted(set(request) - set(known) - {"DryRun"})
     if unknown or request.get("DryRun"):
         raise ServiceError("NotSimulated", f"EC2 does not simulate {', '.join(unknown) or 'DryRun'}")
 
 
 def tags_for(request: Mapping[str, Any], kind: str) -> dict[str, str]:
-    """What TagSpecifications say for this type of resource."""
+    """Return the tags in TagSpecifications for this type of resource."""
     return {
         tag["Key"]: tag.get("Value", "")
         for specification in request.get("TagSpecifications") or ()
@@ -50,7 +50,7 @@ def listed(tags: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def filters_of(request: Mapping[str, Any], known: Collection[str]) -> dict[str, list[str]]:
-    """Values by name; tag filters are known everywhere."""
+    """Return the values of filters by name. Tag filters are always allowed."""
     wanted: dict[str, list[str]] = {}
     for each in request.get("Filters") or ():
         name, values = each["Name"], list(each["Values"])
@@ -83,7 +83,7 @@ def fits(fact: str | None, values: Sequence[str]) -> bool:
 def all_fit(
     facts: Mapping[str, str | None], tags: Mapping[str, str], wanted: Mapping[str, Sequence[str]]
 ) -> bool:
-    """Whether every filter finds one of its values."""
+    """Return True if every filter matches one of its values."""
     for name, values in wanted.items():
         if name == "tag-key":
             if not any(fits(key, values) for key in tags):
@@ -94,7 +94,7 @@ def all_fit(
 
 
 def page(rows: Sequence[Item], request: Mapping[str, Any], usual: int) -> tuple[Sequence[Item], str | None]:
-    """The page that is asked for, and the token of the next one: a position."""
+    """Return the requested page, and the token of the next one (its position)."""
     size, token = request.get("MaxResults"), request.get("NextToken")
     if size is not None and not 5 <= int(size) <= 1000:
         raise ServiceError(
@@ -110,7 +110,7 @@ def with_token(answer: Answer, token: str | None) -> Answer:
 
 
 def named(kind: str, ids: Iterable[str]) -> ServiceError:
-    """EC2's words for ids that it does not know."""
+    """Return EC2's error for unknown ids."""
     unknown = list(ids)
     listing = ", ".join(unknown)
     if kind == "instance":

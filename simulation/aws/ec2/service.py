@@ -1,4 +1,4 @@
-"""The whole of EC2."""
+"""The EC2 service."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from simulation.aws.ec2.offers import OfferCalls
 
 
 class Ec2(InstanceCalls, FleetCalls, ImageCalls, OfferCalls):
-    """Operations are methods in snake case; what people, nature, hosts and the oracle do has plain names.
+    """The EC2 service. Operations are methods in snake case; other methods are for users, faults, hosts and the
+    oracle.
 
-    People and nature: `interrupt`, `kill`, `pools.leave` / `hold` / `quotas`, `catalogue.set_spot_price`, `short`,
-    `refusals`, `image_failures`, `fail_image`. Hosts: `shut_down`, `tags`, `spot_notice`. Oracle: `bill`,
-    `tagged`, `ever`.
+    Users and faults: `interrupt`, `kill`, `pools.leave` / `hold` / `quotas`, `catalogue.set_spot_price`,
+    `short`, `refusals`, `image_failures`, `fail_image`. Hosts: `shut_down`, `tags`, `spot_notice`. Oracle:
+    `bill`, `tagged`, `ever`.
     """
 
     def checks(self, caller: Caller, operation: str, request: Mapping[str, Any]) -> list[Check]:
         return permissions.checks(self, operation, request)
 
     def bill(self, key: str, value: str) -> Bill:
-        """What all instances that ever carried this tag have cost until now."""
+        """Return the cost so far of all instances that ever had this tag."""
         gib_month = self.catalogue.settings.here(self.catalogue.settings.storage_prices["gp3"])
         return bill(self.tagged(key, value), self.world.now, gib_month=gib_month)

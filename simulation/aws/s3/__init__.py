@@ -1,4 +1,4 @@
-"""S3: one versioned bucket or more, read after write always; conditional writes, ranges, pages of a thousand keys."""
+"""S3: versioned buckets with strong consistency, conditional writes, ranges, and pages of 1,000 keys."""
 
 from __future__ import annotations
 
@@ -32,14 +32,18 @@ from simulation.world.world import World
 
 MOST_KEYS = 1000
 OF_SDK = ("ChecksumAlgorithm", "ChecksumCRC32", "ChecksumMode", "ContentLength", "ContentMD5")
-"""What SDKs add of their own accord; a simulated line garbles nothing."""
+"""Parameters that SDKs add on their own. Checksums never fail here."""
 MISSING = "The specified key does not exist."
 OnEvent = Callable[[str, str, str, str, int, str], None]
 """(detail type, bucket, key, version, size, ETag)"""
 
 
 class S3:
-    """`on_event` hears of every `Object Created`. `may` judges each object of a DeleteObjects."""
+    """The S3 service.
+
+    `on_event` is called for every `Object Created`. `may` checks the permission for each object of a
+    DeleteObjects.
+    """
 
     def __init__(
         self,
@@ -51,9 +55,9 @@ class S3:
         self.on_event = on_event
         self.may = may
         self.page_size = MOST_KEYS
-        """Keys of a page at most, where a thousand are too many for a test."""
+        """The maximum number of keys on a page, if 1,000 are too many for a test."""
         self.conflicts: Callable[[Caller, str], bool] = lambda caller, key: False
-        """Whether somebody else writes that key conditionally at this moment."""
+        """Returns True while another conditional write of the key is in progress."""
         self._buckets: dict[str, Bucket] = {}
 
     # what the world and the oracle use
@@ -62,7 +66,7 @@ class S3:
         self._buckets[name] = Bucket(name)
 
     def keys(self, bucket: str, prefix: str = "") -> list[str]:
-        """Every key under the prefix, in order."""
+        """Return every key with the prefix, in order."""
         keys = self._buckets[bucket].keys
         return keys[bisect_left(keys, prefix) : bisect_right(keys, prefix + LAST)]
 
@@ -71,13 +75,13 @@ class S3:
         return version.body if version else None
 
     def versions(self, bucket: str, key: str) -> tuple[Version, ...]:
-        """Oldest first, delete markers among them."""
+        """Return all versions, the oldest first, including delete markers."""
         return tuple(self._buckets[bucket].versions.get(key, ()))
 
     def write(
         self, bucket: str, key: str, body: bytes, *, media_type: str = "binary/octet-stream"
     ) -> Version:
-        """Whoever may: a person, or the world."""
+        """Write an object without checking permissions."""
         version = Version(self.world.new_id("v-", 8), self._second(), body, f'"{_digest(body)}"', media_type)
         self._bucket(bucket).add(key, version)
         self.on_event("Object Created", bucket, key, version.id, len(body), version.etag.strip('"'))
@@ -101,7 +105,7 @@ class S3:
         if operation == "delete_object":
             return [delete_check(bucket, key, request.get("VersionId"))]
         if operation == "delete_objects":
-            return []  # one by one, as its answer tells
+            return []  # checked for each object when it is deleted
         if operation == "copy_object":
             source, source_key, version = source_of(request["CopySource"])
             written = Check("s3:PutObject", arn(bucket, key), TRANSPORT)
@@ -109,7 +113,7 @@ class S3:
         raise not_simulated(f"s3.{operation}")
 
     def _read_checks(self, bucket: str, key: str, version: str | None) -> list[Check]:
-        """Who may not list a bucket is not told that an object is not there: denied, is the answer then."""
+        """Return the checks of a read. Callers without s3:ListBucket get "access denied" for a missing object."""
         action = "s3:GetObjectVersion" if version else "s3:GetObject"
         check = Check(action, arn(bucket, key), TRANSPORT)
         known = self._buckets.get(bucket)
@@ -181,7 +185,7 @@ class S3:
         }
 
     def head_object(self, caller: Caller, request: Request) -> Answer:
-        """Its refusals have no body: botocore shows their status."""
+        """Return the metadata. Errors have no body, so botocore shows only their status."""
         only(request, ("Bucket", "Key", "VersionId", *OF_SDK), "HeadObject")
         try:
             version = self._found(request)
@@ -274,7 +278,7 @@ class S3:
         return answer | {name: value for name, value in more_facts.items() if value}
 
     def _found(self, request: Mapping[str, Any]) -> Version:
-        """What a read asks for; raises what AWS says where it is not there."""
+        """Return the requested version. Raises AWS's error if it is missing."""
         bucket, key, wanted = self._bucket(request["Bucket"]), str(request["Key"]), request.get("VersionId")
         version = find_version(bucket, key, wanted)
         if version is None and wanted:
@@ -306,7 +310,7 @@ def _facts(version: Version) -> Structure:
 
 
 def _as_deleted(asked: Mapping[str, str], answer: Mapping[str, Any]) -> Structure:
-    """How DeleteObjects tells what became of one object."""
+    """Return an object's entry in the answer of DeleteObjects."""
     marker = {"DeleteMarker": True, "DeleteMarkerVersionId": answer["VersionId"]}
     return {**asked, **(marker if answer.get("DeleteMarker") else {})}
 

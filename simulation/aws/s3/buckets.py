@@ -1,4 +1,4 @@
-"""A versioned bucket: every version of every object, in memory."""
+"""A versioned bucket in memory: every version of every object."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 
 @dataclass(frozen=True)
 class Version:
-    """One version of an object, of that second; without a body it is a delete marker."""
+    """One version of an object, with its time in whole seconds. A version without a body is a delete marker."""
 
     id: str
     at: datetime
@@ -20,14 +20,16 @@ class Version:
 
 @dataclass
 class Bucket:
-    """`versions` by key, the newest last; `keys` are those whose newest is no delete marker, in order."""
+    """A versioned bucket."""
 
     name: str
     keys: list[str] = field(default_factory=list)
+    """Sorted keys whose newest version is not a delete marker."""
     versions: dict[str, list[Version]] = field(default_factory=dict)
+    """Versions by key, the newest last."""
 
     def newest(self, key: str) -> Version | None:
-        """The object as it is; None where there is none (any more)."""
+        """Return the current version of the object; None if it is missing or deleted."""
         known = self.versions.get(key)
         return known[-1] if known and known[-1].body is not None else None
 
@@ -37,7 +39,7 @@ class Bucket:
         self._list(key, was_there=was_there)
 
     def remove(self, key: str, version: str) -> Version | None:
-        """Takes one version away for ever."""
+        """Remove one version for good."""
         was_there = self.newest(key) is not None
         known = self.versions.get(key, [])
         gone = next((each for each in known if each.id == version), None)

@@ -1,4 +1,4 @@
-"""ListObjectsV2: which keys and groups a page has, and how its tokens are written."""
+"""ListObjectsV2: the keys and groups of a page, and its tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simulation.aws.s3.buckets import Bucket
 
 
 def list_entries(keys: list[str], prefix: str, delimiter: str, after: str) -> Iterator[tuple[str, bool]]:
-    """Keys and, as True, what several have in common up to the delimiter; in order, without looking at each."""
+    """Yield sorted keys, and common prefixes up to the delimiter (as True). Skips the other keys of a group."""
     place = max(bisect_left(keys, prefix), bisect_right(keys, after) if after else 0)
     if delimiter and after.endswith(delimiter):
         place = max(place, bisect_right(keys, after + LAST))
@@ -30,7 +30,7 @@ def list_entries(keys: list[str], prefix: str, delimiter: str, after: str) -> It
 
 
 def take_page(found: Iterator[tuple[str, bool]], count: int) -> tuple[list[tuple[str, bool]], bool]:
-    """So many of them, and whether there are more."""
+    """Return this many entries, and True if there are more."""
     page: list[tuple[str, bool]] = []
     for entry in found:
         if len(page) == count:
@@ -51,7 +51,7 @@ def describe_object(bucket: Bucket, key: str, encoded: Callable[[str], str]) -> 
 
 
 def encoder_for(kind: str | None) -> Callable[[str], str]:
-    """boto3 always asks for `url`, and decodes it."""
+    """Return the encoder. boto3 always requests `url`, and decodes it."""
     if kind not in (None, "url"):
         raise not_simulated(f"the EncodingType {kind}")
     return quote if kind else str
@@ -62,7 +62,7 @@ def write_token(last: str) -> str:
 
 
 def read_token(token: str | None) -> str:
-    """The last entry of the page before."""
+    """Return the last entry of the previous page."""
     if not token:
         return ""
     try:

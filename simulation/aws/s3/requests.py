@@ -1,4 +1,4 @@
-"""What requests to S3 say: sources of copies, ranges, bodies, and which permissions they need."""
+"""Requests to S3: sources of copies, ranges, bodies, and the required permissions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simulation.aws.door.parameters import not_simulated
 MOST_KEY_BYTES = 1024
 RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 TRANSPORT = {"aws:securetransport": "true", "s3:tlsversion": "1.3"}
-"""What bucket policies ask about a request."""
+"""Condition keys that bucket policies use."""
 
 
 def arn(bucket: str, key: str | None = None) -> str:
@@ -23,7 +23,7 @@ def arn(bucket: str, key: str | None = None) -> str:
 
 
 def source_of(source: str | Mapping[str, str]) -> tuple[str, str, str | None]:
-    """Bucket, key and version of a CopySource."""
+    """Return bucket, key and version of a CopySource."""
     if not isinstance(source, str):
         return source["Bucket"], source["Key"], source.get("VersionId")
     path, _, version = source.lstrip("/").partition("?versionId=")
@@ -37,7 +37,7 @@ def delete_check(bucket: str, key: str, version: str | None) -> Check:
 
 
 def byte_range(asked: str, size: int) -> tuple[int, int]:
-    """First byte, and the one after the last."""
+    """Return the index of the first byte, and the index after the last."""
     match = RANGE.fullmatch(asked)
     if match is None or not (match[1] or match[2]):
         raise not_simulated(f"the Range {asked}")
@@ -51,7 +51,7 @@ def byte_range(asked: str, size: int) -> tuple[int, int]:
 
 
 def bytes_of(body: Any) -> bytes:
-    """botocore makes a BytesIO of what it is given."""
+    """Return the body as bytes. botocore passes a BytesIO."""
     if isinstance(body, io.BytesIO):
         return body.getvalue()
     if isinstance(body, str):

@@ -1,7 +1,7 @@
-"""Systems Manager: which hosts it knows, documents sent to them and what came of it, sessions, parameters.
+"""Systems Manager: managed hosts, commands and their results, sessions, parameters.
 
-An agent registers (`register`), takes up commands (`machines.command`) and reports (`done`). A host that vanishes
-reports nothing: its invocation stays InProgress until its time is over.
+A host registers (`register`), receives commands (`machines.command`) and reports (`done`). A host that vanishes
+reports nothing: its invocation stays InProgress until it times out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from simulation.world.world import World
 
 
 class Ssm(CommandCalls, SessionCalls, ParameterCalls):
-    """See the module."""
+    """The Systems Manager service."""
 
     def __init__(self, world: World, ec2: Ec2, emit: Emit, *, settings: Settings | None = None) -> None:
         CommandCalls.__init__(self, world, ec2, emit, settings or Settings())

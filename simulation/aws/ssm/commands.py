@@ -1,4 +1,4 @@
-"""Commands: documents sent to hosts, how each invocation stands, and what is announced of it."""
+"""Commands: SSM documents sent to hosts, the status of invocations, and their events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STDOUT, STDERR = 24_000, 8_000
 
 
 class CommandCalls(HostCalls):
-    """Calls about commands and their invocations."""
+    """Operations on commands and their invocations."""
 
     def __init__(self, world: World, ec2: Ec2, emit: Emit, settings: Settings) -> None:
         super().__init__(world, ec2, settings, self._deliver_all)
@@ -55,9 +55,10 @@ class CommandCalls(HostCalls):
         step: str | None = None,
         error: str = "",
     ) -> None:
-        """What the agent reports at the end of a command: Success, or Failed or TimedOut in this step (the last one).
+        """Record the result of a command: Success, or Failed or TimedOut in this step (default: the last one).
 
-        A host that is cut off says it once it is back; one that is gone never."""
+        A host that is cut off reports once it is reachable again; a host that is gone never reports.
+        """
         assert status in STATUSES, f"an agent does not report {status}"
         invocation, host = self.commands[command_id].invocations[instance_id], self.hosts[instance_id]
 
@@ -88,7 +89,7 @@ class CommandCalls(HostCalls):
         if refused := refusal_of_send(request):
             raise ServiceError(*refused)
         if allowance(str(request.get("MaxConcurrency") or "50"), len(ids), at_least=1) < len(ids):
-            raise not_simulated("commands that go to some hosts first")
+            raise not_simulated("commands with MaxConcurrency below the number of hosts")
         document = self.documents.get(request["DocumentName"])
         if document is None:
             raise ServiceError(
@@ -107,7 +108,7 @@ class CommandCalls(HostCalls):
         return {"Command": self._shown_command(command)}
 
     def list_command_invocations(self, caller: Caller, request: Request) -> Answer:
-        """Newest first. A command that was just sent is not in it yet."""
+        """Return the invocations, newest first. A new command is not listed yet."""
         only(
             request,
             ("CommandId", "InstanceId", "Details", "Filters", "MaxResults", "NextToken"),
@@ -154,7 +155,8 @@ class CommandCalls(HostCalls):
         }
 
     def _may_be_sent(self, instance_id: str) -> bool:
-        """Registered, and neither going nor gone in EC2: a host that is stopped or cut off only gets it too late."""
+        """Return True if the host is registered and not terminated. A stopped or cut-off host receives the command
+        late."""
         host, now = self.hosts.get(instance_id), self.world.now
         gone = host is not None and host.instance.state in ("shutting-down", "terminated")
         return host is not None and not gone and host.online_at <= now
@@ -187,7 +189,7 @@ class CommandCalls(HostCalls):
         )
 
     def _deliver(self, invocation: Invocation) -> None:
-        """To its host's agent, now or once that can be reached."""
+        """Deliver the command now, or once the host's agent is reachable."""
         if invocation.status != "Pending":
             return
         host, command = self.hosts[invocation.instance], invocation.command
@@ -211,7 +213,8 @@ class CommandCalls(HostCalls):
             self._close(invocation, "TimedOut", "DeliveryTimedOut")
 
     def _plan_end(self, invocation: Invocation) -> None:
-        """The agent kills what runs too long; for a host that says no more Systems Manager waits the whole time."""
+        """Plan the timeout. The agent kills a long command; for a silent host, Systems Manager waits for the whole
+        time."""
         self._unplan(invocation)
         invocation.deadline = self.world.after(
             invocation.command.document.seconds,
@@ -234,7 +237,7 @@ class CommandCalls(HostCalls):
     def _record(
         self, invocation: Invocation, status: str, code: int, stdout: str, stderr: str, failed: str | None
     ) -> None:
-        """The steps as the agent saw them: well up to the one that this is about, and skipped after it."""
+        """Record the steps as the agent reports them: successful before the failed step, skipped after it."""
         now, at = self.world.now, failed or invocation.steps[-1].name
         reached = [each.name for each in invocation.steps].index(at)
         details = "ExecutionTimedOut" if status == "TimedOut" else status

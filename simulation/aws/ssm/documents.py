@@ -1,4 +1,4 @@
-"""Command documents: their steps, and the parameters that they take."""
+"""Command documents: their steps and parameters."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from simulation.aws.door.api import ServiceError
 class Document:
     name: str
     steps: tuple[tuple[str, float], ...]
-    """Names and seconds."""
+    """Names and timeouts in seconds."""
     parameters: Mapping[str, Mapping[str, Any]]
 
     @classmethod
     def read(cls, name: str, content: Mapping[str, Any]) -> Self:
-        """Read a document of type Command, as its template has it."""
+        """Read an SSM document of type Command from its template."""
         steps = tuple(
             (step["name"], step_timeout(str(step["inputs"].get("timeoutSeconds", DEFAULT_STEP))))
             for step in content["mainSteps"]
@@ -31,7 +31,7 @@ class Document:
         return sum(seconds for _, seconds in self.steps)
 
     def check(self, given: Mapping[str, Sequence[str]]) -> None:
-        """Raise InvalidParameters for values that the document does not take."""
+        """Raise InvalidParameters for values that the document does not accept."""
         unknown = sorted(set(given) - set(self.parameters))
         if unknown:
             raise ServiceError(

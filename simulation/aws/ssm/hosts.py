@@ -1,4 +1,4 @@
-"""Hosts whose agent has registered: which Systems Manager lists, and as what."""
+"""Managed hosts: hosts whose SSM agent has registered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INSTANCE = "InstanceIds"
 
 
 class HostCalls:
-    """Calls about managed hosts. `deliver` is called with a host once its agent can be reached."""
+    """Operations on managed hosts. `deliver` is called with a host once its agent is reachable."""
 
     def __init__(self, world: World, ec2: Ec2, settings: Settings, deliver: Callable[[Host], None]) -> None:
         self.world = world
@@ -29,7 +29,7 @@ class HostCalls:
         ec2.on_change.append(self._changed)
 
     def register(self, instance_id: str) -> None:
-        """The agent of a host that has booted. Shown Online, and sent commands, some seconds later."""
+        """Register the agent of a booted host. It is Online, and receives commands, some seconds later."""
         known = self.hosts.get(instance_id)
         seconds = self._draw(self.settings.register)
         host = Host(self.ec2.instance(instance_id), self.world.now + timedelta(seconds=seconds))
@@ -38,7 +38,7 @@ class HostCalls:
         self.world.after(seconds, lambda: self._deliver_waiting(host), what=f"{instance_id} is online")
 
     def cut_off(self, instance_id: str) -> None:
-        """No word goes to or from the host's agent (it hangs, or has no route) until `back`."""
+        """Cut the host's agent off (it hangs, or has no network) until `back`."""
         host = self.hosts.get(instance_id)
         if host and host.cut_off is None:
             host.cut_off = self.world.now
@@ -92,7 +92,7 @@ class HostCalls:
         }
 
     def _changed(self, instance: Instance) -> None:
-        """EC2's: a host that is gone is listed for a little while yet."""
+        """Handle a state change in EC2. A host that is gone stays listed for a while."""
         host = self.hosts.get(instance.id)
         if host is None:
             return

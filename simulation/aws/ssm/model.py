@@ -1,4 +1,4 @@
-"""What Systems Manager keeps of hosts and commands, and how long things take."""
+"""Hosts and commands of Systems Manager, and delays."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ UNDER_WAY = ("Pending", "InProgress")
 
 @dataclass(frozen=True)
 class Settings:
-    """Seconds that things take."""
+    """The durations of operations in seconds."""
 
     register: Span = (1.0, 8.0)
-    """Until an agent that has registered is shown Online."""
+    """Until a registered agent is shown as Online."""
     deliver: Span = (0.2, 2.5)
     unknown: Span = (0.0, 1.5)
-    """For so long nobody has heard of a command that was sent."""
+    """Until a new command is listed."""
     lost: Span = (300.0, 600.0)
-    """A host that is cut off stays Online; then it is ConnectionLost."""
+    """A host that is cut off stays Online for this time, then becomes ConnectionLost."""
     forgotten: Span = (5.0, 60.0)
-    """A host that was stopped or terminated is still listed."""
+    """A stopped or terminated host stays listed for this time."""
 
 
 @dataclass

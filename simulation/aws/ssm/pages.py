@@ -1,4 +1,4 @@
-"""Pages of Systems Manager's listings: a token is the number of the first row of its page."""
+"""Pages of Systems Manager's listings. A token is the index of the first row of a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters of Parameter Store: those of the yard, and AWS's own that name its images."""
+"""Parameter Store: the parameters of the yard, and AWS's parameters with image ids."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Parameter:
 
 
 class ParameterCalls:
-    """Calls about parameters."""
+    """Operations on parameters."""
 
     world: World
 
@@ -30,7 +30,7 @@ class ParameterCalls:
         self.parameters: dict[str, Parameter] = {}
 
     def publish(self, name: str, value: str) -> None:
-        """Set a parameter, one of the yard's or of AWS's own."""
+        """Set a parameter of the yard or of AWS."""
         before = self.parameters.get(name)
         version = before.version + 1 if before else 1
         self.parameters[name] = Parameter(value, "String", version, self.world.now)
@@ -82,6 +82,6 @@ class ParameterCalls:
 
 
 def parameter_arn(name: str) -> str:
-    """Return the ARN; that of AWS's own parameters names no account."""
+    """Return the ARN. The ARNs of AWS's own parameters have no account."""
     account = "" if name.startswith("/aws/") else ACCOUNT
     return f"arn:{PARTITION}:ssm:{REGION}:{account}:parameter/{name.lstrip('/')}"

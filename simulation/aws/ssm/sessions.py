@@ -1,4 +1,4 @@
-"""Sessions that people have open on hosts."""
+"""Open sessions of users on hosts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simulation.aws.ssm.pages import take_page, with_token
 from simulation.world.world import World
 
 SHELL = "SSM-SessionManagerRunShell"
-"""The document of a session for which nobody names another."""
+"""The default SSM document of a session."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Session:
 
 
 class SessionCalls:
-    """Calls about sessions."""
+    """Operations on sessions."""
 
     world: World
 

@@ -1,4 +1,4 @@
-"""Step Functions: the yard's documents walked in virtual time, task tokens, and executions as they are shown."""
+"""Step Functions: the yard's state machines in virtual time, task tokens, and listings of executions."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from simulation.world.world import World
 __all__ = ["Execution", "Machine", "Status", "StepFunctions"]
 
 Invoke = Callable[[str, Any, Callable[[Any], None]], object]
-"""(function, payload, on_done): on_done(answer | LambdaFailure) follows once, in this step or a later one."""
+"""(function, payload, on_done): on_done(answer | LambdaFailure) is called once, now or later."""
 Emit = Callable[[str, str, Mapping[str, Any], Sequence[str]], None]
-"""(source, detail type, detail, resources)."""
+"""(source, detail type, detail, resources)"""
 
-TOKEN = "AQCEAAAAKgAAAAMAAAAA"  # noqa: S105 - how AWS's begin, more or less; one without it is none
+TOKEN = "AQCEAAAAKgAAAAMAAAAA"  # noqa: S105 - the prefix of valid task tokens, similar to AWS's
 LAG_SECONDS = (0.0, 1.0)
-"""Describe and List are eventually consistent: for so long they may show what was before."""
+"""Describe and List are eventually consistent: they may show the old state for this time."""
 MOST_INCLUDED = 248 * 1024
-"""Bytes of input or output that an event carries."""
+"""The maximum bytes of input or output in an event."""
 PAGE, MOST_PAGE = 100, 1000
 NAME = re.compile(r"[0-9A-Za-z_-]{1,80}")
 ON_MACHINE = {"start_execution": "StartExecution", "list_executions": "ListExecutions"}
@@ -50,7 +50,10 @@ ON_TOKEN = {
 
 
 class StepFunctions:
-    """Machines come by `create`. `iam`, where there is one, is asked whether a machine's role may call a function."""
+    """The Step Functions service.
+
+    `create` adds state machines. `iam`, if given, checks that the role of a state machine may call a function.
+    """
 
     def __init__(self, world: World, invoke: Invoke, emit: Emit, *, iam: Permissions | None = None) -> None:
         self.world, self.iam = world, iam
@@ -58,27 +61,27 @@ class StepFunctions:
         self.executions: dict[str, Execution] = {}
         """By ARN, in the order of their start."""
         self.transitions = 0
-        """Of all executions."""
+        """The transitions of all executions."""
         self.on_state: Callable[[Execution, str, str], None] = _nobody_looks
-        """The fault plan's: called as an execution has `entered` or `exited` a state."""
+        """Hook of the fault plan, called when an execution has `entered` or `exited` a state."""
         self._invoke, self._emit = invoke, emit
         self._of_machine: dict[str, list[Execution]] = {}
         self._running: dict[str, dict[str, Execution]] = {}
-        """By machine: those that are shown as running; those that ended leave when a list is asked for."""
+        """By state machine: executions shown as running. Ended ones are removed when a list is requested."""
         self._shown_from: dict[str, datetime] = {}
-        """By execution: when its last change is seen by everybody."""
+        """By execution: when its last change is visible to all readers."""
         self._waits: dict[str, Attempt] = {}
         self._tokens = 0
 
     def create(self, machine: Machine) -> None:
-        """A machine of the templates. Raises ServiceError for a document with anything in it that is not known."""
+        """Add a state machine. Raises ServiceError for an unsupported definition."""
         Document.of(machine.definition)
         self.machines[machine.arn] = machine
         self._of_machine.setdefault(machine.arn, [])
         self._running.setdefault(machine.arn, {})
 
     def stuck(self) -> list[Execution]:
-        """Executions that wait for what is not planned: nothing but their last limit will move them."""
+        """Return executions that wait although nothing is planned, so only their timeout can end them."""
         return [
             execution
             for machine in self.machines.values()
@@ -94,8 +97,8 @@ class StepFunctions:
         if operation in ON_EXECUTION:
             return [Check(f"states:{ON_EXECUTION[operation]}", str(request["executionArn"]))]
         if operation in ON_TOKEN:
-            return [Check(f"states:{ON_TOKEN[operation]}", "*")]  # these know no resources
-        raise ServiceError("NotSimulated", f"stepfunctions has no {operation} in the simulator")
+            return [Check(f"states:{ON_TOKEN[operation]}", "*")]  # task tokens have no resource
+        raise ServiceError("NotSimulated", f"the simulator does not model {operation} of stepfunctions")
 
     def start_execution(self, caller: Caller, request: Request) -> Answer:
         _only(request, "stateMachineArn", "name", "input")
@@ -144,7 +147,7 @@ class StepFunctions:
         return shown
 
     def list_executions(self, caller: Caller, request: Request) -> Answer:
-        """The youngest first."""
+        """Return the executions, the newest first."""
         _only(request, "stateMachineArn", "statusFilter", "maxResults", "nextToken")
         machine, wanted = self._machine(request["stateMachineArn"]), request.get("statusFilter")
         most = request.get("maxResults") or PAGE
@@ -197,7 +200,7 @@ class StepFunctions:
         return self._invoke(function, payload, on_done)
 
     def open_wait(self, attempt: Attempt) -> str:
-        """A fresh token: its answers go to that attempt until it is closed."""
+        """Return a new task token for this attempt."""
         self._tokens += 1
         content = f"{attempt.execution.machine.arn}#{self._tokens}"
         token = TOKEN + base64.b64encode(content.encode()).decode()
@@ -208,7 +211,7 @@ class StepFunctions:
         self._waits.pop(token, None)
 
     def changed(self, execution: Execution) -> None:
-        """It began or it ended: everybody who listens is told, and lists show it, later."""
+        """Emit the event of a start or an end. Lists show the change later."""
         lag = self.world.chance("stepfunctions").uniform(*LAG_SECONDS)
         self._shown_from[execution.arn] = self.world.now + timedelta(seconds=lag)
         self._emit(
@@ -239,7 +242,7 @@ class StepFunctions:
         return self.executions[arn]
 
     def _wait_of(self, token: str) -> Attempt:
-        """Raises what AWS says to a token that nobody waits for any more, or that never was one."""
+        """Return the attempt of a task token. Raises AWS's errors for an old or invalid token."""
         attempt = self._waits.get(token)
         if attempt is not None:
             return attempt
@@ -258,7 +261,7 @@ class StepFunctions:
         return list(running.values())
 
     def _is_listed(self, execution: Execution) -> bool:
-        """A list may not know yet what has just begun."""
+        """Return False while lists do not show a new execution yet."""
         return execution.status is not Status.RUNNING or self.world.now >= self._shown_from[execution.arn]
 
     def _shown_status(self, execution: Execution) -> Status:
@@ -281,7 +284,7 @@ def _nobody_looks(execution: Execution, state: str, what: str) -> None:
 
 
 def _detail(execution: Execution) -> Structure:
-    """Of the event."""
+    """Return the detail of the event."""
     output = execution.output
     return {
         "executionArn": execution.arn,
@@ -311,7 +314,7 @@ def _epoch_ms(when: datetime) -> int:
 
 
 def _number_of(token: str) -> int | None:
-    """Which token of this world it would be; None where it is none."""
+    """Return the number of a task token; None if it is not a token."""
     if not token.startswith(TOKEN):
         return None
     try:
@@ -335,7 +338,7 @@ def _number(token: str) -> int:
 def _only(request: Mapping[str, Any], *known: str) -> None:
     unknown = sorted(set(request) - set(known))
     if unknown:
-        raise ServiceError("NotSimulated", f"the simulator knows no {unknown} there")
+        raise ServiceError("NotSimulated", f"the simulator does not model {unknown} here")
 
 
 def _check_json(name: str, text: str, code: str, words: str) -> None:

@@ -1,4 +1,4 @@
-"""One try of a Task. Whatever ends it first counts: its call, its token's answer, the clock."""
+"""One attempt of a Task state. It ends with the call, with an answer to its task token, or with a timeout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simulation.world.world import Planned, World
 
 
 class StateError(Exception):
-    """A state failed, with AWS's name for it. A token's holder may give neither name nor cause."""
+    """A state failed with an error name of AWS. The sender of a task failure may omit name and cause."""
 
     def __init__(self, error: str | None, cause: str | None) -> None:
         super().__init__(f"{error}: {cause}")
@@ -21,7 +21,7 @@ class StateError(Exception):
 
 
 class Waits(Protocol):
-    """Where tokens are kept until they are answered."""
+    """The store of task tokens that wait for an answer."""
 
     world: World
 
@@ -29,7 +29,7 @@ class Waits(Protocol):
 
 
 class Owner(Protocol):
-    """The execution that tries."""
+    """The execution of an attempt."""
 
     label: str
     at: str
@@ -46,20 +46,20 @@ class Owner(Protocol):
 
 
 class Attempt:
-    """See the module."""
+    """One attempt of a Task state."""
 
     def __init__(self, execution: Owner, timeout: float | None, heartbeat: float | None) -> None:
         self.execution, self.world = execution, execution.service.world
         self.token: str | None = None
         self.is_called = True
-        """Until the function has answered."""
+        """True until the function has returned."""
         self.is_over = False
         self.timeout = self._after(timeout, self._time_out)
         self.heartbeat, self._last_beat = heartbeat, self.world.now
         self.silence = self._after(heartbeat, self._listen)
 
     def answered(self, answer: Any, *, ends: bool) -> None:
-        """What the function said; it ends the attempt unless a token is waited for and all went well."""
+        """Handle the result of the function. It ends the attempt, unless it succeeded and a task token is pending."""
         self.is_called = False
         if isinstance(answer, LambdaFailure):
             self.fail(answer.error, answer.cause)
@@ -80,7 +80,7 @@ class Attempt:
         self._last_beat = self.world.now
 
     def abandon(self) -> None:
-        """The execution has ended: nobody wants the answer any more."""
+        """End the attempt because the execution has ended."""
         self._end()
 
     def _time_out(self) -> None:
@@ -93,7 +93,7 @@ class Attempt:
             self.fail(HEARTBEAT_TIMEOUT, "")
         else:
             self.silence = self.world.at(
-                due, self._listen, what=f"{self.execution.label} must hear of its task"
+                due, self._listen, what=f"{self.execution.label} expects a heartbeat"
             )
 
     def _after(self, seconds: float | None, do: Callable[[], None]) -> Planned | None:
@@ -104,7 +104,7 @@ class Attempt:
         )
 
     def _end(self) -> bool:
-        """Whether this was the first end."""
+        """End the attempt. Return True if this was the first end."""
         if self.is_over:
             return False
         self.is_over = True

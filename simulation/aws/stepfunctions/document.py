@@ -1,4 +1,4 @@
-"""An ASL document, checked and compiled: what the yard's workflows speak of the language, and nothing beside it."""
+"""State machine definitions (ASL), checked and compiled, with the part of the language that the yard uses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ AWS_HAS_TOO = frozenset({"Parallel", "Map"})
 
 @dataclass(frozen=True)
 class Machine:
-    """A state machine as its template has it."""
+    """A state machine of a template."""
 
     arn: str
     name: str
@@ -63,7 +63,7 @@ class Type(StrEnum):
 
 @dataclass(frozen=True)
 class Leaving:
-    """How a state is left: what is assigned, what comes out, what comes next (None: the end)."""
+    """The exit of a state: its assignments, its output and the next state (None: the end)."""
 
     assign: Template | None
     output: Template | None
@@ -72,7 +72,7 @@ class Leaving:
 
 @dataclass(frozen=True)
 class Rule:
-    """One choice."""
+    """A rule of a Choice."""
 
     condition: Template
     leaving: Leaving
@@ -94,13 +94,13 @@ class Retrier:
     jitter: bool
 
     def pause(self, already: int) -> float:
-        """Seconds, before jitter, after so many tries again by this retrier."""
+        """Return the pause in seconds, without jitter, after this many retries."""
         return language.pause(self.interval, self.backoff, self.max_delay, already)
 
 
 @dataclass(frozen=True)
 class State:
-    """`function` and `arguments` of a Task, `seconds` of a Wait, `error` and `cause` of a Fail."""
+    """A state. The fields depend on its type."""
 
     name: str
     type: Type
@@ -127,7 +127,7 @@ class Document:
 
     @staticmethod
     def of(definition: Mapping[str, Any]) -> Document:
-        """Raises ServiceError: InvalidDefinition as AWS would, or NotSimulated. Compiled once for each definition."""
+        """Compile a definition, once for each text. Raises ServiceError: InvalidDefinition as AWS, or NotSimulated."""
         return _document(json.dumps(definition))
 
 
@@ -263,7 +263,7 @@ def _typed(fields: Mapping[str, Any], name: str, expected: str) -> Template | No
 
 
 def _number(fields: Mapping[str, Any], name: str, *, least: int, where: str | None = None) -> Template | None:
-    """A whole number; a field that `where` must have."""
+    """Return a whole number. It is required if `where` is given."""
     if where is not None:
         _require(fields, name, where)
     template = _given(fields, name)
@@ -276,7 +276,7 @@ def _number(fields: Mapping[str, Any], name: str, *, least: int, where: str | No
 def _condition(rule: Mapping[str, Any], where: str) -> Template:
     _require(rule, "Condition", where)
     if not is_expression(rule["Condition"]):
-        _not_simulated(f"a Condition that is no expression at {where}")
+        _not_simulated(f"a Condition that is not an expression at {where}")
     condition = _typed(rule, "Condition", "boolean")
     assert condition is not None
     return condition
@@ -334,4 +334,4 @@ def _invalid(fault: str) -> NoReturn:
 
 
 def _not_simulated(what: str) -> NoReturn:
-    raise ServiceError("NotSimulated", f"the simulator has no {what}")
+    raise ServiceError("NotSimulated", f"the simulator does not model {what}")

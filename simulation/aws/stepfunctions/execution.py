@@ -1,4 +1,4 @@
-"""One execution: from state to state, each step planned in the world, so that anything may happen between two."""
+"""One execution. Each step from state to state is an event of the world, so other events may happen in between."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from simulation.world.world import Planned, World
 from trainyard.values.serialization import timestamp
 
 MOST_BYTES = 262_144
-"""Of what goes into a task, a state or an execution and of what comes out of it; and of one Assign."""
+"""The maximum bytes of the input and output of a task, a state or an execution, and of one Assign."""
 MOST_EVENTS = 25_000
 MOST_ERROR, MOST_CAUSE = 256, 32_768
 LONGEST_EXECUTION = 365 * 86_400.0
 STEP_SECONDS = (0.01, 0.05)
-"""What Step Functions itself needs from one state to the next."""
+"""The seconds that Step Functions needs from one state to the next."""
 JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -43,7 +43,7 @@ class Status(StrEnum):
 
 
 class Surroundings(Protocol):
-    """What an execution needs of the service it belongs to."""
+    """The service, as an execution uses it."""
 
     world: World
     iam: Permissions | None
@@ -60,7 +60,7 @@ class Surroundings(Protocol):
 
 
 class Execution:
-    """See the module."""
+    """One execution of a state machine."""
 
     def __init__(
         self, service: Surroundings, machine: Machine, name: str, number: int, given: str, document: Document
@@ -82,14 +82,14 @@ class Execution:
         self.error: str | None = None
         self.cause: str | None = None
         self.transitions = 0
-        """States entered and tried again: what AWS bills."""
+        """States entered and retried, as AWS bills them."""
         self.events = 1
-        """How long AWS's history would be."""
+        """The length of AWS's history."""
         self.history: list[tuple[datetime, str, str]] = []
-        """When, which state, what: for the story."""
+        """Time, state, event."""
         self.variables: dict[str, Any] = {}
         self.at = ""
-        """The state that it is in."""
+        """The current state."""
         self.attempt: Attempt | None = None
         self._state: State | None = None
         self._state_input: Any = None
@@ -106,13 +106,13 @@ class Execution:
         self.then(lambda: self._enter(self.document.start, self._given), "started")
 
     def then(self, do: Callable[[], None], what: str) -> None:
-        """The next step, in a moment, should it still run then."""
+        """Plan the next step shortly, unless the execution has ended by then."""
         world = self.service.world
         self.history.append((world.now, self.at, what))
         self._plan(do, world.chance("stepfunctions").uniform(*STEP_SECONDS))
 
     def _plan(self, do: Callable[[], None], seconds: float) -> None:
-        self._next = self.service.world.after(seconds, lambda: self._step(do), what=f"{self.label} goes on")
+        self._next = self.service.world.after(seconds, lambda: self._step(do), what=f"{self.label} continues")
 
     def _step(self, do: Callable[[], None]) -> None:
         self._next = None
@@ -156,7 +156,7 @@ class Execution:
                 self._fail(error, state.cause(bindings) if state.cause else None)
 
     def _leave(self, leaving: Leaving, bindings: Bindings, result: Any) -> None:
-        """`result` comes out where the document says nothing else."""
+        """Leave the state. `result` is its output unless the definition sets another."""
         assert self._state is not None
         output = leaving.output(bindings) if leaving.output else result
         assigned = leaving.assign(bindings) if leaving.assign else {}
@@ -193,7 +193,7 @@ class Execution:
     # ------------------------------------------------------------------------------------------------------- a Task
 
     def _try(self) -> None:
-        """One more attempt. What goes wrong before the call is the task's failure too."""
+        """Start an attempt. An error before the call is a failure of the task."""
         assert self._state is not None
         self._count_events(2)
         try:
@@ -240,7 +240,7 @@ class Execution:
             )
 
     def task_done(self, result: Any) -> None:
-        """The attempt has a result."""
+        """Handle the result of the attempt."""
         assert self._state is not None
         self._count_events(1)
         try:
@@ -252,7 +252,7 @@ class Execution:
             self.task_failed(failure)
 
     def task_failed(self, error: StateError) -> None:
-        """Again, or on where it is caught, or the execution fails."""
+        """Retry, or continue at a catcher, or fail the execution."""
         assert self._state is not None
         self._count_events(1)
         retrier = next((each for each in self._state.retriers if matches(each.errors, error.error)), None)
@@ -282,7 +282,7 @@ class Execution:
     def end(
         self, status: Status, *, output: str | None = None, error: str | None = None, cause: str | None = None
     ) -> None:
-        """The first end counts. Nothing of it runs on; functions that it called do."""
+        """End the execution; only the first end counts. Functions that it called keep running."""
         if self.status is not Status.RUNNING:
             return
         world = self.service.world
@@ -299,7 +299,7 @@ class Execution:
         self.service.changed(self)
 
     def waits_for_nothing(self) -> bool:
-        """Whether nothing is planned that could move it, but its own last limit."""
+        """Return True if nothing is planned that could continue the execution, except for its timeout."""
         if self.status is not Status.RUNNING or (self._next and self._next.do):
             return False
         attempt = self.attempt
@@ -309,13 +309,13 @@ class Execution:
         return not limits and not attempt.is_called
 
     def _fail(self, error: str | None, cause: str | None) -> None:
-        """AWS shows neither a name nor a cause that is not there; a timeout has no cause."""
+        """Fail the execution. AWS omits a missing name or cause; a timeout has no cause."""
         cause = self._located(StateError(error, cause))
         name = language.reported(error)[:MOST_ERROR] if error else None
         self.end(Status.FAILED, error=name, cause=cause[:MOST_CAUSE] if cause else None)
 
     def _not_evaluated(self, error: QueryError) -> StateError:
-        """An expression failed, which is an event of its own."""
+        """Return the failure of an expression, which is a separate event in the history."""
         self._count_events(1)
         return StateError(QUERY_ERROR, str(error))
 
@@ -330,7 +330,7 @@ class Execution:
         return bound(self.variables, {"input": self._state_input, "context": self._context(token), **states})
 
     def _context(self, token: str | None) -> dict[str, Any]:
-        """The context object."""
+        """Return the context object."""
         execution = {
             "Id": self.arn,
             "Input": self._given,
@@ -359,7 +359,7 @@ class Execution:
 
 
 def _check_size(value: Any, whose: str) -> str:
-    """Its JSON."""
+    """Check the size of the JSON, and return it."""
     text = JSON.encode(value)
     if 4 * len(text) > MOST_BYTES and size_of(text) > MOST_BYTES:
         raise StateError(
@@ -369,10 +369,10 @@ def _check_size(value: Any, whose: str) -> str:
 
 
 def size_of(text: str) -> int:
-    """In bytes, as AWS counts."""
+    """Return the size in bytes as AWS counts it."""
     return len(text.encode(errors="surrogatepass"))
 
 
 def _to_ms(when: datetime) -> datetime:
-    """AWS keeps milliseconds."""
+    """Round down to milliseconds, as AWS stores times."""
     return when.replace(microsecond=when.microsecond // 1000 * 1000)

@@ -1,4 +1,4 @@
-"""JSONata as Step Functions has it: `{% ... %}` is an expression where it is the whole string."""
+"""JSONata in Step Functions: a string `{% ... %}` is an expression."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from simulation.aws.door.api import ServiceError
 
 Bindings = Mapping[str, Any]
 Template = Callable[[Bindings], Any]
-"""A value of a document, compiled: given the variables and `states`, the plain value."""
+"""A compiled value of a definition. Given the variables and `states`, it returns the plain value."""
 
 NOT_SIMULATED = re.compile(
     r"\$(now|millis|random|shuffle|uuid|eval|parse|hash|partition|range|toMillis|replace)\b"
 )
-"""Of the clock and of chance, or not as AWS has them in the library."""
+"""Functions that depend on the clock or on chance, or that differ from AWS in the library."""
 
 
 def compiled(value: Any, location: str) -> Template:
-    """Compile a value of the field at `location`. Raise ServiceError for a faulty expression, and for one that asks for
-    what is not simulated."""
+    """Compile a value of the field at `location`. Raises ServiceError for an invalid or unsupported expression."""
     if isinstance(value, str):
         return _expression(value, location) if is_expression(value) else _constant(value)
     if not _has_expression(value):
@@ -38,7 +37,7 @@ def compiled(value: Any, location: str) -> Template:
 
 
 def source_of(value: Any) -> str:
-    """Return the text of an expression, without its marks."""
+    """Return the text of an expression without its delimiters."""
     return value[2:-2].strip() if is_expression(value) else ""
 
 
@@ -47,7 +46,7 @@ def is_expression(value: Any) -> bool:
 
 
 def bound(variables: Mapping[str, Any], states: Mapping[str, Any]) -> Bindings:
-    """What expressions see: JSON's null is not JSONata's undefined."""
+    """Return the variables for expressions. JSON's null is not JSONata's undefined."""
     shown = {name: Utils.NULL_VALUE if value is None else value for name, value in variables.items()}
     return {**shown, "states": states}
 
@@ -74,7 +73,7 @@ def _expression(text: str, location: str) -> Template:
         raise ServiceError("NotSimulated", f"the expression {source!r} uses {unknown[0]}")
     try:
         parsed = Jsonata(source)
-    except Exception as error:  # the library raises whatever
+    except Exception as error:  # the library raises any exception
         raise ServiceError(
             "InvalidDefinition", f"Invalid State Machine Definition: '{error} in {text}'"
         ) from error
@@ -82,10 +81,10 @@ def _expression(text: str, location: str) -> Template:
     parsed.set_output_convert_nulls(False)
 
     def evaluate(bindings: Bindings) -> Any:
-        Jsonata.CURRENT.jsonata = parsed  # what its higher functions refer to
+        Jsonata.CURRENT.jsonata = parsed  # required by the library's higher-order functions
         try:
             value = parsed.evaluate(None, bindings)
-        except Exception as error:  # the library raises whatever
+        except Exception as error:  # the library raises any exception
             raise language.threw(source, location, getattr(error, "error", None), str(error)) from error
         if value is None:
             raise language.undefined(source, location)
@@ -98,7 +97,7 @@ def _expression(text: str, location: str) -> Template:
 
 
 def _plain(value: Any) -> Any:
-    """JSON's types only: the library has a list and a null of its own."""
+    """Return the value with JSON's types only. The library has its own list and null."""
     match value:
         case dict():
             return {key: _plain(each) for key, each in value.items()}
@@ -109,4 +108,4 @@ def _plain(value: Any) -> Any:
         case None | bool() | int() | float() | str():
             return value
         case _:
-            raise TypeError(f"a {type(value).__name__} is no JSON")
+            raise TypeError(f"a {type(value).__name__} is not JSON")

@@ -1,1 +1,1 @@
-"""The agent of a simulated host: what the real one does and says (training/host/agent)."""
+"""The agent of a simulated host, modeled on training/host/agent."""

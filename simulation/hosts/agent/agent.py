@@ -1,5 +1,7 @@
-"""The agent of a host that trains (training/host/agent/agent.py): fetch, say ready, train when ordered, be ready
-again, and never outlive the lease."""
+"""The agent of a training host (training/host/agent/agent.py).
+
+It fetches, sends `ready`, trains when ordered, becomes ready again, and never outlives its lease.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,12 @@ from trainyard.protocol.tags import Tag
 from trainyard.protocol.times import RESTARTED_LEASE
 from trainyard.values import serialization
 
-NOT_WIPED = "still has what another run has left"
+NOT_WIPED = "still has data of another run"
 READY_EVERY = timedelta(seconds=READY_EVERY_SECONDS)
 
 
 def with_a_lease(identity: Identity, now: datetime) -> Identity:
-    """A host that is started after its lease had ended gets another one."""
+    """Renew the lease of a host that was started after its lease had ended."""
     tag = identity.tags.get(Tag.LEASE)
     if tag is None or not lease.at_launch(tag).is_over(now):
         return identity
@@ -53,7 +55,7 @@ def with_a_lease(identity: Identity, now: datetime) -> Identity:
 
 
 class Agent:
-    """`tags` say which run it is for."""
+    """The agent of a training host. `tags` name its run."""
 
     def __init__(self, machine: Machine, identity: Identity, tags: RunTags) -> None:
         self.machine = machine
@@ -76,7 +78,7 @@ class Agent:
 
     @staticmethod
     def of(machine: Machine, identity: Identity) -> Agent | None:
-        """None for a host that is not for a training run."""
+        """Return the agent; None if the host is not for a training run."""
         tags = run_tags(identity, now=machine.now())
         return Agent(machine, identity, tags) if tags else None
 
@@ -116,7 +118,7 @@ class Agent:
         return True
 
     def ordered(self, run: str) -> None:
-        """The real one looks every second or five: here only at what is new."""
+        """Look for the new order. The real agent polls every 1 to 5 s; this one only looks when there is an order."""
         seconds = standing_order.seconds_between_looks(self._state.phase)
         if run == self._tags.run and seconds < math.inf:
             self.machine.flow(self._look_for_order(seconds), f"{self.machine.instance} looks for its order")
@@ -137,7 +139,7 @@ class Agent:
                 yield Sleep() if self.machine.is_cut_off else seconds
 
     def trouble(self, fault: ProgramEnds | DiskFull) -> None:
-        """What is found out before the program runs."""
+        """Record a problem that is found before the program runs."""
         if isinstance(fault, DiskFull):
             self._trouble = HostTrouble("the disk of this host is full", final=True)
         else:
@@ -156,7 +158,7 @@ class Agent:
         self._change(checkpoint_step=step)
 
     def enter(self, attempt: Attempt, *, step: int) -> Program:
-        """The program's process begins; it looks for its peers once it has loaded what it needs."""
+        """Start the process of the program. It looks for its peers once it has loaded its dependencies."""
         gang = self.machine.site.gang(attempt.cluster, attempt.job, step=step)
         program = Program(gang, attempt.assignment, self.machine, changed=attempt.news, saved=attempt.saved)
         self.machine.program = program
@@ -212,11 +214,11 @@ class Agent:
             self._change(phase="running")
         yield from attempt.watch()
         self.machine.program = None
-        assert attempt.outcome is not None, "watch has seen its end"
+        assert attempt.outcome is not None, "watch has recorded the outcome"
         self._after(attempt.outcome, attempt.cluster, job)
 
     def _fetch(self) -> Any:
-        """Job, program and data on disk; once per host."""
+        """Fetch job, program and data, once per host."""
         disk = self.machine.disk
         if self._state.phase != "fetching":
             return disk.job
@@ -238,7 +240,7 @@ class Agent:
         return job
 
     def _await_start(self) -> Any:
-        """Say ready until ordered. None when this host will not be part of anything any more."""
+        """Send `ready` until a start is ordered. Return None if this host will join no more attempts."""
         boot_seconds = round((self.machine.world.now - self._began).total_seconds(), 1)
         run, ready_at, said = self._tags.run, self.machine.world.now, False
         while True:
@@ -288,7 +290,7 @@ class Agent:
         return Attempt(self, cluster, assignment, job, last=self._state.checkpoint_step)
 
     def _recalled_attempt(self, job: Job) -> Attempt:
-        """Of before a reboot, which its program did not survive."""
+        """Return the attempt from before a reboot, with its killed program."""
         cluster = self.machine.disk.clusters[self._state.attempt]
         attempt = self._new_attempt(cluster, self._assignment_in(cluster), job)
         self.watchdog.renew(lease.while_training(cluster.deadline))
@@ -314,7 +316,7 @@ class Agent:
         self.watchdog.renew(waiting)
 
     def _report_trouble(self, trouble: HostTrouble) -> Steps:
-        """Say what is wrong. Final: that was all. Otherwise try again for the next attempt after a while."""
+        """Report the problem. If it is final, stop; otherwise try again for the next attempt after a while."""
         if self.machine.is_cut_off:
             yield UNREACHABLE_SECONDS
         ended = Failed(trouble.kind, trouble.reason, None, trouble.final)
@@ -334,13 +336,13 @@ class Agent:
             raise trouble
 
     def _leave(self, reason: str) -> Steps:
-        """The watchdog's last act: send what is still to be sent, then power off."""
+        """Send the remaining signals, then power off. The watchdog calls this at the end."""
         yield from self._outbox.flush(FLUSH_SECONDS)
         self._is_down = True
         self.machine.power_off(reason)
 
     def _recalled(self) -> State:
-        """What an earlier boot of this very instance left; else the beginning."""
+        """Return the state that an earlier boot of this instance left, or a new state."""
         left = self.machine.disk.state
         if left and left.run != self._tags.run:
             self.machine.note(NOT_WIPED, run=left.run)
@@ -350,5 +352,5 @@ class Agent:
     def _change(self, **changes: Any) -> None:
         self._state = self.machine.disk.state = self._state.but(**changes)
         self.machine.attempt = self._state.attempt
-        if changes.get("phase") == "waiting":  # it looks more often from now on
+        if changes.get("phase") == "waiting":  # it looks for orders more often from now on
             self.ordered(self._tags.run)

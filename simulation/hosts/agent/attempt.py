@@ -1,5 +1,8 @@
-"""One program's life on a host (training/host/agent/attempt.py): what it leaves, when it is told to leave, what its
-end means. The judgements are the real agent's own."""
+"""One program on a host (training/host/agent/attempt.py): its start, its results, when it has to leave, and its
+end.
+
+The real agent's functions make all decisions.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ HOLD_LOOK_SECONDS = 1.0
 
 
 class Within(Protocol):
-    """What an attempt asks of its agent."""
+    """The part of the agent that an attempt uses."""
 
     machine: Machine
     bucket: Bucket
@@ -110,7 +113,7 @@ class Attempt:
         self._say(signals.Started(role=role, index=index, instead=instead or None))
 
     def recall(self, program: Program | None) -> None:
-        """After a reboot: the program did not outlive it."""
+        """Continue after a reboot, which the program did not survive."""
         self.program = self._log.program = program
         if self.assignment.is_chief:
             self._curve.begin()
@@ -131,9 +134,9 @@ class Attempt:
         return instead
 
     def watch(self) -> Steps:
-        """Until the program's end; `outcome` is there then."""
+        """Watch the program until its end. Sets `outcome`."""
         program, parting = self.program, None
-        assert program is not None, "start comes before watch"
+        assert program is not None, "start must be called before watch"
         self._begin_to_carry_away(program)
         while program.exit_code is None:
             if parting is None and (leaving := self._reason_to_leave() or self._hang(program)):
@@ -185,14 +188,14 @@ class Attempt:
                 checkpoints.follow(self._machine, self._bucket, self.cluster.run, self._uploads.step),
                 "evaluator's checkpoints",
             )
-        elif self._machine.site.is_exact or program.gang.work.silent:  # else nobody asks
-            self._carry(self._say_that_it_works(program), "says that it works")
+        elif self._machine.site.is_exact or program.gang.work.silent:  # otherwise nothing needs it
+            self._carry(self._say_that_it_works(program), "signs of life")
         if self._machine.site.is_exact:
             self._carry(self._log.send_often(), "log")
 
     def _carry(self, steps: Steps, what: str) -> Flow:
         flow = self._machine.flow(steps, f"{what} {self._machine.instance}")
-        if what != "checkpoints":  # an upload that is under way comes to its end
+        if what != "checkpoints":  # an upload that has started is completed
             self._flows.append(flow)
         return flow
 
@@ -229,13 +232,13 @@ class Attempt:
         return notice.leave_since_it_hangs(self._machine.now())
 
     def news(self) -> None:
-        """The training has begun, or the program has ended."""
+        """React to the start of training or to the end of the program."""
         if self._reporter:
             self._reporter.wake()
         self._agent.wake()
 
     def saved(self, step: int) -> None:
-        """A checkpoint lies on this host's disk."""
+        """Upload the checkpoint that is now on the disk."""
         self._uploads.saved(step)
         if self._uploader:
             self._uploader.wake()
@@ -269,7 +272,7 @@ class Attempt:
 
     def _conclude(self, code: int, parting: Parting | None) -> Steps:
         program, leaving = self.program, parting.leaving if parting else None
-        assert program is not None, "who has ended was started"
+        assert program is not None, "an ended program was started"
         self._log.say(f"the program ended with exit code {code}")
         self._listen(program)
         tail = "".join(f"{line}\n" for line in [*self._log.lines, *program.tail])
@@ -323,7 +326,7 @@ class Attempt:
         self.outcome = self._outcome(ended, results, tail)
 
     def _is_at_its_end(self, program: Program, code: int) -> bool:
-        """The program writes metrics.json at its end."""
+        """Return True if the program has completed its last step. It writes metrics.json at its end."""
         if "steps" in self._reports.known:
             return self._reports.is_at_its_end
         return code == 0 and self.assignment.is_chief and program.gang.work.lacks != "metrics"
@@ -375,7 +378,7 @@ class Attempt:
 
     @contextmanager
     def _heartbeat(self) -> Iterator[None]:
-        """Inside, the agent itself works, and says so where the chief's program would."""
+        """Send heartbeats while the agent itself works and the chief's program does not run."""
         if not self.assignment.is_chief:
             yield
             return

@@ -1,5 +1,7 @@
-"""Checkpoints on their way to the bucket and back (training/host/checkpoints): the files are small, the order of the
-calls, and what counts as whole, is the real one."""
+"""Checkpoints between disk and bucket (training/host/checkpoints).
+
+The files are small, but the order of calls and the check for completeness are real.
+"""
 
 import hashlib
 import json
@@ -21,7 +23,7 @@ VARIABLES = "variables.data-00000-of-00001"
 
 
 def files_of(run: str, step: int) -> dict[str, bytes]:
-    """What the program saves at this step."""
+    """Return the files that the program saves at this step."""
     variables = f"{run} {step} ".encode() * 8
     facts = {"step": step, "files": {VARIABLES: hashlib.sha256(variables).hexdigest()}}
     folder = catalogue.name_of(step)
@@ -29,7 +31,7 @@ def files_of(run: str, step: int) -> dict[str, bytes]:
 
 
 def upload(bucket: Bucket, run: str, step: int, at: datetime) -> tuple[Version, Manifest]:
-    """Bring the files into the bucket. They are no checkpoint before `in_bucket.make_newest`."""
+    """Upload the files. They become a checkpoint only with `in_bucket.make_newest`."""
     key, time = catalogue.key_of(run, step), int(at.timestamp() * 1e9)
     stored = {}
     for name, content in files_of(run, step).items():
@@ -40,7 +42,7 @@ def upload(bucket: Bucket, run: str, step: int, at: datetime) -> tuple[Version, 
 
 
 def fetch_ahead(bucket: Bucket, run: str, disk: Disk) -> None:
-    """Have the newest checkpoint here before it is asked for."""
+    """Fetch the newest checkpoint before it is needed."""
     known = in_bucket.catalogue_of(bucket, run)
     if known is None or known.newest.step in disk.checkpoints:
         return
@@ -54,7 +56,7 @@ def fetch_ahead(bucket: Bucket, run: str, disk: Disk) -> None:
 def restore(
     bucket: Bucket, run: str, checkpoint: Checkpoint | None, disk: Disk, *, alone: bool
 ) -> tuple[int, str | None]:
-    """The step that lies on disk now (-1: none), and why it is not the one that was named."""
+    """Restore a checkpoint. Return its step (-1: none), and why it is not the requested one."""
     if checkpoint is None:
         disk.checkpoints, disk.restores = set(), set()
         return -1, None
@@ -69,7 +71,7 @@ def restore(
 
 
 def fetch(bucket: Bucket, version: Version, disk: Disk) -> None:
-    """Have a whole copy on disk. If the files come damaged they are fetched once more, then Damaged is raised."""
+    """Fetch a complete copy. Fetch damaged files a second time, then raise Damaged."""
     if version.step in disk.restores:
         return
     wrong: str | None = "its manifest is missing"
@@ -100,7 +102,7 @@ def _damage(bucket: Bucket, manifest: Manifest) -> str | None:
 
 
 def follow(machine: Machine, bucket: Bucket, run: str, have: int) -> Steps:
-    """Fetch every new latest checkpoint into an evaluator's folder, after the step that it has."""
+    """Fetch every new checkpoint into an evaluator's folder."""
     while True:
         yield EVALUATOR_SECONDS if machine.site.is_exact else 60.0
         try:

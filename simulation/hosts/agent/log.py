@@ -1,4 +1,4 @@
-"""What agent and program print, as it lies in the bucket."""
+"""The log of agent and program in the bucket."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOG_SECONDS = 3.0
 
 
 class Log:
-    """The log of one attempt on one host: a chunk, which is written again when there is more to say."""
+    """The log of one attempt on one host: one chunk, which is rewritten when lines are added."""
 
     def __init__(self, machine: Machine, bucket: Bucket, cluster: Cluster, assignment: Assignment) -> None:
         self.lines: list[str] = []

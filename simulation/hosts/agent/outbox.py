@@ -1,4 +1,4 @@
-"""What a host says on the bus: in order, late rather than never (training/host/reporting/outbox.py)."""
+"""The signals of a host, sent in order and retried until they arrive (training/host/reporting/outbox.py)."""
 
 import json
 from collections.abc import Generator
@@ -18,14 +18,14 @@ from trainyard.protocol.signals import Ending, Sent, Signal
 
 LOOK_SECONDS = 0.2
 UNREACHABLE_SECONDS = 30.0
-"""What the agent's client takes to give a call up."""
+"""The time after which the agent's client gives a call up."""
 A_MOMENT = timedelta(milliseconds=1)
-"""Between two words that a real host says one after the other."""
+"""The least time between two signals."""
 SHOWN = ("step", "why", "kind", "reason", "role", "index", "final")
 
 
 class Mouth(Protocol):
-    """The machine that speaks."""
+    """The machine that sends signals."""
 
     @property
     def instance(self) -> str: ...
@@ -48,10 +48,11 @@ class Mouth(Protocol):
 
 @dataclass
 class Letter:
-    """`was_struck`: what befalls the host before this word is asked once, however often it is tried."""
+    """A signal to be sent."""
 
     sent: Sent
     was_struck: bool = False
+    """True once the faults before this signal were injected, since retries do not repeat them."""
 
 
 class Outbox:
@@ -76,14 +77,14 @@ class Outbox:
         self._flow.wake()
 
     def flush(self, seconds: float) -> Steps:
-        """Until everything is sent, at most so long."""
+        """Wait until everything is sent, at most `seconds`."""
         left = seconds
         while (self._waiting or self._sending) and left > 0:
             yield LOOK_SECONDS
             left -= LOOK_SECONDS
 
     def hurry(self) -> None:
-        """Somebody may hear this host again."""
+        """Try again at once, because the host may be reachable again."""
         self._flow.wake()
 
     def _send_all(self) -> Steps:
@@ -103,7 +104,7 @@ class Outbox:
             yield from self._pause()
 
     def _send(self, letter: Letter) -> Generator[float | Sleep, None, bool]:
-        """Whether it is on the bus."""
+        """Send a signal. Return True if it is on the bus."""
         fault = None
         if not letter.was_struck:
             letter.was_struck = True
@@ -124,7 +125,7 @@ class Outbox:
         )
 
     def _deliver(self, sent: Sent) -> bool:
-        """Return True once nothing more is to be done about this signal."""
+        """Return True once this signal is done."""
         try:
             answer = self._mouth.ask("events", "put_events", Entries=[entry(sent, self._sender)])
         except Unreachable:

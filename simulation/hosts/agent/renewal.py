@@ -1,4 +1,4 @@
-"""Credentials of the run, asked for and renewed (training/host/renewal.py)."""
+"""Requests and renews credentials of the run (training/host/renewal.py)."""
 
 import json
 import math
@@ -24,7 +24,7 @@ from trainyard.protocol.signals import Credentials, Signal
 
 
 class Renewal:
-    """`mailbox` is the bucket as the host's own role may use it."""
+    """Keeps the credentials of a run fresh. `mailbox` is the bucket with the rights of the host's own role."""
 
     def __init__(
         self,

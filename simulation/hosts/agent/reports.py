@@ -1,4 +1,4 @@
-"""What a program reports, without a file between it and its agent."""
+"""Reports of a program, passed to the agent without a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOOK_SECONDS = 0.2
 
 
 class Reports(Progress):
-    """What the program has reported, without a file in between."""
+    """The reports of a program, without a file."""
 
     def take(self, report: dict[str, Any]) -> None:
         self._offset += len(json.dumps(report)) + 1
@@ -24,7 +24,7 @@ class Reports(Progress):
         self._fresh = True
 
     def listen(self, gang: Gang) -> bool:
-        """Take in what the program has reported since the last time; return True if there was anything."""
+        """Take the reports since the last call. Return True if there were any."""
         step = gang.step
         if gang.work.silent or step <= gang.restored or step == self.facts.get("step"):
             return False
@@ -33,7 +33,7 @@ class Reports(Progress):
         return True
 
     def wait(self, now: float, next_report: float | None) -> float:
-        """Seconds until there may be something to signal."""
+        """Return the seconds until there may be something to signal."""
         quiet = now - (self.started if self._sent_at is None else self._sent_at)
         alive = ALIVE_SECONDS - quiet
         if next_report is None:
@@ -43,7 +43,7 @@ class Reports(Progress):
 
 
 class Curve(Metrics):
-    """metrics.json, without a file of the program's."""
+    """The metrics.json of a run, without a file of the program."""
 
     def lay_over(self, own: dict[str, Any] | None) -> dict[str, Any] | None:
         self._own = own or {}

@@ -1,4 +1,4 @@
-"""What a run that has ended well leaves in the bucket: a model, and what TensorBoard shows."""
+"""The results that a finished run leaves in the bucket: a model and TensorBoard events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VARIABLES_IN_MODEL = {"saved_model.pb": b"a model", "variables/variables.index":
 
 
 def bring_model(bucket: Bucket, run: str, job: Job, image: str, step: int) -> None:
-    """Write the model of this step, with what it is made of beside it."""
+    """Write the model of this step and its description."""
     beside = {
         "run": run,
         "job": job.name,
@@ -32,6 +32,6 @@ def bring_events(bucket: Bucket, run: str) -> None:
 
 
 def missing(job: Job, work: Work, *, has_checkpoint: bool) -> tuple[str, ...]:
-    """Return what the job expects and the program has not left."""
+    """Return the expected results that the program did not leave."""
     lacks = {work.lacks} | (set() if has_checkpoint else {"checkpoint"})
     return tuple(word for word in job.program.expect if word in lacks)

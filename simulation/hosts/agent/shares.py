@@ -1,4 +1,4 @@
-"""Data that are shared out among the hosts of a gang."""
+"""Data that is divided among the hosts of a gang."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trainyard.core.model.program import Sharding
 
 
 def look_at_shares(bucket: Bucket, job: Job) -> None:
-    """List each source that is shared out by file, as the fetch of a host's share does."""
+    """List each source that is divided by file, as a host does when it fetches its share."""
     for data in job.data.values():
         if data.sharding is Sharding.FILE:
             name, key = bucket.of(data.source)

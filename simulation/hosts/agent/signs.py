@@ -1,4 +1,4 @@
-"""Signs of life of a program, by which the chief's agent sees that it hangs."""
+"""Signs of life, with which the chief's agent detects a hanging program."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from training.host.agent.life import Peers
 from training.host.program.silence import Effort, Silence
 
 WAITING_SHARE = 0.002
-"""Of a processor, by gRPC's polling and heartbeats: seen of gangs that hung."""
+"""The CPU share of a hanging gang, caused by gRPC's polling and heartbeats; measured."""
 
 
 class SignsOfLife:
-    """What the program and its peers have shown up to now."""
+    """The signs of life of a program and its peers so far."""
 
     def __init__(self, reports: Reports, peers: Peers, now: float) -> None:
         self._reports, self._peers = reports, peers
@@ -23,11 +23,11 @@ class SignsOfLife:
         self._used, self._looked = 0.0, now
 
     def hangs(self, gang: Gang, now: float) -> bool:
-        """Return True once there was no sign of life for too long."""
+        """Return True after too long a time without a sign of life."""
         return self._silence.hangs(now, lambda: self._look(gang, now))
 
     def _look(self, gang: Gang, now: float) -> Hashable:
-        """A program that is silent uses its processor, unless it stands still or waits for its peers."""
+        """Return the current signs. A silent program uses its CPU unless it hangs or waits for its peers."""
         works = gang.phase in (Phase.TRAINING, Phase.ENDING) and not gang.work.delegates
         self._used += (now - self._looked) * (1.0 if works else WAITING_SHARE)
         self._looked = now

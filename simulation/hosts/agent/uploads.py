@@ -1,4 +1,4 @@
-"""The chief's checkpoints on their way from its disk into the bucket."""
+"""Uploads of the chief's checkpoints from its disk to the bucket."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ UPLOAD_LOOK_SECONDS = 1.0
 
 
 class Uploads:
-    """`uploaded` is called with each checkpoint that is whole in the bucket, `wake` when none can come there."""
+    """Uploads checkpoints.
+
+    `uploaded` is called with each checkpoint that is complete in the bucket, `wake` if no more can be uploaded.
+    """
 
     def __init__(
         self,
@@ -31,22 +34,22 @@ class Uploads:
         wake: Callable[[], None],
     ) -> None:
         self.step = step
-        """Of the last checkpoint that is whole in the bucket, or was restored."""
+        """The step of the last checkpoint that is complete in the bucket, or was restored."""
         self.trouble: HostTrouble | None = None
         self._machine, self._bucket, self._run, self._keep = machine, bucket, run, keep
         self._saved = step
-        """The newest that lies on the disk."""
+        """The step of the newest checkpoint on the disk."""
         self._manifests: dict[str, Manifest] = {}
-        """Of checkpoints in the bucket, by their keys."""
+        """The manifests of checkpoints in the bucket by key."""
         self._is_busy = False
         self._uploaded, self._wake = uploaded, wake
 
     def begin_at(self, step: int) -> None:
-        """Begin with the checkpoint that was restored."""
+        """Start from the restored checkpoint."""
         self.step = self._saved = step
 
     def saved(self, step: int) -> None:
-        """Note a checkpoint that lies on this host's disk."""
+        """Record a checkpoint on the disk of this host."""
         self._saved = step
         self._machine.disk.checkpoints.add(step)
 
@@ -62,7 +65,7 @@ class Uploads:
             try:
                 yield from self._bring_checkpoint()
             except HostTrouble as trouble:
-                self._machine.note("cannot bring a checkpoint away", reason=trouble.reason)
+                self._machine.note("cannot upload a checkpoint", reason=trouble.reason)
                 if trouble.final:
                     self.trouble = trouble
                     self._wake()
@@ -72,7 +75,7 @@ class Uploads:
             yield UPLOAD_LOOK_SECONDS
 
     def _bring_checkpoint(self) -> Steps:
-        """The newest that lies on the disk, if it is not in the bucket yet."""
+        """Upload the newest checkpoint unless the bucket already has it."""
         step = self._saved
         if step <= self.step:
             return
@@ -92,7 +95,7 @@ class Uploads:
         self._machine.disk.checkpoints = set(sorted(self._machine.disk.checkpoints)[-keep:])
 
     def finish(self) -> Generator[float | Sleep, None, HostTrouble | None]:
-        """What keeps the last checkpoint from its place, if anything does."""
+        """Upload the last checkpoint. Return the problem if that fails."""
         while self._is_busy:
             yield LOOK_SECONDS
         if self.trouble:

@@ -1,4 +1,5 @@
-"""A host in the pool: wiped, it says so and waits for a run that takes it (training/host/pool/waiting.py)."""
+"""A host in the warm pool: it wipes its disk, says so, and waits for a run that claims it
+(training/host/pool/waiting.py)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from trainyard.protocol.tags import Tag
 
 
 class Waiting:
-    """`identity` is that by which its last run has kept it."""
+    """An agent in the warm pool. `identity` has the tags with which its last run kept it."""
 
     is_down = True
 
@@ -61,16 +62,16 @@ class Waiting:
         while True:
             tags = machine.host.metadata.tags()
             if machine.host.metadata.spot_notice():
-                machine.power_off("EC2 takes it back, and no run has it")
+                machine.power_off("EC2 reclaims it, and no run has claimed it")
                 return
             until = warm_until(tags)
             if until is None:
-                machine.note("is taken from the pool", run=tags.get(Tag.RUN, ""))
+                machine.note("is claimed from the warm pool", run=tags.get(Tag.RUN, ""))
                 machine.begin_anew()
                 return
             left = (until + GRACE - machine.now()).total_seconds()
             if left <= 0:
-                machine.power_off("its time in the pool is over, and no run has taken it")
+                machine.power_off("its time in the warm pool is over, and no run has claimed it")
                 return
             if tags[Tag.POOL] != self._first:
                 yield Sleep(left)
@@ -88,7 +89,7 @@ class Waiting:
             try:
                 machine.ask("events", "put_events", Entries=[asked])
             except (ServiceError, Unreachable) as error:
-                machine.note("cannot say that it is wiped", reason=str(error))
+                machine.note("cannot report that it is wiped", reason=str(error))
                 return
         machine.note("says wiped")
         machine.struck("wiped", "after")

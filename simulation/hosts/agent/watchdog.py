@@ -1,6 +1,7 @@
-"""What may end a host's work at any time: AWS's notice, the lease, a hold (training/host/agent/watchdog.py).
+"""Anything that may end a host's work at any time: an interruption notice, the lease, a hold
+(training/host/agent/watchdog.py).
 
-The real one asks the metadata service every five seconds; here the machine looks when something there has changed.
+The real watchdog polls the metadata every 5 s; here the machine calls `look` after a change.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,10 @@ from trainyard.core.model.yard.warm import warm_until
 
 
 class Watchdog:
-    """`changed` is called when there is a notice, and when the lease is over; `leave` is the host's last act."""
+    """Watches for the end of a host's work.
+
+    `changed` is called for an interruption notice and at the end of the lease; `leave` shuts the host down.
+    """
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""Each word of the contract, and each stage on the way there: where a fault can strike, and who says it in truth.
+"""Every signal and stage of a host at which a fault can be injected, with the real agent's function behind it.
 
-For the conformance test: the right column is the function of the real agent whose doing the actor repeats.
+The conformance test compares them with the agent.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ WORDS: Mapping[str, str] = {
     "hold": "training.host.agent.deadlines.hold._ask",
     "wiped": "training.host.pool.waiting.wiped",
 }
-"""What goes on the bus, all by training.host.reporting.outbox.Outbox but `hold` and `wiped`."""
+"""Signals on the event bus. training.host.reporting.outbox.Outbox sends all except `hold` and `wiped`."""
 
 ALSO_SAID: Mapping[str, tuple[str, ...]] = {
     "progress": ("training.host.agent.listening.Listening.heartbeat",),
@@ -27,7 +27,7 @@ ALSO_SAID: Mapping[str, tuple[str, ...]] = {
         "training.host.agent.agent.Agent._say_lease_is_over",
     ),
 }
-"""A word that is said in another place, too."""
+"""Further functions that send the same signal."""
 
 STAGES: Mapping[str, str] = {
     "boot": "",
@@ -47,7 +47,7 @@ STAGES: Mapping[str, str] = {
     "start": "training.host.orders.give",
     "stop": "training.host.orders.give",
 }
-"""What a host does in silence; the first two are the machine's and the Systems Manager agent's."""
+"""Stages without a signal. The first two belong to the machine and the SSM agent."""
 
 LEFT_IN_BUCKET: Mapping[str, str] = {
     "words": "training.host.reporting.outbox.Outbox._leave_word",

@@ -1,1 +1,1 @@
-"""What EC2 has to offer: types and prices, room in the pools, quotas."""
+"""The supply of EC2: types and prices, capacity, quotas."""

@@ -1,4 +1,4 @@
-"""How many instances may start now: room in the pool, the vCPU quota, addresses in the subnet."""
+"""The number of instances that can start: capacity of the pool, the vCPU quota, addresses in the subnet."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from simulation.aws.ec2.offered.catalogue import Catalogue
 
 
 class Pools:
-    """Room without end, unless somebody says otherwise, at any time; a pool may be named in parts (`*`, `g6.*`)."""
+    """Capacity pools. Capacity is unlimited unless it is set; patterns (`*`, `g6.*`) match several pools."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
         self.quotas: dict[str, float] = {
             code: quota.value for code, quota in catalogue.settings.quotas.items()
         }
-        """vCPUs by the quota's code: change them as you like."""
+        """vCPUs by the code of the quota; may be changed."""
         self.used: Counter[Pool] = Counter()
         self.vcpus: Counter[str] = Counter()
         self._left: dict[str, int] = {}
@@ -26,7 +26,7 @@ class Pools:
         self._slots: dict[str, int] = {}
 
     def leave(self, count: int | None, name: str = "*", zone: str = "*", market: str = "*") -> None:
-        """Each of these pools gives so many more, and what ends does not come back to it; None: no limit any more."""
+        """Let each matching pool grant this many more; capacity of ended instances does not return. None: no limit."""
         key = f"{name}/{zone}/{market}"
         self._launched[key] = Counter()
         self._left.pop(key, None)
@@ -34,14 +34,14 @@ class Pools:
             self._left[key] = count
 
     def hold(self, count: int | None, name: str = "*", zone: str = "*", market: str = "*") -> None:
-        """Each of these pools holds so many at a time; None: no limit any more."""
+        """Let each matching pool hold this many instances at a time. None: no limit."""
         key = f"{name}/{zone}/{market}"
         self._slots.pop(key, None)
         if count is not None:
             self._slots[key] = count
 
     def grant(self, pool: Pool, wanted: int) -> Grant:
-        """How many of `wanted` can start now. The tightest limit gives the reason."""
+        """Return how many of `wanted` can start. The tightest limit gives the reason."""
         grant = Grant(wanted)
         for limit in (self._quota(pool), self._room(pool)):
             if limit is not None and limit.count < grant.count:

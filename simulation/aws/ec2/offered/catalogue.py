@@ -1,4 +1,4 @@
-"""What EC2 sells: types with their processors, where they are offered, what they cost on either market."""
+"""The instance types of EC2: their vCPUs, zones and prices in both markets."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from trainyard.core.model.instance_types import InstanceType, catalogue
 
 @cache
 def shipped() -> Settings:
-    """The local cloud's settings: one truth of zones, prices and quotas for both."""
+    """Return the settings of the local cloud, which share zones, prices and quotas with the simulator."""
     return Settings.load()
 
 
 class Catalogue:
-    """Of one world: prices change and offers end while it runs."""
+    """The types and prices of one world, which may change while it runs."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or shipped()
         self.zones = dict(self.settings.zones)
         self.types = catalogue().types
         self.not_offered: set[tuple[str, str]] = set()
-        """(type, zone)."""
+        """Pairs (type, zone) without an offering."""
         self._changes: dict[tuple[str, str], list[tuple[datetime, float]]] = {}
         self._quotas: dict[tuple[str, str], tuple[str, Quota] | None] = {}
 
@@ -42,12 +42,12 @@ class Catalogue:
         return changes[-1][1] if changes else self.settings.spot_price(name, zone)
 
     def spot_changes(self, name: str, zone: str, beginning: datetime) -> list[tuple[datetime, float]]:
-        """Every price there was, oldest first; the first one stands since the beginning."""
+        """Return every price so far, oldest first; the first one applies since the beginning."""
         first = self.settings.spot_price(name, zone)
         return [(beginning, first), *self._changes.get((name, zone), [])] if first is not None else []
 
     def price(self, pool: Pool) -> float | None:
-        """Dollars an hour now."""
+        """Return the current price in dollars per hour."""
         if pool.market == "spot":
             return self.spot_price(pool.instance_type, pool.zone)
         return (
@@ -56,7 +56,7 @@ class Catalogue:
         )
 
     def quota(self, pool: Pool) -> tuple[str, Quota] | None:
-        """Code and settings of the vCPU quota that counts this pool's instances."""
+        """Return the code and settings of the vCPU quota for this capacity pool."""
         key = (pool.instance_type, pool.market)
         if key not in self._quotas:
             self._quotas[key] = self.settings.quota_of(*key)

@@ -1,4 +1,4 @@
-"""Service Quotas, as far as the product reads it: what the account may have of EC2."""
+"""Service Quotas, as far as the product uses it: the EC2 quotas of the account."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from simulation.aws.ec2.offered.capacity import Pools
 
 
 class ServiceQuotas:
-    """Answers what `pools.quotas` says at that moment."""
+    """Returns the current values of `pools.quotas`."""
 
     def __init__(self, pools: Pools) -> None:
         self.pools = pools
 
     def get_service_quota(self, caller: Caller, request: Request) -> Answer:
-        """The applied quota; where only AWS's default exists there is no such resource."""
+        """Return the applied quota. Raises an error if only AWS's default exists."""
         code, quota = self._quota(request)
         value = self.pools.quotas[code]
         if quota.applied is None and value == quota.default:
