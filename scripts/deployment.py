@@ -31,7 +31,7 @@ from trainyard.client.admin.preflight import Preflight
 from trainyard.client.admin.requirements import Verdict
 from trainyard.client.admin.retained import Retained
 from trainyard.client.deployment import settings_of
-from trainyard.command_line import command_line, given
+from trainyard.command_line import command_line, repeat_options
 from trainyard.core.model.yard import settings
 from trainyard.values.quantities import span
 
@@ -277,7 +277,7 @@ def main(arguments: Sequence[str]) -> int:
         outputs=outputs,
     )
     chosen = Options(said.get("yard"), asked.profile, asked.region)
-    with given(chosen.words):
+    with repeat_options(chosen.words):
         return _run(deployment)
 
 

@@ -15,7 +15,7 @@ __version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Yard and Run, with boto3, once somebody asks for them: hosts and functions do not."""
+    """Import Yard and Run, with boto3, at their first use. Hosts and functions do not use them."""
     if name in ("Run", "Yard"):
         from trainyard import client
 

@@ -1,7 +1,7 @@
-"""What a program's archive may hold: one check, for who packs it, for the function that admits it and for the host.
+"""The contents that a source archive may have. The client, the function that admits a job and the host all check it.
 
-It knows no file system: where a link leads is found out from the members before it. Nothing of an archive is written
-outside its folder, and none makes its reader take much memory, or read for ever.
+The check reads no file system: the members before a link decide its target. An archive cannot write outside its folder,
+use much of its reader's memory, or keep its reader busy forever.
 """
 
 import bz2
@@ -15,34 +15,36 @@ from typing import IO, Any, cast
 
 MOST_MEMBERS = 100_000
 MOST_BYTES = 10 * 2**30
-"""Of all files, unpacked."""
+"""The largest sum of all files, unpacked."""
 MOST_HEADER_BYTES = 2**20
-"""Of a header: a long name, or what pax says of a member."""
+"""The largest header: a long name, or the pax records of a member."""
 DEEPEST = 64
 LONGEST_NAME, LONGEST_PART = 1024, 255
-"""Bytes of a member's whole name, and of each part of it: Linux takes no longer part."""
+"""The most bytes of a member's whole name, and of each part of the name. Linux allows no longer part."""
 PATIENCE = 16
-"""How often somebody may go on reading at the end: tarfile has loops that wait there for more."""
+"""How often a reader may read at the end of the archive. Some loops of tarfile wait there for more bytes."""
 BROKEN = (
     gzip.BadGzipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError,
     ValueError, LookupError, ArithmeticError, TypeError, RecursionError,
 )  # fmt: skip
-"""What reading raises where the archive is at fault, and not the disk it lies on."""
+"""The exceptions that a damaged archive raises, unlike a faulty disk."""
 PACKED: Mapping[bytes, Callable[[IO[bytes]], IO[bytes]]] = {
     b"\x1f\x8b": lambda file: cast(IO[bytes], gzip.GzipFile(fileobj=file)),
     b"BZh": lambda file: cast(IO[bytes], bz2.BZ2File(file)),
     b"\xfd7zXZ\x00": lambda file: cast(IO[bytes], lzma.LZMAFile(file)),  # noqa: SIM115 - its reader closes it
 }
-"""How a packed tar is read, by its first bytes."""
+"""The readers of a packed tar, by its first bytes."""
 
 
 class NotAllowedError(Exception):
-    """A member that may not be unpacked, and why."""
+    """A member that cannot be unpacked, with the reason."""
 
 
 def opened(file: IO[bytes]) -> tarfile.TarFile:
-    """The tar in this file, plain or packed by gzip, bzip2 or xz. Raises one of BROKEN for what is none, and when it is
-    read, NotAllowedError for a header that is too large."""
+    """Open the tar in a file, plain or packed by gzip, bzip2 or xz.
+
+    Raise one of BROKEN if the file is not a tar. Reading raises NotAllowedError for a header that is too large.
+    """
     start = file.read(6)
     file.seek(0)
     unpacked = next((unpack(file) for magic, unpack in PACKED.items() if start.startswith(magic)), file)
@@ -50,7 +52,7 @@ def opened(file: IO[bytes]) -> tarfile.TarFile:
 
 
 def members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Each member that may be unpacked, in its order; raises NotAllowedError at the first that may not."""
+    """Yield each member in order. Raise NotAllowedError at the first member that cannot be unpacked."""
     tree = _Tree()
     for member in tar:
         tree.add(member)
@@ -58,7 +60,7 @@ def members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 
 class _InPieces:
-    """A file of which nobody reads much at once: a header says itself how long the one after it is."""
+    """A file that refuses large reads, because a header itself states how long the next header is."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -66,7 +68,9 @@ class _InPieces:
 
     def read(self, size: int) -> bytes:
         if size > MOST_HEADER_BYTES:
-            raise NotAllowedError(f"a header of it has {size} bytes; up to {MOST_HEADER_BYTES} are allowed")
+            raise NotAllowedError(
+                f"one of its headers has {size} bytes; up to {MOST_HEADER_BYTES} are allowed"
+            )
         found = self._file.read(max(0, size))
         self._waited = 0 if found else self._waited + 1
         if self._waited > PATIENCE:
@@ -81,7 +85,7 @@ class _InPieces:
 
 
 class _Tree:
-    """What the members so far make, by path."""
+    """The files and folders of the members read so far, by path."""
 
     def __init__(self) -> None:
         self._kinds: dict[PurePosixPath, str] = {}
@@ -97,7 +101,7 @@ class _Tree:
             raise NotAllowedError(f"{name} has {member.size} bytes")
         if self._bytes > MOST_BYTES:
             raise NotAllowedError(
-                f"unpacked it has more than {MOST_BYTES} bytes; data belongs into the job's data"
+                f"it has more than {MOST_BYTES} bytes when unpacked; data belongs in the job's data"
             )
         for parent in path.parents[:-1]:
             if self._kinds.setdefault(parent, "folder") != "folder":
@@ -106,7 +110,7 @@ class _Tree:
                 )
         before = self._kinds.get(path)
         if before is not None and (before != kind or kind.endswith("link")):
-            raise NotAllowedError(f"{name} is there twice, as a {before} and as a {kind}")
+            raise NotAllowedError(f"it contains {name} twice, as a {before} and as a {kind}")
         if kind == "symbolic link":
             _check_target(member, path)
         if kind == "hard link" and self._kinds.get(PurePosixPath(member.linkname)) not in (
@@ -114,7 +118,7 @@ class _Tree:
             "hard link",
         ):
             raise NotAllowedError(
-                f"{name} is a hard link to {shown(member.linkname)}, no file that comes before it"
+                f"{name} is a hard link to {shown(member.linkname)}, which is not a file before it in the archive"
             )
         self._kinds[path] = kind
 
@@ -125,7 +129,7 @@ def _path_of(member: tarfile.TarInfo) -> PurePosixPath:
     if path.is_absolute() or ".." in path.parts:
         raise NotAllowedError(f"{shown(member.name)} is outside the archive's folder")
     if "\0" in member.name or size > LONGEST_NAME or longest > LONGEST_PART:
-        raise NotAllowedError(f"{shown(member.name)} has a name that no file can have")
+        raise NotAllowedError(f"{shown(member.name)} is not a valid file name")
     if len(path.parts) > DEEPEST:
         raise NotAllowedError(f"{shown(member.name)} is more than {DEEPEST} folders deep")
     return path
@@ -142,7 +146,8 @@ def _kind_of(member: tarfile.TarInfo) -> str:
 
 
 def _check_target(member: tarfile.TarInfo, path: PurePosixPath) -> None:
-    """It may go up as far as the archive's folder, and then down: who goes up after another link may be anywhere."""
+    """Raise NotAllowedError unless the link goes up at most to the archive's folder and then down. A path that goes up
+    after another link could lead anywhere."""
     target = PurePosixPath(member.linkname)
     up = next((count for count, part in enumerate(target.parts) if part != ".."), len(target.parts))
     if target.is_absolute() or up > len(path.parent.parts) or "\0" in member.linkname:
@@ -156,5 +161,5 @@ def _check_target(member: tarfile.TarInfo, path: PurePosixPath) -> None:
 
 
 def shown(name: str) -> str:
-    """A member's name as people may be shown it: what is not printable as its escape, at most 100 characters."""
+    """Return a member's name for users: at most 100 characters, with characters that are not printable as escapes."""
     return ascii(name[:100])[1:-1] if not name[:100].isprintable() else name[:100]

@@ -1,7 +1,7 @@
-"""The shell lines that messages print: quoted, with the options by which the user chose a yard.
+"""The shell lines that messages print: quoted, with the options that select the user's yard.
 
-Functions and hosts print such lines, too. They name their yard unless it is the one that a command without options
-means."""
+Functions and hosts print such lines, too. The lines name a yard unless it is the default one.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ from contextlib import contextmanager
 from pathlib import Path
 
 DEFAULT_YARD = "trainyard"
-"""The yard of commands that name none, in lower case, as tags and environments have it."""
+"""The yard of commands without `--yard`, in lower case, as in tags and environments."""
 _given: tuple[str, ...] = ()
-"""The options of this process. Every thread repeats them: the page and hosts make their lines in several."""
+"""The options of this process. All threads share them, because the page and hosts make lines in several threads."""
 
 
 def command_line(*words: str | Path) -> str:
-    """Return the line that runs `trainyard` with these words, as a shell reads it. The options of the command that runs
-    now, such as `--yard Other`, are repeated."""
+    """Return a shell line that runs `trainyard` with these words.
+
+    The line repeats the options of the running command, such as `--yard Other`.
+    """
     return shlex.join(["trainyard", *_given, *map(_word, words)])
 
 
-def chosen() -> tuple[str, ...]:
-    """Return the options of the command that runs now, by which the user chose a yard."""
+def chosen_options() -> tuple[str, ...]:
+    """Return the options of the running command that select a yard."""
     return _given
 
 
-def of_yard(name: str) -> tuple[str, ...]:
-    """Return the options that make a command mean this yard."""
+def yard_options(name: str) -> tuple[str, ...]:
+    """Return the options that select a yard."""
     return () if name.lower() == DEFAULT_YARD else ("--yard", name)
 
 
 @contextmanager
-def given(options: Sequence[str]) -> Iterator[None]:
+def repeat_options(options: Sequence[str]) -> Iterator[None]:
     """Repeat these options in every line that is made inside the block."""
     global _given
     before, _given = _given, tuple(options)
@@ -44,7 +46,7 @@ def given(options: Sequence[str]) -> Iterator[None]:
 
 
 def _word(word: str | Path) -> str:
-    """A path that begins with a dash would be read as an option."""
+    """Prefix a path that begins with a dash with `./`, so that it is not read as an option."""
     if isinstance(word, Path) and str(word).startswith("-"):
         return f"./{word}"
     return str(word)

@@ -1,4 +1,4 @@
-"""What `trainyard` exits with."""
+"""The exit codes of `trainyard`."""
 
 from enum import IntEnum
 

@@ -1,6 +1,7 @@
-"""Hold the host that this runs on, a notebook's for one, as `trainyard hold 2h` does in its shell.
+"""Hold the host that runs this code, for example from a notebook, as `trainyard hold 2h` does in the host's shell.
 
 from trainyard.hold import hold
+
 hold("2h")
 """
 
@@ -11,20 +12,21 @@ COMMAND = "/usr/local/bin/trainyard"
 
 
 def hold(how_long: str) -> datetime:
-    """Nobody ends this host for so long from now on, `90m`, `2h`, `1h30m`; the instant until which it is held then.
+    """Hold this host for a duration such as `90m`, `2h` or `1h30m`, and return the end of the hold.
 
-    Returns once the host's tag says so. Raises RuntimeError: more than 24 hours at a time, no host of a run or launch,
-    or nobody who writes the tag."""
+    Return once the host has its tag. Raise RuntimeError for more than 24 h, on a host without a run, or if the tag
+    cannot be written.
+    """
     return _instant("hold", how_long)
 
 
 def release() -> datetime:
-    """End the hold; the instant at which it ended. The host's lease, and patrol, are as they were without it."""
+    """End the hold and return the time of its end. The lease of the host and patrol apply again."""
     return _instant("release")
 
 
 def _instant(*arguments: str) -> datetime:
-    """The last word of what the command says."""
+    """Run the command and return the time that ends its output."""
     try:
         done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False)
     except FileNotFoundError as error:

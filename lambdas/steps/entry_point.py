@@ -31,7 +31,7 @@ def entry_point(function: Callable[..., object]) -> Callable[[Mapping[str, Any],
             for each in given:
                 if hasattr(each, "run"):
                     is_about(each.run, getattr(each, "attempt", None))
-            with command_line.given(command_line.of_yard(environment.name_of_yard())):
+            with command_line.repeat_options(command_line.yard_options(environment.name_of_yard())):
                 answer: dict[str, Any] = serialization.to_json(function(*given))
         except Exception as error:
             if errors.is_the_yards(error):

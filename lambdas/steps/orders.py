@@ -51,8 +51,8 @@ def _write(bucket: str, order: Order) -> bool:
     while True:
         there = s3.get_tagged(bucket, key)
         last = _read(there.content) if there else None
-        if last and last.place >= order.place:
-            return last.place == order.place
+        if last and last.sort_key >= order.sort_key:
+            return last.sort_key == order.sort_key
         if s3.put_json_once(bucket, key, protocol.encode(order), over=there.etag if there else None):
             return True
 

@@ -121,9 +121,9 @@ def handler(event: Event) -> Handled:
 
 def _read(event: Event) -> NewsOfRuns | DevHost | None:
     """Return what the event says; None if this version knows no such event."""
-    if sender := sources.host_in(event.source):
+    if sender := sources.sending_host(event.source):
         return _from_host(sender, event)
-    if sources.person_in(event.source):
+    if sources.sending_user(event.source):
         return _from_person(event)
     if event.source == sources.PATROL:
         news = PATROL_NEWS.get(event.detail_type)
@@ -156,7 +156,7 @@ def _from_person(event: Event) -> Request | None:
 
 
 def _person(event: Event) -> str:
-    return sources.person_in(event.source) or ""
+    return sources.sending_user(event.source) or ""
 
 
 def _count_forged(what: str) -> None:

@@ -66,7 +66,7 @@ class People:
     def ask_to_stop(self, run: str) -> None:
         """Ask a run to save and stop."""
         self.asked_to_stop.add(run)
-        bus, source = self.yard.template.bus.name, sources.of_person(PERSON)
+        bus, source = self.yard.template.bus.name, sources.user_source(PERSON)
         entry = {
             "EventBusName": bus,
             "Source": source,

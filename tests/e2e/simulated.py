@@ -140,7 +140,7 @@ def once_saved(yard: Yard, do: Callable[[str], None]) -> None:
     def look() -> None:
         for run in yard.runs():
             if yard.document(f"runs/{run.name}/checkpoints/latest.json"):
-                worker = yard.clusters(run.name)[1].of_role(Role.WORKER)[0].instance
+                worker = yard.clusters(run.name)[1].hosts_with_role(Role.WORKER)[0].instance
                 yard.after(STRIKES_SECONDS, functools.partial(do, worker), "somebody strikes")
                 return
         yard.after(0.3, look, "somebody looks for a checkpoint")

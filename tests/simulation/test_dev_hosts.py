@@ -24,7 +24,7 @@ def forgotten(
         asked = {"latest": "gpu", "instance_types": ["g6.xlarge"], "market": market}
         entry = {
             "EventBusName": yard.template.bus.name,
-            "Source": sources.of_person(PERSON),
+            "Source": sources.user_source(PERSON),
             "DetailType": "dev",
             "Detail": json.dumps({"run": RUN, "name": "mine", "want": "up", "asked": asked}),
         }

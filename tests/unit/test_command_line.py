@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trainyard.cli.options import Options, Output
-from trainyard.command_line import command_line, given, of_yard
+from trainyard.command_line import command_line, repeat_options, yard_options
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
@@ -57,22 +57,22 @@ def test_a_path_that_begins_with_a_dash_is_no_option() -> None:
 
 def test_the_options_of_this_command_are_repeated_and_no_others() -> None:
     said = Options(yard="Other yard", region="eu-central-1", output=Output.JSON, quiet=True)
-    with given(said.words):
+    with repeat_options(said.words):
         assert command_line("ls") == "trainyard --yard 'Other yard' --region eu-central-1 ls"
     assert command_line("ls") == "trainyard ls"
 
 
 def test_the_lines_of_every_thread_name_the_yard() -> None:
     """The page asks AWS in threads of its own, and an agent runs its attempt in one."""
-    with given(of_yard("other")), ThreadPoolExecutor(1) as threads:
+    with repeat_options(yard_options("other")), ThreadPoolExecutor(1) as threads:
         assert threads.submit(command_line, "ls").result() == "trainyard --yard other ls"
     assert command_line("ls") == "trainyard ls"
 
 
 def test_functions_and_hosts_name_their_yard_unless_it_is_the_default_one() -> None:
-    with given(of_yard("other")):
+    with repeat_options(yard_options("other")):
         assert command_line("why", "r") == "trainyard --yard other why r"
-    with given(of_yard("Trainyard")):
+    with repeat_options(yard_options("Trainyard")):
         assert command_line("why", "r") == "trainyard why r"
 
 

@@ -55,7 +55,7 @@ class Command:
 
             said = Options(**{each: given.pop(each) for each in EVERYWHERE})
             options = said.over(call.find_root().obj or Options())
-            with command_line.given(options.words), failures.told(options):
+            with command_line.repeat_options(options.words), failures.told(options):
                 self.function(options.completed(os.environ, Path.cwd(), Path.home()), **given)
 
         takes = [

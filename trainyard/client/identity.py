@@ -20,7 +20,7 @@ def jobs_folder(session: Session) -> str:
 
 def event_source(session: Session) -> str:
     """The only one of which the policy for users lets this caller put events."""
-    return sources.of_person(known_as(session))
+    return sources.user_source(known_as(session))
 
 
 def known_as(session: Session) -> str:

@@ -1,7 +1,8 @@
-"""One end of a session's data channel: payloads in order, whatever becomes of the connections below.
+"""One end of a session's data channel: payloads in order, even if connections break.
 
-A channel outlives its connections (`Wire`): what was not acknowledged is sent again over the next one. What nobody
-takes from it is acknowledged late, and at last not read, so that neither end holds more than a few megabytes.
+A channel outlives its connections (`Wire`): data without an acknowledgement is sent again over the next connection. If
+the reader of the channel is slow, acknowledgements are delayed, and finally reading stops, so that neither end holds
+more than a few megabytes.
 """
 
 from __future__ import annotations
@@ -20,38 +21,39 @@ from trainyard.datachannel.handshake import SMALL
 from trainyard.datachannel.message import Acknowledgement, ChannelClosed, Kind, Message, MessageError
 
 LARGE = 65536
-"""Bytes of payload that these ends take."""
+"""The largest payload in bytes that these ends accept."""
 PACE = 0.001
-"""Seconds between two messages to an end that takes small payloads alone, as the public ends have it."""
+"""The pause in seconds between two messages to an end that accepts only small payloads, as in the public ends."""
 WINDOW = 4 << 20
-"""Bytes on their way: sent, and not acknowledged."""
+"""The most bytes that are sent without an acknowledgement."""
 BACKLOG = 1 << 20
-"""Bytes that wait to be sent, above which a writer should wait."""
+"""The bytes of unsent payloads above which a writer should wait."""
 LATE, FULL = 4 << 20, 16 << 20
-"""Bytes that have come and were not taken: above the first nothing is acknowledged, above the second nothing read."""
+"""Bytes that arrived and are not read: above the first limit, acknowledgements stop; above the second, receiving stops.
+"""
 LOOK_SECONDS = 0.1
 
 
 class Wire(Protocol):
-    """One connection. `send` raises ConnectionError once it is gone."""
+    """One connection. `send` raises ConnectionError once the connection is broken."""
 
     async def send(self, data: bytes) -> None: ...
 
 
 class Channel:
-    """`says` is the type of this end's messages, INPUT or OUTPUT. To be used within one event loop."""
+    """One end of a data channel in one event loop. `sends` is the type of its messages, INPUT or OUTPUT."""
 
-    def __init__(self, says: str, *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, sends: str, *, now: Callable[[], float] = time.monotonic) -> None:
         self.largest = SMALL
-        """Bytes of payload that the other end takes."""
+        """The largest payload in bytes that the other end accepts."""
         self.closed: ChannelClosed | None = None
-        """What the other end said at its end."""
+        """The message with which the other end closed the channel."""
         self.active = now()
-        """When the last payload went or came."""
+        """When the last payload was sent or received."""
         self.heard = now()
-        """When the last message came, an acknowledgement too."""
-        self._says = says
-        self._hears = messages.OUTPUT if says == messages.INPUT else messages.INPUT
+        """When the last message was received, including acknowledgements."""
+        self._sends = sends
+        self._receives = messages.OUTPUT if sends == messages.INPUT else messages.INPUT
         self._now = now
         self._wire: Wire | None = None
         self._paused = False
@@ -59,12 +61,12 @@ class Channel:
         self._sequence = 0
         self._outgoing = Outgoing()
         self._incoming = Incoming()
-        self._words: deque[bytes] = deque()
+        self._posted: deque[bytes] = deque()
         self._waiting: deque[tuple[int, bytes]] = deque()
         self._backlog = 0
-        self._taken: deque[Message] = deque()
+        self._received: deque[Message] = deque()
         self._held = 0
-        self._unsaid: list[Message] = []
+        self._unacknowledged: list[Message] = []
         self._order = asyncio.Lock()
         self._changed = asyncio.Event()
         self._arrived = asyncio.Event()
@@ -74,7 +76,7 @@ class Channel:
     # --- sending ---
 
     def write(self, kind: int, data: bytes) -> None:
-        """Send it after all that was written before. Who has much to say waits while `is_full`."""
+        """Queue a payload for sending. Large writers wait while `is_full`."""
         self._waiting.append((kind, data))
         self._backlog += len(data)
         self._changed.set()
@@ -83,44 +85,46 @@ class Channel:
     def is_full(self) -> bool:
         return self._backlog > BACKLOG
 
-    def when_room(self, call: Callable[[], None]) -> None:
-        """Call this once the channel is no longer full."""
+    def call_when_not_full(self, call: Callable[[], None]) -> None:
+        """Call a function when the channel stops being full."""
         self._on_room.append(call)
 
     @property
     def is_idle(self) -> bool:
-        """Everything that was written has been acknowledged."""
+        """Return True if all that was written is acknowledged."""
         return not self._waiting and not self._outgoing.unacknowledged
 
     @property
     def oldest(self) -> float | None:
-        """When what was last sent of the oldest message without acknowledgement went; None: there is none."""
+        """Return when the oldest unacknowledged message was last sent, or None if all are acknowledged."""
         return next((each.at for each in self._outgoing.unacknowledged.values()), None)
 
-    async def settled(self, seconds: float) -> bool:
-        """Wait until it `is_idle`, for so long at most; whether it is."""
+    async def wait_until_idle(self, seconds: float) -> bool:
+        """Wait at most these seconds until the channel is idle, and return True if it is."""
         until = self._now() + seconds
         while not self.is_idle and self._now() < until and not self._over:
             await asyncio.sleep(0.01)
         return self.is_idle
 
-    def say(self, message: Message) -> None:
-        """A message outside of the stream, over the connection of now if there is one. Before what is written: and not
-        at once, for who reads must not wait until the other end does."""
+    def post(self, message: Message) -> None:
+        """Queue a message outside of the stream, ahead of the payloads, if there is a connection.
+
+        The message is not sent at once, because a reader that calls this must not wait until the other end reads.
+        """
         if self._wire is not None:
-            self._words.append(message.encode())
+            self._posted.append(message.encode())
             self._changed.set()
 
-    async def said(self, seconds: float) -> None:
-        """Wait until what was said outside of the stream is on its way, for so long at most."""
+    async def flush(self, seconds: float) -> None:
+        """Wait at most these seconds until the messages outside of the stream are sent."""
         until = self._now() + seconds
-        while self._words and self._now() < until:
+        while self._posted and self._now() < until:
             await asyncio.sleep(0.01)
         async with self._order:
             return
 
     async def run(self) -> None:
-        """Send what is written, again and again what is not acknowledged. Until it is cancelled."""
+        """Send payloads, and repeat those without an acknowledgement, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._send_forever())
             tasks.create_task(self._send_again_forever())
@@ -129,10 +133,10 @@ class Channel:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            while self._words or self._may_send():
+            while self._posted or self._may_send():
                 async with self._order:
-                    await self._send(self._words.popleft() if self._words else self._next())
-                if self.largest == SMALL and not self._words:
+                    await self._send(self._posted.popleft() if self._posted else self._next())
+                if self.largest == SMALL and not self._posted:
                     await asyncio.sleep(PACE)
 
     def _may_send(self) -> bool:
@@ -144,14 +148,14 @@ class Channel:
             await asyncio.sleep(LOOK_SECONDS)
             if self._wire and not self._paused:
                 async with self._order:
-                    data = self._outgoing.due(self._now())
+                    data = self._outgoing.next_due(self._now())
                     if data is not None:
                         await self._send(data)
 
     def _next(self) -> bytes:
         kind, payload = self._next_payload()
-        flags = messages.FIRST if self._sequence == 0 and self._says == messages.OUTPUT else 0
-        message = Message(self._says, self._sequence, uuid4(), _milliseconds(), payload, kind, flags)
+        flags = messages.FIRST if self._sequence == 0 and self._sends == messages.OUTPUT else 0
+        message = Message(self._sends, self._sequence, uuid4(), _milliseconds(), payload, kind, flags)
         data = message.encode()
         now = self._now()
         self.active = now
@@ -166,7 +170,7 @@ class Channel:
         return data
 
     def _next_payload(self) -> tuple[int, bytes]:
-        """What was written in pieces goes together, and what is too large in pieces: output is a stream."""
+        """Return the next payload: join small writes and split large ones, because output is a stream."""
         kind, first = self._waiting.popleft()
         if len(first) > self.largest:
             self._waiting.appendleft((kind, first[self.largest :]))
@@ -193,20 +197,20 @@ class Channel:
     # --- connections ---
 
     async def attach(self, wire: Wire) -> None:
-        """Go on over this connection. The other end is sent again whatever it has not acknowledged."""
+        """Continue over a new connection, and repeat all messages without an acknowledgement."""
         async with self._order:
             self._wire, self._paused = wire, False
-            self._words.clear()
+            self._posted.clear()
             self.heard = self._now()
-            for data in self._outgoing.all_again(self._now()):
+            for data in self._outgoing.repeat_all(self._now()):
                 await self._send(data)
         self._changed.set()
 
     def detach(self, wire: Wire) -> None:
-        """This connection is gone."""
+        """Stop using a broken connection."""
         if self._wire is wire:
             self._wire = None
-            self._words.clear()
+            self._posted.clear()
 
     @property
     def is_attached(self) -> bool:
@@ -215,12 +219,12 @@ class Channel:
     # --- receiving ---
 
     async def take(self, data: bytes) -> None:
-        """Bytes of one message that came. Raises MessageError of what is none, or of another direction."""
+        """Handle one received message. Raise MessageError for an invalid message or one of the wrong direction."""
         message = messages.decode(data)
         self.heard = self._now()
         if message.type == messages.ACKNOWLEDGE:
             self._acknowledged(messages.acknowledgement(message))
-        elif message.type == self._hears:
+        elif message.type == self._receives:
             await self._take(message)
         elif message.type == messages.PAUSE:
             self._paused = True
@@ -230,30 +234,31 @@ class Channel:
         elif message.type == messages.CHANNEL_CLOSED:
             self.close(messages.channel_closed(message))
         else:
-            raise MessageError(f"nothing here hears {message.type}")
+            raise MessageError(f"this end receives no {message.type}")
 
-    def close(self, said: ChannelClosed | None) -> None:
-        """Nothing comes any more: `payloads` ends when all was taken."""
-        self.closed = self.closed or said
+    def close(self, message: ChannelClosed | None) -> None:
+        """Mark the channel as closed. `payloads` ends after the last received payload."""
+        self.closed = self.closed or message
         self._over = True
         self._arrived.set()
         self._changed.set()
 
     async def payloads(self) -> AsyncIterator[tuple[int, bytes]]:
-        """What comes, in order, until the channel is closed. What is taken makes room for more."""
+        """Yield the received payloads in order until the channel is closed. Each payload that is consumed makes room
+        for more."""
         while True:
-            while self._taken:
-                message = self._taken.popleft()
+            while self._received:
+                message = self._received.popleft()
                 yield message.kind, message.payload
                 self._held -= len(message.payload)
-                self._say_late()
+                self._acknowledge_late()
             if self._over:
                 return
             self._arrived.clear()
             await self._arrived.wait()
 
-    def _acknowledged(self, said: Acknowledgement) -> None:
-        if self._outgoing.acknowledged(said.sequence, self._now()):
+    def _acknowledged(self, acknowledgement: Acknowledgement) -> None:
+        if self._outgoing.acknowledged(acknowledgement.sequence, self._now()):
             self._paused = False
             self._changed.set()
 
@@ -262,28 +267,28 @@ class Channel:
         is_kept, ready = self._incoming.take(message)
         for each in ready:
             self._held += len(each.payload)
-            self._taken.append(each)
+            self._received.append(each)
         if ready:
             self.active = self._now()
             self._arrived.set()
         if is_kept and self._held <= LATE:
             self._acknowledge(message)
         elif is_kept and is_new:
-            self._unsaid.append(message)
+            self._unacknowledged.append(message)
         while self._held > FULL and not self._over:
             self._room.clear()
             await self._room.wait()
 
-    def _say_late(self) -> None:
+    def _acknowledge_late(self) -> None:
         if self._held <= FULL:
             self._room.set()
-        if self._held <= LATE and self._unsaid:
-            late, self._unsaid = self._unsaid, []
+        if self._held <= LATE and self._unacknowledged:
+            late, self._unacknowledged = self._unacknowledged, []
             for each in late:
                 self._acknowledge(each)
 
     def _acknowledge(self, message: Message) -> None:
-        self.say(Acknowledgement.of(message).message(uuid4(), _milliseconds()))
+        self.post(Acknowledgement.of(message).message(uuid4(), _milliseconds()))
 
 
 def _milliseconds() -> int:
@@ -292,7 +297,7 @@ def _milliseconds() -> int:
 
 @contextlib.asynccontextmanager
 async def running(channel: Channel) -> AsyncIterator[Channel]:
-    """The channel at work inside the block."""
+    """Run the channel inside the block."""
     task = asyncio.ensure_future(channel.run())
     try:
         yield channel

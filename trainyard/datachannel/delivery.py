@@ -1,7 +1,7 @@
-"""What has been sent and not acknowledged, and what has come too early.
+"""Messages that are sent and not acknowledged, and messages that arrived before their turn.
 
-The public ends send the oldest message that nobody has acknowledged again, and no other: after 200 ms to 1 s, by the
-round trips they have seen. Nothing here knows a clock: `now` is an argument.
+As in the public ends, only the oldest message without an acknowledgement is sent again, after 200 ms to 1 s that follow
+the measured round trips. The time is always an argument, `now`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FIRST_TIMEOUT, LONGEST_TIMEOUT, GRANULARITY = 0.2, 1.0, 0.01
 FIRST_ROUND_TRIP = 0.1
 SHARE_OF_ROUND_TRIP, SHARE_OF_VARIATION = 1 / 8, 1 / 4
 MOST_EARLY = 10_000
-"""Messages that may have come before their turn."""
+"""The most messages that are kept before their turn."""
 
 
 @dataclass
@@ -27,11 +27,11 @@ class Sent:
 
 @dataclass
 class Outgoing:
-    """By their numbers, the messages that may have to be sent again."""
+    """The messages that may have to be sent again, by their numbers."""
 
     unacknowledged: dict[int, Sent] = field(default_factory=dict)
     size: int = 0
-    """Of all of them, in bytes."""
+    """The sum of these messages in bytes."""
     timeout: float = FIRST_TIMEOUT
     _round_trip: float = FIRST_ROUND_TRIP
     _variation: float = 0.0
@@ -41,25 +41,25 @@ class Outgoing:
         self.size += len(data)
 
     def acknowledged(self, sequence: int, now: float) -> bool:
-        """Whether it was still waited for."""
+        """Remove a message, and return True if it was still unacknowledged."""
         found = self.unacknowledged.pop(sequence, None)
         if found is None:
             return False
         self.size -= len(found.data)
-        if not found.again:  # else nobody knows which of the two was acknowledged
+        if not found.again:  # After a repetition, either copy may have been acknowledged.
             self._learn(now - found.at)
         return True
 
-    def due(self, now: float) -> bytes | None:
-        """The oldest, if it is time to send it again; counted as sent now."""
+    def next_due(self, now: float) -> bytes | None:
+        """Return the oldest message if it is time to repeat it, and count it as sent now."""
         oldest = next(iter(self.unacknowledged.values()), None)
         if oldest is None or now - oldest.at <= self.timeout:
             return None
         oldest.at, oldest.again = now, True
         return oldest.data
 
-    def all_again(self, now: float) -> Iterator[bytes]:
-        """Everything, in order: over a connection that is new."""
+    def repeat_all(self, now: float) -> Iterator[bytes]:
+        """Yield all messages in order, to repeat them over a new connection."""
         for each in list(self.unacknowledged.values()):
             each.at, each.again = now, True
             yield each.data
@@ -72,15 +72,15 @@ class Outgoing:
 
 @dataclass
 class Incoming:
-    """The next number, and messages whose turn has not come."""
+    """The next expected number, and messages that arrived before their turn."""
 
     expected: int = 0
     early: dict[int, Message] = field(default_factory=dict)
 
     def take(self, message: Message) -> tuple[bool, list[Message]]:
-        """Whether to acknowledge it, and what is now to be handled, in order.
+        """Return True if the message is to be acknowledged, and the messages that can be handled now, in order.
 
-        One that came before is acknowledged again: its acknowledgement may be what was lost.
+        A repeated message is acknowledged again, because its first acknowledgement may be lost.
         """
         if message.sequence < self.expected:
             return True, []

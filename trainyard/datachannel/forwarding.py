@@ -1,8 +1,7 @@
-"""Connections through a session's data channel: each a stream of smux.
+"""TCP connections through a session's data channel: each is a stream of smux.
 
-A connection that one side has ended for writing (END) is still carried the other way. END once more says that this
-side is gone altogether: whoever speaks to it is ended. The public ends have one END, for both ways, and pass over the
-second.
+After one side has ended its writing (END), the other side can still send. A second END closes the connection in both
+directions. The public ends use one END for both directions and ignore the second.
 """
 
 from __future__ import annotations
@@ -16,14 +15,15 @@ from trainyard.datachannel.message import Flag, Kind
 from trainyard.datachannel.smux import Command, Frame
 
 MOST_BUFFERED = 8 << 20
-"""Bytes that connections have not taken yet, above which nothing more is read from the channel, as in smux 1."""
+"""The bytes that connections have not sent on, above which the channel is not read, as in smux 1."""
 MOST_GONE = 1000
 Reach = Callable[[Callable[[], asyncio.Protocol]], Awaitable[object]]
-"""Connects a protocol to where the forward leads; raises OSError."""
+"""Connects a protocol to the destination of the forward. Raises OSError."""
 
 
 class Streams:
-    """All connections of a session. With `reach` the other end opens them, and this one leads them on."""
+    """All connections of a session. With `reach`, the other end opens them and this end connects them to the
+    destination."""
 
     def __init__(self, channel: Channel, reach: Reach | None = None) -> None:
         self._channel = channel
@@ -35,10 +35,10 @@ class Streams:
         self._room = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self.refused = 0
-        """How many the other end could not lead on."""
+        """The number of connections for which the other end could not reach the destination."""
 
     def accept(self) -> Connection:
-        """The protocol of a connection that was made here: the other end is to lead it on."""
+        """Return the protocol of a connection that was accepted on this side."""
         connection = Connection(self, self._next)
         self._next += 2
         return connection
@@ -48,7 +48,7 @@ class Streams:
         return len(self._open)
 
     async def handle(self, payload: bytes) -> None:
-        """What the other end says. Returns when there is room for more; raises SmuxError."""
+        """Handle a payload of the other end. Return when there is room for more. Raise SmuxError for invalid bytes."""
         for frame in self._parser.feed(payload):
             self._handle(frame)
         while self._buffered() > MOST_BUFFERED:
@@ -56,7 +56,7 @@ class Streams:
             await self._room.wait()
 
     def close(self) -> None:
-        """The session is over: every connection is ended at once."""
+        """Abort every connection at the end of the session."""
         for connection in list(self._open.values()):
             connection.abort()
         for task in self._tasks:
@@ -65,21 +65,21 @@ class Streams:
     def _handle(self, frame: Frame) -> None:
         connection = self._open.get(frame.stream)
         if frame.command == Command.OPEN and self._reach is not None and connection is None:
-            self._lead_on(Connection(self, frame.stream, opened_there=True))
+            self._start(Connection(self, frame.stream, opened_there=True))
         elif frame.command == Command.DATA and connection is None:
-            self._tell_gone(frame.stream)
+            self._reject(frame.stream)
         elif frame.command == Command.DATA and connection is not None:
             connection.deliver(frame.data)
         elif frame.command == Command.END and connection is not None:
             connection.ended_there()
 
-    def _lead_on(self, connection: Connection) -> None:
+    def _start(self, connection: Connection) -> None:
         self._open[connection.number] = connection
-        task = asyncio.ensure_future(self._lead(connection))
+        task = asyncio.ensure_future(self._connect(connection))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _lead(self, connection: Connection) -> None:
+    async def _connect(self, connection: Connection) -> None:
         assert self._reach is not None
         try:
             await self._reach(lambda: connection)
@@ -87,11 +87,11 @@ class Streams:
             self._channel.write(Kind.FLAG, Flag.CONNECT_TO_PORT_ERROR.payload)
             connection.connection_lost(None)
 
-    def _tell_gone(self, stream: int) -> None:
-        """Once of each: what was on its way meanwhile is passed over."""
+    def _reject(self, stream: int) -> None:
+        """Send END once for a stream that is gone, although more of its data may arrive."""
         if stream not in self._gone:
             self._gone[stream] = None
-            self.say(Command.END, stream)
+            self.send(Command.END, stream)
             while len(self._gone) > MOST_GONE:
                 self._gone.pop(next(iter(self._gone)))
 
@@ -102,15 +102,15 @@ class Streams:
 
     def opened(self, connection: Connection) -> None:
         self._open[connection.number] = connection
-        self.say(Command.OPEN, connection.number)
+        self.send(Command.OPEN, connection.number)
 
-    def say(self, command: Command, stream: int) -> None:
+    def send(self, command: Command, stream: int) -> None:
         self._channel.write(Kind.OUTPUT, Frame(command, stream).encode())
 
     def data(self, connection: Connection, data: bytes) -> None:
         self._channel.write(Kind.OUTPUT, smux.frames(connection.number, data))
         if self._channel.is_full and connection.pause():
-            self._channel.when_room(connection.resume)
+            self._channel.call_when_not_full(connection.resume)
 
     def drained(self) -> None:
         self._room.set()
@@ -121,7 +121,7 @@ class Streams:
 
 
 class Connection(asyncio.Protocol):
-    """One of them, on this side."""
+    """This side of one forwarded connection."""
 
     def __init__(self, streams: Streams, number: int, *, opened_there: bool = False) -> None:
         self.number = number
@@ -172,7 +172,7 @@ class Connection(asyncio.Protocol):
             self._streams.lost(self)
 
     def pause(self) -> bool:
-        """Whether it reads no more until `resume`, and did before."""
+        """Stop reading until `resume`. Return True if the connection was reading."""
         if self._transport is None or not self._transport.is_reading():
             return False
         self._transport.pause_reading()
@@ -206,7 +206,7 @@ class Connection(asyncio.Protocol):
     def _end_here(self, times: int) -> None:
         while self._ended_here < times:
             self._ended_here += 1
-            self._streams.say(Command.END, self.number)
+            self._streams.send(Command.END, self.number)
 
     def _end_writing(self) -> None:
         assert self._transport is not None
@@ -215,7 +215,7 @@ class Connection(asyncio.Protocol):
         elif not self._transport.is_closing():
             try:
                 self._transport.write_eof()
-            except OSError:  # it was reset, which the loop has not heard yet
+            except OSError:  # The connection was reset, and the event loop has not reported it yet.
                 self._transport.abort()
 
     def _close_when_both(self) -> None:

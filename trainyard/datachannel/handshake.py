@@ -1,10 +1,8 @@
-"""What both ends agree on before a session begins: the agent asks, the client answers, the agent says that it is done.
+"""The handshake of a session: the agent sends a request, the client a response, and the agent a confirmation.
 
-A shell of an agent that encrypts nothing has no handshake: its first message is output.
-
-`LARGEST` is ours: an end that takes larger payloads than the 1,024 bytes of the public client and agent says so in its
-handshake, and is then sent them. Neither of those knows the word, and both pass over it
-(docs/decisions/0049-sessions.md).
+A shell of an agent without encryption has no handshake: its first message is output. `LARGEST` is an extension of ours:
+an end that accepts larger payloads than the 1,024 bytes of the public client and agent announces it in its handshake.
+The public ends ignore the field (docs/decisions/0049-sessions.md).
 """
 
 from __future__ import annotations
@@ -27,12 +25,12 @@ PORT, SHELL, INTERACTIVE, NON_INTERACTIVE = (
 LOCAL_FORWARDING = "LocalPortForwarding"
 LARGEST = "TrainyardLargestPayload"
 SMALL = 1024
-"""Bytes of payload that every end takes."""
+"""The payload size in bytes that every end accepts."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """The agent's. `actions` are what it asks of the client, by their type."""
+    """The agent's request. `actions` are its requested actions by their type."""
 
     agent_version: str
     actions: Mapping[str, Any]
@@ -58,23 +56,27 @@ class Request:
         asked = [
             {"ActionType": name, "ActionParameters": parameters} for name, parameters in self.actions.items()
         ]
-        said = {"AgentVersion": self.agent_version, "RequestedClientActions": asked, LARGEST: self.largest}
-        return json.dumps(said).encode()
+        document = {
+            "AgentVersion": self.agent_version,
+            "RequestedClientActions": asked,
+            LARGEST: self.largest,
+        }
+        return json.dumps(document).encode()
 
 
 def request(payload: bytes) -> Request:
-    """Raises MessageError."""
-    said = fields(payload)
-    asked = said.get("RequestedClientActions") or []
+    """Parse a request. Raise MessageError if the payload is invalid."""
+    document = fields(payload)
+    asked = document.get("RequestedClientActions") or []
     if not isinstance(asked, list) or not all(isinstance(each, dict) for each in asked):
-        raise MessageError("the handshake asks for no list of actions")
+        raise MessageError("the handshake's request has no list of actions")
     actions = {str(each.get("ActionType", "")): each.get("ActionParameters") for each in asked}
-    return Request(str(said.get("AgentVersion", "")), actions, _largest(said))
+    return Request(str(document.get("AgentVersion", "")), actions, _largest(document))
 
 
 @dataclass(frozen=True)
 class Response:
-    """The client's: by the type of the action, whether it could do it; and what went wrong."""
+    """The client's response: the status of each requested action by its type, and errors."""
 
     client_version: str
     processed: Mapping[str, int] = field(default_factory=dict)
@@ -86,29 +88,29 @@ class Response:
             {"ActionType": name, "ActionStatus": status, "ActionResult": None, "Error": ""}
             for name, status in self.processed.items()
         ]
-        said = {
+        document = {
             "ClientVersion": self.client_version,
             "ProcessedClientActions": done,
             "Errors": list(self.errors),
             LARGEST: self.largest,
         }
-        return json.dumps(said).encode()
+        return json.dumps(document).encode()
 
 
 def response(payload: bytes) -> Response:
-    """Raises MessageError."""
-    said = fields(payload)
-    done = said.get("ProcessedClientActions") or []
+    """Parse a response. Raise MessageError if the payload is invalid."""
+    document = fields(payload)
+    done = document.get("ProcessedClientActions") or []
     if not isinstance(done, list) or not all(isinstance(each, dict) for each in done):
-        raise MessageError("the handshake's answer has no list of actions")
+        raise MessageError("the handshake's response has no list of actions")
     processed = {str(each.get("ActionType", "")): int(each.get("ActionStatus") or 0) for each in done}
-    errors = tuple(str(each) for each in said.get("Errors") or [])
-    return Response(str(said.get("ClientVersion", "")), processed, errors, _largest(said))
+    errors = tuple(str(each) for each in document.get("Errors") or [])
+    return Response(str(document.get("ClientVersion", "")), processed, errors, _largest(document))
 
 
 @dataclass(frozen=True)
 class Complete:
-    """`took` is in nanoseconds; `message` is for the person."""
+    """The agent's confirmation. `took` is in nanoseconds; `message` is for the user."""
 
     took: int
     message: str = ""
@@ -118,25 +120,27 @@ class Complete:
 
 
 def complete(payload: bytes) -> Complete:
-    """Raises MessageError."""
-    said = fields(payload)
-    return Complete(int(said.get("HandshakeTimeToComplete") or 0), str(said.get("CustomerMessage") or ""))
+    """Parse a confirmation. Raise MessageError if the payload is invalid."""
+    document = fields(payload)
+    return Complete(
+        int(document.get("HandshakeTimeToComplete") or 0), str(document.get("CustomerMessage") or "")
+    )
 
 
 def opening(request_id: str, token: str, client_id: str, client_version: str) -> str:
-    """The first thing a client says on a connection, as text."""
-    said = {
+    """Return the first text that a client sends on a connection."""
+    document = {
         "MessageSchemaVersion": "1.0",
         "RequestId": request_id,
         "TokenValue": token,
         "ClientId": client_id,
         "ClientVersion": client_version,
     }
-    return json.dumps(said)
+    return json.dumps(document)
 
 
 def is_newer(version: str, than: str) -> bool:
-    """Versions are numbers between dots."""
+    """Compare versions, which are numbers between dots."""
     return _numbers(version) > _numbers(than)
 
 
@@ -145,6 +149,6 @@ def _numbers(version: str) -> list[int]:
     return numbers + [0] * (4 - len(numbers))
 
 
-def _largest(said: Mapping[str, Any]) -> int:
-    found = said.get(LARGEST)
+def _largest(document: Mapping[str, Any]) -> int:
+    found = document.get(LARGEST)
     return found if isinstance(found, int) and found >= SMALL else SMALL

@@ -1,8 +1,8 @@
 """One message of the data channel: a header of 120 bytes, big-endian, and a payload.
 
-    header length 4 | type 32 | schema 4 | created 8 | sequence 8 | flags 8 | id 16 | SHA-256 32 | kind 4 | length 4
+  header length 4 | type 32 | schema 4 | created 8 | sequence 8 | flags 8 | id 16 | SHA-256 32 | kind 4 | length 4
 
-The header length that it says is 116: where the payload's length stands.
+The header length in the message is 116, the offset of the payload's length.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 from uuid import UUID
 
 INPUT = "input_stream_data"
-"""From the client to the agent."""
+"""The type of messages from the client to the agent."""
 OUTPUT = "output_stream_data"
-"""From the agent to the client."""
+"""The type of messages from the agent to the client."""
 ACKNOWLEDGE = "acknowledge"
 CHANNEL_CLOSED = "channel_closed"
 PAUSE = "pause_publication"
@@ -26,14 +26,14 @@ START = "start_publication"
 
 SCHEMA = 1
 FIRST, ACKNOWLEDGES = 1, 3
-"""Flags: the first message of an agent's stream; every acknowledgement."""
+"""Flags: FIRST marks the first message of an agent's stream, ACKNOWLEDGES every acknowledgement."""
 _HEADER = struct.Struct(">I32sIQqQ16s32sII")
 HEADER = _HEADER.size
-SAID_LENGTH = HEADER - 4
+DECLARED_LENGTH = HEADER - 4
 
 
 class Kind(IntEnum):
-    """What a payload is."""
+    """The kind of a payload."""
 
     NONE = 0
     OUTPUT = 1
@@ -51,7 +51,7 @@ class Kind(IntEnum):
 
 
 class Flag(IntEnum):
-    """What a payload of the kind FLAG says, in four bytes."""
+    """The payload of the kind FLAG, in four bytes."""
 
     DISCONNECT_FROM_PORT = 1
     TERMINATE_SESSION = 2
@@ -63,12 +63,12 @@ class Flag(IntEnum):
 
 
 class MessageError(ValueError):
-    """These bytes are no message; the text says why."""
+    """Bytes that are not a valid message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """`created` is in milliseconds since 1970."""
+    """A message. `created` is in milliseconds since 1970."""
 
     type: str
     sequence: int
@@ -79,9 +79,9 @@ class Message:
     flags: int = 0
 
     def encode(self) -> bytes:
-        """As it goes over the wire."""
+        """Return the message as bytes."""
         header = _HEADER.pack(
-            SAID_LENGTH,
+            DECLARED_LENGTH,
             self.type.encode().ljust(32),
             SCHEMA,
             self.created,
@@ -96,34 +96,36 @@ class Message:
 
 
 def decode(data: bytes) -> Message:
-    """The message of these bytes; raises MessageError. What it says of itself must be so: length and digest."""
+    """Parse a message. Raise MessageError if the bytes are invalid, or if length or digest do not match."""
     if len(data) < HEADER:
         raise MessageError(f"a message has at least {HEADER} bytes, this has {len(data)}")
-    said, name, _schema, created, sequence, flags, number, digest, kind, length = _HEADER.unpack_from(data)
-    if said != SAID_LENGTH:
-        raise MessageError(f"a header has {SAID_LENGTH} bytes, this says {said}")
+    document, name, _schema, created, sequence, flags, number, digest, kind, length = _HEADER.unpack_from(
+        data
+    )
+    if document != DECLARED_LENGTH:
+        raise MessageError(f"a header has {DECLARED_LENGTH} bytes, this one declares {document}")
     payload = data[HEADER:]
     if len(payload) != length:
-        raise MessageError(f"the header says {length} bytes of payload, there are {len(payload)}")
+        raise MessageError(f"the header declares {length} bytes of payload, there are {len(payload)}")
     if hashlib.sha256(payload).digest() != digest:
-        raise MessageError("the payload is not what its digest says")
+        raise MessageError("the payload does not match its digest")
     try:
         kind_of_message = name.rstrip(b" \0").decode()
     except UnicodeDecodeError as error:
-        raise MessageError("the type is no text") from error
+        raise MessageError("the type is not a text") from error
     if not kind_of_message or created == 0:
         raise MessageError("the type or the time is missing")
     return Message(kind_of_message, sequence, UUID(bytes=_turned(number)), created, payload, kind, flags)
 
 
 def _turned(number: bytes) -> bytes:
-    """An id goes with its halves the other way round, as Java's UUID wrote them."""
+    """Swap the halves of an id, because Java's UUID writes them in this order."""
     return number[8:] + number[:8]
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """What the payload of an `acknowledge` says: which message has come."""
+    """The payload of an `acknowledge`: the message that has arrived."""
 
     type: str
     id: str
@@ -134,41 +136,41 @@ class Acknowledgement:
         return cls(message.type, str(message.id), message.sequence)
 
     def payload(self) -> bytes:
-        said = {
+        document = {
             "AcknowledgedMessageType": self.type,
             "AcknowledgedMessageId": self.id,
             "AcknowledgedMessageSequenceNumber": self.sequence,
             "IsSequentialMessage": True,
         }
-        return json.dumps(said).encode()
+        return json.dumps(document).encode()
 
     def message(self, number: UUID, created: int) -> Message:
-        """A message of its own: without a number in the stream, and never acknowledged itself."""
+        """Return the acknowledgement as a message without a number. It is never acknowledged itself."""
         return Message(ACKNOWLEDGE, 0, number, created, self.payload(), flags=ACKNOWLEDGES)
 
 
 def acknowledgement(message: Message) -> Acknowledgement:
-    """Raises MessageError where it is none."""
+    """Parse an acknowledgement. Raise MessageError for any other message."""
     if message.type != ACKNOWLEDGE:
-        raise MessageError(f"this is {message.type}, no acknowledgement")
-    said = fields(message.payload)
+        raise MessageError(f"this is {message.type}, not an acknowledgement")
+    document = fields(message.payload)
     return Acknowledgement(
-        str(said.get("AcknowledgedMessageType", "")),
-        str(said.get("AcknowledgedMessageId", "")),
-        int(said.get("AcknowledgedMessageSequenceNumber", 0)),
+        str(document.get("AcknowledgedMessageType", "")),
+        str(document.get("AcknowledgedMessageId", "")),
+        int(document.get("AcknowledgedMessageSequenceNumber", 0)),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelClosed:
-    """The session is over. `output` says why, where there is more to say than that."""
+    """The message that ends the session. `output` contains the reason, if there is one."""
 
     session: str
     output: str
     target: str = ""
 
     def message(self, number: UUID, created: int) -> Message:
-        said = {
+        document = {
             "MessageType": CHANNEL_CLOSED,
             "MessageId": str(number),
             "DestinationId": self.target,
@@ -177,22 +179,24 @@ class ChannelClosed:
             "CreatedDate": str(created),
             "Output": self.output,
         }
-        return Message(CHANNEL_CLOSED, 0, number, created, json.dumps(said).encode())
+        return Message(CHANNEL_CLOSED, 0, number, created, json.dumps(document).encode())
 
 
 def channel_closed(message: Message) -> ChannelClosed:
-    """Raises MessageError where it is none."""
+    """Parse a message of the type channel_closed. Raise MessageError for any other message."""
     if message.type != CHANNEL_CLOSED:
         raise MessageError(f"this is {message.type}, not {CHANNEL_CLOSED}")
-    said = fields(message.payload)
+    document = fields(message.payload)
     return ChannelClosed(
-        str(said.get("SessionId", "")), str(said.get("Output", "")), str(said.get("DestinationId", ""))
+        str(document.get("SessionId", "")),
+        str(document.get("Output", "")),
+        str(document.get("DestinationId", "")),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A terminal's."""
+    """The size of a terminal."""
 
     columns: int
     rows: int
@@ -202,23 +206,23 @@ class Size:
 
 
 def size(payload: bytes) -> Size:
-    said = fields(payload)
-    return Size(int(said.get("cols", 0)), int(said.get("rows", 0)))
+    document = fields(payload)
+    return Size(int(document.get("cols", 0)), int(document.get("rows", 0)))
 
 
 def flag(payload: bytes) -> int:
-    """The number of a payload of the kind FLAG; raises MessageError."""
+    """Return the number of a payload of the kind FLAG. Raise MessageError if it is invalid."""
     if len(payload) != 4:
         raise MessageError(f"a flag has four bytes, this has {len(payload)}")
     return int.from_bytes(payload, "big")
 
 
 def fields(payload: bytes) -> dict[str, Any]:
-    """A payload that is a JSON object; raises MessageError."""
+    """Parse a payload that is a JSON object. Raise MessageError if it is not."""
     try:
-        said = json.loads(payload)
+        document = json.loads(payload)
     except ValueError as error:
         raise MessageError(f"not JSON: {error}") from error
-    if not isinstance(said, dict):
-        raise MessageError(f"a JSON object was expected, not {type(said).__name__}")
-    return said
+    if not isinstance(document, dict):
+        raise MessageError(f"a JSON object was expected, not {type(document).__name__}")
+    return document

@@ -1,7 +1,7 @@
-"""smux, version 1 (github.com/xtaci/smux): several streams over one.
+"""smux, version 1 (github.com/xtaci/smux): several streams over one connection.
 
-A frame: version 1 | command 1 | length 2 | stream 4, little-endian, and so many bytes. The client's streams have odd
-numbers. A stream that has ended on one side (FIN) may still carry what the other side says; the public ends close both.
+A frame has the fields version 1 | command 1 | length 2 | stream 4, little-endian, and data of that length. The client's
+streams have odd numbers. After a FIN of one side, the other side can still send; the public ends close both directions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ VERSION = 1
 _HEADER = struct.Struct("<BBHI")
 HEADER = _HEADER.size
 LARGEST = 32768
-"""Bytes of one frame that we send, as the public ends do; 65,535 are taken."""
+"""The data bytes of one frame that these ends send, as the public ends do. Up to 65,535 are accepted."""
 
 
 class Command(IntEnum):
@@ -26,7 +26,7 @@ class Command(IntEnum):
 
 
 class SmuxError(ValueError):
-    """These bytes are no smux; nothing that follows can be read."""
+    """Bytes that are not smux. The bytes after them cannot be read either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Frame:
 
 
 def frames(stream: int, data: bytes) -> bytes:
-    """These bytes of a stream, as frames."""
+    """Return the data of a stream as frames."""
     if len(data) <= LARGEST:
         return _HEADER.pack(VERSION, Command.DATA, len(data), stream) + data
     parts = (data[start : start + LARGEST] for start in range(0, len(data), LARGEST))
@@ -48,13 +48,13 @@ def frames(stream: int, data: bytes) -> bytes:
 
 
 class Parser:
-    """Frames from bytes that come in pieces."""
+    """A parser of frames from bytes that arrive in pieces."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """All frames that are whole now; raises SmuxError."""
+        """Yield all frames that are complete. Raise SmuxError for invalid bytes."""
         data = self._rest + data if self._rest else data
         start = 0
         while len(data) - start >= HEADER:

@@ -1,1 +1,2 @@
-"""What crosses a seam, written once. Functions, hosts, client, stacks and simulator read it here."""
+"""The data that functions, hosts, client, stacks and simulator exchange. Each row, signal, order and key is defined
+once."""

@@ -51,8 +51,8 @@ class Role(StrEnum):
 
 
 class Gang(IntEnum):
-    """The hosts that are launched together, all of one type: those of `hardware.instance_types`, and beside them
-    those of `hardware.cpu_instance_types`, which have no GPU."""
+    """Hosts of one type that are launched together: the main gang of `hardware.instance_types`, and a second gang of
+    `hardware.cpu_instance_types`, which have no GPU."""
 
     MAIN = 1
     CPU = 2
@@ -130,27 +130,27 @@ class Cluster:
     @property
     def chief_trains(self) -> bool:
         """Return True if the chief is one of the workers."""
-        workers = self.of_role(Role.WORKER)
+        workers = self.hosts_with_role(Role.WORKER)
         return not self.strategy.is_asynchronous or not workers or workers[0].index > 0
 
     @property
     def trainers(self) -> tuple[Assignment, ...]:
         """Return the chief and then the workers: the job `worker` of MultiWorkerMirroredStrategy and of compat.v1."""
-        return (self.chief, *self.of_role(Role.WORKER))
+        return (self.chief, *self.hosts_with_role(Role.WORKER))
 
     @property
     def workers(self) -> tuple[Assignment, ...]:
         """Return the hosts that train: a chief that only coordinates is none of them."""
-        return self.trainers if self.chief_trains else self.of_role(Role.WORKER)
+        return self.trainers if self.chief_trains else self.hosts_with_role(Role.WORKER)
 
     @property
     def servers(self) -> tuple[Assignment, ...]:
-        return self.of_role(Role.PS)
+        return self.hosts_with_role(Role.PS)
 
     @property
     def evaluators(self) -> tuple[Assignment, ...]:
         """Return the evaluator, if the cluster has one."""
-        return self.of_role(Role.EVALUATOR)
+        return self.hosts_with_role(Role.EVALUATOR)
 
     @property
     def ranked(self) -> tuple[Assignment, ...]:
@@ -158,7 +158,7 @@ class Cluster:
         because the others would wait for it."""
         return (*self.trainers, *self.servers)
 
-    def of_role(self, role: Role) -> tuple[Assignment, ...]:
+    def hosts_with_role(self, role: Role) -> tuple[Assignment, ...]:
         """Return the hosts of a role in the order of their indices."""
         found = (assignment for assignment in self.assignments if assignment.role is role)
         return tuple(sorted(found, key=lambda assignment: assignment.index))
@@ -180,7 +180,7 @@ class Cluster:
         parameter servers has such workers."""
         if not (self.strategy.is_asynchronous and self.chief_trains and assignment.is_chief):
             return ()
-        return self.of_role(Role.WORKER)
+        return self.hosts_with_role(Role.WORKER)
 
     def restores_alone(self, assignment: Assignment) -> bool:
         """Return True if no other host restores the same checkpoint."""
@@ -198,7 +198,7 @@ class Cluster:
 
 
 def read(text: str | bytes) -> Cluster:
-    """Return the cluster that a file describes. Raise ValueError with every fault if the file is no whole cluster."""
+    """Return the cluster that a file describes. Raise ValueError with every fault of an invalid file."""
     cluster = serialization.read(Cluster, json.loads(text))
     if sum(assignment.is_chief for assignment in cluster.assignments) != 1:
         raise ValueError("hosts: found no chief or several, expected one")

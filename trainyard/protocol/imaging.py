@@ -1,4 +1,4 @@
-"""One host becomes one image: which host, how its disk comes to rest, what becomes of it."""
+"""The host that becomes an image: how its disk is brought to rest, and what happens to the host afterwards."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -17,7 +17,7 @@ class Quiesce(StrEnum):
 
 
 class Then(StrEnum):
-    """What becomes of the host once the image is available."""
+    """The fate of the host once the image is available."""
 
     KEEP = "keep"
     STOP = "stop"

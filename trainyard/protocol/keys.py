@@ -15,7 +15,7 @@ ANY = "*"
 
 
 def credentials(user: str) -> str:
-    """Credentials of a host; `user` is the host as IAM knows it (aws:userid)."""
+    """Credentials of a host. `user` is the host's aws:userid."""
     return f"{CREDENTIALS}{user}.json"
 
 
@@ -61,7 +61,7 @@ def checkpoints(run: str) -> str:
 
 
 def latest_checkpoint(run: str) -> str:
-    """Names the newest checkpoint that is whole."""
+    """The file that names the newest whole checkpoint."""
     return f"{RUNS}{run}/checkpoints/latest.json"
 
 
@@ -102,7 +102,7 @@ def cluster(run: str, attempt: int | str) -> str:
 
 
 def words(run: str, attempt: int | str) -> str:
-    """The folder in which hosts leave signals when the event bus does not answer."""
+    """The folder of the signals that hosts store when the event bus does not answer."""
     return f"{attempts(run)}{attempt}/words/"
 
 
@@ -112,12 +112,12 @@ def last_words(run: str, attempt: int | str) -> str:
 
 
 def leaving(run: str, attempt: int | str) -> str:
-    """The folder in which hosts confirm the order to stop."""
+    """The folder of the hosts' confirmations of the order to stop."""
     return f"{attempts(run)}{attempt}/leaving/"
 
 
 def working(run: str, attempt: int | str) -> str:
-    """The folder in which hosts show that they work."""
+    """The folder of the hosts' proofs of work."""
     return f"{attempts(run)}{attempt}/working/"
 
 

@@ -1,4 +1,4 @@
-"""Orders to the hosts of a run: start an attempt, or leave it. The newest one stands in the bucket (keys.order)."""
+"""Orders to the hosts of a run: start an attempt, or leave it. The bucket contains the newest order (keys.order)."""
 
 import json
 from enum import StrEnum
@@ -9,7 +9,7 @@ from trainyard.values.lazy import dataclass
 
 
 class OrderKind(StrEnum):
-    """In the order in which they follow each other within an attempt."""
+    """The kinds of orders, in their order within an attempt."""
 
     START = "start"
     STOP = "stop"
@@ -26,19 +26,19 @@ class Order:
     """Instances that the order is for."""
 
     @property
-    def place(self) -> tuple[int, int]:
-        """Return what sorts the orders of a run: a later attempt is higher, and a stop is higher than its start."""
+    def sort_key(self) -> tuple[int, int]:
+        """Return the sort key of an order: a later attempt is higher, and a stop is higher than its start."""
         return self.attempt, list(OrderKind).index(self.word)
 
 
 def encode(order: Order) -> dict[str, Any]:
-    """Return what order.json holds."""
+    """Return the contents of order.json."""
     document: dict[str, Any] = serialization.to_json(order)
     return document
 
 
 def decode(text: str | bytes) -> Order:
-    """Return the order. Raises ValueError naming what is wrong with a text that is none."""
+    """Return the order. Raise ValueError with each fault of the text."""
     document = json.loads(text)
     wrong = serialization.faults(Order, document)
     if wrong:

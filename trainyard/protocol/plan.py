@@ -1,6 +1,6 @@
-"""The plan of a run: the capacity pools to try, in this order, and why every other one is out.
+"""The plan of a run: the capacity pools to try, in this order, and why every other pool is excluded.
 
-The ledger's row `plan` and the run's plan.json hold it as `serialization.to_json` writes it.
+The ledger's row `plan` and the run's plan.json contain the plan as `serialization.to_json` writes it.
 """
 
 from dataclasses import field
@@ -31,10 +31,10 @@ class Market(StrEnum):
 
 
 class RefusalKind(StrEnum):
-    """Why a capacity pool refused. lambdas/aws maps EC2's codes to these."""
+    """Why a capacity pool refused. lambdas/aws maps EC2's codes to these kinds."""
 
     CAPACITY = "capacity"
-    """The pool has no room now."""
+    """The pool has no capacity now."""
     QUOTA = "quota"
     """The account's quota is full."""
     THROTTLED = "throttled"
@@ -116,7 +116,7 @@ class Plan:
     image: str
     """The AMI that hosts start from."""
     gang: int
-    """Hosts of an attempt at most."""
+    """The most hosts of an attempt."""
     hourly_cap: float | None
     """The most dollars an hour that the job pays; None for any."""
     made: datetime
@@ -130,12 +130,12 @@ class Plan:
     gib_month: float = GIB_MONTH[Storage.DISK]
     """Dollars for each GiB of a host's disk and month."""
     prices: str = ""
-    """A sentence: whose prices on demand and of disks these are."""
+    """The source of the prices of instances and disks, as a sentence."""
     least_gang: int = 0
-    """Hosts of an attempt at least."""
+    """The fewest hosts of an attempt."""
 
     def price_of(self, name: str, zone: str, market: Market, gang: Gang) -> Priced | None:
-        """Return the price of a host of this type and gang there; None if no candidate is of it."""
+        """Return the price of a host of this type and gang in a zone and market, or None without such a candidate."""
         pools = (
             candidate for candidate in self.candidates if (candidate.zone, candidate.market) == (zone, market)
         )

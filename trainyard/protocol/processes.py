@@ -1,6 +1,6 @@
-"""What the agent of a host reads from the end of a program that uses trainyard.runtime."""
+"""The exit code and the output line of trainyard.runtime that the agent of a host recognizes."""
 
 RESTART = 75
-"""Exit code EX_TEMPFAIL: start me again; I have checkpointed, or a peer is gone."""
+"""Exit code EX_TEMPFAIL: the program has saved a checkpoint or lost a peer, and can be started again."""
 FORMING = "[trainyard.runtime] the cluster is forming"
-"""A line by which the agent knows that SIGALRM was the runtime's own: it ends a process that lost a peer."""
+"""After this line, SIGALRM comes from the runtime: it ends a process that lost a peer."""

@@ -1,4 +1,4 @@
-"""Requests: what people ask of the yard, by an event in their own name."""
+"""Requests of users to the yard. Each request is an event under the user's own name."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -30,22 +30,22 @@ class DevHost:
 
     word: ClassVar[str] = "dev"
     run: str
-    """Id of the execution of launch or snapshot that this starts; begins with `dev-NAME-`."""
+    """The id of the execution that this request starts. It begins with `dev-NAME-`."""
     name: str
     want: str
     """`up`, or `image`, after which the host ends."""
     asked: Mapping[str, Any] = field(default_factory=dict)
-    """What an input of launch may have, for `up`."""
+    """The input of the dev-host workflow, for `up`."""
 
 
 Request = Stop | Cool | DevHost
 REQUESTS: Mapping[str, type[Request]] = {each.word: each for each in get_args(Request)}
-"""By the event's `detail-type`."""
+"""The requests by the event's `detail-type`."""
 
 
 def decode(word: str, detail: object) -> Request | str:
-    """Return the request, or why the detail is none."""
+    """Return the request, or the fault of the detail."""
     kind = REQUESTS.get(word)
     if kind is None:
-        return f"{word!r:.40} is no request that this version knows"
+        return f"{word!r:.40} is not a request of this version"
     return "; ".join(serialization.faults(kind, detail)) or serialization.from_json(kind, dict(detail))  # type: ignore[call-overload]

@@ -17,13 +17,13 @@ from trainyard.values.lazy import dataclass
 from trainyard.values.text import printable
 
 LARGEST = 1e15
-"""The largest count or measure; the ledger could not hold one beyond."""
+"""The largest count or measure. The ledger cannot hold larger numbers."""
 MOST_CHARACTERS = {"reason": 4_096, "tail": 8_192}
 MOST_OF_ANY_TEXT = 512
 MOST_DOUBTS = 8
-"""Sentences in `but`."""
+"""The most sentences in `but`."""
 AFTER_KEY = re.compile(r"[.:\[]")
-"""Follows the name of a key in a fault of serialization.faults."""
+"""The characters that follow a key in a fault of serialization.faults."""
 
 
 class StopReason(StrEnum):
@@ -45,16 +45,16 @@ class StopReason(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """What has failed."""
+    """The part that failed."""
 
     PROGRAM = "program"
-    """The user's program ended by itself with an error."""
+    """The user's program ended with an error."""
     HOST = "host"
     """Fetch, disk, access or start; with an `exit_code`, the upload of what the program left."""
     SERVICE = "service"
-    """A service of AWS could not be reached until the host had to give up. The host is well."""
+    """A service of AWS could not be reached until the host gave up. The host is healthy."""
     CHECKPOINT = "checkpoint"
-    """A damaged checkpoint was given up. The host is well, and the next attempt restores the one before."""
+    """A damaged checkpoint was skipped. The host is healthy, and the next attempt restores the checkpoint before it."""
 
     @property
     def leaves_host_well(self) -> bool:
@@ -64,7 +64,7 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Resumed:
-    """What a program has restored."""
+    """A checkpoint that a program restored."""
 
     step: int
     global_batch_size: int | None = None
@@ -77,51 +77,51 @@ class Resumed:
 
 @dataclass(frozen=True, kw_only=True)
 class Credentials:
-    """Every host at its start, and whenever its credentials end in less than half an hour; every 10 s until the new
-    ones are in [the bucket](bucket.md). Only a host of a run that goes on gets them."""
+    """Sent by every host at its start, and when its credentials expire in less than 30 min; then every 10 s until the
+    new ones are in [the bucket](bucket.md). Only a host of a run that has not ended gets credentials."""
 
     word: ClassVar[str] = "credentials"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DevCredentials:
-    """A dev host, whenever its owner's credentials end in less than half an hour; every minute until the new ones are
-    there. A host gets them if its tags name it a dev host of this yard, even after its launch has ended."""
+    """Sent by a dev host when its owner's credentials expire in less than 30 min; then every minute until the new ones
+    arrive. A host gets them if its tags name it a dev host of this yard, even after its launch has ended."""
 
     word: ClassVar[str] = "dev-credentials"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ready:
-    """Every host, when program, data and environment are on disk; every 15 s until it is started."""
+    """Sent by every host when program, data and environment are on its disk, every 15 s until it is started."""
 
     word: ClassVar[str] = "ready"
     address: str | None = None
     """Private address."""
     boot_seconds: float | None = None
     ssm_denied: str | None = None
-    """What Systems Manager may not do on this host, from the log of its agent. A note on the timeline: the host
-    trains."""
+    """The permission that Systems Manager lacks on this host, from the log of its agent. It becomes a note on the
+    timeline; the host trains."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Started:
-    """Every host, when its program's process runs."""
+    """Sent by every host when the process of its program runs."""
 
     word: ClassVar[str] = "started"
     role: Role | None = None
     index: int | None = None
     instead: str | None = None
-    """Why an earlier checkpoint than the one of cluster.json was restored."""
+    """Why a checkpoint before the one in cluster.json was restored."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HowFar:
-    """How far the program has come."""
+    """The progress of a program."""
 
     step: int | None = None
     steps: int | None = None
-    """How many steps the program will make."""
+    """The number of steps that the program will make."""
     epoch: int | None = None
     loss: serialization.Measure | None = None
     accuracy: serialization.Measure | None = None
@@ -129,50 +129,51 @@ class HowFar:
     """The step since which `loss` has been NaN or infinite."""
     steps_per_second: float | None = None
     resumed: Resumed | None = None
-    """What this attempt has restored. Also in the last signal, which may arrive before the last progress."""
+    """The checkpoint that this attempt restored. The last signal contains it too, because it may arrive before the last
+    progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress(HowFar):
-    """The chief, at most every 10 s, at least once a minute."""
+    """Sent by the chief, at most every 10 s and at least once a minute."""
 
     word: ClassVar[str] = "progress"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpointed:
-    """The chief, when a checkpoint is whole in the bucket."""
+    """Sent by the chief when a checkpoint is whole in the bucket."""
 
     word: ClassVar[str] = "checkpointed"
     step: int | None = None
-    """Missing if the program reports no steps: its names of checkpoints mostly count the checkpoints."""
+    """Missing if the program reports no steps, because the names of its checkpoints usually count checkpoints."""
     key: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finished(HowFar):
-    """The chief, when model, metrics and logs are in the bucket."""
+    """Sent by the chief when model, metrics and logs are in the bucket."""
 
     word: ClassVar[str] = "finished"
     left: str | None = None
-    """What is in the program's working folder, if it has left no model, checkpoint or metrics."""
+    """The contents of the program's working folder, if the program left no model, checkpoint or metrics."""
     but: tuple[str, ...] = ()
-    """What speaks against success, although the exit code is 0: at most 8 sentences."""
+    """Doubts about a success whose exit code is 0: at most 8 sentences."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stopped(HowFar):
-    """Every host whose program left with the restart code, or because it was asked to."""
+    """Sent by every host whose program exited with the restart code, or because it was asked to."""
 
     word: ClassVar[str] = "stopped"
     why: StopReason | None = None
     reason: str | None = None
-    """What is known about the end of a program that was `killed`."""
+    """Details of the end of a program that was `killed`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failed(HowFar):
-    """Any host. A host other than the chief's waits 5 s before it reports that its program failed."""
+    """Sent by any host. A host other than the chief waits 5 s before it reports that its program failed."""
 
     word: ClassVar[str] = "failed"
     kind: FailureKind = FailureKind.HOST
@@ -182,17 +183,17 @@ class Failed(HowFar):
     """The program's last lines, at most 4 KB."""
     exit_code: int | None = None
     final: bool = False
-    """A retry cannot help."""
+    """True if a retry cannot help."""
     advised: bool = False
-    """The reason says what to do about the program's error."""
+    """True if the reason contains advice about the program's error."""
     unsaid: str | None = None
-    """The signal that the host could not send, because it may not put events."""
+    """The signal that the host could not send because it lacks the permission to put events."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hold:
-    """A host of a run or launch, when a user on it asks. Signal tags the instance if it lives and has the run's tag,
-    whether or not the run goes on; a longer hold stays. The tag is the answer."""
+    """Sent by a host of a run or launch at a user's request. The function tags the instance if it lives and has the
+    run's tag, even after the run has ended. A longer hold stays. The tag is the answer."""
 
     word: ClassVar[str] = "hold"
     until: datetime | None
@@ -201,11 +202,12 @@ class Hold:
 
 @dataclass(frozen=True, kw_only=True)
 class Wiped:
-    """A warm host, when nothing of its run is left on it; every 15 s until its tag says until when it may wait."""
+    """Sent by a warm host that has deleted all files of its run, every 15 s until its tag contains the time until which
+    it may wait."""
 
     word: ClassVar[str] = "wiped"
     reason: str | None = None
-    """Why the host cannot be wiped. It ends."""
+    """Why the host cannot be wiped. The host then ends."""
 
 
 Signal = (
@@ -222,14 +224,15 @@ Signal = (
     | Wiped
 )
 SIGNALS: Mapping[str, type[Signal]] = {each.word: each for each in get_args(Signal)}
-"""By the event's `detail-type`."""
+"""The signals by the event's `detail-type`."""
 Ending = Finished | Stopped | Failed
-"""Ends a host's part in an attempt. Also left in the bucket, because the bus may lose an event."""
+"""The signals that end a host's part in an attempt. A copy is stored in the bucket, because the bus may lose an event.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Which host has sent a signal, when, and about which attempt."""
+    """The sender of a signal: its host, attempt and time."""
 
     run: str
     attempt: int
@@ -243,7 +246,7 @@ class Sent(Origin):
 
     signal: Signal
     left_out: tuple[str, ...] = ()
-    """Values that did not fit, each with what was expected."""
+    """Values that did not fit, each with the expected type."""
 
 
 Model = TypeVar("Model")
@@ -257,7 +260,7 @@ def encode(sent: Sent) -> dict[str, Any]:
 
 
 def known(model: Signal | Resumed) -> dict[str, Any]:
-    """Return what is known, as JSON. An optional value that is not known is left out."""
+    """Return the values of a signal as JSON, without optional values that are missing."""
     values = ((each, getattr(model, each.name)) for each in serialization.keys(cast(type, type(model))))
     return {
         each.key: known(value) if isinstance(value, Resumed) else serialization.to_json(value)
@@ -267,10 +270,10 @@ def known(model: Signal | Resumed) -> dict[str, Any]:
 
 
 def decode(word: str, detail: object) -> Sent | str:
-    """Return the signal, or why the detail is none."""
+    """Return the signal, or the fault of the detail."""
     kind = SIGNALS.get(word)
     if kind is None:
-        return f"{word!r:.40} is no signal that this version knows"
+        return f"{word!r:.40} is not a signal of this version"
     if not isinstance(detail, Mapping):
         return f"found {detail!r:.40}, expected a mapping"
     origin, wrong_origin = _read(Origin, detail)
@@ -288,8 +291,8 @@ def decode(word: str, detail: object) -> Sent | str:
 
 
 def _read(model: type[Model], detail: Mapping[str, Any]) -> tuple[Model | None, list[str]]:
-    """Return the model without the values that do not fit, and what is wrong with each. Return no model if a required
-    value is among them."""
+    """Return the model without the values that do not fit, and the fault of each such value. Return no model if a
+    required value has a fault."""
     keys = serialization.keys(cast(type, model))
     found = {each.key: detail[each.key] for each in keys if each.key in detail}
     wrong = _wrong(model, found)
@@ -300,11 +303,11 @@ def _read(model: type[Model], detail: Mapping[str, Any]) -> tuple[Model | None, 
 
 
 def _wrong(model: type, found: Mapping[str, Any]) -> dict[str, str]:
-    """Return what is wrong with each value that does not fit."""
+    """Return the fault of each value that does not fit."""
     wrong = {AFTER_KEY.split(fault, maxsplit=1)[0]: fault for fault in serialization.faults(model, found)}
     for key, value in found.items():
         if _is_too_large(value):
-            wrong[key] = f"{key}: found {value!r:.40}, beyond all that is counted"
+            wrong[key] = f"{key}: found {value!r:.40}, which is too large"
     if model is Origin:
         wrong |= {key: f"{key} is missing" for key in ("run", "instance") if found.get(key) == ""}
         if "attempt" not in wrong and found["attempt"] < 1:

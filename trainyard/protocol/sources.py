@@ -5,44 +5,45 @@ from typing import Any
 from trainyard.values.text import printable
 
 HOSTS, PEOPLE, PATROL = "trainyard.host/", "trainyard.people/", "trainyard.patrol"
-"""Hosts and people add how IAM names them: a host its aws:userid (`<id of its role>:<instance>`), a person that or the
-aws:username. Every other source is AWS's."""
+"""Hosts and users append their IAM name: a host its aws:userid (`<id of its role>:<instance>`), a user the aws:userid
+or the aws:username. All other sources are AWS's."""
 CONDITION_KEY = "events:source"
 MOST_CHARACTERS = 512
-"""The longest name of a person that is shown."""
+"""The longest name of a user that is shown."""
 
 
 def only_from(*sources: str) -> dict[str, dict[str, Any]]:
-    """Return the condition of a policy that allows events from these sources only. A source may end in `*`.
+    """Return the condition of a policy that allows only events from these sources. A source may end in `*`.
 
-    AWS's reference calls events:source an array, and does not say how an operator without a set compares arrays. So
-    ForAllValues compares every entry of a request. It is true for a request without a source, which the plain operator
-    beside it does not allow."""
+    AWS's reference calls events:source an array and does not specify how an operator without a set compares arrays.
+    Therefore ForAllValues compares every entry of a request. ForAllValues is true for a request without a source; the
+    plain operator beside it denies such a request.
+    """
     operator = "StringLike" if any(source.endswith("*") for source in sources) else "StringEquals"
     values = {CONDITION_KEY: list(sources)}
     return {operator: values, f"ForAllValues:{operator}": values}
 
 
-def of_host(user: str) -> str:
+def host_source(user: str) -> str:
     """Return the source of a host; `user` is its aws:userid."""
     return f"{HOSTS}{user}"
 
 
-def of_person(user: str) -> str:
-    """Return the source of a person; `user` is the aws:username or the aws:userid."""
+def user_source(user: str) -> str:
+    """Return the source of a user. `user` is the aws:username or the aws:userid."""
     return f"{PEOPLE}{user}"
 
 
-def host_in(source: str) -> str | None:
-    """Return the instance that has sent an event; None if no host has."""
+def sending_host(source: str) -> str | None:
+    """Return the instance that sent an event, or None for any other sender."""
     return source.rpartition(":")[2] if source.startswith(HOSTS) else None
 
 
-def person_in(source: str) -> str | None:
-    """Return the person who has sent an event, fit to be shown; None if no person has."""
+def sending_user(source: str) -> str | None:
+    """Return the user who sent an event, printable, or None for any other sender."""
     return printable(source.removeprefix(PEOPLE), MOST_CHARACTERS) if source.startswith(PEOPLE) else None
 
 
 def writer_of(key: str) -> str:
-    """Return the instance that has written a file of its own: IAM lets each host write only below its aws:userid."""
+    """Return the instance that wrote a file. IAM lets each host write only below its own aws:userid."""
     return key.rpartition("/")[2].removesuffix(".json").rpartition(":")[2]

@@ -1,16 +1,16 @@
-"""What is billed by the GiB and month, and what it costs where no price list of the region is at hand."""
+"""The kinds of storage that are billed by the GiB and month, with their usual prices."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 
 
 class Storage(StrEnum):
-    """What is billed by the GiB and month."""
+    """The kinds of storage that are billed by the GiB and month."""
 
     DISK = "disk"
-    """gp3."""
+    """A gp3 volume."""
     SNAPSHOT = "snapshot"
-    """In the standard tier."""
+    """A snapshot in the standard tier."""
     BUCKET = "bucket"
     TABLE = "table"
     LOGS = "logs"
@@ -23,5 +23,5 @@ GIB_MONTH: Mapping[Storage, float] = {
     Storage.TABLE: 0.25,
     Storage.LOGS: 0.03,
 }
-"""Dollars, in the catalogue's region."""
+"""Dollars in the catalog's region."""
 HOURS_A_MONTH = 730

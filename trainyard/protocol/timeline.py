@@ -1,6 +1,7 @@
-"""The timeline: every transition and signal of a run with its time and reason, as rows and as JSON lines, in one order.
+"""The timeline: every transition and signal of a run with its time and reason, as rows and as JSON lines.
 
-`place` is that order: the page, `show`, timeline.jsonl and `-o json` all use it."""
+`sort_key` defines the order of the page, `show`, timeline.jsonl and `-o json`.
+"""
 
 import hashlib
 import json
@@ -20,7 +21,7 @@ CAUSES = (
     ("interrupted", "resized", "hung", "capped"), ("overdue",), ("imaged", "kept for the next run"), ("left the pool",),
     ("released", "undone"), ("warning",), ("refused", "succeeded"),
 )  # fmt: skip
-"""Events of the same millisecond in the order in which one leads to the next."""
+"""Events of the same millisecond are sorted in this order, cause before effect."""
 RANKS = {event: rank for rank, events in enumerate(CAUSES) for event in events}
 
 
@@ -42,24 +43,24 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """Its sort key: the same entry written twice is one row."""
+        """Return the sort key of the entry's row. An entry that is written twice is one row."""
         text = json.dumps(serialization.to_json(self), sort_keys=True)
         return f"{serialization.timestamp(self.at)}#{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def ordered(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Return each entry once, by `place`."""
+    """Return each entry once, sorted by `sort_key`."""
     once = {entry.key: entry for entry in entries}
-    return tuple(sorted(once.values(), key=lambda entry: (*place(entry.at, entry.event), entry.key)))
+    return tuple(sorted(once.values(), key=lambda entry: (*sort_key(entry.at, entry.event), entry.key)))
 
 
-def place(at: datetime, event: str) -> tuple[datetime, int]:
-    """Return what an event is sorted by, wherever it is shown: its time, then cause before effect."""
+def sort_key(at: datetime, event: str) -> tuple[datetime, int]:
+    """Return the sort key of an event: its time, then cause before effect."""
     return at, RANKS.get(event, RANKS["progress"])
 
 
 def to_jsonl(entries: Iterable[Entry]) -> str:
-    """timeline.jsonl: one ordered entry a line, without empty keys."""
+    """Return the contents of timeline.jsonl: one entry a line, without empty keys."""
     return "".join(f"{json.dumps(_filled(entry), ensure_ascii=False)}\n" for entry in ordered(entries))
 
 

@@ -1,12 +1,12 @@
-"""Times that the yard and its hosts both keep to."""
+"""Time limits that the yard and its hosts share."""
 
 from datetime import timedelta
 
 LEASE_MARGIN = timedelta(minutes=15)
-"""What a host gets beyond the run's deadline before it powers itself off: snapshot, release, retries. Patrol ends
-it after as long a time again."""
+"""The time after the run's deadline after which a host powers itself off. It leaves time for a snapshot, the release
+and retries. Patrol ends the host after the same time again."""
 RESTARTED_LEASE = timedelta(hours=12)
-"""The longest that a host runs which a user starts again after its lease had ended: a day's work. Patrol stops it
-earlier, once it is idle."""
+"""The longest that a host runs if a user starts it again after its lease has ended: a working day. Patrol stops it
+earlier if it is idle."""
 PROGRAM_SILENT = timedelta(minutes=12)
-"""After this time without work the chief's agent reports that its program hangs."""
+"""If the program shows no work for this time, the chief's agent reports that it hangs."""

@@ -1,11 +1,11 @@
-"""The verdicts of patrol on a host, as tags and rows have them: an action, and the cause that a later pass needs."""
+"""The verdicts of patrol on a host in tags and rows: an action, and the cause that a later pass needs."""
 
 from enum import StrEnum
 from typing import assert_never
 
 
 class Cause(StrEnum):
-    """The cause of a verdict, as far as a later pass has to know it."""
+    """The cause of a verdict."""
 
     BUSY = "busy"
     ORPHAN = "orphan"
@@ -49,7 +49,7 @@ class Word(str):
 
     @property
     def action(self) -> Action | None:
-        """Return None for a word that patrol has not written."""
+        """Return the action, or None for a word that patrol did not write."""
         return next((action for action in Action if action == self.partition("-")[0]), None)
 
     @property

@@ -1,1 +1,1 @@
-"""How values are read and written: the keys of files, JSON between states, and dataclasses made at their first use."""
+"""Values that are read and written: the keys of files, JSON between states, and lazily made dataclasses."""

@@ -1,8 +1,8 @@
-"""The keys of a file, each in one place: what it may hold, its default and a sentence. The reader, the JSON Schema for
-editors and the table of the documentation come from that.
+"""The keys of a file, each declared in one place with its allowed values, its default and a description.
 
-A section of a file is a frozen dataclass whose fields are made with `key` (or, where there is no default, with
-`field(metadata=required(...))`); a field made otherwise is no key. `Record` reads it.
+The reader, the JSON Schema for editors and the tables in the docs are made from these declarations. A section of a file
+is a frozen dataclass whose fields are made with `key` (or, for a field without a default, with
+`field(metadata=required(...))`). Other fields are not keys. `Record` reads a section.
 """
 
 import dataclasses
@@ -20,57 +20,59 @@ Word = TypeVar("Word", bound=StrEnum)
 
 
 class Kind(Generic[Value]):
-    """What a key may hold."""
+    """The kind of values that a key allows."""
 
     @property
     def words(self) -> str:
-        """The same for people."""
+        """Return a description of the allowed values for users."""
         raise NotImplementedError
 
     @property
     def missing(self) -> str:
-        """The fault of a required key that is not there."""
+        """Return the fault of a required key that is missing."""
         return f"is missing; {self.words} is required"
 
     def schema(self) -> dict[str, Any]:
-        """The same as a JSON Schema."""
+        """Return the JSON Schema of the allowed values."""
         raise NotImplementedError
 
     def problem(self, value: object) -> str | None:
-        """Why it may not be this; None where it may."""
+        """Return the fault of a value, or None if the value is allowed."""
         raise NotImplementedError
 
-    def taken(self, value: Any) -> Any:
-        """What such a value, without a problem, means."""
+    def convert(self, value: Any) -> Any:
+        """Convert an allowed value to the value of the field."""
         return value
 
     def read(self, section: Section, key: str, default: Any) -> Any:
-        """The value of this key; the default where it is omitted, and after a fault."""
-        return self.found(section, key, default) if section.given(key) else default
+        """Return the value of a key. Return the default if the key is missing or its value has a fault."""
+        return self.read_present(section, key, default) if section.has(key) else default
 
-    def found(self, section: Section, key: str, default: Any) -> Any:
-        """The same of a key that is there."""
+    def read_present(self, section: Section, key: str, default: Any) -> Any:
+        """Return the value of a key that is present. Return the default if the value has a fault."""
         value = section.values.get(key)
         problem = self.problem(value)
         if problem is None:
-            return self.taken(value)
+            return self.convert(value)
         section.fault(key, problem)
         return default
 
 
 @dataclass(frozen=True)
 class Key:
-    """One key of a section: its kind, a sentence, and what counts where it is omitted (`usual`: in words)."""
+    """One key of a section."""
 
     kind: Kind[Any]
     meaning: str
+    """The description, in one or more sentences."""
     default: Any = ""
     usual: str = ""
+    """The default in words."""
     required: bool = False
 
 
 def key(default: Default, kind: Kind[Value], meaning: str, *, usual: str = "") -> Default | Value:
-    """A field that is a key of the file."""
+    """Declare a field that is a key of the file."""
     metadata = {"key": Key(kind, meaning, default, usual)}
     if isinstance(default, Mapping):
         return dataclasses.field(default_factory=dict, metadata=metadata)  # type: ignore[return-value]
@@ -78,19 +80,19 @@ def key(default: Default, kind: Kind[Value], meaning: str, *, usual: str = "") -
 
 
 def required(kind: Kind[Any], meaning: str) -> dict[str, Key]:
-    """The metadata of a field that every file must say."""
+    """Return the metadata of a required field."""
     return {"key": Key(kind, meaning, required=True)}
 
 
 def keys(section: type) -> Mapping[str, Key]:
-    """The keys of a section, in the order of its fields."""
+    """Return the keys of a section in the order of its fields."""
     fields = dataclasses.fields(section)
     return {field.name: field.metadata["key"] for field in fields if "key" in field.metadata}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Number(Kind[float]):
-    """From `least`, or above 0, up to `most`. Booleans are not numbers, and neither are nan and infinity."""
+    """A number from `least`, or above 0, up to `most`. Booleans, NaN and infinity are not numbers."""
 
     most: float
     unit: str
@@ -111,17 +113,18 @@ class Number(Kind[float]):
             return None
         return f"found {shown(value)}; {self.words} is allowed"
 
-    def taken(self, value: Any) -> float:
+    def convert(self, value: Any) -> float:
         return float(value)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Count(Kind[int]):
-    """A whole number. 2.0 is not one, and neither is true. `because` says why it has these limits."""
+    """A whole number. 2.0 and true are not whole numbers."""
 
     least: int
     most: int
     because: str = ""
+    """The reason for the limits."""
 
     @property
     def words(self) -> str:
@@ -152,10 +155,11 @@ class Flag(Kind[bool]):
 
 @dataclass(frozen=True)
 class Text(Kind[str]):
-    """A text that matches the whole pattern, which `allowed` says in words."""
+    """A text that matches a pattern as a whole."""
 
     pattern: str
     allowed: str
+    """The pattern in words."""
 
     @property
     def words(self) -> str:
@@ -174,7 +178,7 @@ class Text(Kind[str]):
 
 @dataclass(frozen=True)
 class Choice(Kind[Word]):
-    """One of these words."""
+    """One word of an enumeration."""
 
     among: Iterable[Word]
 
@@ -193,16 +197,17 @@ class Choice(Kind[Word]):
             return None
         return f"found {shown(value)}; allowed are {self.words}{did_you_mean(value, known)}"
 
-    def taken(self, value: Any) -> Any:
+    def convert(self, value: Any) -> Any:
         return next(word for word in self.among if word == value)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Several(Kind[tuple[Value, ...]]):
-    """A list of values of one kind; `named` says in words how many of what."""
+    """A list of values of one kind."""
 
     each: Kind[Value]
     named: str
+    """The items in words."""
     least: int = 0
     most: int | None = None
     distinct: bool = True
@@ -217,44 +222,44 @@ class Several(Kind[tuple[Value, ...]]):
         return {"type": "array", "items": self.each.schema(), **least, **most, "uniqueItems": self.distinct}
 
     def problem(self, value: object) -> str | None:
-        """Of the list alone: those of its items have a path of their own."""
+        """Check the list itself. Faults of its items have paths of their own."""
         if not isinstance(value, list | tuple):
             return f"found {shown(value)}; {self.words} is allowed"
         if self.least <= len(value) <= (self.most or len(value)):
             return None
         return f"found a list of {len(value)}; {self.words} is allowed"
 
-    def found(self, section: Section, key: str, default: Any) -> Any:
-        items = super().found(section, key, default)
+    def read_present(self, section: Section, key: str, default: Any) -> Any:
+        items = super().read_present(section, key, default)
         sound: list[Any] = []
         for index, item in enumerate(items):
             problem = self.each.problem(item)
             if problem is None and self.distinct and item in items[:index]:
                 problem = f"{shown(item)} stands in the list twice"
             if problem is None:
-                sound.append(self.each.taken(item))
+                sound.append(self.each.convert(item))
             else:
                 section.fault(f"{key}[{index}]", problem)
         return tuple(sound)
 
 
 def choices(among: Iterable[Word]) -> Several[Word]:
-    """A list, maybe an empty one, of different words of these."""
+    """Return the kind of a list of different words. The list may be empty."""
     return Several(each=Choice(among), named=any_of(tuple(among)))
 
 
 def texts(pattern: str, allowed: str, *, most: int, distinct: bool = False) -> Several[str]:
-    """A list of texts, each of which matches the whole pattern; `allowed` says in words what one is."""
+    """Return the kind of a list of texts that each match a pattern as a whole."""
     return Several(each=Text(pattern, allowed), named=f"up to {most} texts", most=most, distinct=distinct)
 
 
 def whole(pattern: str) -> str:
-    """The pattern for JSON Schema, which is content with a part."""
+    """Return a pattern that matches only the whole text, for JSON Schema, which also accepts a matching part."""
     return f"^(?:{pattern})$"
 
 
 def plain(value: Any) -> Any:
-    """A default as a file would say it."""
+    """Return a default as a file contains it."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     return [str(item) for item in value] if isinstance(value, tuple) else value

@@ -1,6 +1,6 @@
-"""Numbers that are none: a loss that became NaN or infinite. JSON and DynamoDB have no such numbers.
+"""Floats that are not finite, such as a loss that became NaN. JSON and DynamoDB cannot represent them.
 
-They travel as the texts of protobuf's JSON mapping, which Python's `float` and JavaScript's `Number` read back.
+They are written as the texts of protobuf's JSON mapping, which Python's `float` and JavaScript's `Number` read.
 """
 
 import math
@@ -10,12 +10,12 @@ TEXTS = ("NaN", "Infinity", "-Infinity")
 
 
 def text_of(value: float) -> str:
-    """Return the text by which a number travels that is not finite."""
+    """Return the text that represents a number that is not finite."""
     return TEXTS[0] if math.isnan(value) else TEXTS[1] if value > 0 else TEXTS[2]
 
 
 def with_texts(value: Any) -> Any:
-    """Return a JSON document in which texts stand for the numbers that JSON does not have."""
+    """Replace the numbers of a JSON document that are not finite with texts."""
     if isinstance(value, dict):
         return {key: with_texts(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -24,7 +24,7 @@ def with_texts(value: Any) -> Any:
 
 
 def with_numbers(value: Any) -> Any:
-    """Return a JSON document in which such texts are numbers again."""
+    """Replace the texts of such numbers in a JSON document with the numbers."""
     if isinstance(value, dict):
         return {key: with_numbers(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -33,5 +33,5 @@ def with_numbers(value: Any) -> Any:
 
 
 def shown(value: float, spec: str) -> str:
-    """Format a number for people: by `spec` if it is finite, else by its text."""
+    """Format a number for users: by `spec` if it is finite, otherwise as its text."""
     return format(value, spec) if math.isfinite(value) else text_of(value)

@@ -1,7 +1,7 @@
-"""Dataclasses whose code is made at their first use, not at import.
+"""Dataclasses whose methods are made at the first use instead of at import.
 
-`dataclasses.dataclass` compiles six methods for each class, half a millisecond of every cold start for classes of which
-a function uses a third. Once used, a class is the same as that decorator makes it.
+`dataclasses.dataclass` compiles six methods of each class. This takes 0.5 ms per class at every cold start, and a
+function uses only a third of the classes. After its first use, a class equals one made by the standard decorator.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls: type | None = None, /, **options: Any) -> Any:
-        """As the standard library's, but for `slots`, which needs another class."""
+        """Make a dataclass, like the standard decorator. `slots` is not supported, because it needs another class."""
         if cls is None:
             return lambda cls: dataclass(cls, **options)
         make = _Maker(cls, options)
@@ -25,11 +25,11 @@ else:
 
 
 _LOCK = threading.RLock()
-"""A class and those above it are made in one go."""
+"""Held while a class and its base classes are made."""
 
 
 class _Maker:
-    """Makes the class once, whoever asks first, and answers it."""
+    """A callable that makes the dataclass at the first call and returns it."""
 
     def __init__(self, cls: type, options: dict[str, Any]) -> None:
         self._cls, self._options, self._is_made = cls, options, False
@@ -45,7 +45,7 @@ class _Maker:
 
 
 class _MadeWhenRead:
-    """An attribute of a class that is there once the class is made."""
+    """A class attribute that exists once the dataclass is made."""
 
     def __init__(self, make: Callable[[], Any], name: str) -> None:
         self._make, self._name = make, name

@@ -1,4 +1,4 @@
-"""Kinds of values that are mappings: a section with known keys, and names that a user chooses."""
+"""Kinds of values that are mappings: a section with known keys, and a mapping whose names the user chooses."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 from trainyard.values.fields import Key, Kind, Value, keys, plain, whole
 from trainyard.values.lazy import dataclass
-from trainyard.values.validation import NO_PLACES, Section, any_of, shown
+from trainyard.values.validation import NO_LOCATIONS, Section, any_of, shown
 
 
 @dataclass(frozen=True)
@@ -26,34 +26,34 @@ class Record(Kind[Value]):
         return {"type": "object", "properties": properties, "additionalProperties": False, "required": must}
 
     def read(self, section: Section, key: str, default: Any) -> Any:
-        """One that is omitted may lack what it must say."""
-        return self.found(section, key, default)
+        """Read the section even if it is missing, because it may have required keys."""
+        return self.read_present(section, key, default)
 
-    def found(self, section: Section, key: str, default: Any) -> Any:
-        return self.take(section.section(key, tuple(keys(self.of))))
+    def read_present(self, section: Section, key: str, default: Any) -> Any:
+        return self.build(section.section(key, tuple(keys(self.of))))
 
-    def whole(
-        self, document: object, path: str = "", bucket: str = "", places: Mapping[str, str] = NO_PLACES
+    def read_document(
+        self, document: object, path: str = "", bucket: str = "", locations: Mapping[str, str] = NO_LOCATIONS
     ) -> tuple[Value, Section]:
-        """What a whole document says, and the section that it is, which has its faults."""
-        section = Section(document, path, tuple(keys(self.of)), [], bucket, places)
-        return self.take(section), section
+        """Return the value of a whole document, and its section, which contains the faults."""
+        section = Section(document, path, tuple(keys(self.of)), [], bucket, locations)
+        return self.build(section), section
 
-    def take(self, section: Section) -> Value:
-        """What the section says, with every default."""
+    def build(self, section: Section) -> Value:
+        """Return the value of a section, with every default."""
         return self.of(**self.values(section))
 
     def values(self, section: Section) -> dict[str, Any]:
-        """By key. A section that is not there says itself what it lacks."""
+        """Return the values by key. The faults of a missing section are reported by the section itself."""
         for name, each in keys(self.of).items():
-            if each.required and not section.given(name) and not isinstance(each.kind, Record):
+            if each.required and not section.has(name) and not isinstance(each.kind, Record):
                 section.fault(name, each.kind.missing)
         return {name: each.kind.read(section, name, each.default) for name, each in keys(self.of).items()}
 
 
 @dataclass(frozen=True)
 class Part(Record[Any]):
-    """A mapping with some keys of a section; those that it leaves out are somebody else's to say."""
+    """A mapping with some keys of a section. Another file or the yard has the other keys."""
 
     def schema(self) -> dict[str, Any]:
         schema = super().schema()
@@ -61,14 +61,14 @@ class Part(Record[Any]):
             each.pop("default", None)
         return schema
 
-    def take(self, section: Section) -> dict[str, Any]:
-        """What the section says, and no default."""
-        return {name: value for name, value in self.values(section).items() if section.given(name)}
+    def build(self, section: Section) -> dict[str, Any]:
+        """Return the values that the section contains, without defaults."""
+        return {name: value for name, value in self.values(section).items() if section.has(name)}
 
 
 @dataclass(frozen=True)
 class Short(Record[Value]):
-    """A mapping with the keys of a section, or the value of its key `by` alone."""
+    """A mapping with the keys of a section, or only the value of its key `by`."""
 
     by: str
 
@@ -79,21 +79,23 @@ class Short(Record[Value]):
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [keys(self.of)[self.by].kind.schema(), super().schema()]}
 
-    def found(self, section: Section, key: str, default: Any) -> Any:
+    def read_present(self, section: Section, key: str, default: Any) -> Any:
         if isinstance(section.values.get(key), Mapping):
-            return super().found(section, key, default)
+            return super().read_present(section, key, default)
         kind = keys(self.of)[self.by].kind
-        if not section.given(key):
+        if not section.has(key):
             section.fault(key, kind.missing)
         return self.of(**{self.by: kind.read(section, key, "")})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entries(Kind[Mapping[str, Value]]):
-    """A mapping of names, which the user chooses and `named` describes, to values of one kind."""
+    """A mapping of names that the user chooses to values of one kind."""
 
     name: str
+    """The pattern of a name."""
     named: str
+    """The pattern in words."""
     most: int
     each: Kind[Value]
 
@@ -119,23 +121,23 @@ class Entries(Kind[Mapping[str, Value]]):
             return None
         return f"the name {shown(name)} is not {self.named}"
 
-    def found(self, section: Section, key: str, default: Any) -> Any:
-        values = super().found(section, key, {})
+    def read_present(self, section: Section, key: str, default: Any) -> Any:
+        values = super().read_present(section, key, {})
         if len(values) > self.most:
             section.fault(key, f"has {len(values)} entries; up to {self.most} are allowed")
         problems = {name: self.name_problem(name) for name in values}
         sound = {name: values[name] for name in values if problems[name] is None}
-        inside = Section(sound, section.at(key), tuple(sound), section.faults, section.bucket)
+        inside = Section(sound, section.path_of(key), tuple(sound), section.faults, section.bucket)
         for name, problem in problems.items():
             if problem:
                 inside.fault(name, problem)
-        found = {name: self.each.found(inside, name, None) for name in sound}
+        found = {name: self.each.read_present(inside, name, None) for name in sound}
         return {name: value for name, value in found.items() if value is not None}
 
 
 @dataclass(frozen=True)
 class Anything(Kind[Mapping[str, Any]]):
-    """A mapping whose keys somebody else knows."""
+    """A mapping whose keys another reader checks."""
 
     words = "a mapping"
 
@@ -147,7 +149,7 @@ class Anything(Kind[Mapping[str, Any]]):
 
 
 def _described(each: Key) -> dict[str, Any]:
-    """A key that may be omitted may also be there without content."""
+    """Return the schema of a key. A key that is not required may also be present without a value."""
     schema = each.kind.schema()
     if each.required:
         return {"description": each.meaning, **schema}

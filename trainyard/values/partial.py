@@ -1,6 +1,7 @@
-"""A part of a row: a mapping with some of the fields of a dataclass, each of the field's own type.
+"""A part of a row: a mapping with some fields of a dataclass, each with the type of the field.
 
-mypy takes the types from the dataclass (scripts/partial_types.py). At run time it is any mapping."""
+mypy takes the types from the dataclass (scripts/partial_types.py). At run time, any mapping is allowed.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
@@ -9,4 +10,4 @@ Row = TypeVar("Row")
 
 
 class Partial(Mapping[str, Any], Generic[Row]):
-    """`Partial[RunRow]` is a TypedDict of the fields of RunRow, of which each may be missing."""
+    """`Partial[RunRow]` is a TypedDict of the fields of RunRow. Each field may be missing."""

@@ -165,7 +165,7 @@ def _expected(hint: Any) -> str:
 
 @cache
 def _writer(kind: type) -> Callable[[Any], Any]:
-    """Return the function by which `to_json` converts values of the class."""
+    """Return the function that converts values of the class for `to_json`."""
     if dataclasses.is_dataclass(kind):
         named = getattr(kind, "kind", None)
         head = {"kind": named} if isinstance(named, str) else {}
@@ -209,7 +209,7 @@ def _plain(hint: Any) -> type | None:
 
 @cache
 def _reader(hint: Any) -> Callable[[Any], Any]:
-    """Return the function by which `from_json` converts values of the type."""
+    """Return the function that converts values of the type for `from_json`."""
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         read = _reader(_without_none(inside))

@@ -1,22 +1,25 @@
-"""Text that others have written (programs, uploaded files, names of objects), as it may be shown to people."""
+"""Texts from programs, uploaded files and names of objects, made safe to print."""
 
 import re
 import unicodedata
 
 COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-"""What programs print to colour a line or to move about on a screen: ECMA-48's control sequences."""
+"""Control sequences of ECMA-48, which color a line or move the cursor."""
 HARMLESS = "\n\t"
 HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-"""Unicode's categories of what a terminal obeys, or what turns a line around, or what nobody can see."""
+"""Unicode's categories of characters that control a terminal, change the direction of a line, or are invisible."""
 CONTROLS = {"Cc", "Cs"}
-"""Unicode's categories of characters that no argument, variable or file name needs: control characters, and halves of
-characters, which UTF-8 cannot hold."""
+"""Unicode's categories of characters that no argument, variable or file name needs: control characters, and surrogates,
+which UTF-8 cannot encode."""
 CUT = " [...]"
 
 
 def printable(text: str, most: int | None = None) -> str:
-    """The text without colours, a line that is written over (a progress bar) as several; what else cannot be seen, or
-    makes a terminal do something, as its escape (`\\u202e`). Cut after `most` characters."""
+    """Return the text without colors, with a rewritten line (a progress bar) as several lines.
+
+    Characters that are invisible or control a terminal become escapes (`\\u202e`). The text is cut after `most`
+    characters.
+    """
     text = re.sub(r"\r\n?", "\n", COLOURS.sub("", text).replace("\b", ""))
     if most is not None and len(text) > most:
         text = text[: most - len(CUT)] + CUT
@@ -26,8 +29,8 @@ def printable(text: str, most: int | None = None) -> str:
 
 
 def has_controls(text: str, allowed: str = "") -> bool:
-    """Return True if a control character is in the text other than the `allowed` ones. Text of any script has none:
-    joiners of emoji, spaces of any width and marks that turn the direction are text."""
+    """Return True if the text contains a control character other than those in `allowed`. Texts of all scripts pass:
+    joiners of emoji, spaces of any width and direction marks are not control characters."""
     if text.isascii() and text.isprintable():
         return False
     return any(unicodedata.category(each) in CONTROLS and each not in allowed for each in text)

@@ -1,7 +1,7 @@
-"""Reading one mapping of a file or an execution's input: every wrong value becomes a fault, and reading goes on.
+"""Read one mapping of a file or of an execution's input, and collect a fault for every wrong value.
 
-A `Section` holds the values of the keys it may have; fields.py says what each may be. After a fault the default counts,
-which nobody sees: a document with faults never becomes a job.
+A `Section` holds the values of the keys that it may have; fields.py declares the allowed values. A value with a fault
+is replaced by its default. The default has no effect, because a document with faults never becomes a job.
 """
 
 import json
@@ -16,7 +16,7 @@ from trainyard.values.text import printable
 
 MOST_SHOWN = 80
 MOST_FAULTS_SHOWN = 40
-NO_PLACES: Mapping[str, str] = {}
+NO_LOCATIONS: Mapping[str, str] = {}
 
 
 class BareWord(str):
@@ -27,7 +27,7 @@ class BareWord(str):
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault: where it is, what was found, what is allowed."""
+    """One fault: its path, the value found and the allowed values."""
 
     path: str
     problem: str
@@ -38,17 +38,16 @@ class Fault:
 
 @dataclass(frozen=True)
 class InputFaults:
-    """Every fault of a job file, a recipe or an execution's input, in its order.
-
-    `reason` is the text for people, `so` what did not happen because of the faults.
-    """
+    """All faults of a job file, a recipe or an execution's input, in the order of the file."""
 
     source: str
     faults: tuple[Fault, ...]
     so: str = " and was not run; nothing was launched"
+    """The consequence of the faults."""
 
     @property
     def reason(self) -> str:
+        """Return the text for users."""
         count = "a fault" if len(self.faults) == 1 else counted(len(self.faults), "fault")
         lines = [f"{self.source} has {count}{self.so}."]
         lines += [f"- {fault}" for fault in self.faults[:MOST_FAULTS_SHOWN]]
@@ -58,9 +57,7 @@ class InputFaults:
 
 
 class Section:
-    """One mapping of the document. `known` are the keys it may have; every other key is a fault at once. `faults` are
-    the whole document's, in the order of reading; `bucket` is the yard's, the only one that its URIs may name; `places`
-    says where a key belongs that stands in the wrong section, or that is another tool's."""
+    """One mapping of a document. Each key that is not in `known` becomes a fault."""
 
     def __init__(
         self,
@@ -69,9 +66,9 @@ class Section:
         known: Sequence[str],
         faults: list[Fault],
         bucket: str = "",
-        places: Mapping[str, str] = NO_PLACES,
+        locations: Mapping[str, str] = NO_LOCATIONS,
     ) -> None:
-        self.path, self.faults, self.bucket, self.places = path, faults, bucket, places
+        self.path, self.faults, self.bucket, self.locations = path, faults, bucket, locations
         self.values: Mapping[str, Any] = {}
         if value is None:
             return
@@ -86,27 +83,29 @@ class Section:
                 self.fault(key, f"unknown key; allowed are {any_of(known)}{hint}")
 
     def _elsewhere(self, key: object) -> str:
-        place = self.places.get(key.lower().replace("-", "_")) if isinstance(key, str) else None
-        return f"; its place in a job file is {place}" if place else ""
+        location = self.locations.get(key.lower().replace("-", "_")) if isinstance(key, str) else None
+        return f"; its place in a job file is {location}" if location else ""
 
-    def at(self, key: object) -> str:
+    def path_of(self, key: object) -> str:
         name = key if isinstance(key, str) else json.dumps(key, default=str)
         name = name if len(name) <= MOST_SHOWN else f"{name[:MOST_SHOWN]}..."
         return f"{self.path}.{name}" if self.path else name
 
     def fault(self, key: object, problem: str) -> None:
-        self.faults.append(Fault(self.at(key), problem))
+        self.faults.append(Fault(self.path_of(key), problem))
 
-    def given(self, key: str) -> bool:
+    def has(self, key: str) -> bool:
         return self.values.get(key) is not None
 
     def section(self, key: str, known: Sequence[str]) -> "Section":
-        """The mapping under this key; an empty one when it is omitted."""
-        return Section(self.values.get(key), self.at(key), known, self.faults, self.bucket, self.places)
+        """Return the mapping under a key. It is empty if the key is missing."""
+        return Section(
+            self.values.get(key), self.path_of(key), known, self.faults, self.bucket, self.locations
+        )
 
-    def one_of(self, names: Sequence[str], how: str) -> str:
-        """Which of these keys is there; none and several are a fault, and `how` says what to write."""
-        given = [name for name in names if self.given(name)]
+    def require_one(self, names: Sequence[str], how: str) -> str:
+        """Return the one name that is present. No name or several names are a fault, whose text ends with `how`."""
+        given = [name for name in names if self.has(name)]
         if len(given) != 1:
             both = "both " if len(given) == 2 else ""
             found = f"{both}{' and '.join(given)}" if given else f"neither {' nor '.join(names)}"
@@ -115,7 +114,7 @@ class Section:
 
 
 def shown(value: object) -> str:
-    """The value as a person wrote it, short, with the name of its type where that is the trouble."""
+    """Format a value briefly as the user wrote it, with its type if the type is the fault."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -143,12 +142,12 @@ def any_of(names: Sequence[str]) -> str:
 
 def nearest(found: str, names: Iterable[str]) -> str:
     """Return the name that was probably meant, or nothing."""
-    import difflib  # only a faulty file pays for it
+    import difflib  # Imported here, because only a faulty file needs it.
 
     return next(iter(difflib.get_close_matches(found, list(names), n=1)), "")
 
 
 def did_you_mean(found: object, names: Sequence[str]) -> str:
-    """`; did you mean "x"?` where something is close, else nothing."""
+    """Return `; did you mean "x"?` if a name is similar to the key, otherwise an empty text."""
     close = nearest(found, names) if isinstance(found, str) else ""
     return f"; did you mean {json.dumps(close)}?" if close else ""

@@ -100,8 +100,8 @@ class LaunchRequest:
 
 def read_input(execution_input: object) -> LaunchRequest | InputFaults:
     """What the execution's input asks for, or every fault of it."""
-    request, section = Record(LaunchRequest).whole(execution_input)
-    section.one_of(SOURCES, '{"image": "ami-..."}, {"run": "..."} or {"latest": "NAME"}')
+    request, section = Record(LaunchRequest).read_document(execution_input)
+    section.require_one(SOURCES, '{"image": "ami-..."}, {"run": "..."} or {"latest": "NAME"}')
     return _refused(*section.faults) if section.faults else request
 
 
@@ -117,9 +117,9 @@ def not_asked(name: str) -> InputFaults:
 def read_asked(row: DevRow, *, most_hours: float = 0.0) -> LaunchRequest | InputFaults:
     """What the owner of a dev host asks for, who need not name an image; or every fault of it. On demand unless it says
     otherwise: EC2 can stop such hosts. `most_hours`: how long a user's host may run or be held; 0: no limit."""
-    request, section = Record(LaunchRequest).whole({"market": "on_demand", **json.loads(row.asked)})
-    if sum(map(section.given, SOURCES)) > 1:
-        section.one_of(SOURCES, "one image, or none")
+    request, section = Record(LaunchRequest).read_document({"market": "on_demand", **json.loads(row.asked)})
+    if sum(map(section.has, SOURCES)) > 1:
+        section.require_one(SOURCES, "one image, or none")
     read = not section.faults
     for each in ("hours", "hold_hours"):
         hours = getattr(request, each) if read else None

@@ -106,7 +106,7 @@ class RetireRequest:
 
 def read_input(execution_input: object) -> RetireRequest | InputFaults:
     """What the execution's input asks for, or every fault of it."""
-    request, section = Record(RetireRequest).whole(execution_input)
+    request, section = Record(RetireRequest).read_document(execution_input)
     if not section.faults:
         return request
     return InputFaults("The execution's input", tuple(section.faults), so="; nothing was retired")

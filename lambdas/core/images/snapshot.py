@@ -75,10 +75,10 @@ class HostFacts:
 
 def read_input(execution_input: object) -> SnapshotRequest | InputFaults:
     """What the execution's input asks for, or every fault of it."""
-    request, section = Record(SnapshotRequest).whole(execution_input)
-    section.one_of(("instance", "run"), '{"instance": "i-..."} or {"run": "..."}')
+    request, section = Record(SnapshotRequest).read_document(execution_input)
+    section.require_one(("instance", "run"), '{"instance": "i-..."} or {"run": "..."}')
     for each in ("role", "index"):
-        if section.given(each) and section.given("instance") and not section.given("run"):
+        if section.has(each) and section.has("instance") and not section.has("run"):
             section.fault(each, "says which host of a run is meant; with instance it means nothing")
     return refused(*section.faults) if section.faults else request
 

@@ -123,7 +123,7 @@ def _left_signals(runs: Mapping[str, RunRow], yard: PatrolSettings, now: datetim
             continue
         for left in left_signals.endings_of(yard.bucket_name, run, row.attempt):
             if now - left.at >= PATIENCE:
-                source = sources.of_host(f":{left.sent.instance}")
+                source = sources.host_source(f":{left.sent.instance}")
                 word, detail = left.sent.signal.word, signals.encode(left.sent)
                 yield run, Event(source=source, detail_type=word, time=left.at, detail=detail)
 

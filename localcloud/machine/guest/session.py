@@ -86,10 +86,10 @@ class Session:
                 pass  # it was ended from outside
             except SessionOver as end:
                 why = str(end)
-            await self.channel.settled(LAST_WORDS)
+            await self.channel.wait_until_idle(LAST_WORDS)
             closed = ChannelClosed(self.order.session, why, self.order.target)
-            self.channel.say(closed.message(uuid4(), int(time.time() * 1000)))
-            await self.channel.said(LAST_WORDS)
+            self.channel.post(closed.message(uuid4(), int(time.time() * 1000)))
+            await self.channel.flush(LAST_WORDS)
         self._tell(event="ended", reason=why)
 
     # --- the server's word ---

@@ -106,7 +106,7 @@ class Programs:
     async def _room(self) -> None:
         if self.channel.is_full:
             room = asyncio.Event()
-            self.channel.when_room(room.set)
+            self.channel.call_when_not_full(room.set)
             await room.wait()
 
     async def command(self, commands: str) -> None:

@@ -297,7 +297,7 @@ DEFECTS: tuple[Defect, ...] = (
         "yard-forgotten",
         "commands in the reasons of functions do not name their yard",
         "lambdas/steps/entry_point.py",
-        "command_line.of_yard(environment.name_of_yard())",
+        "command_line.yard_options(environment.name_of_yard())",
         "()",
         f"{UNIT}/test_entry_point.py::test_commands_in_reasons_name_the_yard",
     ),

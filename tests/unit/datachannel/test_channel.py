@@ -65,7 +65,7 @@ def test_what_is_written_comes_in_order_and_is_acknowledged() -> None:
             agent.write(Kind.OUTPUT, b"hello")
             assert await collected(agent, len(data)) == data
             assert await collected(client, 5) == b"hello"
-            assert await client.settled(5)
+            assert await client.wait_until_idle(5)
 
     within(story())
 
@@ -142,7 +142,7 @@ def test_who_takes_nothing_is_not_sent_without_end() -> None:
             assert client.is_full
             assert way.sent * len(block) < channels.LATE + channels.WINDOW + 20 * len(block)
             assert len(await collected(agent, 400 * len(block))) == 400 * len(block)
-            assert await client.settled(5)
+            assert await client.wait_until_idle(5)
 
     within(story())
 
@@ -194,12 +194,12 @@ def test_paused_an_end_says_nothing_until_it_may() -> None:
             await client.attach(way)
             await agent.attach(Pipe(client))
             word = Message(PAUSE, 0, uuid4(), 1, b"")
-            agent.say(word)
-            await agent.said(5)
+            agent.post(word)
+            await agent.flush(5)
             client.write(Kind.OUTPUT, b"x")
             await asyncio.sleep(0.05)
             assert way.sent == 0
-            agent.say(replace(word, type=START))
+            agent.post(replace(word, type=START))
             assert await collected(agent, 1) == b"x"
 
     within(story())
@@ -212,7 +212,7 @@ def test_a_closed_channel_gives_what_came_before_and_ends() -> None:
             await agent.attach(Pipe(client))
             await client.attach(Pipe(agent))
             agent.write(Kind.OUTPUT, b"bye")
-            assert await agent.settled(5)
+            assert await agent.wait_until_idle(5)
             client.close(ChannelClosed("s", "why"))
             assert [payload async for _, payload in client.payloads()] == [b"bye"]
             assert client.closed == ChannelClosed("s", "why")

@@ -17,12 +17,12 @@ def test_only_the_oldest_is_sent_again_and_each_time_later() -> None:
     out = Outgoing()
     out.sent(0, b"a", 0.0)
     out.sent(1, b"b", 0.0)
-    assert out.due(0.2) is None
-    assert out.due(0.21) == b"a"
-    assert out.due(0.3) is None
-    assert out.due(0.5) == b"a"
+    assert out.next_due(0.2) is None
+    assert out.next_due(0.21) == b"a"
+    assert out.next_due(0.3) is None
+    assert out.next_due(0.5) == b"a"
     assert out.acknowledged(0, 0.6)
-    assert out.due(0.6) == b"b"
+    assert out.next_due(0.6) == b"b"
 
 
 def test_what_nobody_waits_for_may_be_acknowledged() -> None:
@@ -31,7 +31,7 @@ def test_what_nobody_waits_for_may_be_acknowledged() -> None:
     assert out.size == 3
     assert out.acknowledged(0, 0.1)
     assert not out.acknowledged(0, 0.1)
-    assert (out.size, out.due(9.0)) == (0, None)
+    assert (out.size, out.next_due(9.0)) == (0, None)
 
 
 def test_a_slow_way_is_given_more_time_but_a_second_at_most() -> None:
@@ -53,7 +53,7 @@ def test_a_fast_way_is_sent_again_soon() -> None:
 def test_what_was_sent_twice_says_nothing_of_the_way() -> None:
     out = Outgoing()
     out.sent(0, b"x", 0.0)
-    out.due(1.0)
+    out.next_due(1.0)
     before = out.timeout
     out.acknowledged(0, 60.0)
     assert out.timeout == before
@@ -64,8 +64,8 @@ def test_over_a_new_connection_all_is_sent_again_in_order() -> None:
     for number, data in enumerate((b"a", b"b", b"c")):
         out.sent(number, data, 0.0)
     out.acknowledged(1, 0.1)
-    assert list(out.all_again(5.0)) == [b"a", b"c"]
-    assert out.due(5.1) is None
+    assert list(out.repeat_all(5.0)) == [b"a", b"c"]
+    assert out.next_due(5.1) is None
 
 
 def test_what_comes_in_order_is_handled_at_once() -> None:

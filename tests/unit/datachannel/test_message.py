@@ -81,7 +81,7 @@ def test_bytes_that_are_written_down_are_read() -> None:
         (b"\0\0\0\x00" + PUBLIC.encode()[4:], "a header has 116"),
         (replace(PUBLIC, type="").encode(), "type or the time"),
         (replace(PUBLIC, created=0).encode(), "type or the time"),
-        (PUBLIC.encode()[:4] + b"\xff" * 32 + PUBLIC.encode()[36:], "no text"),
+        (PUBLIC.encode()[:4] + b"\xff" * 32 + PUBLIC.encode()[36:], "not a text"),
     ],
 )
 def test_what_is_no_message_is_refused(data: bytes, why: str) -> None:

@@ -74,4 +74,4 @@ def test_a_finish_with_a_step_that_is_too_large_ends_the_run_and_its_timeline_sa
     assert run.says("i-a", "finished", step=1_764_000_000_000_000) == "finished"
     assert run.row("attempt#0002")["ending"] == "finished"
     (told,) = [row for row in run.account.table.values() if row.get("event") == "finished"]
-    assert "beyond all that is counted" in told["detail"]["left_out"]
+    assert "which is too large" in told["detail"]["left_out"]

@@ -35,7 +35,9 @@ def run(paths: Paths) -> None:
     """The agent's life. Returns only when there is nothing to do on this host at all."""
     metadata = Metadata()
     identity = _once_it_has_a_run(paths, metadata, metadata.await_identity())
-    with command_line.given(command_line.of_yard(identity.tags.get(Tag.YARD, command_line.DEFAULT_YARD))):
+    with command_line.repeat_options(
+        command_line.yard_options(identity.tags.get(Tag.YARD, command_line.DEFAULT_YARD))
+    ):
         _serve(paths, metadata, identity)
 
 

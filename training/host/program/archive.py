@@ -70,7 +70,7 @@ def _unpack_all(tar: tarfile.TarFile, folder: Path, source: str) -> int:
 
 def _no_room(source: str) -> HostTrouble:
     return HostTrouble(
-        f"the host's disk has no room for what is in {source}; pack less (data belongs into the job's data), or bake "
+        f"the host's disk has no room for what is in {source}; pack less (data belongs in the job's data), or bake "
         "an image with a larger root_gib",
         final=True,
     )

@@ -42,7 +42,7 @@ def task(cluster: Cluster, assignment: Assignment) -> tuple[str, int]:
     """Return the job name and task index in a ClusterSpec that has only `worker` and `ps`."""
     if assignment in cluster.trainers:
         return "worker", cluster.trainers.index(assignment)
-    return assignment.role, cluster.of_role(assignment.role).index(assignment)
+    return assignment.role, cluster.hosts_with_role(assignment.role).index(assignment)
 
 
 def tf_config(cluster: Cluster, assignment: Assignment) -> str | None:
@@ -58,7 +58,7 @@ def tf_config(cluster: Cluster, assignment: Assignment) -> str | None:
         members = {"worker": cluster.trainers, "ps": cluster.servers}
         job_name, index = task(cluster, assignment)
     else:
-        members = {role: cluster.of_role(role) for role in (Role.CHIEF, Role.WORKER, Role.PS)}
-        job_name, index = assignment.role, cluster.of_role(assignment.role).index(assignment)
+        members = {role: cluster.hosts_with_role(role) for role in (Role.CHIEF, Role.WORKER, Role.PS)}
+        job_name, index = assignment.role, cluster.hosts_with_role(assignment.role).index(assignment)
     addresses = {role: cluster.with_port(assignments) for role, assignments in members.items() if assignments}
     return json.dumps({"cluster": addresses, "task": {"type": job_name, "index": index}})

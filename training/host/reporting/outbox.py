@@ -57,7 +57,7 @@ class Sender:
 def entry(sent: Sent, sender: Sender) -> dict[str, str]:
     """Return what PutEvents takes."""
     return {
-        "Source": sources.of_host(sender.user),
+        "Source": sources.host_source(sender.user),
         "DetailType": sent.signal.word,
         "EventBusName": sender.bus,
         "Detail": json.dumps(signals.encode(sent)),

@@ -207,7 +207,7 @@ def timeline_in(entries: Iterable[Entry]) -> tuple[Event, ...]:
         )
         for entry in entries
     ]
-    return tuple(sorted(events, key=lambda event: timeline.place(event.at, event.event)))
+    return tuple(sorted(events, key=lambda event: timeline.sort_key(event.at, event.event)))
 
 
 def elapsed(since: datetime, until: datetime) -> timedelta:

@@ -57,9 +57,9 @@ async def _send(channel: Channel, shaken: asyncio.Event) -> None:
             channel.write(Kind.OUTPUT, data)
             if channel.is_full:
                 room = asyncio.Event()
-                channel.when_room(room.set)
+                channel.call_when_not_full(room.set)
                 await room.wait()
-        await channel.settled(LAST_SECONDS)
+        await channel.wait_until_idle(LAST_SECONDS)
     finally:
         way.close()
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from trainyard.core.jobfile import document, other_words, rules
+from trainyard.core.jobfile import document, other_keys, rules
 from trainyard.core.model.job import Job
 from trainyard.core.model.job_fields import NAME
 from trainyard.protocol import keys
@@ -51,8 +51,8 @@ class JobSource:
 
 def read_input(execution_input: object) -> JobSource | InputFaults:
     """What to run: exactly one of `job_key` (with `version_id`, `etag`) and `job`."""
-    source, section = Record(JobSource).whole(execution_input)
-    section.one_of(("job_key", "job"), '{"job_key": "jobs/x.yaml"} or {"job": {...}}')
+    source, section = Record(JobSource).read_document(execution_input)
+    section.require_one(("job_key", "job"), '{"job_key": "jobs/x.yaml"} or {"job": {...}}')
     return InputFaults("The execution's input", tuple(section.faults)) if section.faults else source
 
 
@@ -65,7 +65,9 @@ def parse(text: bytes, *, source: str, bucket: str) -> Job | InputFaults:
 
 def check(job: object, *, source: str, bucket: str) -> Job | InputFaults:
     """The job a mapping says (an inline `{"job": {...}}`), or every fault of it."""
-    found = document.opened(job, Job, source=source, what="a job", bucket=bucket, places=other_words.places())
+    found = document.opened(
+        job, Job, source=source, what="a job", bucket=bucket, locations=other_keys.locations()
+    )
     if isinstance(found, InputFaults):
         return found
     read, section = found

@@ -17,7 +17,7 @@ from trainyard.protocol.keys import IMAGES
 from trainyard.values.fields import Value, keys
 from trainyard.values.lazy import dataclass
 from trainyard.values.mappings import Record
-from trainyard.values.validation import NO_PLACES, BareWord, Fault, InputFaults, Section, any_of, shown
+from trainyard.values.validation import NO_LOCATIONS, BareWord, Fault, InputFaults, Section, any_of, shown
 
 MOST_BYTES = 64 * 1024
 """Of a job file, and of a recipe."""
@@ -55,11 +55,11 @@ def opened(
     source: str,
     what: str,
     bucket: str = "",
-    places: Mapping[str, str] = NO_PLACES,
+    locations: Mapping[str, str] = NO_LOCATIONS,
 ) -> tuple[Value, Section] | InputFaults:
     """What the document says as such a record, and its section; not of one that is no mapping at all."""
     if isinstance(document, Mapping):
-        return Record(of).whole(document, bucket=bucket, places=places)
+        return Record(of).read_document(document, bucket=bucket, locations=locations)
     found = "it is empty" if document is None else f"it is not a mapping but {shown(document)}"
     return InputFaults(source, (Fault("", f"{found}; {what} has the keys {any_of(tuple(keys(of)))}"),))
 

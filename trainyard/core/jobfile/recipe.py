@@ -163,8 +163,8 @@ class BakeRequest:
 
 def read_input(execution_input: object, *, usual: str) -> BakeRequest | InputFaults:
     """What the execution is to do. `usual` is the key of the yard's own recipe, which an empty input means."""
-    request, section = Record(BakeRequest).whole(execution_input)
-    given = [each for each in ("recipe_key", "recipe") if section.given(each)]
+    request, section = Record(BakeRequest).read_document(execution_input)
+    given = [each for each in ("recipe_key", "recipe") if section.has(each)]
     if len(given) > 1:
         section.fault("", "found both recipe_key and recipe; give one, or neither for the yard's own recipe")
     if request.rollback and (given or request.force):

@@ -7,23 +7,23 @@ from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Assignment, Gang, Member, Role
 
 
-def of_role(job: Job, role: Role) -> Gang:
+def gang_of(job: Job, role: Role) -> Gang:
     """The gang whose hosts have this role."""
     return Gang.CPU if role in job.hardware.cpu_roles else Gang.MAIN
 
 
 def size(job: Job, gang: Gang) -> int:
     """How many hosts of an attempt are in this gang."""
-    return sum(of_role(job, role) is gang for role in job.roles)
+    return sum(gang_of(job, role) is gang for role in job.roles)
 
 
-def called(job: Job, gang: Gang) -> str:
+def describe(job: Job, gang: Gang) -> str:
     """The gang by its roles: `the chief and the parameter servers`."""
-    roles = dict.fromkeys(role for role in job.roles if of_role(job, role) is gang)
-    return " and ".join(map(_called, roles))
+    roles = dict.fromkeys(role for role in job.roles if gang_of(job, role) is gang)
+    return " and ".join(map(_role_name, roles))
 
 
-def _called(role: Role) -> str:
+def _role_name(role: Role) -> str:
     match role:
         case Role.CHIEF:
             return "the chief"
@@ -63,7 +63,7 @@ def assignments(job: Job, hosts: Iterable[Member]) -> tuple[Assignment, ...]:
     waiting = {gang: iter([host for host in ordered if host.gang is gang]) for gang in Gang}
     taken: list[Assignment] = []
     for role in job.roles:
-        host = next(waiting[of_role(job, role)], None)
+        host = next(waiting[gang_of(job, role)], None)
         if host is None:
             continue
         before = sum(assignment.role is role for assignment in taken)

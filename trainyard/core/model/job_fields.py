@@ -100,12 +100,12 @@ class CountOrRange(Kind[int | Mapping[str, int]]):
     def problem(self, value: object) -> str | None:
         return self.count.problem(value)
 
-    def found(self, section: Section, key: str, default: Any) -> Any:
+    def read_present(self, section: Section, key: str, default: Any) -> Any:
         if not isinstance(section.values.get(key), Mapping):
-            return super().found(section, key, default)
+            return super().read_present(section, key, default)
         before, inside = len(section.faults), section.section(key, RANGE)
         for end in RANGE:
-            if not inside.given(end):
+            if not inside.has(end):
                 inside.fault(end, self.count.missing)
         least, most = (self.count.read(inside, end, default) for end in RANGE)
         if len(section.faults) > before:
@@ -195,8 +195,8 @@ class Uri(Kind[str]):
         problem = Text(r"(?s)s3://[^/]+/.*", self.words).problem(value)
         return f"{problem}{hint}" if problem else None
 
-    def found(self, section: Section, key: str, default: Any) -> Any:
-        uri = super().found(section, key, None)
+    def read_present(self, section: Section, key: str, default: Any) -> Any:
+        uri = super().read_present(section, key, None)
         if uri is None:
             return default
         bucket, _, path = uri.removeprefix("s3://").partition("/")

@@ -188,10 +188,10 @@ class Arguments(Entries[str | int | float | bool]):
             return None
         return f"found {shown(value)}; a mapping of names to values, or a list of words, is allowed"
 
-    def found(self, section: Section, key: str, default: Any) -> Any:
+    def read_present(self, section: Section, key: str, default: Any) -> Any:
         if isinstance(section.values.get(key), list):
-            return list(self._line.found(section, key, ()))
-        return super().found(section, key, default)
+            return list(self._line.read_present(section, key, ()))
+        return super().read_present(section, key, default)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class AttemptRow:
     candidate: Mapping[str, Any] = field(metadata={"formerly": "offer"})
     """The capacity pool of the hosts, in words under `pool`."""
     hosts: tuple[str, ...]
-    """Instance ids."""
+    """The instance ids."""
     launched: datetime
     gang_ready: datetime | None = None
     """When all hosts were ready."""
@@ -53,15 +53,15 @@ class AttemptRow:
     to_step: int | None = None
     """The step that the attempt reached."""
     resumed: Mapping[str, Any] | None = None
-    """What the program found when it restored (`step`, `verified`, ...); None if it has not reported it."""
+    """The checkpoint that the program restored (`step`, `verified`, ...); None if the program has not reported it."""
     reported: int | None = None
-    """The last step that the chief has reported."""
+    """The last step that the chief reported."""
     checkpointed: int | None = None
     """The step of the last whole checkpoint, if the program reports steps."""
     saved: datetime | None = None
     """When that checkpoint was whole in the bucket."""
     asked: datetime | None = None
-    """When silent hosts were told to leave after the others had left."""
+    """When silent hosts were ordered to leave after the others had left."""
     asked_to_stop: datetime | None = None
     """When the gang was told to leave because a user stops the run."""
     capped: datetime | None = None
@@ -71,21 +71,21 @@ class AttemptRow:
     growing: datetime | None = None
     """When the gang was told to leave, to continue with more hosts."""
     but: tuple[str, ...] = ()
-    """What speaks against its success, a sentence each, although its program ended with 0."""
+    """Doubts about a success whose program ended with exit code 0, a sentence each."""
 
     @property
     def reached(self) -> int | None:
-        """Return the last step that is recorded; None before the first."""
+        """Return the last recorded step, or None before the first."""
         return self.reached_with(self.to_step)
 
     def reached_with(self, step: int | None) -> int | None:
-        """Return the last step, of those that are recorded and one that a host reports now."""
+        """Return the last of the recorded steps and a step that a host reports now."""
         recorded = (step, self.reported, self.checkpointed)
         return max((step for step in recorded if step is not None), default=None)
 
     @property
     def pool(self) -> str:
-        """Return its capacity pool in words."""
+        """Return the capacity pool in words."""
         return str(self.candidate.get("pool", ""))
 
 
@@ -103,7 +103,7 @@ class TokenRow:
 
 @dataclass(frozen=True, kw_only=True)
 class WaitRow:
-    """What a state waits for, written once it is sent or asked for."""
+    """The command or image that a state waits for, written when the state has requested it."""
 
     attempt: int
     wait: str

@@ -7,7 +7,7 @@ from trainyard.values.lazy import dataclass
 
 
 class ClaimKind(StrEnum):
-    """Who has the slot."""
+    """The owner of a slot."""
 
     TRAIN = "train"
     """A training run, until it is concluded."""
@@ -19,7 +19,7 @@ class ClaimKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a training run that is not concluded, or a launched host, may use of the yard."""
+    """The slots and money that a run or a dev host may use until it is concluded."""
 
     run: str
     hosts: int
@@ -30,7 +30,7 @@ class Claim:
     """True while the run has no slot."""
     kind: ClaimKind = ClaimKind.TRAIN
     dollars: float = 0.0
-    """What it may cost at most."""
+    """The most that it may cost."""
     by: str = "unknown"
     """The user (core/model/submitter.py)."""
     per_hour: float | None = None

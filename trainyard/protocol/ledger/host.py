@@ -56,7 +56,7 @@ class HostRow(Member, BilledHost):
     cooled: datetime | None = None
     """When the host left the warm pool."""
     taken: str | None = None
-    """Of a host from the warm pool: the run that had kept it."""
+    """The run that had kept a host of the warm pool."""
 
     @property
     def is_unended(self) -> bool:
@@ -65,12 +65,13 @@ class HostRow(Member, BilledHost):
 
     @property
     def lives(self) -> bool:
-        """Return True while the host can go on."""
+        """Return True while the host can continue to work."""
         return self.is_unended and self.lost is None
 
     @property
     def going(self) -> str | None:
-        """Return why no attempt can count on the host, even if it still lives; None for a host that stays."""
+        """Return why the host cannot serve another attempt although it may still live. Return None for a host that
+        stays."""
         if self.lost or not (self.warned or self.why == StopReason.INTERRUPTED):
             return self.lost
         return "EC2 takes it back"

@@ -1,4 +1,4 @@
-"""The rows by which an instance, an image or a command finds its run: `pk = instance#<id>`, `image#<ami>` or
+"""The rows with the run of an instance, an image or a command: `pk = instance#<id>`, `image#<ami>` or
 `command#<id>`, `sk = run`."""
 
 from trainyard.values.lazy import dataclass

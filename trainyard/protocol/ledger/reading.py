@@ -20,8 +20,8 @@ ROWS: Mapping[str, tuple[type, tuple[str, ...], str]] = {
     "token": (TokenRow, ("attempt", "wait"), "token"),
     "wait": (WaitRow, ("attempt", "wait"), "since"),
 }
-"""By the first word of a sort key: the class, the fields that the other words are, and the attribute without which the
-row was deleted before a late update wrote a part of it again."""
+"""The class, the fields in the sort key, and an attribute that every row of the class has, by the first word of the
+sort key. A late update can write a part of a deleted row again; such a part lacks the attribute."""
 
 
 class UnreadableRowError(ValueError):
@@ -35,24 +35,24 @@ class RunRows:
     run: RunRow | None
     """None before Admit has written the run."""
     planned: Mapping[str, Any] | None = None
-    """The row of its plan, as it is: the largest of all rows, which few readers need."""
+    """The unparsed row of the plan. It is the largest row, and few readers need it."""
     hosts: Mapping[str, HostRow] = field(default_factory=dict)
-    """By instance."""
+    """The hosts by instance."""
     attempts: Mapping[int, AttemptRow] = field(default_factory=dict)
     launch_requests: tuple[LaunchRequestRow, ...] = ()
     tokens: Mapping[tuple[int, str], TokenRow] = field(default_factory=dict)
-    """By attempt and wait."""
+    """The tokens by attempt and wait."""
     waits: Mapping[tuple[int, str], WaitRow] = field(default_factory=dict)
-    """By attempt and wait."""
+    """The waits by attempt and wait."""
 
     @property
     def plan(self) -> Plan | None:
-        """Return the plan; None before there is one."""
+        """Return the plan, or None before the run has one."""
         return None if self.planned is None else read(Plan, self.planned)
 
 
 def read(model: type[Row], row: Mapping[str, Any], **key: Any) -> Row:
-    """Return the row with the fields of its key. Raises UnreadableRowError with each fault."""
+    """Return the row with the fields of its key. Raise UnreadableRowError with each fault."""
     try:
         return serialization.from_json(model, {**row, **key} if key else row)
     except (TypeError, ValueError, AttributeError) as error:
@@ -69,11 +69,13 @@ def run_of(row: Mapping[str, Any]) -> RunRow:
 
 
 def read_one(row: Mapping[str, Any]) -> Any:
-    """Return a row of a run other than its own and its plan, of the class that its sort key names."""
+    """Return a row of the class that its sort key names. The row of the run itself and its plan are not allowed."""
     kind, *words = str(row["sk"]).split("#")
     model, names, _ = ROWS[kind]
     if len(words) != len(names):
-        raise UnreadableRowError(f"The key {row['sk']} of the ledger has not the fields {', '.join(names)}.")
+        raise UnreadableRowError(
+            f"The key {row['sk']} of the ledger does not have the fields {', '.join(names)}."
+        )
     return read(model, row, **dict(zip(names, map(_number, words), strict=True)))
 
 
@@ -84,7 +86,9 @@ def read_all(run: str, rows: Iterable[Mapping[str, Any]]) -> RunRows:
     found: dict[str, dict[Any, Any]] = {kind: {} for kind in ROWS}
     for row in rows:
         kind = str(row["sk"]).partition("#")[0]
-        if kind == "run" and "created" in row:  # else as in ROWS
+        if (
+            kind == "run" and "created" in row
+        ):  # A row without `created` is a part of a deleted row (see ROWS).
             own = read(RunRow, row, run=run)
         elif kind == "plan":
             planned = row

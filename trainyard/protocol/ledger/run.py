@@ -23,7 +23,7 @@ class Outcome(StrEnum):
 
 
 class WaitsFor(StrEnum):
-    """What a run without hosts waits for."""
+    """The reason why a run has no hosts yet."""
 
     CAPACITY = "capacity"
     """Capacity in EC2."""
@@ -42,7 +42,7 @@ class Waiting:
     asks: datetime
     """When it asks next."""
     seconds: int
-    """Between two requests after that."""
+    """The seconds between two requests after that."""
     until: datetime
     """When it gives up at the latest."""
     reason: str
@@ -67,9 +67,9 @@ class Moved:
     """How the image parameters of a family move."""
 
     image: str
-    """Becomes current."""
+    """The image that becomes current."""
     before: str
-    """Was current, becomes previous."""
+    """The image that was current and becomes previous."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,15 +94,15 @@ class RunRow:
     job_key: str | None = None
     """The key of the job file in the bucket."""
     submitter: str | None = None
-    """The user of a training run or of a dev host, as IAM vouches for it (core/model/submitter.py)."""
+    """The user of a training run or of a dev host, as verified by IAM (core/model/submitter.py)."""
     requester: str | None = None
     """The account that S3 named for the upload."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """The labels of the job."""
     warnings: tuple[str, ...] = ()
-    """What of the program will probably fail, and what failed beside the run, a sentence each."""
+    """Probable failures of the program, and failures beside the run, a sentence each."""
     waiting: Waiting | None = None
-    """What the run waits for while it has no hosts."""
+    """The wait of a run that has no hosts; None for a run that does not wait."""
     pool: str | None = None
     """The capacity pool of the last launch, in words."""
     market: Market | None = None
@@ -112,16 +112,16 @@ class RunRow:
     price: float | None = None
     """Dollars an hour of all hosts of the last launch."""
     dollars: float | None = None
-    """What the run has cost, once it has ended."""
+    """The cost of the run, once it has ended."""
     saved_dollars: float | None = None
-    """What the run would have cost more on demand, once it has ended."""
+    """The additional cost of the run if it had been on demand, once it has ended."""
     pool_dollars: float | None = None
-    """What its hosts have cost in the warm pool. These are among `dollars`."""
+    """The cost of its hosts in the warm pool, which `dollars` includes."""
     deadline: datetime | None = None
     """When its hours are used up."""
     progress: Mapping[str, Any] | None = None
-    """What the program has reported: `step`, `steps`, `epoch`, `loss`, `accuracy`, `steps_per_second`, `nan_since`,
-    with `at` and `attempt`. A loss or accuracy that is no finite number is a text: `NaN`, `Infinity`, `-Infinity`."""
+    """The last report of the program: `step`, `steps`, `epoch`, `loss`, `accuracy`, `steps_per_second`, `nan_since`,
+    with `at` and `attempt`. A loss or accuracy that is not finite is a text: `NaN`, `Infinity`, `-Infinity`."""
     image_id: str | None = None
     """The AMI that its hosts start from."""
     hold_hours: float | None = None
@@ -145,13 +145,13 @@ class RunRow:
     reason: str | None = None
     """Why the run ended."""
     cut_short: datetime | None = None
-    """When it was learned that the execution had ended before its Conclude. From then on Launch asks for no host."""
+    """When a function found that the execution had ended before Conclude. Launch requests no host after this time."""
     stopping: datetime | None = None
     """When a user asked for the run to be stopped."""
     stopped_by: str | None = None
-    """Who asked for that."""
+    """The user who asked for the stop."""
     grows: datetime | None = None
-    """When more hosts may be asked for, of an elastic run that has fewer than it may; None if it has all."""
+    """When an elastic run that has fewer hosts than it may have can ask for more; None if it has all hosts."""
     ended: datetime | None = None
     notifying: datetime | None = None
     """When a function began to send the notification of the end."""
@@ -160,7 +160,7 @@ class RunRow:
 
     @property
     def lacks_notification(self) -> bool:
-        """Return True if the run has ended and the notification of its end is not sent yet."""
+        """Return True if the run has ended and its notification is not sent yet."""
         return self.kind == "train" and self.ended is not None and self.notified is None
 
     def is_of(self, execution: str | None, started: datetime | None = None) -> bool:

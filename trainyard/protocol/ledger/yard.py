@@ -1,4 +1,4 @@
-"""Rows of a yard that belong to no run: the month's money, the price list, verdicts, and names of dev hosts."""
+"""Rows of a yard that belong to no run: the month's cost, the price list, verdicts, and names of dev hosts."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -33,7 +33,7 @@ class PriceList:
     asked: datetime
     """When patrol asked last."""
     trouble: str = ""
-    """Why AWS did not answer last time."""
+    """Why AWS's last answer is missing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class VerdictRows:
 
 @dataclass(frozen=True, kw_only=True)
 class DevImaging:
-    """A snapshot of a dev host that its owner or patrol wants: `pk = dev-imaging`, `sk = <run>`."""
+    """A snapshot of a dev host that its owner or patrol requested: `pk = dev-imaging`, `sk = <run>`."""
 
     run: str
     instance: str

@@ -143,7 +143,7 @@ def record_refusal(
 ) -> RetireFirst | PoolRefused:
     """Record that EC2 refused this part in each capacity pool. Hosts of the attempt that it did launch are ended."""
     now, no = clock(), _most_common(nos)
-    who = f"{gang.called(request.job, part.gang)}: " if part.gang is Gang.CPU else ""
+    who = f"{gang.describe(request.job, part.gang)}: " if part.gang is Gang.CPU else ""
     reason = f"{who}{no.reason}"
     values: LaunchRequestUpdate = {
         "answer": "refused",

@@ -50,9 +50,9 @@ def test_who_is_who_with_parameter_servers(
 
 
 def test_a_gang_is_called_by_its_roles() -> None:
-    assert gang.called(served_job(), Gang.CPU) == "the parameter servers"
+    assert gang.describe(served_job(), Gang.CPU) == "the parameter servers"
     both = served_job(cpu_roles=["chief", "ps"])
-    assert gang.called(both, Gang.CPU) == "the chief and the parameter servers"
+    assert gang.describe(both, Gang.CPU) == "the chief and the parameter servers"
 
 
 def test_cluster_json_is_the_contract() -> None:
@@ -174,7 +174,7 @@ def test_a_lost_evaluator_is_replaced_and_no_worker_asked_for() -> None:
     made = job(cluster=ELASTIC_EVALUATED, hardware={"cpu_roles": ["evaluator"]})
     assert gang.missing(made, Gang.MAIN, ["i-1", "i-2"]) == (0, 0)
     assert gang.missing(made, Gang.CPU, []) == (1, 1)
-    assert gang.called(made, Gang.CPU) == "the evaluator"
+    assert gang.describe(made, Gang.CPU) == "the evaluator"
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_a_number_that_the_ledger_cannot_hold_costs_a_signal_that_number_only(va
     read = signals.decode("finished", json.loads(json.dumps(signals.encode(sent))))
     assert isinstance(read, Sent)
     assert read.signal == signals.Finished(loss=Measure(0.5))
-    assert "beyond all that is counted" in read.left_out[0]
+    assert "which is too large" in read.left_out[0]
 
 
 def test_a_failure_carries_the_last_step() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from trainyard.cli.arguments import Reset, Settings, Verbose
 from trainyard.cli.command import command
 from trainyard.cli.options import NAME, Options
-from trainyard.command_line import chosen
+from trainyard.command_line import chosen_options
 
 
 @command("trainyard yard deploy", "trainyard yard deploy -c notify=you@example.com")
@@ -37,6 +37,6 @@ def deploy_clone(
         *(["--verbose"] if verbose else []),
         *(word for each in (*named, *(context or [])) for word in ("-c", each)),
         *(word for each in reset or () for word in ("--reset", each)),
-        *chosen(),
+        *chosen_options(),
     ]
     clone.run([str(root / "scripts/deploy"), *words], options)

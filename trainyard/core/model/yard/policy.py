@@ -91,7 +91,7 @@ def tag_keys() -> tuple[str, ...]:
 
 def of_mapping(given: object, *, path: str) -> Policy | InputFaults:
     """The yard's own policy, from its context."""
-    values, section = Part(Policy).whole(given, path)
+    values, section = Part(Policy).read_document(given, path)
     return InputFaults(path, tuple(section.faults)) if section.faults else replace(Policy(), **values)
 
 
@@ -110,7 +110,7 @@ def of_host(yard: Policy, tagged: Mapping[str, str]) -> tuple[Policy, tuple[str,
     }
     if not given:
         return yard, ()
-    values, section = Part(Policy).whole(given)
+    values, section = Part(Policy).read_document(given)
     wrong = {fault.path for fault in section.faults}
     sound = {key: value for key, value in values.items() if key not in wrong}
     return replace(yard, **sound), tuple(

@@ -64,7 +64,7 @@ OTHER_TOOLS = {
 """By the key of another tool: what a job file has for it."""
 
 
-def places() -> dict[str, str]:
+def locations() -> dict[str, str]:
     """Return where a key belongs, by the key: one of another tool, or one that one section only has."""
     sections = {name: each.kind for name, each in keys(Job).items() if isinstance(each.kind, Record)}
     inside = [(key, name) for name, kind in sections.items() for key in keys(kind.of)]
