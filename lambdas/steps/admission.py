@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
-from lambdas.aws.dynamodb.rows import event_row, held_row, open_row, place_given, run_row
+from lambdas.aws.dynamodb.rows import event_row, held_row, open_row, run_row, slot_given
 from lambdas.aws.dynamodb.write import Write
 from lambdas.core.run.updates import RunUpdate
 from lambdas.steps.inputs import AdmitInput, Admitted, ConcludeInput
@@ -92,7 +92,7 @@ class Admission:
         rows = [
             run_row(self.given.run, values, waits=not has_it) if again else self._begun(values),
             *self._open(values, mine),
-            *((place_given(given_before),) if has_it else ()),
+            *((slot_given(given_before),) if has_it else ()),
         ]
         self.ledger.write(*rows, self._told(decided))
 

@@ -12,7 +12,7 @@ from lambdas.aws.dynamodb.write import Write
 from lambdas.core.capacity.cost import bill
 from lambdas.core.run import outcome, stopping
 from lambdas.core.run.conclusion import steps
-from lambdas.core.run.conclusion.summary import RunFacts
+from lambdas.core.run.conclusion.summary import EndedRun
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import trouble_of
@@ -44,7 +44,7 @@ class NotConcluded:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunEnd(RunFacts):
+class RunEnd(EndedRun):
     """How a run ends, before it is written."""
 
     ledger: Ledger

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from lambdas.aws.dynamodb.rows import run_row
-from lambdas.core.run import places, waiting
+from lambdas.core.run import slots, waiting
 from lambdas.core.run.updates import RunUpdate
 from lambdas.steps.admission import Admission
 from lambdas.steps.inputs import Waits
@@ -52,7 +52,7 @@ def drains(admitting: Admission, job: Job, values: RunUpdate) -> Waits | Refused
         return None
     created = admitting.given.started
     reason = f"{earlier.run}, which it resumes, saves its last checkpoint"
-    if late := places.too_late(job, created, now):
+    if late := slots.too_late(job, created, now):
         refused = Refused(
             JobRefused.__name__,
             f"{earlier.run}, which this run resumes, has not ended: {late}. Nothing was started. Look at it with "

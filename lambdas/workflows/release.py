@@ -4,7 +4,8 @@ The workflow calls it, and a rule for executions that did not end well (those ha
 
 EC2 is asked by tag, so hosts that the ledger never heard of are ended too; and it is asked before the
 ledger may fail, so that a broken ledger does not keep hosts running. What the ledger has launched a moment
-ago is ended too, though EC2 does not show it yet. Hosts that a run keeps for others stay, wiped (core/run/pool.py).
+ago is ended too, though EC2 does not show it yet. Hosts that a run keeps for others are
+wiped and stay (core/run/warm_pool.py).
 """
 
 from collections.abc import Collection
@@ -17,10 +18,10 @@ from lambdas.aws.dynamodb.rows import event_row, host_row, launched_row, pooled_
 from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity.kept_hosts import KeptHosts
-from lambdas.core.run import pool, release
-from lambdas.core.run.pool import WarmHost
+from lambdas.core.run import release, warm_pool
 from lambdas.core.run.records import Records
 from lambdas.core.run.release import Act, Disposal
+from lambdas.core.run.warm_pool import WarmHost
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point
@@ -173,9 +174,14 @@ def _pooled(
     waiting = frozenset(
         host.id for host in there if (until := warm.warm_until(host.tags)) is not None and until > now
     )
-    if records is None or given.scope is not Scope.RUN or given.execution or not pool.keeps_hosts(records):
+    if (
+        records is None
+        or given.scope is not Scope.RUN
+        or given.execution
+        or not warm_pool.keeps_hosts(records)
+    ):
         return waiting, None
-    running = [host.id for host in there if host.state == "running" and not pool.is_held(host.tags, now)]
+    running = [host.id for host in there if host.state == "running" and not warm_pool.is_held(host.tags, now)]
     try:
         return waiting | _put_into_pool(ledger, records, running, waiting, most, now), None
     except Exception as error:  # noqa: BLE001 - whatever it is: a host that cannot wait ends, as all do
@@ -189,7 +195,7 @@ def _put_into_pool(
     """The row first, which says whose bill it is, and then the tag, by which the host learns it."""
     for _ in range(POOL_TRIES):
         number, there = ledger.warm_hosts()
-        chosen = pool.chosen(records, running, there, most=most, now=now)
+        chosen = warm_pool.chosen(records, running, there, most=most, now=now)
         new = [host for host in chosen if host not in there]
         try:
             if new:

@@ -13,7 +13,7 @@ from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.ec2 import images, instances
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.images import retention
-from lambdas.core.images.retention import Disposition, Fate, RetentionFacts, RetentionPolicy, RetireRequest
+from lambdas.core.images.retention import Disposition, Fate, RetentionInputs, RetentionPolicy, RetireRequest
 from lambdas.environment import ImageSettings
 from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point
@@ -98,19 +98,19 @@ def handler(given: RetireInput) -> RetireAnswer:
 
 def _retire(*, report_only: bool) -> Retired | SomeLeft:
     yard, now = environment.read(RetireSettings), clock()
-    policy, facts = RetentionPolicy(yard.keep_images, yard.keep_days), _facts(yard)
-    decided, loose = retention.of_images(facts, policy, now=now), retention.of_snapshots(facts)
+    policy, inputs = RetentionPolicy(yard.keep_images, yard.keep_days), _inputs(yard)
+    decided, loose = retention.of_images(inputs, policy, now=now), retention.of_snapshots(inputs)
     if not report_only:
         decided = tuple(_gone(images.retire, each) for each in decided)
         loose = tuple(_gone(images.delete_snapshot, each) for each in loose)
-    return _report(yard, retention.report(decided, loose, policy, facts=facts, now=now))
+    return _report(yard, retention.report(decided, loose, policy, inputs=inputs, now=now))
 
 
 def _retire_chosen(request: RetireRequest) -> RetireAnswer:
     """The images that a user has named, or none of them. The report of all images stays as it is."""
     yard, now = environment.read(RetireSettings), clock()
     policy = RetentionPolicy(yard.keep_images, yard.keep_days)
-    decided = retention.of_chosen(_facts(yard), request.images, policy, now=now)
+    decided = retention.of_chosen(_inputs(yard), request.images, policy, now=now)
     if isinstance(decided, InputFaults):
         return Refused("RetireRefused", decided.reason)
     if not request.report_only:
@@ -121,13 +121,13 @@ def _retire_chosen(request: RetireRequest) -> RetireAnswer:
     return Retired(reason=said, report="")
 
 
-def _facts(yard: RetireSettings) -> RetentionFacts:
+def _inputs(yard: RetireSettings) -> RetentionInputs:
     """What is made for something else is looked at before it: snapshots, images, those who use them, runs."""
     snapshots, every = images.snapshots_of_yard(yard.yard), images.of_account()
     mine = tuple(each for each in every if each.is_of(yard.yard))
     ledger = Ledger(yard.table_name)
     in_use, open_runs = instances.images_in_use(), states.running(yard.state_machine_arns)
-    return RetentionFacts(
+    return RetentionInputs(
         yard=yard.yard,
         prices=Prices(yard.aws_region, ledger.prices()),
         images=mine,

@@ -9,7 +9,7 @@ import pytest
 
 from lambdas.core.run.bucket_access import session_policy
 from tests.contract.conftest import Cloud
-from tests.unit.core.facts import job
+from tests.unit.core.builders import job
 from training.host.bucket import Bucket, Object
 from training.host.errors import AccessDenied, Missing
 

@@ -10,7 +10,7 @@ from lambdas.core.images import dev
 from lambdas.core.run import bucket_access
 from tests.infrastructure import reference
 from tests.infrastructure.assembly import Assembly, as_list, plain
-from tests.unit.core.facts import job
+from tests.unit.core.builders import job
 
 DOCUMENTS = ("PolicyDocument", "AssumeRolePolicyDocument", "KeyPolicy")
 """Where resources of a template hold policies, of roles, people, buckets, queues, topics, keys and endpoints."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from policy_sentry.querying.actions import get_action_data
 
-from lambdas.core.run import pool
+from lambdas.core.run import warm_pool
 from tests.infrastructure.assembly import Assembly, Permission, as_list, plain
 from tests.infrastructure.conditions import YARD, of, tagged
 from tests.infrastructure.conftest import OTHER_KEY
@@ -175,14 +175,14 @@ def test_what_a_launch_creates_carries_the_yards_tag(yard: Assembly, function: s
 
 def is_of_the_pool(permission: Permission) -> bool:
     """To give a host of the yard another run: its run's tags, and those alone."""
-    return permission.when.get("ForAllValues:StringEquals") == {"aws:TagKeys": list(pool.RETAGGED)}
+    return permission.when.get("ForAllValues:StringEquals") == {"aws:TagKeys": list(warm_pool.RETAGGED)}
 
 
 def test_a_launch_of_training_gives_hosts_of_the_pool_to_its_run_and_no_other_does(yard: Assembly) -> None:
     (permission,) = [each for each in of(yard, "train_launch", "ec2:CreateTags") if is_of_the_pool(each)]
     assert permission.resource.endswith(":instance/*")
     assert tagged(permission, "aws:ResourceTag/trainyard:yard")
-    assert "trainyard:yard" not in pool.RETAGGED
+    assert "trainyard:yard" not in warm_pool.RETAGGED
     assert not [each for each in of(yard, "bake_launch", "ec2:CreateTags") if is_of_the_pool(each)]
 
 

@@ -83,7 +83,7 @@ def test_a_run_without_a_place_says_so(yard: YardTemplate, limits: dict[str, int
     story, rows = told(yard.limited(**limits), spot=2 * TWO_HOSTS)
     assert not story.broken
     ((run, waits),) = rows.waits().items()
-    assert {each["what"] for each in waits} == {"place"}
+    assert {each["what"] for each in waits} == {"slot"}
     assert [each["asks"] for each in waits] == sorted({each["asks"] for each in waits})
     assert "before it" in waits[0]["reason"]
     assert "waiting" not in rows.seen[run][-1]

@@ -26,8 +26,8 @@ from lambdas.aws.dynamodb.rows import (
 from lambdas.aws.dynamodb.serialization import Packed, key_of, pack, packed, unpack
 from lambdas.aws.dynamodb.write import Write, request_of
 from lambdas.core.run import records
-from lambdas.core.run.pool import WarmHost
 from lambdas.core.run.records import Records
+from lambdas.core.run.warm_pool import WarmHost
 from trainyard.core.model.errors import Misconfigured
 from trainyard.protocol.ledger import reading
 from trainyard.protocol.ledger.attempt import TokenRow

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from lambdas.aws.dynamodb.write import Write
-from lambdas.core.run.pool import WarmHost
 from lambdas.core.run.updates import AttemptUpdate, HostUpdate, LaunchRequestUpdate, RunUpdate
+from lambdas.core.run.warm_pool import WarmHost
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.attempt import TokenRow, WaitRow
 from trainyard.protocol.ledger.claim import Claim
@@ -96,7 +96,7 @@ def claim_of(row: Mapping[str, Any]) -> Claim | None:
     return serialization.from_json(Claim, {**row, "run": run}) if "hosts" in row else None
 
 
-def place_given(before: int) -> Write:
+def slot_given(before: int) -> Write:
     """That one more place is given. AlreadyWrittenError where somebody else has given one since `before` was read."""
     return _next_number(PLACES, before)
 

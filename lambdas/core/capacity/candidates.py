@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import assert_never
 
 from lambdas.core.capacity import compatibility, cost, initialization
-from lambdas.core.capacity.image_choice import ImageFacts, choose_image, disk_gib
+from lambdas.core.capacity.image_choice import ImageReference, choose_image, disk_gib
 from lambdas.core.capacity.plan import TAKES, fitting, in_words, requests
 from lambdas.core.capacity.prices import Prices
 from trainyard.core.model.errors import Refused
@@ -33,7 +33,7 @@ NOT_OFFERED: Reason = ("not_offered", "EC2 does not offer the type in that zone.
 
 
 @dataclass(frozen=True)
-class PlanFacts:
+class PlanInputs:
     """All that is gathered before deciding.
 
     `subnets`: the yard's, by zone. `offered`: (type, zone) pairs EC2 offers. `spot_prices`: dollars per hour by (type,
@@ -46,7 +46,7 @@ class PlanFacts:
     spot_prices: Mapping[tuple[str, str], float]
     prices: Prices
     quotas: Mapping[str, float]
-    image: ImageFacts
+    image: ImageReference
     initialization_rate: int = 0
 
 
@@ -58,14 +58,14 @@ class NoPlan(Refused):
     excluded: tuple[Excluded, ...]
 
 
-def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | NoPlan:
+def make_plan(job: Job, inputs: PlanInputs, *, now: datetime) -> Plan | NoPlan:
     """The pools that can hold the whole gang, cheapest first within each market, in the market order the job
     asks for; ties are broken by the job's order of types, then by zone. By speed one request asks several of them."""
-    elsewhere = _elsewhere(job.hardware, facts)
+    elsewhere = _elsewhere(job.hardware, inputs)
     if elsewhere:
         return NoPlan("JobRefused", elsewhere, ())
-    candidates, excluded = _sort_out(job, facts)
-    image = choose_image(facts.image, job.hardware)
+    candidates, excluded = _sort_out(job, inputs)
+    image = choose_image(inputs.image, job.hardware)
     if isinstance(image, Refused):
         reason = " ".join([image.reason, *_no_pool(job, candidates, excluded)])
         return NoPlan(image.error, reason, excluded)
@@ -73,7 +73,7 @@ def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | NoPlan:
         error = "QuotaExceeded" if all(each.code == "no_quota" for each in excluded) else "NoCapacity"
         return NoPlan(error, "\n".join(_no_pool(job, candidates, excluded)), excluded)
     image_gib = sum(snapshot.gib for snapshot in image.snapshots)
-    candidates = tuple(_with_rate(job, facts, candidate, image_gib) for candidate in candidates)
+    candidates = tuple(_with_rate(job, inputs, candidate, image_gib) for candidate in candidates)
     return Plan(
         candidates=candidates,
         excluded=excluded,
@@ -82,12 +82,12 @@ def make_plan(job: Job, facts: PlanFacts, *, now: datetime) -> Plan | NoPlan:
         least_gang=job.at_least.gang,
         hourly_cap=job.hardware.max_dollars_per_hour,
         made=now,
-        reason=_why(job, facts, candidates, excluded, image_gib),
+        reason=_why(job, inputs, candidates, excluded, image_gib),
         cpu_gang=job.cpu_gang,
         image_gib=image_gib,
         disk_gib=disk_gib(job.hardware, image),
-        gib_month=facts.prices.gib_month(Storage.DISK),
-        prices=_whose(job, facts),
+        gib_month=inputs.prices.gib_month(Storage.DISK),
+        prices=_whose(job, inputs),
     )
 
 
@@ -104,13 +104,13 @@ def quota_codes(job: Job) -> tuple[str, ...]:
     return tuple(sorted({each.code for each in quotas if each}))
 
 
-def _sort_out(job: Job, facts: PlanFacts) -> tuple[tuple[Candidate, ...], tuple[Excluded, ...]]:
+def _sort_out(job: Job, inputs: PlanInputs) -> tuple[tuple[Candidate, ...], tuple[Excluded, ...]]:
     """Every pool the job allows, once: as a candidate, or excluded with every reason against it. Of a list with both
     sorts of types those without a GPU count where no other can be asked for."""
     candidates: list[Candidate] = []
     excluded: list[Excluded] = []
     zones = sorted(
-        {*facts.subnets, *(zone for name, zone in facts.offered if name in job.hardware.instance_types)}
+        {*inputs.subnets, *(zone for name, zone in inputs.offered if name in job.hardware.instance_types)}
     )
     zones = [zone for zone in zones if not job.hardware.zones or zone in job.hardware.zones]
     for market in job.hardware.market.markets:
@@ -118,12 +118,12 @@ def _sort_out(job: Job, facts: PlanFacts) -> tuple[tuple[Candidate, ...], tuple[
         for rank, name in enumerate(job.hardware.instance_types):
             for zone in zones:
                 pool = _Pool(instance_type(name), zone, market)
-                sized, against = _fitting(job, facts, pool)
+                sized, against = _fitting(job, inputs, pool)
                 if against:
                     reason = " ".join(text for _, text in against)
                     excluded.append(Excluded(name, zone, market, against[0][0], reason))
                 else:
-                    candidate = _candidate(sized, facts, pool, facts.subnets[zone])
+                    candidate = _candidate(sized, inputs, pool, inputs.subnets[zone])
                     if sized is not job:
                         candidate = replace(candidate, workers=sized.cluster.most_workers)
                     dollars = _dollars(sized, candidate.price, candidate.beside) / sized.gang
@@ -136,14 +136,14 @@ def _sort_out(job: Job, facts: PlanFacts) -> tuple[tuple[Candidate, ...], tuple[
     return tuple(with_gpus or candidates), tuple(excluded)
 
 
-def _fitting(job: Job, facts: PlanFacts, pool: "_Pool") -> tuple[Job, list[Reason]]:
+def _fitting(job: Job, inputs: PlanInputs, pool: "_Pool") -> tuple[Job, list[Reason]]:
     """The job with as many workers as fit there, and what speaks against the pool even with the fewest."""
-    against, sized = _against(job, facts, pool), job
+    against, sized = _against(job, inputs, pool), job
     for workers in range(job.cluster.most_workers - 1, job.cluster.least_workers - 1, -1):
         if not against or any(code not in BY_SIZE for code, _ in against):
             break
         sized = job.with_workers(workers)
-        against = _against(sized, facts, pool)
+        against = _against(sized, inputs, pool)
     return sized, against
 
 
@@ -154,54 +154,54 @@ class _Pool:
     market: Market
 
 
-def _candidate(job: Job, facts: PlanFacts, pool: _Pool, subnet: str) -> Candidate:
-    price = _price(facts, pool, pool.kind)
+def _candidate(job: Job, inputs: PlanInputs, pool: _Pool, subnet: str) -> Candidate:
+    price = _price(inputs, pool, pool.kind)
     assert price is not None  # a pool without a price is excluded
-    beside = _beside(job, facts, pool)
+    beside = _beside(job, inputs, pool)
     return Candidate(
         type=pool.kind.name,
         zone=pool.zone,
         subnet=subnet,
         market=pool.market,
         price=price,
-        on_demand_price=facts.prices.on_demand(pool.kind.name),
+        on_demand_price=inputs.prices.on_demand(pool.kind.name),
         beside=tuple(
-            each for each in beside if not _too_expensive(job, facts, _dollars(job, price, (each,)))
+            each for each in beside if not _too_expensive(job, inputs, _dollars(job, price, (each,)))
         ),
     )
 
 
-def _with_rate(job: Job, facts: PlanFacts, candidate: Candidate, disk_gib: int) -> Candidate:
+def _with_rate(job: Job, inputs: PlanInputs, candidate: Candidate, disk_gib: int) -> Candidate:
     """Both gangs are launched at once, so they share what the region allows."""
     rate = initialization.rate(
-        most=facts.initialization_rate,
+        most=inputs.initialization_rate,
         hosts=job.gang,
         gib=disk_gib,
-        gib_month=facts.prices.gib_month(Storage.DISK),
+        gib_month=inputs.prices.gib_month(Storage.DISK),
         dollars_per_hour=_dollars(job, candidate.price, candidate.beside),
         limit=job.limits.dollars,
     )
     return replace(candidate, initialization_rate=rate)
 
 
-def _beside(job: Job, facts: PlanFacts, pool: _Pool) -> tuple[Priced, ...]:
+def _beside(job: Job, inputs: PlanInputs, pool: _Pool) -> tuple[Priced, ...]:
     """The CPU types that zone, market and quotas can hold beside this pool's hosts, cheapest first; equally
     cheap ones as the job has them."""
     found = []
     for name in job.hardware.cpu_instance_types if job.cpu_gang else ():
         kind = instance_type(name)
-        price = _price(facts, pool, kind)
-        if price is not None and not _against_beside(job, facts, pool, kind):
-            found.append(Priced(name, price, facts.prices.on_demand(name)))
+        price = _price(inputs, pool, kind)
+        if price is not None and not _against_beside(job, inputs, pool, kind):
+            found.append(Priced(name, price, inputs.prices.on_demand(name)))
     return tuple(sorted(found, key=lambda each: each.price))
 
 
-def _price(facts: PlanFacts, pool: _Pool, kind: InstanceType) -> float | None:
+def _price(inputs: PlanInputs, pool: _Pool, kind: InstanceType) -> float | None:
     match pool.market:
         case Market.SPOT:
-            return facts.spot_prices.get((kind.name, pool.zone))
+            return inputs.spot_prices.get((kind.name, pool.zone))
         case Market.ON_DEMAND:
-            return facts.prices.on_demand(kind.name)
+            return inputs.prices.on_demand(kind.name)
     assert_never(pool.market)
 
 
@@ -210,30 +210,30 @@ def _dollars(job: Job, price: float, beside: Sequence[Priced]) -> float:
     return size(job, Gang.MAIN) * price + (size(job, Gang.CPU) * beside[0].price if beside else 0.0)
 
 
-def _against(job: Job, facts: PlanFacts, pool: _Pool) -> list[Reason]:
+def _against(job: Job, inputs: PlanInputs, pool: _Pool) -> list[Reason]:
     """All that speaks against a pool. No zone stands in a reason: equal reasons group."""
-    incompatible = _incompatible(facts, pool.kind)
-    if pool.zone not in facts.subnets:
+    incompatible = _incompatible(inputs, pool.kind)
+    if pool.zone not in inputs.subnets:
         return [*incompatible, ("no_subnet", "The yard has no subnet in that zone.")]
-    if (pool.kind.name, pool.zone) not in facts.offered:
+    if (pool.kind.name, pool.zone) not in inputs.offered:
         return [*incompatible, NOT_OFFERED]
-    price, beside = _price(facts, pool, pool.kind), _beside(job, facts, pool)
+    price, beside = _price(inputs, pool, pool.kind), _beside(job, inputs, pool)
     found = [
         *incompatible,
-        _no_price(facts, pool, pool.kind),
-        _no_quota(facts, pool.market, [(size(job, Gang.MAIN), pool.kind)]),
-        None if beside or not job.cpu_gang else _nobody_beside(job, facts, pool),
-        None if price is None else _too_expensive(job, facts, _dollars(job, price, beside)),
+        _no_price(inputs, pool, pool.kind),
+        _no_quota(inputs, pool.market, [(size(job, Gang.MAIN), pool.kind)]),
+        None if beside or not job.cpu_gang else _nobody_beside(job, inputs, pool),
+        None if price is None else _too_expensive(job, inputs, _dollars(job, price, beside)),
     ]
     return [each for each in found if each]
 
 
-def _nobody_beside(job: Job, facts: PlanFacts, pool: _Pool) -> Reason:
+def _nobody_beside(job: Job, inputs: PlanInputs, pool: _Pool) -> Reason:
     """Why none of the CPU types can be launched beside this pool's hosts."""
     listed = "hardware.cpu_instance_types"
     reasons: dict[Reason, list[str]] = {}
     for name in job.hardware.cpu_instance_types:
-        against = _against_beside(job, facts, pool, instance_type(name))
+        against = _against_beside(job, inputs, pool, instance_type(name))
         assert against is not None  # else there were one
         reasons.setdefault(against, []).append(name)
     codes = {code for code, _ in reasons}
@@ -244,25 +244,25 @@ def _nobody_beside(job: Job, facts: PlanFacts, pool: _Pool) -> Reason:
     return code, f"No CPU type of {listed} can be launched beside it. {reasons_of_types}"
 
 
-def _against_beside(job: Job, facts: PlanFacts, pool: _Pool, kind: InstanceType) -> Reason | None:
-    incompatible = _incompatible(facts, kind)
+def _against_beside(job: Job, inputs: PlanInputs, pool: _Pool, kind: InstanceType) -> Reason | None:
+    incompatible = _incompatible(inputs, kind)
     if incompatible:
         return incompatible[0]
-    if (kind.name, pool.zone) not in facts.offered:
+    if (kind.name, pool.zone) not in inputs.offered:
         return NOT_OFFERED
     hosts = [(size(job, Gang.MAIN), pool.kind), (size(job, Gang.CPU), kind)]
-    return _no_price(facts, pool, kind) or _no_quota(facts, pool.market, hosts)
+    return _no_price(inputs, pool, kind) or _no_quota(inputs, pool.market, hosts)
 
 
-def _incompatible(facts: PlanFacts, kind: InstanceType) -> list[Reason]:
+def _incompatible(inputs: PlanInputs, kind: InstanceType) -> list[Reason]:
     """Why the image does not work on the type, if it does not. An image that nobody knows refuses no type."""
-    image = facts.image.image
+    image = inputs.image.image
     reason = compatibility.against(kind, compatibility.software(image)) if image else None
     return [("incompatible", reason)] if reason else []
 
 
-def _no_price(facts: PlanFacts, pool: _Pool, kind: InstanceType) -> Reason | None:
-    if _price(facts, pool, kind) is not None:
+def _no_price(inputs: PlanInputs, pool: _Pool, kind: InstanceType) -> Reason | None:
+    if _price(inputs, pool, kind) is not None:
         return None
     match pool.market:
         case Market.SPOT:
@@ -275,40 +275,40 @@ def _no_price(facts: PlanFacts, pool: _Pool, kind: InstanceType) -> Reason | Non
     assert_never(pool.market)
 
 
-def _no_quota(facts: PlanFacts, market: Market, hosts: Sequence[tuple[int, InstanceType]]) -> Reason | None:
+def _no_quota(inputs: PlanInputs, market: Market, hosts: Sequence[tuple[int, InstanceType]]) -> Reason | None:
     """Whether the quota of the last of these (count, type) holds it, and those before it that share the quota."""
     counted = quota(hosts[-1][1], market)
-    if counted is None or counted.code not in facts.quotas:
+    if counted is None or counted.code not in inputs.quotas:
         return None  # unknown is not zero: EC2 itself will say
     sharing = [(count, kind) for count, kind in hosts if quota(kind, market) == counted]
     need = sum(count * kind.vcpus for count, kind in sharing)
-    limit = facts.quotas[counted.code]
+    limit = inputs.quotas[counted.code]
     if need <= limit:
         return None  # others may use it now: Launch waits for its share
     who = " and ".join(f"{count} x {kind.name}" for count, kind in sharing)
     return "no_quota", (
         f'{who} need {need} vCPUs; the account\'s quota "{counted.name}" ({counted.code}) is '
-        f"{limit:g}. Raise it: {raise_quota_command(counted.code, need, facts.region)}"
+        f"{limit:g}. Raise it: {raise_quota_command(counted.code, need, inputs.region)}"
     )
 
 
-def _too_expensive(job: Job, facts: PlanFacts, dollars: float) -> Reason | None:
+def _too_expensive(job: Job, inputs: PlanInputs, dollars: float) -> Reason | None:
     cap = job.hardware.max_dollars_per_hour
     if cap is None or dollars <= cap:
         return None
     return "too_expensive", (
-        f"{counted(job.gang, 'host')} there: ${dollars:.3f} an hour{facts.prices.caveat(types_of(job))}; "
+        f"{counted(job.gang, 'host')} there: ${dollars:.3f} an hour{inputs.prices.caveat(types_of(job))}; "
         f"hardware.max_dollars_per_hour is ${cap:g}."
     )
 
 
-def _elsewhere(hardware: Hardware, facts: PlanFacts) -> str | None:
+def _elsewhere(hardware: Hardware, inputs: PlanInputs) -> str | None:
     """Why one of the zones that the job names is none for it, if so: another region's, say, or no zone at all."""
     for index, zone in enumerate(hardware.zones):
-        if zone not in facts.subnets:
+        if zone not in inputs.subnets:
             return (
-                f'hardware.zones[{index}]: "{zone}" is no zone of this yard, which is in {facts.region} and has '
-                f"subnets in {', '.join(sorted(facts.subnets))}; name some of these, or leave it out for all of them"
+                f'hardware.zones[{index}]: "{zone}" is no zone of this yard, which is in {inputs.region} and has '
+                f"subnets in {', '.join(sorted(inputs.subnets))}; name some of these, or leave it out for all of them"
             )
     return None
 
@@ -328,22 +328,22 @@ def _no_pool(job: Job, candidates: tuple[Candidate, ...], excluded: tuple[Exclud
     return lines
 
 
-def _disks(job: Job, facts: PlanFacts) -> str:
+def _disks(job: Job, inputs: PlanInputs) -> str:
     """What the disks cost where the job says how large they are."""
     gib = job.hardware.disk_gib
     if gib is None:
         return ""
-    hourly = job.gang * cost.disk(gib, facts.prices.gib_month(Storage.DISK))
+    hourly = job.gang * cost.disk(gib, inputs.prices.gib_month(Storage.DISK))
     return f" and ${hourly:.3f} for {job.gang} disk{'' if job.gang == 1 else 's'} of {gib} GiB"
 
 
-def _whose(job: Job, facts: PlanFacts) -> str:
-    return facts.prices.whose(types_of(job), [Storage.DISK])
+def _whose(job: Job, inputs: PlanInputs) -> str:
+    return inputs.prices.whose(types_of(job), [Storage.DISK])
 
 
 def _why(
     job: Job,
-    facts: PlanFacts,
+    inputs: PlanInputs,
     candidates: tuple[Candidate, ...],
     excluded: tuple[Excluded, ...],
     image_gib: int,
@@ -351,15 +351,15 @@ def _why(
     first = candidates[0]
     beside = f" beside {job.cpu_gang} x {first.beside[0].type}" if first.beside else ""
     once = job.gang * initialization.dollars(
-        image_gib, first.initialization_rate, facts.prices.gib_month(Storage.DISK)
+        image_gib, first.initialization_rate, inputs.prices.gib_month(Storage.DISK)
     )
     fetched = f", and ${once:.3f} once for disks at {first.initialization_rate} MiB/s" if once else ""
     hourly = _dollars(fitting(job, first), first.price, first.beside)
     return (
         f"{len(candidates)} of {len(candidates) + len(excluded)} pools can hold the gang of {_sizes(job)}: "
         f"{_order(job.hardware, candidates)}{first.pool}{beside}, ${hourly:.3f} an hour for the gang"
-        f"{_disks(job, facts)}{fetched}. "
-        f"{_fewer(job, facts, candidates)}On demand and for disks these are {_whose(job, facts)}."
+        f"{_disks(job, inputs)}{fetched}. "
+        f"{_fewer(job, inputs, candidates)}On demand and for disks these are {_whose(job, inputs)}."
     )
 
 
@@ -387,14 +387,14 @@ def _sizes(job: Job) -> str:
     return f"{job.at_least.gang} to {job.gang}" if job.cluster.is_elastic else f"{job.gang}"
 
 
-def _fewer(job: Job, facts: PlanFacts, candidates: tuple[Candidate, ...]) -> str:
+def _fewer(job: Job, inputs: PlanInputs, candidates: tuple[Candidate, ...]) -> str:
     """Where fewer workers fit than the job may have, and why no more."""
     groups: dict[str, list[str]] = {}
     for candidate in candidates:
         if candidate.workers is not None:
             pool = _Pool(instance_type(candidate.type), candidate.zone, candidate.market)
             more = job.with_workers(candidate.workers + 1)
-            why = " ".join(text for _, text in _against(more, facts, pool))
+            why = " ".join(text for _, text in _against(more, inputs, pool))
             groups.setdefault(
                 f"{candidate.workers} workers at most of {job.cluster.most_workers}: {why}", []
             ).append(candidate.pool)

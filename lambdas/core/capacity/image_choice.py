@@ -27,7 +27,7 @@ class ImageSource(StrEnum):
 
 
 @dataclass(frozen=True)
-class ImageFacts:
+class ImageReference:
     """The image that hosts would start from: `named` as its source says it (None: the parameter does not exist, `none`:
     nothing is baked yet), `image` as EC2 knows it (None: it knows none of that name). `baked`: which versions of
     TensorFlow images of the yard have, where the job names one; `submitter`: whose run it is."""
@@ -47,52 +47,54 @@ def disk_gib(hardware: Hardware, image: Image) -> int:
     return sum([hardware.disk_gib or given[0], *given[1:]]) if given else hardware.disk_gib or 0
 
 
-def choose_image(facts: ImageFacts, hardware: Hardware) -> Image | Refused:
+def choose_image(reference: ImageReference, hardware: Hardware) -> Image | Refused:
     """The image, if hosts can start from it, on such disks."""
-    error = "JobRefused" if facts.source is ImageSource.JOB else "Misconfigured"
-    if facts.image is None:
-        return Refused(error, _unknown(facts))
-    if facts.source is not ImageSource.RUN and not facts.image.is_of(facts.yard):
-        return Refused(error, _foreign(facts, facts.image))
-    if whose := dev.somebodys(facts.image.tags, facts.submitter):
-        says = f"The image {facts.image.id} is of {whose}, and has its files"
+    error = "JobRefused" if reference.source is ImageSource.JOB else "Misconfigured"
+    if reference.image is None:
+        return Refused(error, _unknown(reference))
+    if reference.source is not ImageSource.RUN and not reference.image.is_of(reference.yard):
+        return Refused(error, _foreign(reference, reference.image))
+    if whose := dev.somebodys(reference.image.tags, reference.submitter):
+        says = f"The image {reference.image.id} is of {whose}, and has its files"
         return Refused(error, f"{says}: only its owner starts hosts from it. Take another.")
-    if not facts.image.available:
-        why = f" ({facts.image.reason})" if facts.image.reason else ""
-        also = "Wait until it is, or take" if facts.image.state == "pending" else "Take"
-        return Refused(error, f"The image {facts.image.id} is {facts.image.state}{why}. {also} another.")
-    least = facts.image.snapshots[0].gib if facts.image.snapshots else 0
+    if not reference.image.available:
+        why = f" ({reference.image.reason})" if reference.image.reason else ""
+        also = "Wait until it is, or take" if reference.image.state == "pending" else "Take"
+        return Refused(
+            error, f"The image {reference.image.id} is {reference.image.state}{why}. {also} another."
+        )
+    least = reference.image.snapshots[0].gib if reference.image.snapshots else 0
     if hardware.disk_gib is not None and hardware.disk_gib < least:
         problem = (
-            f"hardware.disk_gib: found {hardware.disk_gib}; the root disk of the image {facts.image.id} has {least} "
-            f"GiB, and EC2 makes none that is smaller: say {least} or more, leave it out, or bake an image with a "
-            "smaller root_gib"
+            f"hardware.disk_gib: found {hardware.disk_gib}; the root disk of the image {reference.image.id} has "
+            f"{least} GiB, and EC2 makes no smaller one: set {least} or more, leave it out, or bake an image "
+            "with a smaller root_gib"
         )
         return Refused("JobRefused", problem)
-    return facts.image
+    return reference.image
 
 
-def _unknown(facts: ImageFacts) -> str:
-    named, parameter = facts.named, facts.parameter
+def _unknown(reference: ImageReference) -> str:
+    named, parameter = reference.named, reference.parameter
     if isinstance(named, Mapping):
-        return _not_baked(named["tensorflow"], facts)
-    match facts.source:
+        return _not_baked(named["tensorflow"], reference)
+    match reference.source:
         case ImageSource.RUN:
             return f"The image {named}, which the run was admitted with, does not exist here any more."
         case ImageSource.JOB:
             return (
                 f"hardware.image: the yard has no image, no image of a run and no family of images called {named!r}; "
                 "it was never made, or it was retired. `aws ec2 describe-images --owners self --filters "
-                f"Name=tag:{Tag.YARD},Values={facts.yard}` lists what there is."
+                f"Name=tag:{Tag.YARD},Values={reference.yard}` lists what there is."
             )
         case ImageSource.PARAMETER:
             return _unknown_parameter(named, parameter)
-    assert_never(facts.source)
+    assert_never(reference.source)
 
 
-def _not_baked(version: str, facts: ImageFacts) -> str:
+def _not_baked(version: str, reference: ImageReference) -> str:
     """With the commands that bake one."""
-    has = f"they have {', '.join(sorted(facts.baked))}" if facts.baked else "it has none"
+    has = f"they have {', '.join(sorted(reference.baked))}" if reference.baked else "it has none"
     says = f"hardware.image: no baked image of the yard has TensorFlow {version} ({has})."
     if not tensorflow_releases.is_known(version):
         return f"{says} Recipes know {tensorflow_releases.RANGE}: take one of these."
@@ -116,9 +118,13 @@ def _unknown_parameter(named: str | None, parameter: str) -> str:
     return f"The image parameter {parameter} names {named}, which does not exist here. {bake}"
 
 
-def _foreign(facts: ImageFacts, image: Image) -> str:
-    says = "hardware.image" if facts.source is ImageSource.JOB else f"The image parameter {facts.parameter}"
+def _foreign(reference: ImageReference, image: Image) -> str:
+    says = (
+        "hardware.image"
+        if reference.source is ImageSource.JOB
+        else f"The image parameter {reference.parameter}"
+    )
     return (
-        f"{says} names {image.id}, which this yard has not made: it lacks the tag {Tag.YARD}={facts.yard}, and "
+        f"{says} names {image.id}, which this yard has not made: it lacks the tag {Tag.YARD}={reference.yard}, and "
         "hosts may start from no other image."
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 from lambdas.core.images.bake import VERSIONS
 from lambdas.core.run.conclusion import summary
-from lambdas.core.run.conclusion.summary import RunFacts
+from lambdas.core.run.conclusion.summary import EndedRun
 
 OF_A_RUN = (
     "run", "outcome", "reason", "error", "created", "ended", "seconds", "execution_arn", "restarts", "cost", "hosts",
@@ -22,7 +22,7 @@ LEFT = {
 
 
 def summarise(
-    facts: RunFacts,
+    ended: EndedRun,
     *,
     kind: str,
     image: str | None,
@@ -31,7 +31,7 @@ def summarise(
     retirement: str | None,
 ) -> dict[str, Any]:
     """summary.json of a bake: of a run's summary what a builder has, and the image with its tests."""
-    whole, row = summary.summarise(facts, objects=objects), facts.row
+    whole, row = summary.summarise(ended, objects=objects), ended.row
     recipe, published = (row.recipe, row.published) if row else (None, None)
     return {
         **{key: whole[key] for key in OF_A_RUN},
@@ -45,5 +45,5 @@ def summarise(
         "tests": list(results.get("tests", ())),
         "versions": {what: results.get(what) for what in VERSIONS},
         "retirement": retirement,
-        "where": summary.places(facts, objects, LEFT),
+        "where": summary.places(ended, objects, LEFT),
     }

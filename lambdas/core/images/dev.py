@@ -22,7 +22,7 @@ DEFAULT_TYPES = ("g4dn.xlarge", "g6.xlarge", "g5.xlarge")
 
 
 @dataclass(frozen=True, kw_only=True)
-class NameFacts:
+class NameUse:
     """What there is of a name: its row, whether the launch of that row goes on (None: the ledger does not know it yet,
     or never will), the hosts, as `i-... (stopped)`, and whose images there are, by their tags: these outlive a yard and
     its ledger."""
@@ -54,9 +54,9 @@ class Refuse:
     reason: str
 
 
-def take(name: str, run: str, by: str, facts: NameFacts, now: datetime) -> Take | Refuse:
+def take(name: str, run: str, by: str, use: NameUse, now: datetime) -> Take | Refuse:
     """Whether the name is that person's from now on, for a host that this run launches. Asked again, the same."""
-    row = facts.row
+    row = use.row
     if not dev.can_own(by):
         return Refuse(
             f"{by} can own no dev host: EC2's tags cannot hold that name, and policies would take somebody else for "
@@ -64,20 +64,20 @@ def take(name: str, run: str, by: str, facts: NameFacts, now: datetime) -> Take 
         )
     if row and row.run == run:
         return Take() if row.owner == by else Refuse(_of(name, row.owner))
-    if row and row.owner != by and (facts.is_left(by) or _is_young(row, facts, now)):
+    if row and row.owner != by and (use.is_left(by) or _is_young(row, use, now)):
         return Refuse(_of(name, row.owner))
-    if row is None and (others := facts.others(by)):
+    if row is None and (others := use.others(by)):
         return Refuse(_of(name, min(others)))
-    if facts.hosts:
-        return Refuse(f"the dev host {name} is there already: {', '.join(facts.hosts)}")
-    if row and (facts.goes_on or _is_young(row, facts, now)):
+    if use.hosts:
+        return Refuse(f"the dev host {name} is there already: {', '.join(use.hosts)}")
+    if row and (use.goes_on or _is_young(row, use, now)):
         return Refuse(f"the dev host {name} is being launched already, by {row.run}")
     return Take()
 
 
-def _is_young(row: DevRow, facts: NameFacts, now: datetime) -> bool:
+def _is_young(row: DevRow, use: NameUse, now: datetime) -> bool:
     """Its launch may not have begun yet."""
-    return facts.goes_on is None and now - row.at < PATIENCE
+    return use.goes_on is None and now - row.at < PATIENCE
 
 
 def _of(name: str, owner: str) -> str:

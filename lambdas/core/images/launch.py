@@ -10,7 +10,7 @@ from lambdas.core.capacity.kept_hosts import KeptHosts
 from lambdas.core.images import dev
 from lambdas.core.images.snapshot import INSTANCE
 from lambdas.core.run.conclusion import summary
-from lambdas.core.run.conclusion.summary import RunFacts
+from lambdas.core.run.conclusion.summary import EndedRun
 from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import EndRun, Retry, Trouble
 from trainyard.command_line import command_line
@@ -226,17 +226,17 @@ def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) 
     return Retry(seconds=HOST_SECONDS, keep=KeptHosts.NONE, reason=reason, attempt=attempt + 1)
 
 
-def summarise(facts: RunFacts) -> dict[str, Any]:
+def summarise(ended: EndedRun) -> dict[str, Any]:
     """summary.json of a launch: the host, what it costs and how to reach it; of one that failed, that and why."""
-    row, well = facts.row, facts.conclusion.error is None
-    return summary.head(facts) | {
-        "kind": "launched" if well else facts.conclusion.outcome.value,
+    row, well = ended.row, ended.conclusion.error is None
+    return summary.head(ended) | {
+        "kind": "launched" if well else ended.conclusion.outcome.value,
         "image": row.image_id if row else None,
         "family": row.name if row else None,
         "dev": row.dev if row else None,
-        **(_host(facts.records, facts.now) if facts.records and well else {}),
-        "attempts": summary.attempts(facts),
-        "where": {"folder": facts.folder},
+        **(_host(ended.records, ended.now) if ended.records and well else {}),
+        "attempts": summary.attempts(ended),
+        "where": {"folder": ended.folder},
     }
 
 

@@ -40,7 +40,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetentionFacts:
+class RetentionInputs:
     """All that is gathered before deciding.
 
     `images`: all that the yard has made; `others`: every other image of the account, by id. `in_use`: images of
@@ -112,81 +112,81 @@ def read_input(execution_input: object) -> RetireRequest | InputFaults:
     return InputFaults("The execution's input", tuple(section.faults), so="; nothing was retired")
 
 
-def of_images(facts: RetentionFacts, policy: RetentionPolicy, *, now: datetime) -> tuple[Disposition, ...]:
+def of_images(inputs: RetentionInputs, policy: RetentionPolicy, *, now: datetime) -> tuple[Disposition, ...]:
     """One disposition an image, by family, the newest first."""
-    ordered = sorted(facts.images, key=lambda image: (image.created, image.id), reverse=True)
+    ordered = sorted(inputs.images, key=lambda image: (image.created, image.id), reverse=True)
     stay: dict[str, str] = {}
     seen: dict[str, int] = {}
     for image in ordered:
         usable = image.state not in (*BROKEN, *MAKING)
         seen[image.family] = seen.get(image.family, 0) + usable
-        reason = _why_it_stays(image, facts, policy, rank=seen[image.family], now=now)
+        reason = _why_it_stays(image, inputs, policy, rank=seen[image.family], now=now)
         if reason:
             stay[image.id] = reason
     _with_parents(ordered, stay)
-    decided = [_of_image(image, stay.get(image.id), facts, policy) for image in ordered]
+    decided = [_of_image(image, stay.get(image.id), inputs, policy) for image in ordered]
     return tuple(sorted(decided, key=lambda disposition: disposition.family))
 
 
 def of_chosen(
-    facts: RetentionFacts, chosen: Sequence[str], policy: RetentionPolicy, *, now: datetime
+    inputs: RetentionInputs, chosen: Sequence[str], policy: RetentionPolicy, *, now: datetime
 ) -> tuple[Disposition, ...] | InputFaults:
     """One disposition for each image that a user has named, or why some of them stay: then all do. Neither age nor rank
     keeps a named image, nor an image that was made from it."""
-    known = {image.id: image for image in facts.images}
+    known = {image.id: image for image in inputs.images}
     faults = [
-        Fault(f"images[{index}]", f"{ami} is no image of the yard {facts.yard}")
+        Fault(f"images[{index}]", f"{ami} is no image of the yard {inputs.yard}")
         if ami not in known
         else Fault(f"images[{index}]", f"{ami} stays: {used}")
         for index, ami in enumerate(chosen)
-        if ami not in known or (used := _why_it_is_needed(known[ami], facts))
+        if ami not in known or (used := _why_it_is_needed(known[ami], inputs))
     ]
     if faults:
         return InputFaults("The execution's input", tuple(faults), so="; nothing was deleted")
     return tuple(
-        replace(_of_image(known[ami], None, facts, policy), reason="a user has asked for it")
+        replace(_of_image(known[ami], None, inputs, policy), reason="a user has asked for it")
         for ami in chosen
     )
 
 
-def of_snapshots(facts: RetentionFacts) -> tuple[Disposition, ...]:
+def of_snapshots(inputs: RetentionInputs) -> tuple[Disposition, ...]:
     """One disposition a snapshot that the yard made for an image and that no image of the account stands on."""
-    every = {image.id: image for image in facts.images} | dict(facts.others)
+    every = {image.id: image for image in inputs.images} | dict(inputs.others)
     used = {snapshot.id for image in every.values() for snapshot in image.snapshots}
     loose = [
-        each for each in facts.snapshots if each.made and each.id not in used and each.image not in every
+        each for each in inputs.snapshots if each.made and each.id not in used and each.image not in every
     ]
     return tuple(
-        _of_snapshot(each, facts)
+        _of_snapshot(each, inputs)
         for each in sorted(loose, key=lambda each: (each.family, each.created, each.id))
     )
 
 
-def _of_snapshot(snapshot: Stored, facts: RetentionFacts) -> Disposition:
-    made_now = _made_now(snapshot.makers, facts)
+def _of_snapshot(snapshot: Stored, inputs: RetentionInputs) -> Disposition:
+    made_now = _made_now(snapshot.makers, inputs)
     return Disposition(
         id=snapshot.id,
         family=snapshot.family,
         created=snapshot.created,
         gib=snapshot.gib,
-        gib_month=facts.prices.gib_month(Storage.SNAPSHOT),
+        gib_month=inputs.prices.gib_month(Storage.SNAPSHOT),
         fate=Fate.KEPT if made_now else Fate.DUE,
         reason=made_now or "no image stands on it",
     )
 
 
-def _made_now(makers: Iterable[str], facts: RetentionFacts) -> str | None:
+def _made_now(makers: Iterable[str], inputs: RetentionInputs) -> str | None:
     """Why what these make, or have made, must wait for them."""
-    maker = next((run for run in makers if run in facts.open_runs), None)
+    maker = next((run for run in makers if run in inputs.open_runs), None)
     return f"the run {maker}, which makes it, is not over" if maker else None
 
 
 def _why_it_stays(
-    image: Image, facts: RetentionFacts, policy: RetentionPolicy, *, rank: int, now: datetime
+    image: Image, inputs: RetentionInputs, policy: RetentionPolicy, *, rank: int, now: datetime
 ) -> str | None:
     """`rank` counts the usable images of the family, the newest is 1."""
     age = now - serialization.parse_timestamp(image.created)
-    if used := _why_it_is_needed(image, facts):
+    if used := _why_it_is_needed(image, inputs):
         return used
     if image.state in BROKEN:
         return None
@@ -198,17 +198,17 @@ def _why_it_stays(
     return None
 
 
-def _why_it_is_needed(image: Image, facts: RetentionFacts) -> str | None:
+def _why_it_is_needed(image: Image, inputs: RetentionInputs) -> str | None:
     """Why no user may delete it either."""
-    if image.id == facts.current:
+    if image.id == inputs.current:
         return "it is the current image"
-    if image.id == facts.previous:
+    if image.id == inputs.previous:
         return "it is the previous image, which a rollback goes back to"
-    if image.id in facts.in_use:
+    if image.id in inputs.in_use:
         return "instances run from it or are stopped with it"
-    if image.id in facts.named:
-        return f"the run {facts.named[image.id]}, which is not over, starts its hosts from it"
-    made_now = _made_now((image.execution, image.run), facts)
+    if image.id in inputs.named:
+        return f"the run {inputs.named[image.id]}, which is not over, starts its hosts from it"
+    made_now = _made_now((image.execution, image.run), inputs)
     if made_now:
         return made_now
     if image.state in MAKING:
@@ -227,14 +227,16 @@ def _with_parents(images: Iterable[Image], stay: dict[str, str]) -> None:
             child = parent
 
 
-def _of_image(image: Image, stays: str | None, facts: RetentionFacts, policy: RetentionPolicy) -> Disposition:
+def _of_image(
+    image: Image, stays: str | None, inputs: RetentionInputs, policy: RetentionPolicy
+) -> Disposition:
     return Disposition(
         id=image.id,
         name=image.name,
         family=image.family,
         created=image.created,
         gib=sum(snapshot.gib for snapshot in image.snapshots),
-        gib_month=facts.prices.gib_month(Storage.SNAPSHOT),
+        gib_month=inputs.prices.gib_month(Storage.SNAPSHOT),
         snapshots=tuple(snapshot.id for snapshot in image.snapshots),
         fate=Fate.KEPT if stays else Fate.DUE,
         reason=stays or _why_it_goes(image, policy),
@@ -280,17 +282,17 @@ def report(
     snapshots: tuple[Disposition, ...],
     policy: RetentionPolicy,
     *,
-    facts: RetentionFacts,
+    inputs: RetentionInputs,
     now: datetime,
 ) -> dict[str, Any]:
     """What images/report.json holds."""
     return {
-        "yard": facts.yard,
+        "yard": inputs.yard,
         "made": serialization.timestamp(now),
         "keep_images": policy.keep_images,
         "keep_days": policy.keep_days,
-        "dollars_per_gib_month": facts.prices.gib_month(Storage.SNAPSHOT),
-        "prices": facts.prices.whose(storage=[Storage.SNAPSHOT]),
+        "dollars_per_gib_month": inputs.prices.gib_month(Storage.SNAPSHOT),
+        "prices": inputs.prices.whose(storage=[Storage.SNAPSHOT]),
         "dollars_are": "at most: of the whole disks; EC2 bills what was written and no snapshot before holds",
         "images": [_row(each, now) for each in images],
         "snapshots": [_row(each, now) for each in snapshots],

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from lambdas.core.run.conclusion import summary
-from lambdas.core.run.conclusion.summary import RunFacts
+from lambdas.core.run.conclusion.summary import EndedRun
 from trainyard.command_line import command_line
 from trainyard.core.model import dev
 from trainyard.core.model.images.image import Image
@@ -47,7 +47,7 @@ class SnapshotRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostFacts:
+class SnapshotHost:
     """The host as EC2, Systems Manager and the ledger know it. `run` is the one it was launched for and `kind` that
     run's; `busy` says that this run is not over, `warm` that the host waits in the pool for another, `family` is
     its job's name; `parent` is the image it started from (None where that is gone) and `image` that one's id;
@@ -109,7 +109,7 @@ def unknown(request: SnapshotRequest, instance: str) -> InputFaults:
     return refused(Fault("instance" if request.instance else "run", problem))
 
 
-def admit(request: SnapshotRequest, host: HostFacts, *, baked: Collection[str]) -> Imaging | InputFaults:
+def admit(request: SnapshotRequest, host: SnapshotHost, *, baked: Collection[str]) -> Imaging | InputFaults:
     """The snapshot, or every reason against it. `baked` are the names of the families of baked images."""
     if not host.mine:
         return refused(
@@ -147,19 +147,19 @@ def admit(request: SnapshotRequest, host: HostFacts, *, baked: Collection[str]) 
     )
 
 
-def summarise(facts: RunFacts, *, image: str | None) -> dict[str, Any]:
+def summarise(host: EndedRun, *, image: str | None) -> dict[str, Any]:
     """summary.json of a snapshot; of one that was refused, or that Admit could not write down, that and why. `image` is
     the one that there is: also where the host could not be ended as asked."""
-    how, imaging = facts.conclusion, facts.row.imaging if facts.row else None
-    return summary.head(facts) | {
+    how, imaging = host.conclusion, host.row.imaging if host.row else None
+    return summary.head(host) | {
         "kind": "imaged" if how.error is None else how.outcome.value,
         "image": image,
         **{key: getattr(imaging, key, None) for key in OF_THE_IMAGING},
-        "where": {"folder": facts.folder},
+        "where": {"folder": host.folder},
     }
 
 
-def _default_family(host: HostFacts) -> str:
+def _default_family(host: SnapshotHost) -> str:
     """The job's name; of a host without a program the name of the snapshots that it came from; else the instance."""
     if host.dev:
         return dev.family(host.dev)
@@ -171,7 +171,7 @@ def _default_family(host: HostFacts) -> str:
     return host.instance
 
 
-def _state_faults(host: HostFacts, request: SnapshotRequest) -> Iterator[Fault]:
+def _state_faults(host: SnapshotHost, request: SnapshotRequest) -> Iterator[Fault]:
     """What the instance itself does not allow."""
     if host.state not in IMAGED:
         wait = {"pending": "; wait until it runs", "stopping": "; wait until it is stopped"}.get(
@@ -198,7 +198,7 @@ def _state_faults(host: HostFacts, request: SnapshotRequest) -> Iterator[Fault]:
         )
 
 
-def _run_faults(host: HostFacts, request: SnapshotRequest) -> Iterator[Fault]:
+def _run_faults(host: SnapshotHost, request: SnapshotRequest) -> Iterator[Fault]:
     """What the run that the host works for does not allow."""
     if host.warm:
         problem = (

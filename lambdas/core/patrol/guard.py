@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import field
 from datetime import datetime
 
-from lambdas.core.patrol.judgement import TWO_LOOKS, Facts
+from lambdas.core.patrol.judgement import TWO_LOOKS, ObservedHost
 from lambdas.core.patrol.verdict import Earlier, Verdict
 from trainyard.core.model.yard import policy
 from trainyard.core.model.yard.policy import Policy
@@ -62,7 +62,7 @@ def passed(
     if deferred:
         warnings.append(
             f"{len(acts)} of {hosts} hosts would be acted on at once, which is more than {most}: {len(deferred)} of "
-            "them wait until the next patrol, with facts of its own, says the same"
+            "them wait until the next patrol, with metrics of its own, says the same"
         )
     kept = {host: verdict for host, verdict in acts.items() if host not in deferred}
     return Passed(kept, deferred, tuple(warnings))
@@ -74,14 +74,14 @@ def look_every(judged_by: Policy) -> int:
     return max(1, round(judged_by.window_minutes / LOOKS))
 
 
-def is_due(facts: Facts, now: datetime) -> bool:
+def is_due(host: ObservedHost, now: datetime) -> bool:
     """Whether this minute is one of the host's; hosts take turns, so that each pass asks for as many. A host that waits
     for a second look is looked at at once."""
-    if facts.earlier and facts.earlier.word.action in ACTS:
+    if host.earlier and host.earlier.word.action in ACTS:
         return True
-    every = look_every(facts.policy)
+    every = look_every(host.policy)
     minute = int(now.timestamp() // 60)
-    return minute % every == zlib.crc32(facts.instance.encode()) % every
+    return minute % every == zlib.crc32(host.instance.encode()) % every
 
 
 def _is_outage(asked: int, missing: int) -> bool:
@@ -110,7 +110,7 @@ def tag_changes(
     return changes
 
 
-def policy_changes(hosts: Mapping[str, Facts]) -> dict[str, list[str]]:
+def policy_changes(hosts: Mapping[str, ObservedHost]) -> dict[str, list[str]]:
     """Dev hosts by the new value of their tag Tag.JUDGED_BY, those alone that it is new to."""
     changes: dict[str, list[str]] = {}
     for name, host in hosts.items():

@@ -31,7 +31,7 @@ TWO_LOOKS = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class ObservedHost:
     """One host, as EC2 and Systems Manager know it.
 
     `launched`: when it was started last; `changed`: when its state changed last, where EC2 says so. `run`: whom it
@@ -93,63 +93,63 @@ class Facts:
         return tuple(each for each in (self.window, self.use, self.processors) if each is not None)
 
 
-def judge(facts: Facts, now: datetime) -> Verdict | Ask:
+def judge(host: ObservedHost, now: datetime) -> Verdict | Ask:
     """The first rule that applies decides. Acting on a verdict is somebody else's. What somebody may want to decide
     otherwise says what that costs."""
-    if facts.state in GOING:
-        return Keep(reason=f"it is {facts.state} already")
-    if facts.live:
-        return Keep(reason=f"its run {facts.run} goes on")
-    found = _judged(facts, now)
-    return found if isinstance(found, Ask) else replace(found, reason=f"{found.reason}. {prices(facts)}")
+    if host.state in GOING:
+        return Keep(reason=f"it is {host.state} already")
+    if host.live:
+        return Keep(reason=f"its run {host.run} goes on")
+    found = _judged(host, now)
+    return found if isinstance(found, Ask) else replace(found, reason=f"{found.reason}. {prices(host)}")
 
 
-def prices(facts: Facts) -> str:
+def prices(host: ObservedHost) -> str:
     """What the host costs as it is, and on each rung of the ladder below."""
-    gib, gib_month = facts.disk_gib, facts.prices.gib_month
+    gib, gib_month = host.disk_gib, host.prices.gib_month
     of = "for each GiB of its disk" if gib is None else f"for its disk of {gib} GiB"
     stopped = f"${(gib or 1) * gib_month(Storage.DISK):.2f} a month {of}"
     archived = f"${(gib or 1) * gib_month(Storage.SNAPSHOT):.2f}"
-    caveat = facts.prices.caveat(storage=[Storage.DISK, Storage.SNAPSHOT])
+    caveat = host.prices.caveat(storage=[Storage.DISK, Storage.SNAPSHOT])
     below = f"archived at most {archived}, terminated nothing, with its disk lost{caveat}"
-    if facts.state == "stopped":
+    if host.state == "stopped":
         return f"Stopped it costs {stopped}, {below}"
-    hourly = facts.price + cost.disk(gib or 0, gib_month(Storage.DISK))
+    hourly = host.price + cost.disk(gib or 0, gib_month(Storage.DISK))
     return f"It costs {dollars(hourly)} an hour, stopped {stopped}, {below}"
 
 
-def _judged(facts: Facts, now: datetime) -> Verdict | Ask:
-    if facts.imaging:
-        return Keep(reason=f"{facts.imaging} makes an image of it")
-    if facts.state == "stopped":
-        return _stopped(facts, now)
-    if facts.refused:
-        why = f"it was started again at {_at(facts.launched)} beyond the yard's limits: {facts.refused}"
-        return Stop(reason=why, cause=Cause.LIMITS, since=_since(facts, Cause.LIMITS, now), saves=facts.price)
-    if facts.held and facts.held > now:
-        return Keep(reason=f"somebody holds it until {_at(facts.held)}", until=facts.held)
-    if facts.warm and facts.warm > now:
-        why = f"it waits in the pool until {_at(facts.warm)} for a run that takes it"
-        return Keep(reason=why, until=facts.warm)
-    if _is_orphan(facts):
-        return _orphan(facts, now)
-    if now - facts.launched < facts.policy.grace:
-        until = facts.launched + facts.policy.grace
-        return Keep(reason=f"it started at {_at(facts.launched)} and boots until {_at(until)}", until=until)
-    over = facts.lease and now - end_of_lease(facts.lease, facts.launched)
+def _judged(host: ObservedHost, now: datetime) -> Verdict | Ask:
+    if host.imaging:
+        return Keep(reason=f"{host.imaging} makes an image of it")
+    if host.state == "stopped":
+        return _stopped(host, now)
+    if host.refused:
+        why = f"it was started again at {_at(host.launched)} beyond the yard's limits: {host.refused}"
+        return Stop(reason=why, cause=Cause.LIMITS, since=_since(host, Cause.LIMITS, now), saves=host.price)
+    if host.held and host.held > now:
+        return Keep(reason=f"somebody holds it until {_at(host.held)}", until=host.held)
+    if host.warm and host.warm > now:
+        why = f"it waits in the pool until {_at(host.warm)} for a run that takes it"
+        return Keep(reason=why, until=host.warm)
+    if _is_orphan(host):
+        return _orphan(host, now)
+    if now - host.launched < host.policy.grace:
+        until = host.launched + host.policy.grace
+        return Keep(reason=f"it started at {_at(host.launched)} and boots until {_at(until)}", until=until)
+    over = host.lease and now - end_of_lease(host.lease, host.launched)
     if over and over >= LEASE_MARGIN:
         why = f"it may not run since {_at(now - over)}, used or not, and has not gone by itself"
-        return _idle(facts, Cause.LEASE, why, now)
-    if facts.session or (facts.forward and not facts.dev):
+        return _idle(host, Cause.LEASE, why, now)
+    if host.session or (host.forward and not host.dev):
         return Keep(reason="a session is open on it")
-    if facts.command:
+    if host.command:
         return Keep(reason="a command runs on it")
-    return _by_metrics(facts, now)
+    return _by_metrics(host, now)
 
 
-def _stopped(facts: Facts, now: datetime) -> Verdict:
-    since = facts.changed or _since(facts, Cause.STOPPED, now)
-    kept = facts.policy.archive_after
+def _stopped(host: ObservedHost, now: datetime) -> Verdict:
+    since = host.changed or _since(host, Cause.STOPPED, now)
+    kept = host.policy.archive_after
     if now - since >= kept:
         return Archive(
             reason=f"it was stopped at {_at(since)}, and after {rounded(kept.total_seconds())} a host becomes an image",
@@ -163,12 +163,12 @@ def _stopped(facts: Facts, now: datetime) -> Verdict:
     )
 
 
-def _is_orphan(facts: Facts) -> bool:
+def _is_orphan(host: ObservedHost) -> bool:
     """Of a run that is over and keeps no hosts, or of one that nobody knows. The host of a launch is somebody's once
     the launch has ended well."""
-    if facts.kind == "launch" and facts.ready:
+    if host.kind == "launch" and host.ready:
         return False
-    return facts.run is not None and not facts.stays
+    return host.run is not None and not host.stays
 
 
 def end_of_lease(tagged: datetime | None, launched: datetime) -> datetime:
@@ -176,43 +176,45 @@ def end_of_lease(tagged: datetime | None, launched: datetime) -> datetime:
     return tagged if tagged and launched < tagged else launched + RESTARTED_LEASE
 
 
-def _orphan(facts: Facts, now: datetime) -> Verdict:
+def _orphan(host: ObservedHost, now: datetime) -> Verdict:
     """An execution that goes on would have been named twice in a row."""
-    age = now - facts.launched
-    grace = min(ORPHAN_GRACE, facts.policy.grace)
+    age = now - host.launched
+    grace = min(ORPHAN_GRACE, host.policy.grace)
     if age < grace:
-        why = f"it was launched at {_at(facts.launched)} for {facts.run}, whose execution may be named late"
-        return Keep(reason=why, until=facts.launched + grace)
-    since = _since(facts, Cause.ORPHAN, now)
-    why = f"no execution named {facts.run} goes on, and the host was launched for it"
-    if facts.warm:
-        why = f"its time in the pool, kept by {facts.run}, was over at {_at(facts.warm)}, and no run has taken it"
+        why = f"it was launched at {_at(host.launched)} for {host.run}, whose execution may be named late"
+        return Keep(reason=why, until=host.launched + grace)
+    since = _since(host, Cause.ORPHAN, now)
+    why = f"no execution named {host.run} goes on, and the host was launched for it"
+    if host.warm:
+        why = (
+            f"its time in the pool, kept by {host.run}, was over at {_at(host.warm)}, and no run has taken it"
+        )
     if now - since >= TWO_LOOKS:
         return Terminate(
             reason=f"{why}; two patrols in a row have seen that",
             cause=Cause.ORPHAN,
             since=since,
-            saves=facts.price,
+            saves=host.price,
         )
     return Warn(reason=f"{why}; if the next patrol sees that too, it ends", cause=Cause.ORPHAN, since=since)
 
 
-def _by_metrics(facts: Facts, now: datetime) -> Verdict | Ask:
+def _by_metrics(host: ObservedHost, now: datetime) -> Verdict | Ask:
     """GPUs and people first: the processors are asked about only where these are idle."""
-    policy, window, use = facts.policy, facts.window, facts.use
-    if not facts.gpus and not policy.sees_processors and not facts.dev:
-        why = f"a {facts.type} has no GPU whose use could be seen, and EC2 tells of processors too late for its window"
-        return _unknown(facts, why, now)
-    if (window is None and facts.gpus) or (use is None and facts.dev):
+    policy, window, use = host.policy, host.window, host.use
+    if not host.gpus and not policy.sees_processors and not host.dev:
+        why = f"a {host.type} has no GPU whose use could be seen, and EC2 tells of processors too late for its window"
+        return _unknown(host, why, now)
+    if (window is None and host.gpus) or (use is None and host.dev):
         return Ask("no run, no hold and no session keeps it: its metrics decide")
     span = rounded(policy.window_minutes * 60)
     if window and window.peak >= policy.idle_percent:
         why = f"its busiest GPU was at {window.peak:.0f} % within the last {span}"
-        return _busy(facts, f"{why}; idle is below {policy.idle_percent:g} %", now)
+        return _busy(host, f"{why}; idle is below {policy.idle_percent:g} %", now)
     if use and use.peak:
         others = f"; no GPU of it was above {window.peak:.1f} %" if window else ""
-        return _busy(facts, f"{_people(use)} within the last {span}{others}", now)
-    usable = max(facts.launched, facts.ready or facts.launched)
+        return _busy(host, f"{_people(use)} within the last {span}{others}", now)
+    usable = max(host.launched, host.ready or host.launched)
     if now - usable < timedelta(minutes=policy.window_minutes):
         return Keep(
             reason=f"nobody could use it before {_at(usable)}, and {span} without work make it idle",
@@ -221,44 +223,44 @@ def _by_metrics(facts: Facts, now: datetime) -> Verdict | Ask:
     if window and not window.is_whole:
         lack = "all" if window.is_empty else f"{window.missing}"
         why = f"{lack} of the last {counted(len(window.minutes), 'minute')} of its GPU metrics are missing"
-        return _by_processors(facts, why, now) or _unknown(facts, why, now)
+        return _by_processors(host, why, now) or _unknown(host, why, now)
     if use and not use.is_whole:
         lack = "all" if use.is_empty else f"{use.missing}"
         why = f"{lack} of the last {counted(len(use.minutes), 'minute')} of its metric InUse are missing"
-        return _by_processors(facts, why, now) or _unknown(facts, why, now, look="its host agent")
+        return _by_processors(host, why, now) or _unknown(host, why, now, look="its host agent")
     idle = [f"no GPU of it was above {window.peak:.1f} %"] if window else []
     if policy.sees_processors:
-        if facts.processors is None:
+        if host.processors is None:
             return Ask("no GPU of it works: its processors decide")
-        if found := _busy_processors(facts, facts.processors):
-            return _busy(facts, found, now)
-        if not facts.processors.is_whole:
-            return _unknown(facts, "EC2 has not told how much of its processors was used", now)
-        idle.append(f"its processors did at most {_used(facts, facts.processors):.0f} % of what one does")
+        if found := _busy_processors(host, host.processors):
+            return _busy(host, found, now)
+        if not host.processors.is_whole:
+            return _unknown(host, "EC2 has not told how much of its processors was used", now)
+        idle.append(f"its processors did at most {_used(host, host.processors):.0f} % of what one does")
     if use:
         idle.append("no kernel and no terminal of it was in use")
     alone = "nobody holds it"
-    if facts.dev:
-        alone = f"{alone} or has a session on it{' but for a forward of a port' if facts.forward else ''}"
-    return _idle(facts, Cause.IDLE, f"{_listed(idle)} in the last {span}, and {alone}", now)
+    if host.dev:
+        alone = f"{alone} or has a session on it{' but for a forward of a port' if host.forward else ''}"
+    return _idle(host, Cause.IDLE, f"{_listed(idle)} in the last {span}, and {alone}", now)
 
 
-def _by_processors(facts: Facts, why: str, now: datetime) -> Verdict | Ask | None:
+def _by_processors(host: ObservedHost, why: str, now: datetime) -> Verdict | Ask | None:
     """Judge a host whose other metrics are missing by its processors; return None if these cannot show that it works.
 
     NVIDIA's driver reports no utilization of a GPU that is divided (MIG): such a host never has GPU metrics,
     however much it does. Idle processors prove nothing: a GPU may work without them."""
-    if not facts.policy.sees_processors:
+    if not host.policy.sees_processors:
         return None
-    if facts.processors is None:
+    if host.processors is None:
         return Ask(f"{why}: its processors may show that it works")
-    found = _busy_processors(facts, facts.processors)
-    return _busy(facts, f"{why}, but {found}", now) if found else None
+    found = _busy_processors(host, host.processors)
+    return _busy(host, f"{why}, but {found}", now) if found else None
 
 
-def _busy_processors(facts: Facts, processors: Window) -> str | None:
+def _busy_processors(host: ObservedHost, processors: Window) -> str | None:
     """Return what the processors did, in words; None if that is idle."""
-    used, policy = _used(facts, processors), facts.policy
+    used, policy = _used(host, processors), host.policy
     if used < policy.idle_cpu_percent:
         return None
     span = rounded(policy.window_minutes * 60)
@@ -268,9 +270,9 @@ def _busy_processors(facts: Facts, processors: Window) -> str | None:
     )
 
 
-def _used(facts: Facts, processors: Window) -> float:
+def _used(host: ObservedHost, processors: Window) -> float:
     """Return the processors' busiest five minutes, in percent of one processor."""
-    return processors.peak * facts.vcpus
+    return processors.peak * host.vcpus
 
 
 def _people(use: Window) -> str:
@@ -285,40 +287,40 @@ def _listed(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
 
 
-def _busy(facts: Facts, why: str, now: datetime) -> Verdict:
-    return Keep(reason=why, cause=Cause.BUSY, since=_since(facts, Cause.BUSY, now))
+def _busy(host: ObservedHost, why: str, now: datetime) -> Verdict:
+    return Keep(reason=why, cause=Cause.BUSY, since=_since(host, Cause.BUSY, now))
 
 
-def _unknown(facts: Facts, why: str, now: datetime, *, look: str = "its CloudWatch agent") -> Verdict:
-    since, policy = _since(facts, Cause.UNKNOWN, now), facts.policy
+def _unknown(host: ObservedHost, why: str, now: datetime, *, look: str = "its CloudWatch agent") -> Verdict:
+    since, policy = _since(host, Cause.UNKNOWN, now), host.policy
     lasting = now - since
     stop_after = policy.unknown_stop_minutes
-    if stop_after is not None and facts.market.can_stop and lasting >= timedelta(minutes=stop_after):
+    if stop_after is not None and host.market.can_stop and lasting >= timedelta(minutes=stop_after):
         reason = f"{why}, and whether it works is unknown since {_at(since)}; its policy stops it then"
-        return Stop(reason=reason, cause=Cause.UNKNOWN, since=since, saves=facts.price)
+        return Stop(reason=reason, cause=Cause.UNKNOWN, since=since, saves=host.price)
     if lasting >= timedelta(minutes=policy.unknown_warn_minutes):
         reason = f"{why}, and whether it works is unknown since {_at(since)}: look whether {look} runs"
         return Warn(reason=reason, cause=Cause.UNKNOWN, since=since)
     return Keep(reason=f"{why}: unknown is not idle", cause=Cause.UNKNOWN, since=since)
 
 
-def _idle(facts: Facts, cause: Cause, why: str, now: datetime) -> Verdict:
+def _idle(host: ObservedHost, cause: Cause, why: str, now: datetime) -> Verdict:
     """The next rung of the ladder: what can be stopped is, so that its disk stays."""
-    since, price = _since(facts, cause, now), facts.price
-    if facts.market.can_stop:
+    since, price = _since(host, cause, now), host.price
+    if host.market.can_stop:
         return Stop(reason=f"{why}: it is stopped", cause=cause, since=since, saves=price)
     why = f"{why}; EC2 cannot stop a fleet's spot host"
-    match facts.policy.idle_spot:
+    match host.policy.idle_spot:
         case IdleSpot.ARCHIVE:
             return Archive(reason=f"{why}, so it becomes an image", cause=cause, since=since, saves=price)
         case IdleSpot.TERMINATE:
             return Terminate(reason=f"{why}, and its policy ends it", cause=cause, since=since, saves=price)
-    assert_never(facts.policy.idle_spot)
+    assert_never(host.policy.idle_spot)
 
 
-def _since(facts: Facts, cause: Cause, now: datetime) -> datetime:
+def _since(host: ObservedHost, cause: Cause, now: datetime) -> datetime:
     """When this cause was first seen, patrol after patrol without a break."""
-    return facts.earlier.since if facts.earlier and facts.earlier.word.cause == cause else now
+    return host.earlier.since if host.earlier and host.earlier.word.cause == cause else now
 
 
 def _at(instant: datetime) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from lambdas.core.patrol.judgement import Facts
+from lambdas.core.patrol.judgement import ObservedHost
 from trainyard.protocol.ledger.yard import VerdictRow
 from trainyard.protocol.verdicts import ACTS, Action
 from trainyard.values import serialization
@@ -24,7 +24,7 @@ def problems(hosts: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
 
 
 def figures(
-    hosts: Iterable[Facts],
+    hosts: Iterable[ObservedHost],
     rows: Iterable[VerdictRow],
     *,
     peaks: Mapping[str, float],

@@ -122,9 +122,9 @@ def _ask(records: Records, now: datetime) -> Ask | Wait:
 
 def _ends_soon(records: Records) -> bool:
     """By the program's own speed, if it tells one."""
-    facts = records.run.progress or {}
-    step, steps, speed = (facts.get(name) for name in ("step", "steps", "steps_per_second"))
-    if not step or not steps or not speed or facts.get("attempt") != records.run.attempt:
+    progress = records.run.progress or {}
+    step, steps, speed = (progress.get(name) for name in ("step", "steps", "steps_per_second"))
+    if not step or not steps or not speed or progress.get("attempt") != records.run.attempt:
         return False
     return bool((steps - step) / speed < WORTH.total_seconds())
 

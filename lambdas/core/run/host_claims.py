@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from lambdas.core.capacity import cost
 from lambdas.core.patrol import budget, hold
-from lambdas.core.patrol.judgement import Facts, end_of_lease
-from lambdas.core.run import places
-from lambdas.core.run.places import YardLimits, promise_of
+from lambdas.core.patrol.judgement import ObservedHost, end_of_lease
+from lambdas.core.run import slots
+from lambdas.core.run.slots import YardLimits, promise_of
 from trainyard.core.model import submitter
 from trainyard.protocol.ledger.claim import Claim, ClaimKind
 from trainyard.protocol.ledger.yard import Money
@@ -33,14 +33,14 @@ class Settled:
     written: tuple[Claim, ...] = ()
     dropped: tuple[str, ...] = ()
 
-    def of(self, host: Facts) -> Facts:
-        """Return the facts that verdicts rest on."""
+    def of(self, host: ObservedHost) -> ObservedHost:
+        """Return the host that verdicts rest on."""
         held, refused = self.held.get(host.instance), self.refused.get(host.instance)
         return replace(host, held=held, refused=refused) if held != host.held or refused else host
 
 
 def settle(
-    hosts: Collection[Facts],
+    hosts: Collection[ObservedHost],
     claims: Iterable[Claim],
     open_runs: Collection[str],
     *,
@@ -78,12 +78,12 @@ def settle(
     return Settled(held=held, refused=refused, written=tuple(written), dropped=dropped)
 
 
-def _longest_hold(host: Facts, most: timedelta) -> datetime:
+def _longest_hold(host: ObservedHost, most: timedelta) -> datetime:
     assert host.held is not None
     return hold.counts_until(host.held, launched=host.launched, lease=host.run_lease, cap=host.cap, most=most)
 
 
-def _claim(host: Facts, held: datetime | None) -> Claim:
+def _claim(host: ObservedHost, held: datetime | None) -> Claim:
     ends = end_of_lease(host.lease, host.launched)
     until = max(ends, held or ends)
     hourly = host.price + cost.disk(host.disk_gib or 0, host.prices.gib_month(Storage.DISK))
@@ -109,7 +109,7 @@ def _beyond(
     now: datetime,
 ) -> str | None:
     """Return why the yard has no place, or no dollars, for what the host claims beyond its earlier claim."""
-    if before is None and (full := places.full(wanted, others, limits)):
+    if before is None and (full := slots.full(wanted, others, limits)):
         return full
     asks = promise_of(wanted, now).dollars
     if before and asks <= promise_of(before, now).dollars:
@@ -118,5 +118,5 @@ def _beyond(
     return budget.refusal(money, limits.month or None, now, asks=asks, promised=promised)
 
 
-def _is_restarted(host: Facts) -> bool:
+def _is_restarted(host: ObservedHost) -> bool:
     return host.made is not None and host.launched - host.made >= RESTARTED_AFTER

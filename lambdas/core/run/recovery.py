@@ -44,7 +44,7 @@ WHAT_HAPPENED = {
 
 @dataclass(frozen=True, kw_only=True)
 class Trouble:
-    """How an attempt ended badly: the error word of the Catch and the facts of its cause. `all_well`: every host is
+    """How an attempt ended badly: the error word of the Catch and the found of its cause. `all_well`: every host is
     there, and nothing is wrong with any of them, so the next attempt can be theirs."""
 
     error: str
@@ -65,11 +65,11 @@ class Trouble:
 
     @staticmethod
     def caught(error: str, cause: str) -> "Trouble":
-        """From `$states.errorOutput`: the cause is our JSON facts, a Lambda's error JSON, or what a service says."""
-        facts = _facts(cause)
-        if facts and "errorMessage" in facts:
-            return Trouble(error=error, reason=str(facts["errorMessage"]))
-        ours = {**(facts or {}), "error": error}
+        """From `$states.errorOutput`: the cause is our JSON, a Lambda's error JSON, or what a service says."""
+        found = _mapping_in(cause)
+        if found and "errorMessage" in found:
+            return Trouble(error=error, reason=str(found["errorMessage"]))
+        ours = {**(found or {}), "error": error}
         if "reason" in ours and not serialization.faults(Trouble, ours):
             return serialization.from_json(Trouble, ours)
         return Trouble(error="AccessDenied" if DENIED in cause else error, reason=cause.strip())
@@ -77,8 +77,8 @@ class Trouble:
     def to_cause(self) -> str:
         """What SendTaskFailure sends as cause, within the 32,768 characters that it takes."""
         short = replace(self, reason=self.reason[:MOST_REASON], tail=self.tail[-MOST_TAIL:])
-        facts = {name: value for name, value in serialization.to_json(short).items() if name != "error"}
-        return json.dumps(facts, ensure_ascii=False)
+        found = {name: value for name, value in serialization.to_json(short).items() if name != "error"}
+        return json.dumps(found, ensure_ascii=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,12 +248,12 @@ def _last_lines(trouble: Trouble) -> str:
     return f"\nThe program's last lines:\n{trouble.tail.strip()[-MOST_TAIL:]}" if trouble.tail.strip() else ""
 
 
-def _facts(cause: str) -> Mapping[str, Any] | None:
+def _mapping_in(cause: str) -> Mapping[str, Any] | None:
     try:
-        facts = json.loads(cause)
+        found = json.loads(cause)
     except ValueError:  # plain text, as Step Functions itself writes
         return None
-    return facts if isinstance(facts, Mapping) else None
+    return found if isinstance(found, Mapping) else None
 
 
 def trouble_of(row: AttemptRow) -> Trouble | None:

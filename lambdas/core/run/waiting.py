@@ -33,7 +33,7 @@ def for_capacity(
 
 
 def for_place(job: Job, created: datetime, *, seconds: int, reason: str, now: datetime) -> Waiting:
-    return _before_its_launch(WaitsFor.PLACE, job, created, seconds, reason, now)
+    return _before_its_launch(WaitsFor.SLOT, job, created, seconds, reason, now)
 
 
 def for_run(job: Job, created: datetime, *, seconds: int, reason: str, now: datetime) -> Waiting:

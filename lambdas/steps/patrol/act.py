@@ -8,7 +8,7 @@ from lambdas.aws import states
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.rows import dev_imaging_row
 from lambdas.aws.ec2 import instances
-from lambdas.core.patrol.judgement import Facts
+from lambdas.core.patrol.judgement import ObservedHost
 from lambdas.core.patrol.verdict import Archive, Stop, Terminate, Verdict
 from lambdas.steps.observability import logger
 from lambdas.steps.patrol.observe import PatrolSettings
@@ -28,7 +28,7 @@ class Acted:
 
 
 def act(
-    acts: Mapping[str, Verdict], hosts: Mapping[str, Facts], yard: PatrolSettings, now: datetime
+    acts: Mapping[str, Verdict], hosts: Mapping[str, ObservedHost], yard: PatrolSettings, now: datetime
 ) -> Acted:
     """Do what the verdicts say. What keeps one act from happening keeps no other: the caller raises it afterwards."""
     acts = _without_late_runs(acts, hosts, yard)
@@ -55,7 +55,7 @@ def _together(acts: Mapping[str, Verdict]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _do(
-    word: str, ids: list[str], hosts: Mapping[str, Facts], yard: PatrolSettings, now: datetime
+    word: str, ids: list[str], hosts: Mapping[str, ObservedHost], yard: PatrolSettings, now: datetime
 ) -> dict[str, str]:
     """Who of these is refused, and why."""
     match word:
@@ -73,7 +73,7 @@ def _in_words(refused: Mapping[str, instances.Refusal]) -> dict[str, str]:
 
 
 def _without_late_runs(
-    acts: Mapping[str, Verdict], hosts: Mapping[str, Facts], yard: PatrolSettings
+    acts: Mapping[str, Verdict], hosts: Mapping[str, ObservedHost], yard: PatrolSettings
 ) -> dict[str, Verdict]:
     """Step Functions is asked once more before an orphan ends: a run may have begun, or been redriven, since."""
     if not any(verdict.cause is Cause.ORPHAN for verdict in acts.values()):
@@ -86,7 +86,7 @@ def _without_late_runs(
     return {host: verdict for host, verdict in acts.items() if host not in late}
 
 
-def _archive(host: Facts, yard: PatrolSettings, now: datetime) -> dict[str, str]:
+def _archive(host: ObservedHost, yard: PatrolSettings, now: datetime) -> dict[str, str]:
     """The snapshot workflow makes the image and then terminates. One try an hour: the name is the hour's."""
     at_rest = host.market.can_stop
     asked = {"instance": host.instance, "quiesce": "stop" if at_rest else "pause", "then": "terminate"}

@@ -1,6 +1,6 @@
-"""What patrol sees in one pass: every host of the yard with its facts, and the verdict on each. Acts on nothing.
+"""What patrol sees in one pass: every host of the yard, and the verdict on each. Acts on nothing.
 
-Nobody is judged with half of the facts, and the next pass is a minute away. Where EC2 or Step Functions do not
+Nobody is judged with half of the metrics, and the next pass is a minute away. Where EC2 or Step Functions do not
 answer, that is everybody, and the error is raised; where CloudWatch or Systems Manager do not, it is those hosts that
 their use decides about.
 """
@@ -18,12 +18,12 @@ from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.patrol import guard, judgement, report
-from lambdas.core.patrol.judgement import GOING, Facts
+from lambdas.core.patrol.judgement import GOING, ObservedHost
 from lambdas.core.patrol.usage import Window
 from lambdas.core.patrol.verdict import Ask, Earlier, Verdict
 from lambdas.core.run import host_claims
 from lambdas.core.run.host_claims import Settled
-from lambdas.core.run.places import YardLimits
+from lambdas.core.run.slots import YardLimits
 from lambdas.environment import AdmitSettings
 from lambdas.steps.observability import logger
 from trainyard.core.model import names
@@ -59,7 +59,7 @@ class Observation:
     pass, or could not be read, which `trouble` says. Of the `asked`, in this pass or when it was their turn, `missing`
     had no metrics; `peaks` has the busiest share in percent of those that had some in this pass."""
 
-    hosts: Mapping[str, Facts]
+    hosts: Mapping[str, ObservedHost]
     ended: tuple[Instance, ...]
     live: frozenset[str]
     verdicts: Mapping[str, Verdict]
@@ -133,7 +133,7 @@ def observe(
 
 def _settled(
     yard: PatrolSettings,
-    hosts: Mapping[str, Facts],
+    hosts: Mapping[str, ObservedHost],
     opened: Opened | None,
     money: Money | None,
     now: datetime,
@@ -158,21 +158,21 @@ def price_of(host: Instance, prices: Prices) -> float:
 
 def _hosts(
     found: tuple[Instance, ...], live: frozenset[str], yard: Policy, prices: Prices, now: datetime
-) -> tuple[dict[str, Facts], tuple[str, ...]]:
-    hosts: dict[str, Facts] = {}
+) -> tuple[dict[str, ObservedHost], tuple[str, ...]]:
+    hosts: dict[str, ObservedHost] = {}
     problems: dict[str, list[str]] = {}
     for host in found:
         if host.state not in instances.LIVE:
             continue
-        hosts[host.id], wrong = _facts(host, live, yard, prices, now)
+        hosts[host.id], wrong = _observe_host(host, live, yard, prices, now)
         for each in wrong:
             problems.setdefault(each, []).append(host.id)
     return hosts, report.problems(problems)
 
 
-def _facts(
+def _observe_host(
     host: Instance, live: frozenset[str], yard: Policy, prices: Prices, now: datetime
-) -> tuple[Facts, list[str]]:
+) -> tuple[ObservedHost, list[str]]:
     tags = host.tags
     judged_by, wrong = policy.of_host(yard, tags)
     problems = list(wrong)
@@ -181,7 +181,7 @@ def _facts(
         _instant(tags, name, problems) for name in (Tag.LEASE, Tag.HOLD, Tag.CAP, Tag.READY)
     )
     known = catalogue().types.get(host.type)
-    facts = Facts(
+    observed = ObservedHost(
         instance=host.id,
         type=host.type,
         market=host.market,
@@ -211,7 +211,7 @@ def _facts(
         earlier=Earlier.of_tag(tags.get(Tag.VERDICT), now),
         policy=judged_by,
     )
-    return facts, problems
+    return observed, problems
 
 
 def _instant(tags: Mapping[str, str], name: str, problems: list[str]) -> datetime | None:
@@ -225,8 +225,8 @@ def _instant(tags: Mapping[str, str], name: str, problems: list[str]) -> datetim
 
 
 def _with_imaging(
-    hosts: dict[str, Facts], imaged: Mapping[str, str], snapshots: frozenset[str], book: Logbook
-) -> dict[str, Facts]:
+    hosts: dict[str, ObservedHost], imaged: Mapping[str, str], snapshots: frozenset[str], book: Logbook
+) -> dict[str, ObservedHost]:
     """An image that EC2 makes, an archive of ours that is about to ask for one, a snapshot that somebody asked for."""
     archived = {host: name for name in snapshots if (host := names.archived(name))}
     others = book.runs(name for name in snapshots if not names.archived(name))
@@ -235,7 +235,9 @@ def _with_imaging(
     return {name: replace(host, imaging=by.get(name)) for name, host in hosts.items()}
 
 
-def _used(hosts: Mapping[str, Facts], now: datetime) -> tuple[dict[str, Facts], Exception | None]:
+def _used(
+    hosts: Mapping[str, ObservedHost], now: datetime
+) -> tuple[dict[str, ObservedHost], Exception | None]:
     """These hosts with who uses them and, where it is their turn, how busy they are; nothing where AWS does not say."""
     try:
         seen = _with_people(hosts)
@@ -253,11 +255,11 @@ def _used(hosts: Mapping[str, Facts], now: datetime) -> tuple[dict[str, Facts], 
     return seen | {name: replace(host, processors=processors.get(name)) for name, host in due.items()}, None
 
 
-def _asks(host: Facts, now: datetime) -> bool:
+def _asks(host: ObservedHost, now: datetime) -> bool:
     return isinstance(judgement.judge(host, now), Ask)
 
 
-def _with_people(hosts: Mapping[str, Facts]) -> dict[str, Facts]:
+def _with_people(hosts: Mapping[str, ObservedHost]) -> dict[str, ObservedHost]:
     """Systems Manager is asked only where a session or a command could change a verdict."""
     if not hosts:
         return {}
@@ -273,7 +275,7 @@ def _with_people(hosts: Mapping[str, Facts]) -> dict[str, Facts]:
     }
 
 
-def _told(hosts: Mapping[str, Facts], now: datetime) -> dict[Series, Window]:
+def _told(hosts: Mapping[str, ObservedHost], now: datetime) -> dict[Series, Window]:
     """What is told minute by minute: how busy GPUs are, and of dev hosts who is at them."""
     found: dict[Series, Window] = {}
     for minutes, together in _by_window(hosts).items():
@@ -283,14 +285,14 @@ def _told(hosts: Mapping[str, Facts], now: datetime) -> dict[Series, Window]:
     return found
 
 
-def _processors(hosts: Mapping[str, Facts], now: datetime) -> dict[str, Window]:
+def _processors(hosts: Mapping[str, ObservedHost], now: datetime) -> dict[str, Window]:
     found: dict[str, Window] = {}
     for minutes, together in _by_window(hosts).items():
         found |= cloudwatch.processors(together, minutes=minutes, now=now)
     return found
 
 
-def _by_window(hosts: Mapping[str, Facts]) -> dict[int, list[str]]:
+def _by_window(hosts: Mapping[str, ObservedHost]) -> dict[int, list[str]]:
     """Hosts of one window are asked about together."""
     lengths: dict[int, list[str]] = {}
     for name, host in hosts.items():

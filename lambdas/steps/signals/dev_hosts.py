@@ -9,7 +9,7 @@ from lambdas.aws.dynamodb.rows import dev_imaging_row
 from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.images import dev as names
-from lambdas.core.images.dev import NameFacts, Refuse, Take
+from lambdas.core.images.dev import NameUse, Refuse, Take
 from lambdas.steps.signals.context import SignalSettings
 from trainyard.core.model import dev
 from trainyard.core.model.errors import ServiceUnavailable
@@ -51,7 +51,7 @@ def _bring_up(wish: Wish) -> str:
     row, wanted = wish.ledger.dev(asked.name), names.asked(asked.asked)
     if wanted is None:
         return "it asks for more than a launch can be asked for"
-    match names.take(asked.name, asked.run, by, _facts(wish, row), wish.now):
+    match names.take(asked.name, asked.run, by, _use(wish, row), wish.now):
         case Refuse(reason=reason):
             states.start(machine, asked.run, {"refused": reason})
             return reason
@@ -65,11 +65,11 @@ def _bring_up(wish: Wish) -> str:
             return f"{asked.run} brings it up"
 
 
-def _facts(wish: Wish, row: DevRow | None) -> NameFacts:
+def _use(wish: Wish, row: DevRow | None) -> NameUse:
     before = wish.ledger.run(row.run) if row else None
     is_mine = row is not None and row.owner == wish.by
     kept = () if is_mine else images.of_dev(wish.yard.yard, wish.asked.name)
-    return NameFacts(
+    return NameUse(
         row=row,
         goes_on=before.ended is None if before else None,
         hosts=tuple(f"{host.id} ({host.state})" for host in wish.hosts),

@@ -17,11 +17,11 @@ from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.images import bake
 from lambdas.core.images.bake import RollbackPlan, Unchanged
-from lambdas.core.run.places import YardLimits
+from lambdas.core.run.slots import YardLimits
 from lambdas.core.run.updates import RunUpdate
 from lambdas.environment import AdmitSettings, ImageSettings
 from lambdas.needs import Needs, may
-from lambdas.steps import admission, places, uploads
+from lambdas.steps import admission, slots, uploads
 from lambdas.steps.admission import Admission, of_job
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import AdmitInput, Admitted, Waits
@@ -114,7 +114,7 @@ def _claimed(yard: BakeAdmitSettings, admitting: Admission, admitted: AdmittedRe
         dollars=promise.most_dollars(job, Prices(yard.aws_region, known.prices)),
     )
     limits = YardLimits(month=yard.monthly_dollars, waits=False)
-    return places.admit(
+    return slots.admit(
         admitting, job, mine, _values(admitted.recipe, job), admitted.answer, limits, known.money
     )
 

@@ -11,11 +11,11 @@ from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
 from lambdas.core.images import dev, launch
 from lambdas.core.images.launch import LaunchRequest
-from lambdas.core.run.places import YardLimits
+from lambdas.core.run.slots import YardLimits
 from lambdas.core.run.updates import RunUpdate
 from lambdas.environment import LimitSettings
 from lambdas.needs import Needs, may
-from lambdas.steps import admission, places
+from lambdas.steps import admission, slots
 from lambdas.steps.admission import Admission, of_job
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import AdmitInput, Admitted, Waits
@@ -79,7 +79,7 @@ def handler(given: AdmitInput) -> Admitted | Refused:
         refused = admitting.refused(faults)
         return admitting.write(refused, values) or refused
     admitted = Admitted(reason=f"{named} as {' or '.join(job.hardware.instance_types)}")
-    answer = places.admit(admitting, job, mine, values, admitted, limits, known.money)
+    answer = slots.admit(admitting, job, mine, values, admitted, limits, known.money)
     assert not isinstance(answer, Waits), "a launch waits for no place"
     return answer
 

@@ -9,7 +9,7 @@ from lambdas.aws.dynamodb.rows import attempt_row
 from lambdas.aws.ec2 import images, instances
 from lambdas.aws.ec2.instances import Instance
 from lambdas.core.images import snapshot
-from lambdas.core.images.snapshot import HostFacts, SnapshotRequest
+from lambdas.core.images.snapshot import SnapshotHost, SnapshotRequest
 from lambdas.core.run.records import Records
 from lambdas.core.run.updates import AttemptUpdate
 from lambdas.environment import YardSettings
@@ -99,7 +99,7 @@ def _found(yard: YardSettings, ledger: Ledger, given: AdmitInput) -> tuple[Imagi
         return snapshot.unknown(request, instance)
     (host,) = known
     baked = {image.family for image in images.of_yard(yard.yard) if image.tags.get(Tag.KIND) == "baked"}
-    imaging = snapshot.admit(request, _facts(yard, ledger, host, given.run), baked=baked)
+    imaging = snapshot.admit(request, _observe(yard, ledger, host, given.run), baked=baked)
     return imaging if isinstance(imaging, InputFaults) else (imaging, host)
 
 
@@ -112,11 +112,11 @@ def _assigned(ledger: Ledger, request: SnapshotRequest) -> str | InputFaults:
     return snapshot.assigned(request, gang.assignments(records.job, records.members(last)))
 
 
-def _facts(yard: YardSettings, ledger: Ledger, host: Instance, run: str) -> HostFacts:
+def _observe(yard: YardSettings, ledger: Ledger, host: Instance, run: str) -> SnapshotHost:
     records = _records_of(ledger, host)
     mine = host.tags.get(Tag.YARD) == yard.yard
     busy = records is not None and records.run.ended is None
-    return HostFacts(
+    return SnapshotHost(
         instance=host.id,
         type=host.type,
         mine=mine,

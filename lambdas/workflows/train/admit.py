@@ -11,12 +11,12 @@ from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.logbook import Known, Logbook
 from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.run import places as run_places
-from lambdas.core.run.places import YardLimits
+from lambdas.core.run import slots as run_slots
+from lambdas.core.run.slots import YardLimits
 from lambdas.core.run.updates import RunUpdate
 from lambdas.environment import LimitSettings
 from lambdas.needs import Needs, may
-from lambdas.steps import admission, places, resuming, uploads
+from lambdas.steps import admission, resuming, slots, uploads
 from lambdas.steps.admission import Admission, of_job
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import AdmitInput, Admitted, Answer, Waits
@@ -114,7 +114,7 @@ def handler(given: AdmitInput) -> Admitted | Waits | ToPlan | NotPlanned | Refus
         dollars=_most_dollars(yard, job, known),
         by=values.get("submitter") or submitter.UNKNOWN,
     )
-    answer = places.admit(admitting, job, mine, values, admitted, limits, known.money)
+    answer = slots.admit(admitting, job, mine, values, admitted, limits, known.money)
     if isinstance(answer, Admitted):
         s3.put_json(yard.bucket_name, keys.job(run), serialization.to_json(job))
         if job.checkpoints.resume:
@@ -132,7 +132,7 @@ def _to_plan(
         book = Logbook(yard.table_name)
         known = book.known()
         asks = _most_dollars(yard, job, known)
-        refused = places.over_budget(book, asks, book.opened().claims, _limits(yard), known.money, clock())
+        refused = slots.over_budget(book, asks, book.opened().claims, _limits(yard), known.money, clock())
     if refused:
         return NotPlanned(error=refused.error, reason=refused.reason)
     return ToPlan(reason=references.in_words(warnings), job=serialization.to_json(job), warnings=warnings)
@@ -185,7 +185,7 @@ def _checked(
     if faults := _faults_elsewhere(parsed, yard):
         return InputFaults(source.name, faults), ()
     findings = references.findings(parsed, _source_facts(parsed), _data_facts(parsed))
-    faults = (*findings.faults, *_secret_faults(parsed, yard.yard), *run_places.faults(parsed, limits))
+    faults = (*findings.faults, *_secret_faults(parsed, yard.yard), *run_slots.faults(parsed, limits))
     resume, warnings = parsed.checkpoints.resume, findings.warnings
     earlier = Ledger(yard.table_name).run(resume) if resume else None
     if resume and earlier and resuming.is_open(earlier):

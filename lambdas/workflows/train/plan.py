@@ -10,10 +10,10 @@ from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
 from lambdas.aws.dynamodb.rows import event_row, plan_row, run_row
 from lambdas.aws.ec2 import images, instances, offerings
 from lambdas.core.capacity import candidates
-from lambdas.core.capacity.candidates import PlanFacts
-from lambdas.core.capacity.image_choice import ImageFacts, ImageSource
+from lambdas.core.capacity.candidates import PlanInputs
+from lambdas.core.capacity.image_choice import ImageReference, ImageSource
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.run import pool
+from lambdas.core.run import warm_pool
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point
@@ -95,8 +95,8 @@ def handler(given: PlanInput) -> Planned | Outlook | Refused:
     if records.plan is not None:
         return _planned(yard.bucket_name, records.run, job, records.plan)
     prices = Prices(yard.aws_region, ledger.prices())
-    facts = _facts(records.run.image_id, job, yard, prices, now, records.run.submitter)
-    made = candidates.make_plan(job, facts, now=now)
+    inputs = _inputs(records.run.image_id, job, yard, prices, now, records.run.submitter)
+    made = candidates.make_plan(job, inputs, now=now)
     if isinstance(made, candidates.NoPlan):
         s3.put_json_once(yard.bucket_name, keys.plan(run), serialization.to_json(made))
         ledger.write(event_row(run, note("refused", made.reason, at=now)))
@@ -141,31 +141,31 @@ def _outlook(
     job: Job, warnings: tuple[str, ...], yard: PlanSettings, ledger: Ledger, now: datetime
 ) -> Outlook | Refused:
     """What a run of the job would try. Nothing is written anywhere."""
-    facts = _facts(None, job, yard, Prices(yard.aws_region, ledger.prices()), now)
-    made = candidates.make_plan(job, facts, now=now)
+    inputs = _inputs(None, job, yard, Prices(yard.aws_region, ledger.prices()), now)
+    made = candidates.make_plan(job, inputs, now=now)
     if isinstance(made, candidates.NoPlan):
         return Refused(made.error, made.reason)
     return Outlook(
         reason=made.reason,
         plan=serialization.to_json(made),
-        quotas=facts.quotas,
+        quotas=inputs.quotas,
         warnings=warnings,
-        pool_dollars=pool.most_dollars(made, job),
+        pool_dollars=warm_pool.most_dollars(made, job),
     )
 
 
-def _facts(
+def _inputs(
     image_id: str | None,
     job: Job,
     yard: PlanSettings,
     prices: Prices,
     now: datetime,
     submitter: str | None = None,
-) -> PlanFacts:
+) -> PlanInputs:
     types = candidates.types_of(job)
     codes = candidates.quota_codes(job)
     limits = {code: offerings.vcpu_quota(code) for code in codes}
-    return PlanFacts(
+    return PlanInputs(
         region=yard.aws_region,
         subnets=instances.subnets(yard.subnet_ids),
         offered=offerings.offered(types),
@@ -179,7 +179,7 @@ def _facts(
     )
 
 
-def _image(image_id: str | None, job: Job, yard: PlanSettings, submitter: str | None) -> ImageFacts:
+def _image(image_id: str | None, job: Job, yard: PlanSettings, submitter: str | None) -> ImageReference:
     """`image_id` is the run's own, of one that has no other choice."""
     named: str | Mapping[str, str] | None
     others: tuple[Image, ...] = ()
@@ -192,7 +192,7 @@ def _image(image_id: str | None, job: Job, yard: PlanSettings, submitter: str | 
     else:
         source, named = ImageSource.PARAMETER, ssm.parameter(yard.image_parameter)
     baked = frozenset(each.tensorflow for each in others if each.is_baked and each.available)
-    return ImageFacts(
+    return ImageReference(
         source, named, _found(named, others), yard.yard, yard.image_parameter, baked - {""}, submitter
     )
 

@@ -90,7 +90,7 @@ DEFECTS: tuple[Defect, ...] = (
         "two-slots-of-one",
         "a slot is given without the number of those given before",
         "lambdas/steps/admission.py",
-        "*((place_given(given_before),) if has_it else ()),",
+        "*((slot_given(given_before),) if has_it else ()),",
         "",
         "tests/simulation/test_limits.py::test_runs_wait_for_a_place_and_all_get_one",
     ),
@@ -247,7 +247,7 @@ DEFECTS: tuple[Defect, ...] = (
     Defect(
         "hours-in-the-pool",
         "hosts stay in the pool for hours instead of minutes (D17)",
-        "lambdas/core/run/pool.py",
+        "lambdas/core/run/warm_pool.py",
         "now + timedelta(minutes=self.minutes)",
         "now + timedelta(hours=self.minutes)",
         World("pool: event JobUploaded  #2: lost", BOOKS),

@@ -8,7 +8,7 @@ import pytest
 from lambdas.aws.ec2 import fleet, images, instances
 from lambdas.core.capacity.plan import Part
 from tests.support.recorded import Host, Recorded, answering
-from tests.unit.core.facts import candidate
+from tests.unit.core.builders import candidate
 from trainyard.core.model.errors import AccessDenied, Infrastructure, ServiceUnavailable
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.plan import Candidate, Priced

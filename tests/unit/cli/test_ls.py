@@ -109,7 +109,7 @@ def test_runs_are_found_by_who_asked_and_by_label(
         (RUN, "running"),
         (OTHER, "failed"),
         (WIDE, "succeeded"),
-        (replace(RUN, waiting=waits_for(WaitsFor.PLACE)), "waiting"),
+        (replace(RUN, waiting=waits_for(WaitsFor.SLOT)), "waiting"),
     ],
 )
 def test_runs_are_found_by_how_they_stand(run: ListedRun, word: str) -> None:

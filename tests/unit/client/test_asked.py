@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.unit.core.facts import candidate
+from tests.unit.core.builders import candidate
 from trainyard.client.runs.records import Asked, asked_in
 from trainyard.protocol.ledger import reading
 from trainyard.values import serialization

@@ -8,7 +8,7 @@ import pytest
 from lambdas.steps.inputs import Caught
 from lambdas.workflows.train.admit import NotPlanned as JobNotPlanned
 from lambdas.workflows.train.plan import Outlook
-from tests.unit.core.facts import NOON, candidate
+from tests.unit.core.builders import NOON, candidate
 from trainyard.client.errors import NotPlanned
 from trainyard.client.runs import plan
 from trainyard.core.jobfile.check import JobSource

@@ -58,7 +58,7 @@ def test_a_run_that_succeeded_with_a_loss_that_became_nan_says_so_once() -> None
 
 
 def test_a_run_that_waits_for_its_place_says_for_what() -> None:
-    waiting = WAITING | {"what": "place", "reason": "20 runs are before it", "refused": {}}
+    waiting = WAITING | {"what": "slot", "reason": "20 runs are before it", "refused": {}}
     assert "its place in the yard: 20 runs are before it" in why(RUNNING, {"waiting": waiting}, {}).lines[0]
 
 

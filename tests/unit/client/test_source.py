@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core import facts
+from tests.unit.core import builders
 from trainyard.client.errors import FileUnreadable, JobRefused
 from trainyard.client.jobs import source
 from trainyard.client.jobs.package import Package
@@ -172,9 +172,11 @@ def test_a_change_that_leads_nowhere_is_a_fault(job: Path, key: str) -> None:
     ids=["a module", "a command", "an evaluator without a GPU", "an evaluator with one"],
 )
 def test_an_admitted_job_is_a_file_again_that_says_the_same(said: dict[str, Any]) -> None:
-    admitted = facts.job(**said)
+    admitted = builders.job(**said)
     assert serialization.from_json(Job, serialization.to_json(admitted)) == admitted
     assert (
-        check.check(source.as_file(serialization.to_json(admitted)), source="job.yaml", bucket=facts.BUCKET)
+        check.check(
+            source.as_file(serialization.to_json(admitted)), source="job.yaml", bucket=builders.BUCKET
+        )
         == admitted
     )

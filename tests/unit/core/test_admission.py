@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.facts import job
+from tests.unit.core.builders import job
 from trainyard.core.jobfile import references
 from trainyard.core.jobfile.references import PrefixFacts, SourceFacts
 

@@ -11,7 +11,7 @@ import pytest
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from localcloud.base.settings import Settings
-from tests.unit.core.facts import NOON, after
+from tests.unit.core.builders import NOON, after
 from trainyard.core.model import errors, instance_types, names, tokens
 from trainyard.protocol import timeline
 from trainyard.protocol.ledger.host import BilledHost

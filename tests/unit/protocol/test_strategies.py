@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.core.facts import NOON
+from tests.unit.core.builders import NOON
 from training.host.program import frameworks
 from trainyard.core.model import gang
 from trainyard.core.model.hardware import Cluster

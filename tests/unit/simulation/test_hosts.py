@@ -33,7 +33,7 @@ from simulation.hosts.faults import (
 from simulation.hosts.machines import Machines
 from simulation.hosts.surroundings import CommandEnd
 from simulation.world.world import World
-from tests.unit.core.facts import admitted
+from tests.unit.core.builders import admitted
 from trainyard.values import serialization
 
 RUN, BUCKET = "digits-1a2b3c4d", "yard-bucket"

@@ -19,7 +19,7 @@ from lambdas.steps.observability import logger
 from lambdas.steps.signals.context import SignalSettings
 from lambdas.workflows.train.train import TrainSettings
 from tests.support.records import AT, JOB, host
-from tests.unit.core.facts import NOON
+from tests.unit.core.builders import NOON
 from trainyard.protocol.ledger.lookup import Owner
 from trainyard.values import serialization
 

@@ -8,7 +8,7 @@ from lambdas.aws import ssm, states
 from lambdas.workflows import signal
 from tests.support.recorded import CONTEXT
 from tests.support.records import AT
-from tests.unit.core.facts import after
+from tests.unit.core.builders import after
 
 
 class Aws:

@@ -15,7 +15,7 @@ from lambdas.steps.conclusion import RunEnd
 from lambdas.workflows.train import conclude
 from lambdas.workflows.train.conclude import ConcludeSettings
 from tests.support.recorded import CONTEXT, Recorded, answering
-from tests.unit.core.facts import admitted
+from tests.unit.core.builders import admitted
 from tests.unit.workflows.conftest import Log
 from trainyard.core.model.errors import AccessDenied
 from trainyard.values import serialization

@@ -10,7 +10,7 @@ from lambdas.workflows.train import launch
 from lambdas.workflows.train.launch.request import LaunchSettings
 from tests.support.recorded import CONTEXT
 from tests.support.records import AT
-from tests.unit.core.facts import NOON, candidate
+from tests.unit.core.builders import NOON, candidate
 from tests.unit.workflows.conftest import Place
 from trainyard.protocol.plan import Plan
 from trainyard.values import serialization

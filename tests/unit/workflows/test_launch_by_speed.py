@@ -18,7 +18,7 @@ from lambdas.workflows.train import launch
 from lambdas.workflows.train.launch.request import LaunchSettings
 from tests.support.recorded import CONTEXT
 from tests.support.records import AT, JOB
-from tests.unit.core.facts import NOON, candidate
+from tests.unit.core.builders import NOON, candidate
 from tests.unit.workflows.conftest import Log, Place
 from trainyard.protocol.plan import Market, Plan, RefusalKind
 from trainyard.values import serialization

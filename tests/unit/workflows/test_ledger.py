@@ -17,7 +17,7 @@ from lambdas.aws.dynamodb.rows import (
     run_row,
 )
 from lambdas.core.run.updates import RunUpdate
-from tests.unit.core.facts import NOON
+from tests.unit.core.builders import NOON
 from tests.unit.workflows.conftest import Place
 from trainyard.core.model import states
 from trainyard.protocol.ledger.attempt import Ending, TokenRow

@@ -15,7 +15,7 @@ from lambdas.workflows.train.launch import capacity_pools
 from lambdas.workflows.train.launch.request import LaunchSettings
 from tests.support.recorded import CONTEXT
 from tests.support.records import AT
-from tests.unit.core.facts import NOON, candidate
+from tests.unit.core.builders import NOON, candidate
 from tests.unit.workflows.conftest import Log, Place
 from trainyard.protocol.ledger.attempt import AttemptRow
 from trainyard.protocol.plan import Plan, RefusalKind

@@ -10,7 +10,7 @@ from lambdas.core.run.recovery import Trouble
 from lambdas.workflows.train import await_hosts
 from tests.support.recorded import CONTEXT
 from tests.support.records import AT
-from tests.unit.core.facts import NOON, after
+from tests.unit.core.builders import NOON, after
 from tests.unit.workflows.conftest import Place
 from trainyard.values import serialization
 

@@ -278,7 +278,7 @@ def test_the_snapshot_workflow_takes_what_patrol_asks_of_it(yard: Yard, spot: bo
     assert names.misnamed(name) is None
     read = snapshot.read_input(asked)
     assert isinstance(read, snapshot.SnapshotRequest)
-    host = snapshot.HostFacts(
+    host = snapshot.SnapshotHost(
         instance="i-0123456789abcdef0",
         type="g5.xlarge",
         mine=True,

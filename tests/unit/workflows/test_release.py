@@ -12,7 +12,7 @@ from lambdas import environment
 from lambdas.workflows import release
 from lambdas.workflows.release import ReleaseSettings
 from tests.support.recorded import CONTEXT, Host, Recorded, answering
-from tests.unit.core import facts
+from tests.unit.core import builders
 from tests.unit.workflows.conftest import HOST
 from trainyard.core.model.errors import ServiceUnavailable
 from trainyard.protocol.plan import Plan
@@ -93,8 +93,10 @@ def ended_well(keep: int = 2, **changes: Any) -> Recorded:
     """A run of two hosts that has ended well and keeps so many; `changes` are of its rows."""
     names = ("i-a", "i-b")
     seen = account(*names)
-    job = serialization.to_json(facts.job(pool={"keep": keep, "minutes": 30}))
-    plan = serialization.to_json(Plan((facts.candidate(zone="a"),), (), "ami-1", 2, None, facts.NOON, ""))
+    job = serialization.to_json(builders.job(pool={"keep": keep, "minutes": 30}))
+    plan = serialization.to_json(
+        Plan((builders.candidate(zone="a"),), (), "ami-1", 2, None, builders.NOON, "")
+    )
     seen.table["run#r", "run"] |= {"job": job}
     seen.table["run#r", "plan"] = {"pk": "run#r", "sk": "plan", **plan}
     seen.table["run#r", "attempt#0001"] |= {"hosts": list(names), "ending": "finished"}

@@ -6,7 +6,7 @@ from lambdas.aws import states
 from lambdas.core.run.recovery import Trouble, trouble_of
 from lambdas.workflows import signal
 from tests.support.recorded import CONTEXT
-from tests.unit.core.facts import after
+from tests.unit.core.builders import after
 from tests.unit.workflows.conftest import Place
 from tests.unit.workflows.leaving import Aws
 

@@ -15,7 +15,7 @@ from trainyard.client.runs.records import elapsed
 from trainyard.command_line import command_line
 from trainyard.core.model import ends, states
 from trainyard.core.model.job import Outputs
-from trainyard.protocol.ledger.run import RunRow, Waiting
+from trainyard.protocol.ledger.run import RunRow, Waiting, WaitsFor
 from trainyard.values import serialization
 from trainyard.values.quantities import counted, rounded
 
@@ -153,10 +153,10 @@ def _goes_on(execution: Execution, row: RunRow | None) -> Reason:
 def _waits(execution: Execution, waiting: Waiting, now: datetime) -> Reason:
     since, until = rounded(elapsed(waiting.since, now).total_seconds()), f"{waiting.until:%H:%M}"
     asks = f"it asks again at {waiting.asks_after(now):%H:%M:%S}, and gives up at {until} UTC"
-    if waiting.what == "place":
-        lines = (f"{execution.name} waits {since} for its place in the yard: {waiting.reason}; {asks}.",)
+    if waiting.what is WaitsFor.SLOT:
+        lines = (f"{execution.name} waits {since} for its slot in the yard: {waiting.reason}; {asks}.",)
         return Reason("waiting", lines, (f"{command_line('ls')} lists the runs before it",))
-    if waiting.what == "run":
+    if waiting.what is WaitsFor.RUN:
         return Reason("waiting", (f"{execution.name} waits {since}: {waiting.reason}; {asks}.",))
     kinds = Counter({REFUSED.get(kind, kind): count for kind, count in waiting.refused.items()})
     refused = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())

@@ -10,7 +10,7 @@ WORDS = {
     "Admit": "planning",
     "Plan": "planning",
     "Dry run": "planning",
-    "Wait for a place": "waiting",
+    "Wait for a slot": "waiting",
     "Wait for a bake": "waiting",
     "Wait for capacity": "waiting",
     "Launch": "launching",

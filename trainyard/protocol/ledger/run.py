@@ -27,7 +27,7 @@ class WaitsFor(StrEnum):
 
     CAPACITY = "capacity"
     """Capacity in EC2."""
-    PLACE = "place"
+    SLOT = "slot"
     """A slot in the yard."""
     RUN = "run"
     """The end of the run that it resumes."""
@@ -52,7 +52,7 @@ class Waiting:
     @property
     def noun(self) -> str:
         """Return what the run waits for, in the words of users."""
-        return {WaitsFor.PLACE: "a slot", WaitsFor.RUN: "the run that it resumes"}.get(
+        return {WaitsFor.SLOT: "a slot", WaitsFor.RUN: "the run that it resumes"}.get(
             self.what, self.what.value
         )
 

@@ -44,7 +44,7 @@ LOG = re.compile(r"attempts/(?P<attempt>\d+)/logs/(?P<host>[^/]+)/")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunFacts:
+class EndedRun:
     """A run that is over. `records` is None for a run that Admit could not even write. `warnings`: what went wrong
     beside it."""
 
@@ -98,25 +98,25 @@ class RunFacts:
         return f"s3://{self.bucket}/{keys.run(self.run)}"
 
 
-def head(facts: RunFacts) -> dict[str, Any]:
+def head(ended: EndedRun) -> dict[str, Any]:
     """What the summary of any run says."""
-    row, how = facts.row, facts.conclusion
-    created = row.created if row else facts.now
+    row, how = ended.row, ended.conclusion
+    created = row.created if row else ended.now
     return {
-        "run": facts.run,
+        "run": ended.run,
         "outcome": how.outcome.value,
-        "but": list(facts.but),
+        "but": list(ended.but),
         "reason": how.reason,
         "error": how.error,
         "created": serialization.timestamp(created),
-        "ended": serialization.timestamp(facts.now),
-        "seconds": _seconds(created, facts.now),
+        "ended": serialization.timestamp(ended.now),
+        "seconds": _seconds(created, ended.now),
         "execution_arn": row.execution_arn if row else None,
     }
 
 
 def summarise(
-    facts: RunFacts,
+    ended: EndedRun,
     *,
     objects: Collection[str],
     metrics: Mapping[str, Any] | None = None,
@@ -124,29 +124,29 @@ def summarise(
 ) -> dict[str, Any]:
     """The content of summary.json. Its keys are part of docs/contracts/bucket.md. `objects` are the keys that the run
     left in the bucket; `metrics` is metrics.json, `outputs` are the hosts' reports of what they have kept."""
-    row, hosts, metrics = facts.row, sorted(facts.hosts, key=lambda host: host.launched), metrics or {}
-    steps, kept = _steps(facts, metrics), outputs_of(outputs)
-    restores = bool(kept["files"] and facts.job and facts.job.outputs.are_restored())
-    return head(facts) | {
-        "job": facts.job.name if facts.job else None,
+    row, hosts, metrics = ended.row, sorted(ended.hosts, key=lambda host: host.launched), metrics or {}
+    steps, kept = _steps(ended, metrics), outputs_of(outputs)
+    restores = bool(kept["files"] and ended.job and ended.job.outputs.are_restored())
+    return head(ended) | {
+        "job": ended.job.name if ended.job else None,
         "job_key": row.job_key if row else None,
         "submitter": row.submitter if row else None,
         "requester": row.requester if row else None,
         "labels": dict(row.labels) if row else {},
-        "origin": serialization.to_json(facts.job.origin) if facts.job and facts.job.origin.commit else None,
-        "warnings": list(facts.all_warnings),
-        "restarts": max(0, len(facts.attempts) - 1),
-        "attempts": attempts(facts, reached=steps["done"]),
-        "sizes": sizes(facts.attempts),
+        "origin": serialization.to_json(ended.job.origin) if ended.job and ended.job.origin.commit else None,
+        "warnings": list(ended.all_warnings),
+        "restarts": max(0, len(ended.attempts) - 1),
+        "attempts": attempts(ended, reached=steps["done"]),
+        "sizes": sizes(ended.attempts),
         "steps": steps,
         "metrics": {key: value for key, value in metrics.items() if key not in LONG_METRICS},
         "outputs": kept,
-        "resume": resume(facts.attempts, from_outputs=restores),
-        "cost": _cost(facts, hosts),
-        "pool": _pool(facts, hosts),
-        "hosts": [_host(host, facts.now) for host in hosts],
+        "resume": resume(ended.attempts, from_outputs=restores),
+        "cost": _cost(ended, hosts),
+        "pool": _pool(ended, hosts),
+        "hosts": [_host(host, ended.now) for host in hosts],
         "image": (row.image or None) if row else None,
-        "where": places(facts, objects),
+        "where": places(ended, objects),
     }
 
 
@@ -169,7 +169,7 @@ def resume(ordered: Sequence[AttemptRow], *, from_outputs: bool = False) -> dict
 
 def outputs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return how many files of the program's working folders are kept, their bytes, and what is left out: the largest
-    first. Programs may write into the reports: facts of another type are passed over."""
+    first. Programs may write into the reports: ended of another type are passed over."""
     files = size = more = 0
     left_out: list[dict[str, Any]] = []
     for report in reports:
@@ -209,16 +209,16 @@ def sizes(ordered: Sequence[AttemptRow]) -> list[dict[str, Any]]:
     return found
 
 
-def places(facts: RunFacts, objects: Collection[str], below: Mapping[str, str] = PLACES) -> dict[str, str]:
+def places(ended: EndedRun, objects: Collection[str], below: Mapping[str, str] = PLACES) -> dict[str, str]:
     """Where things are: s3 URIs by what they are, only those that exist."""
-    folder = keys.run(facts.run)
-    found = {"folder": facts.folder}
+    folder = keys.run(ended.run)
+    found = {"folder": ended.folder}
     for what, name in below.items():
         if any(key.startswith(f"{folder}{name}") for key in objects):
-            found[what] = f"{facts.folder}{name}"
+            found[what] = f"{ended.folder}{name}"
     last_log = _last_log(key.removeprefix(folder) for key in objects)
     if last_log:
-        found["last_log"] = f"{facts.folder}{last_log}"
+        found["last_log"] = f"{ended.folder}{last_log}"
     return found
 
 
@@ -229,35 +229,35 @@ def _last_log(names: Iterable[str]) -> str:
     return last[0] if last else ""
 
 
-def attempts(facts: RunFacts, *, reached: int | None = None) -> list[dict[str, Any]]:
+def attempts(ended: EndedRun, *, reached: int | None = None) -> list[dict[str, Any]]:
     """Each attempt with where it began and how far it got: at least to where the next one resumed, if it came so far;
     the last one, if it finished, to the step that was `reached`."""
-    last = reached if facts.attempts and facts.attempts[-1].ending is Ending.FINISHED else None
-    following = [*(each.from_step for each in facts.attempts[1:]), last]
+    last = reached if ended.attempts and ended.attempts[-1].ending is Ending.FINISHED else None
+    following = [*(each.from_step for each in ended.attempts[1:]), last]
     rows = []
-    for each, at_least in zip(facts.attempts, following, strict=False):
+    for each, at_least in zip(ended.attempts, following, strict=False):
         row = {key: serialization.to_json(getattr(each, key)) for key in OF_AN_ATTEMPT}
         row["from_step"] = each.from_step or 0
         told = (each.reached, at_least if at_least and at_least >= row["from_step"] else None)
         row["to_step"] = max((step for step in told if step is not None), default=None)
-        row["seconds"] = _seconds(each.launched, each.ended or facts.now)
+        row["seconds"] = _seconds(each.launched, each.ended or ended.now)
         rows.append(row)
     return rows
 
 
-def _steps(facts: RunFacts, metrics: Mapping[str, Any]) -> dict[str, int | None]:
+def _steps(ended: EndedRun, metrics: Mapping[str, Any]) -> dict[str, int | None]:
     """Steps done and planned: what the program wrote last, else what the hosts have told."""
-    progress = (facts.row.progress if facts.row else None) or {}
+    progress = (ended.row.progress if ended.row else None) or {}
     done, planned = metrics.get("step"), metrics.get("steps")
     return {
-        "done": walk(facts.attempts).done if done is None else done,
+        "done": walk(ended.attempts).done if done is None else done,
         "planned": progress.get("steps") if planned is None else planned,
     }
 
 
-def _cost(facts: RunFacts, hosts: Iterable[HostRow]) -> dict[str, Any]:
+def _cost(ended: EndedRun, hosts: Iterable[HostRow]) -> dict[str, Any]:
     """Dollars and hours, by market, beside what the same hours cost on demand; and whose prices those are."""
-    total, plan = bill(hosts, now=facts.now), facts.records.plan if facts.records else None
+    total, plan = bill(hosts, now=ended.now), ended.records.plan if ended.records else None
     percent = None
     if total.saved_dollars is not None and total.on_demand_dollars:
         percent = round(100 * total.saved_dollars / total.on_demand_dollars, 1)
@@ -276,10 +276,10 @@ def _cost(facts: RunFacts, hosts: Iterable[HostRow]) -> dict[str, Any]:
     }
 
 
-def _pool(facts: RunFacts, hosts: Iterable[HostRow]) -> dict[str, Any]:
+def _pool(ended: EndedRun, hosts: Iterable[HostRow]) -> dict[str, Any]:
     """Which of its hosts wait for another run, and what that may cost, which is not among its cost yet: whoever takes
     them, or ends them, adds it to the run's row. And which hosts were there from an earlier run's."""
-    job = facts.job
+    job = ended.job
     kept = [host for host in hosts if host.pooled]
     hours = job.pool.minutes / 60 if job else 0.0
     hourly = sum(host.price + disk(host.disk_gib, host.gib_month) for host in kept)

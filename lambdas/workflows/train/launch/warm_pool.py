@@ -11,9 +11,9 @@ from lambdas.aws.ec2 import instances
 from lambdas.aws.ec2.fleet import Launched
 from lambdas.core.capacity.placement import Try
 from lambdas.core.capacity.plan import Part
-from lambdas.core.run import pool
-from lambdas.core.run.pool import WarmHost
+from lambdas.core.run import warm_pool
 from lambdas.core.run.updates import LaunchRequestUpdate
+from lambdas.core.run.warm_pool import WarmHost
 from lambdas.steps.observability import clock, logger
 from lambdas.workflows.train.launch.answers import LaunchAnswer, answer_of_other_call, gang_launched
 from lambdas.workflows.train.launch.record import Launches, describe, host_rows, record_hosts
@@ -32,8 +32,10 @@ def claim(request: LaunchRequest, now: datetime) -> LaunchAnswer | None:
     if request.records.run.kind != "train" or request.survivors:
         return None
     waiting = request.ledger.pool()
-    found = pool.to_take(waiting, request.plan, request.job, now) if waiting else None
-    found = pool.to_take(_still_waiting(found.hosts, now), request.plan, request.job, now) if found else None
+    found = warm_pool.to_take(waiting, request.plan, request.job, now) if waiting else None
+    found = (
+        warm_pool.to_take(_still_waiting(found.hosts, now), request.plan, request.job, now) if found else None
+    )
     if found is None:
         return None
     rounds = [
@@ -56,7 +58,7 @@ def _still_waiting(hosts: Collection[WarmHost], now: datetime) -> tuple[WarmHost
     tags = {
         host.id: host.tags
         for host in instances.of_ids([host.instance for host in hosts])
-        if host.state == "running" and not pool.is_held(host.tags, now)
+        if host.state == "running" and not warm_pool.is_held(host.tags, now)
     }
     until = {name: warm.warm_until(found) for name, found in tags.items()}
     return tuple(host for host in hosts if (end := until.get(host.instance)) is not None and end > now)

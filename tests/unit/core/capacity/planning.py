@@ -3,15 +3,15 @@
 from typing import Any
 
 from lambdas.core.capacity import candidates
-from tests.unit.core.facts import (
+from tests.unit.core.builders import (
     NOON,
-    plan_facts,
+    plan_inputs,
 )
 from trainyard.core.model.job import Job
 from trainyard.protocol.plan import Plan
 
 
-def planned(made: Job, **facts: Any) -> Plan:
-    plan = candidates.make_plan(made, plan_facts(**facts), now=NOON)
+def planned(made: Job, **inputs: Any) -> Plan:
+    plan = candidates.make_plan(made, plan_inputs(**inputs), now=NOON)
     assert isinstance(plan, Plan), plan.reason
     return plan

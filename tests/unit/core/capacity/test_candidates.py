@@ -11,8 +11,7 @@ from lambdas.core.capacity import candidates
 from lambdas.core.capacity.candidates import NoPlan
 from lambdas.core.capacity.image_choice import ImageSource
 from lambdas.core.capacity.prices import Prices
-from tests.unit.core.capacity.planning import planned
-from tests.unit.core.facts import (
+from tests.unit.core.builders import (
     AMI,
     CPU_ON_DEMAND,
     CPU_SPOT,
@@ -22,12 +21,13 @@ from tests.unit.core.facts import (
     NOON,
     ZONES,
     an_image,
-    image_facts,
+    image_reference,
     job,
-    plan_facts,
+    plan_inputs,
     prices,
     served_job,
 )
+from tests.unit.core.capacity.planning import planned
 from trainyard.core.model.hardware import Hardware
 from trainyard.core.model.images.image import Image, Snapshot
 from trainyard.core.model.job import Job, one_host_job
@@ -35,8 +35,8 @@ from trainyard.protocol.plan import Candidate, Excluded, Market, Plan
 from trainyard.values import serialization
 
 
-def refused(made: Job, **facts: Any) -> NoPlan:
-    answer = candidates.make_plan(made, plan_facts(**facts), now=NOON)
+def refused(made: Job, **inputs: Any) -> NoPlan:
+    answer = candidates.make_plan(made, plan_inputs(**inputs), now=NOON)
     assert isinstance(answer, NoPlan)
     return answer
 
@@ -69,7 +69,7 @@ def test_only_the_markets_the_job_allows_are_offered() -> None:
 
 
 def test_the_order_does_not_depend_on_the_order_of_facts() -> None:
-    turned = dict(reversed([*plan_facts().subnets.items()]))
+    turned = dict(reversed([*plan_inputs().subnets.items()]))
     assert planned(job(), subnets=turned).candidates == planned(job()).candidates
 
 
@@ -89,7 +89,7 @@ def one_type(market: str = "spot", name: str = "g6.xlarge", **more: Any) -> Job:
 
 
 EXCLUDED = [
-    # why, the job, the facts, code, parts of the reason
+    # why, the job, the inputs, code, parts of the reason
     (
         "an old GPU, which EC2 does not offer there either",
         one_type("on_demand", "p3.2xlarge"),
@@ -134,12 +134,12 @@ EXCLUDED = [
 
 
 @pytest.mark.parametrize(
-    ("made", "facts", "code", "said"), [row[1:] for row in EXCLUDED], ids=[r[0] for r in EXCLUDED]
+    ("made", "inputs", "code", "said"), [row[1:] for row in EXCLUDED], ids=[r[0] for r in EXCLUDED]
 )
 def test_an_excluded_pool_keeps_its_reason(
-    made: Job, facts: dict[str, Any], code: str, said: list[str]
+    made: Job, inputs: dict[str, Any], code: str, said: list[str]
 ) -> None:
-    answer = refused(made, **facts)
+    answer = refused(made, **inputs)
     assert {each.code for each in answer.excluded} == {code}
     assert len(answer.excluded) == 3
     for part in said:
@@ -178,9 +178,9 @@ def test_of_a_list_with_both_those_without_a_gpu_are_asked_where_no_other_can_be
 
 
 def test_cpu_hosts_of_other_processors_cannot_stand_beside() -> None:
-    arm = image_facts(ImageSource.PARAMETER, AMI, an_image(architecture="arm64"))
-    facts = {"image": arm, "offered": frozenset((n, z) for n in ("g5g.xlarge", *CPU_TYPES) for z in ZONES)}
-    answer = refused(served_job(instance_types=["g5g.xlarge"], market="on_demand"), **facts)
+    arm = image_reference(ImageSource.PARAMETER, AMI, an_image(architecture="arm64"))
+    inputs = {"image": arm, "offered": frozenset((n, z) for n in ("g5g.xlarge", *CPU_TYPES) for z in ZONES)}
+    answer = refused(served_job(instance_types=["g5g.xlarge"], market="on_demand"), **inputs)
     assert {each.code for each in answer.excluded} == {"incompatible"}
     assert "c7i.large, m7i.xlarge: The type's processors are x86_64, the image is for arm64." in answer.reason
 
@@ -251,7 +251,7 @@ IMAGES = [
 def test_without_a_usable_image_nothing_is_planned(
     source: ImageSource, named: str | None, image: Image | None, error: str, said: str
 ) -> None:
-    answer = refused(job(), image=image_facts(source, named, image))
+    answer = refused(job(), image=image_reference(source, named, image))
     assert answer.error == error
     assert said in answer.reason
 
@@ -264,12 +264,12 @@ def test_without_a_usable_image_nothing_is_planned(
     ],
 )
 def test_the_plan_names_the_image_that_was_found(source: ImageSource, image: Image) -> None:
-    assert planned(job(), image=image_facts(source, "digits", image)).image == "ami-0123456789abcdef1"
+    assert planned(job(), image=image_reference(source, "digits", image)).image == "ami-0123456789abcdef1"
 
 
 def test_the_owner_of_a_dev_host_trains_from_its_image_and_nobody_else() -> None:
     for submitter, may in (("alice", True), ("bob", False), (None, False)):
-        image = replace(image_facts(ImageSource.JOB, AMI, ALICES), submitter=submitter)
+        image = replace(image_reference(ImageSource.JOB, AMI, ALICES), submitter=submitter)
         if may:
             assert planned(job(), image=image).image == AMI
         else:
@@ -277,7 +277,7 @@ def test_the_owner_of_a_dev_host_trains_from_its_image_and_nobody_else() -> None
 
 
 def test_a_missing_image_does_not_hide_a_missing_quota() -> None:
-    unbaked = image_facts(ImageSource.PARAMETER, "none")
+    unbaked = image_reference(ImageSource.PARAMETER, "none")
     answer = refused(one_type(), image=unbaked, quotas={G_SPOT: 0.0})
     assert "bake" in answer.reason
     assert G_SPOT in answer.reason
@@ -286,8 +286,8 @@ def test_a_missing_image_does_not_hide_a_missing_quota() -> None:
 def test_every_pool_is_accounted_for_exactly_once() -> None:
     types = ["g6.xlarge", "g5.xlarge", "p5e.48xlarge"]
     hardware = {"instance_types": types, "max_dollars_per_hour": 1.8}
-    facts = replace(plan_facts(), spot_prices=PRICES)
-    plan = candidates.make_plan(job(hardware=hardware), facts, now=NOON)
+    inputs = replace(plan_inputs(), spot_prices=PRICES)
+    plan = candidates.make_plan(job(hardware=hardware), inputs, now=NOON)
     assert isinstance(plan, Plan)
     found: list[Candidate | Excluded] = [*plan.candidates, *plan.excluded]
     assert sorted((each.type, each.zone, each.market) for each in found) == sorted(
@@ -331,7 +331,7 @@ def test_a_job_without_cpu_hosts_has_nobody_beside() -> None:
 
 
 BESIDE = [
-    # why, the hardware, the facts, the first reason's word (None: it is offered), CPU types beside or parts of reasons
+    # why, the hardware, the inputs, the first reason's word (None: it is offered), CPU types beside or parts of reasons
     ("a quota of each family", {}, {"quotas": {G_SPOT: 12.0, CPU_SPOT: 4.0}}, None, ["c7i.large"]),
     ("the GPUs' quota counts GPU hosts only", {}, {"quotas": {G_SPOT: 11.0}}, "no_quota", ["3 x g6.xlarge need 12 vCPUs"]),
     ("the CPUs' quota is full", {}, {"quotas": {CPU_SPOT: 3.0}}, "no_quota",
@@ -347,10 +347,10 @@ BESIDE = [
 
 
 @pytest.mark.parametrize(
-    ("hardware", "facts", "code", "said"), [row[1:] for row in BESIDE], ids=[row[0] for row in BESIDE]
+    ("hardware", "inputs", "code", "said"), [row[1:] for row in BESIDE], ids=[row[0] for row in BESIDE]
 )
 def test_a_pool_must_hold_both_gangs(
-    hardware: dict[str, Any], facts: dict[str, Any], code: str | None, said: list[str]
+    hardware: dict[str, Any], inputs: dict[str, Any], code: str | None, said: list[str]
 ) -> None:
     made = served_job(market="spot", **hardware)
     prices = {
@@ -358,8 +358,8 @@ def test_a_pool_must_hold_both_gangs(
         ("c7i.large", "us-east-1a"): 0.05,
         ("m7i.xlarge", "us-east-1a"): 0.1,
     }
-    known = {"subnets": {"us-east-1a": "subnet-a"}, "spot_prices": prices} | facts
-    answer = candidates.make_plan(made, plan_facts(**known), now=NOON)
+    known = {"subnets": {"us-east-1a": "subnet-a"}, "spot_prices": prices} | inputs
+    answer = candidates.make_plan(made, plan_inputs(**known), now=NOON)
     if code is None:
         assert isinstance(answer, Plan)
         assert [each.type for each in answer.candidates[0].beside] == said
@@ -432,7 +432,7 @@ def test_a_zone_that_the_yard_has_not_is_refused_with_those_that_it_has(zone: st
     assert "has subnets in us-east-1a, us-east-1b, us-east-1c;" in no.reason
 
 
-WITH_DISKS = image_facts(
+WITH_DISKS = image_reference(
     ImageSource.PARAMETER,
     AMI,
     replace(an_image(), snapshots=(Snapshot("snap-1", 100), Snapshot("snap-2", 20))),

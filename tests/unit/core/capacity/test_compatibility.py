@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from lambdas.core.capacity.compatibility import Software, against, software
-from tests.unit.core.facts import an_image
+from tests.unit.core.builders import an_image
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import catalogue, instance_type
 

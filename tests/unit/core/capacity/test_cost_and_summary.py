@@ -14,7 +14,7 @@ from lambdas.core.run import deadlines, outcome
 from lambdas.core.run.conclusion import summary
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import Records
-from tests.unit.core.facts import NOON, after, job, run_facts
+from tests.unit.core.builders import NOON, after, ended_run, job
 from trainyard.protocol.ledger.attempt import AttemptRow, Ending
 from trainyard.protocol.ledger.host import HostRow
 from trainyard.protocol.ledger.run import Outcome, RunRow
@@ -154,7 +154,7 @@ METRICS = {"step": 300, "steps": 300, "accuracy": 0.98, "history": [1, 2], "samp
 
 def told(attempts: tuple[AttemptRow, ...] = ATTEMPTS, **row: Any) -> dict[str, Any]:
     """The summary of a run of ten minutes."""
-    facts = run_facts(
+    ended = ended_run(
         RUN,
         600,
         job=job(),
@@ -164,7 +164,7 @@ def told(attempts: tuple[AttemptRow, ...] = ATTEMPTS, **row: Any) -> dict[str, A
         progress={"step": 290, "steps": 300},
         **row,
     )
-    return summary.summarise(facts, objects=OBJECTS, metrics=METRICS)
+    return summary.summarise(ended, objects=OBJECTS, metrics=METRICS)
 
 
 def test_the_summary_tells_the_whole_story() -> None:
@@ -252,7 +252,7 @@ def test_the_proof_of_resume(
     rows: list[dict[str, Any]], resumed_at: list[int], lost: int | None, verified: bool | None
 ) -> None:
     attempts = [again(n, **row) for n, row in enumerate(rows, 1)]
-    found = summary.resume(run_facts(RUN, attempts=reversed(attempts), job=job()).attempts)
+    found = summary.resume(ended_run(RUN, attempts=reversed(attempts), job=job()).attempts)
     assert found == {
         "attempts": len(rows),
         "resumed_at": resumed_at,
@@ -276,7 +276,7 @@ def test_of_a_restart_with_outputs_only_the_program_knows_the_step(
 ) -> None:
     attempts = [again(n, **row) for n, row in enumerate(rows, 1)]
     kept = [{"files": 3, "bytes": 9, "left_out": [], "left_out_more": 0}]
-    found = summary.summarise(run_facts(RUN, attempts=attempts, job=job()), objects=(), outputs=kept)
+    found = summary.summarise(ended_run(RUN, attempts=attempts, job=job()), objects=(), outputs=kept)
     assert (found["resume"]["resumed_at"], found["resume"]["steps_lost"]) == (resumed_at, lost)
     words = run_texts.ended(found).text
     assert ("resumed with the outputs of the attempt before; steps lost: unknown" in words) is (
@@ -331,7 +331,7 @@ def test_the_steps_of_a_run_that_left_no_metrics(
 ) -> None:
     attempts = [again(n, **row) for n, row in enumerate(rows, 1)]
     found = summary.summarise(
-        run_facts(RUN, attempts=attempts, job=job(), progress={"step": 5, "steps": 40}), objects=()
+        ended_run(RUN, attempts=attempts, job=job(), progress={"step": 5, "steps": 40}), objects=()
     )
     assert found["steps"] == {"done": done, "planned": 40}
     assert [attempt["to_step"] for attempt in found["attempts"]] == reached
@@ -339,7 +339,7 @@ def test_the_steps_of_a_run_that_left_no_metrics(
 
 def test_a_refused_run_has_a_summary_too() -> None:
     refused = Conclusion(outcome=Outcome.REFUSED, error="JobRefused", reason="r")
-    found = summary.summarise(run_facts("x", how=refused), objects=())
+    found = summary.summarise(ended_run("x", how=refused), objects=())
     assert (found["outcome"], found["error"], found["attempts"], found["job"]) == (
         "refused",
         "JobRefused",

@@ -6,9 +6,9 @@ import pytest
 
 from lambdas.core.capacity import initialization
 from lambdas.core.capacity.image_choice import ImageSource
+from tests.unit.core.builders import AMI, an_image, image_reference
+from tests.unit.core.builders import job as made
 from tests.unit.core.capacity.planning import planned
-from tests.unit.core.facts import AMI, an_image, image_facts
-from tests.unit.core.facts import job as made
 from trainyard.core.model.images.image import Snapshot
 from trainyard.protocol.plan import Plan
 from trainyard.values import serialization
@@ -60,17 +60,19 @@ def test_what_a_disk_of_100_gib_costs_once_and_where_disks_are_dearer(rate: int,
 def test_a_plan_says_the_rate_and_what_it_costs_and_survives_the_ledger() -> None:
     job = made(hardware={"instance_types": ["p5.48xlarge"], "market": "spot"}, limits={"dollars": 1000})
     zones = ("us-east-1a", "us-east-1b")
-    facts = {
+    inputs = {
         "spot_prices": {("p5.48xlarge", zone): 20.0 for zone in zones},
         "offered": frozenset(("p5.48xlarge", zone) for zone in zones),
     }
-    image = image_facts(ImageSource.PARAMETER, AMI, replace(an_image(), snapshots=(Snapshot("snap-1", 100),)))
-    plan = planned(job, initialization_rate=300, image=image, **facts)
+    image = image_reference(
+        ImageSource.PARAMETER, AMI, replace(an_image(), snapshots=(Snapshot("snap-1", 100),))
+    )
+    plan = planned(job, initialization_rate=300, image=image, **inputs)
     assert {candidate.initialization_rate for candidate in plan.candidates} == {300}
     charge = job.gang * initialization.dollars(plan.disk_gib, 300, plan.gib_month)
     assert charge == pytest.approx(0.72)
     assert f"and ${charge:.3f} once for disks at 300 MiB/s" in plan.reason
     assert serialization.from_json(Plan, serialization.to_json(plan)) == plan
-    assert {candidate.initialization_rate for candidate in planned(job, image=image, **facts).candidates} == {
-        0
-    }
+    assert {
+        candidate.initialization_rate for candidate in planned(job, image=image, **inputs).candidates
+    } == {0}

@@ -10,7 +10,7 @@ import pytest
 from lambdas.core.capacity import placement
 from lambdas.core.capacity.placement import FleetRefusal, GiveUp, RetireFirst, Try, TryLater
 from lambdas.core.capacity.plan import Refusal
-from tests.unit.core.facts import NOON, after, candidate
+from tests.unit.core.builders import NOON, after, candidate
 from trainyard.core.model.hardware import Preference
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.plan import Candidate, Market, RefusalKind

@@ -4,7 +4,7 @@
 import pytest
 
 from lambdas.core.capacity.plan import parts
-from tests.unit.core.facts import candidate, served_job
+from tests.unit.core.builders import candidate, served_job
 from trainyard.protocol.cluster import Gang
 
 HERE = candidate("g6.xlarge", beside=("c7i.large", "m7i.xlarge"))

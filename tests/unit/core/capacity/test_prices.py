@@ -8,7 +8,7 @@ import pytest
 
 from lambdas.core.capacity import prices
 from lambdas.core.capacity.prices import Prices
-from tests.unit.core.facts import NOON, listed
+from tests.unit.core.builders import NOON, listed
 from trainyard.protocol.ledger.yard import PriceList
 from trainyard.protocol.storage import Storage
 from trainyard.values import serialization

@@ -6,7 +6,7 @@ import pytest
 
 from lambdas.core.capacity.promise import most_dollars
 from lambdas.core.patrol import budget
-from tests.unit.core.facts import NOON, job, prices, served_job
+from tests.unit.core.builders import NOON, job, prices, served_job
 from trainyard.core.model.yard import promises
 from trainyard.core.model.yard.promises import Promise, remaining
 from trainyard.protocol.ledger.yard import Money

@@ -8,7 +8,7 @@ import pytest
 from lambdas.core.images import bake, bake_summary
 from lambdas.core.images.bake import RollbackPlan, Unchanged
 from lambdas.core.run.recovery import EndRun, Retry, Trouble
-from tests.unit.core.facts import run_facts
+from tests.unit.core.builders import ended_run
 from trainyard.core.model.errors import Refused
 from trainyard.core.model.images.image import Image, Snapshot
 from trainyard.protocol.ledger.run import Moved
@@ -161,7 +161,7 @@ def test_what_a_bake_made_and_nobody_will_use_goes() -> None:
 
 def test_a_summary_tells_the_image_its_tests_and_what_was_left() -> None:
     said = bake_summary.summarise(
-        run_facts("gpu-1", 540, recipe=RECIPE, published=Moved("ami-new", "ami-old")),
+        ended_run("gpu-1", 540, recipe=RECIPE, published=Moved("ami-new", "ami-old")),
         kind="baked",
         image=None,
         objects=("runs/gpu-1/tests.json", "runs/gpu-1/logs/builder/00000001.log"),

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lambdas.core.images import dev, launch
-from lambdas.core.images.dev import NameFacts, Refuse, Take
+from lambdas.core.images.dev import NameUse, Refuse, Take
 from lambdas.core.images.launch import LaunchRequest
-from tests.unit.core.facts import NOON, an_image
+from tests.unit.core.builders import NOON, an_image
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import MarketChoice
 from trainyard.protocol.ledger.yard import DevRow
@@ -25,38 +25,38 @@ def row(owner: str = "alice", run: str = "dev-mine-before", asked: Any = None, *
     return DevRow(owner=owner, run=run, **(known | more))
 
 
-def facts(**changes: Any) -> NameFacts:
+def use(**changes: Any) -> NameUse:
     known: dict[str, Any] = {"row": None, "goes_on": None, "hosts": ()}
-    return NameFacts(**(known | changes))
+    return NameUse(**(known | changes))
 
 
 TAKE = [
-    ("alice", facts(), None),
-    ("alice", facts(row=row()), None),
-    ("alice", facts(row=row(), goes_on=False), None),
-    ("alice", facts(row=row(), owners=frozenset({"alice"})), None),
-    ("alice", facts(row=row(run=RUN)), None),
-    ("AROA1:alice@example.com", facts(), None),
-    ("bob", facts(row=row(), goes_on=False), None),
-    ("bob", facts(row=row(at=JUST_NOW)), "alice's"),
-    ("bob", facts(row=row(), goes_on=True), "alice's"),
-    ("bob", facts(row=row(), owners=frozenset({"alice"})), "alice's"),
-    ("bob", facts(owners=frozenset({"alice"})), "alice's"),
-    ("alice", facts(owners=frozenset({"alice"})), None),
-    ("bob", facts(row=row(), goes_on=False, owners=frozenset({"bob"})), None),
-    ("bob", facts(row=row(), hosts=("i-1 (stopped)",)), "alice's"),
-    ("bob", facts(row=row(run=RUN)), "alice's"),
-    ("alice", facts(row=row(), hosts=("i-1 (stopped)",)), r"there already: i-1 \(stopped\)"),
-    ("alice", facts(row=row(), goes_on=True), "being launched already, by dev-mine-before"),
-    ("alice", facts(row=row(at=JUST_NOW)), "being launched already"),
-    ("carol,x", facts(), "can own no dev host"),
-    ("unknown", facts(), "can own no dev host"),
+    ("alice", use(), None),
+    ("alice", use(row=row()), None),
+    ("alice", use(row=row(), goes_on=False), None),
+    ("alice", use(row=row(), owners=frozenset({"alice"})), None),
+    ("alice", use(row=row(run=RUN)), None),
+    ("AROA1:alice@example.com", use(), None),
+    ("bob", use(row=row(), goes_on=False), None),
+    ("bob", use(row=row(at=JUST_NOW)), "alice's"),
+    ("bob", use(row=row(), goes_on=True), "alice's"),
+    ("bob", use(row=row(), owners=frozenset({"alice"})), "alice's"),
+    ("bob", use(owners=frozenset({"alice"})), "alice's"),
+    ("alice", use(owners=frozenset({"alice"})), None),
+    ("bob", use(row=row(), goes_on=False, owners=frozenset({"bob"})), None),
+    ("bob", use(row=row(), hosts=("i-1 (stopped)",)), "alice's"),
+    ("bob", use(row=row(run=RUN)), "alice's"),
+    ("alice", use(row=row(), hosts=("i-1 (stopped)",)), r"there already: i-1 \(stopped\)"),
+    ("alice", use(row=row(), goes_on=True), "being launched already, by dev-mine-before"),
+    ("alice", use(row=row(at=JUST_NOW)), "being launched already"),
+    ("carol,x", use(), "can own no dev host"),
+    ("unknown", use(), "can own no dev host"),
 ]
 
 
 @pytest.mark.parametrize(("by", "known", "refusal"), TAKE)
 def test_a_name_is_its_owners_while_anything_of_it_is_left(
-    by: str, known: NameFacts, refusal: str | None
+    by: str, known: NameUse, refusal: str | None
 ) -> None:
     found = dev.take("mine", RUN, by, known, NOON)
     if refusal is None:

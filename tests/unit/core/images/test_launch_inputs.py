@@ -7,7 +7,7 @@ import pytest
 from lambdas.core.images import launch
 from lambdas.core.images.launch import LaunchRequest
 from lambdas.core.run.recovery import EndRun, Retry, Trouble
-from tests.unit.core.facts import NOON, ZONES, after, an_image, run_facts
+from tests.unit.core.builders import NOON, ZONES, after, an_image, ended_run
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import MarketChoice
 from trainyard.core.model.job import Job
@@ -61,10 +61,10 @@ def said_of(**row: Any) -> tuple[str | None, str | None]:
         attempt=1,
     )
     one = AttemptRow(attempt=1, candidate={"pool": "p"}, hosts=("i-1",), launched=NOON)
-    facts = run_facts(
+    ended = ended_run(
         "nb", 300, attempts=[one], hosts=[host], kind="launch", deadline=after(12 * 3600), **row
     )
-    summary = launch.summarise(facts)
+    summary = launch.summarise(ended)
     return summary["until"], summary["held"]
 
 

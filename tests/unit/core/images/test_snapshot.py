@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from lambdas.core.images import snapshot
-from lambdas.core.images.snapshot import HostFacts, SnapshotRequest
+from lambdas.core.images.snapshot import SnapshotHost, SnapshotRequest
 from lambdas.core.run import outcome
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.recovery import Trouble
-from tests.unit.core.facts import AMI, an_image, run_facts
+from tests.unit.core.builders import AMI, an_image, ended_run
 from trainyard.core.model.images import imaging
 from trainyard.core.model.images.image import Image
 from trainyard.protocol.cluster import Assignment, Role
@@ -21,7 +21,7 @@ from trainyard.values.validation import InputFaults
 HOST = "i-0123456789abcdef0"
 
 
-def host(**changes: Any) -> HostFacts:
+def host(**changes: Any) -> SnapshotHost:
     """An idle on-demand host that a run of the job digits left behind."""
     known: dict[str, Any] = {
         "instance": HOST,
@@ -37,17 +37,17 @@ def host(**changes: Any) -> HostFacts:
         "family": "digits",
         "step": 120,
     }
-    return HostFacts(**(known | changes))
+    return SnapshotHost(**(known | changes))
 
 
-def admitted(asked: SnapshotRequest, facts: HostFacts) -> Imaging:
-    answer = snapshot.admit(asked, facts, baked=["gpu"])
+def admitted(asked: SnapshotRequest, seen: SnapshotHost) -> Imaging:
+    answer = snapshot.admit(asked, seen, baked=["gpu"])
     assert isinstance(answer, Imaging), answer
     return answer
 
 
-def refused(asked: SnapshotRequest, facts: HostFacts) -> str:
-    answer = snapshot.admit(asked, facts, baked=["gpu"])
+def refused(asked: SnapshotRequest, seen: SnapshotHost) -> str:
+    answer = snapshot.admit(asked, seen, baked=["gpu"])
     assert isinstance(answer, InputFaults), answer
     return answer.reason
 
@@ -142,12 +142,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(
-    ("asked", "facts", "said"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
+    ("asked", "values", "said"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
 )
 def test_a_host_that_cannot_be_imaged_so_is_refused_with_the_reason(
-    asked: dict[str, Any], facts: dict[str, Any], said: str
+    asked: dict[str, Any], values: dict[str, Any], said: str
 ) -> None:
-    assert said in refused(SnapshotRequest(instance=HOST, **asked), host(**facts))
+    assert said in refused(SnapshotRequest(instance=HOST, **asked), host(**values))
 
 
 ADMITTED = [
@@ -160,12 +160,12 @@ ADMITTED = [
 
 
 @pytest.mark.parametrize(
-    ("asked", "facts", "rest"), [row[1:] for row in ADMITTED], ids=[row[0] for row in ADMITTED]
+    ("asked", "values", "rest"), [row[1:] for row in ADMITTED], ids=[row[0] for row in ADMITTED]
 )
 def test_a_host_comes_to_rest_as_asked_if_it_runs(
-    asked: dict[str, Any], facts: dict[str, Any], rest: str
+    asked: dict[str, Any], values: dict[str, Any], rest: str
 ) -> None:
-    assert admitted(SnapshotRequest(instance=HOST, **asked), host(**facts)).rest == rest
+    assert admitted(SnapshotRequest(instance=HOST, **asked), host(**values)).rest == rest
 
 
 FAMILIES = [
@@ -188,10 +188,10 @@ FAMILIES = [
 
 
 @pytest.mark.parametrize(
-    ("asked", "facts", "family"), [row[1:] for row in FAMILIES], ids=[row[0] for row in FAMILIES]
+    ("asked", "values", "family"), [row[1:] for row in FAMILIES], ids=[row[0] for row in FAMILIES]
 )
-def test_a_snapshot_has_a_family(asked: dict[str, Any], facts: dict[str, Any], family: str) -> None:
-    assert admitted(SnapshotRequest(instance=HOST, **asked), host(**facts)).family == family
+def test_a_snapshot_has_a_family(asked: dict[str, Any], values: dict[str, Any], family: str) -> None:
+    assert admitted(SnapshotRequest(instance=HOST, **asked), host(**values)).family == family
 
 
 def test_its_tags_say_where_it_comes_from() -> None:
@@ -238,8 +238,8 @@ REFUSAL = Conclusion(outcome=Outcome.REFUSED, error="SnapshotRefused", reason="n
 
 def test_the_summary_says_which_host_became_which_image() -> None:
     imaging = admitted(SnapshotRequest(instance=HOST), host())
-    facts = run_facts("snap-1", 12.5, kind="snapshot", image="ami-1", imaging=imaging)
-    said = snapshot.summarise(facts, image="ami-1")
+    ended = ended_run("snap-1", 12.5, kind="snapshot", image="ami-1", imaging=imaging)
+    said = snapshot.summarise(ended, image="ami-1")
     assert said["kind"] == "imaged"
     assert (said["image"], said["instance"], said["family"]) == ("ami-1", HOST, "digits")
     assert (said["parent"], said["step"], said["host_run"], said["seconds"]) == (
@@ -251,7 +251,7 @@ def test_the_summary_says_which_host_became_which_image() -> None:
 
 
 def test_the_summary_of_one_that_was_never_written_down_says_why() -> None:
-    said = snapshot.summarise(run_facts("snap-1", how=REFUSAL), image=None)
+    said = snapshot.summarise(ended_run("snap-1", how=REFUSAL), image=None)
     assert (said["kind"], said["error"], said["reason"], said["image"]) == (
         "refused",
         "SnapshotRefused",

@@ -10,7 +10,7 @@ import pytest
 
 import trainyard
 from tests.support.job_files import BAD, EVALUATED, ROOT, SERVERS, SHIPPED, SMALLEST, changed
-from tests.unit.core.facts import BUCKET
+from tests.unit.core.builders import BUCKET
 from trainyard.core.jobfile import check
 from trainyard.core.jobfile.check import JobSource
 from trainyard.core.model import names

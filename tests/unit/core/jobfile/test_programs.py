@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.archives_of_programs import packed
-from tests.unit.core.facts import job as admitted
+from tests.unit.core.builders import job as admitted
 from trainyard.core.jobfile import check, program_archive, references, tensorflow_names
 from trainyard.core.jobfile.program_command import Started, started
 from trainyard.core.jobfile.program_warnings import KnownFailure

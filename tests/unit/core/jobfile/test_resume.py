@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.facts import job
+from tests.unit.core.builders import job
 from trainyard.core.jobfile.references import lineage, owner_of_work
 from trainyard.values.validation import Fault
 

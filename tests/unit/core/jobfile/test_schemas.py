@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator, ValidationError, validators
 from tests.support import bad_input, quick
 from tests.support.job_files import BAD, EVALUATED, SERVERS, SHIPPED, SMALLEST
 from tests.support.recipes import WHOLE, WRONG
-from tests.unit.core.facts import BUCKET
+from tests.unit.core.builders import BUCKET
 from tests.unit.core.jobfile.reference import INPUTS_PAGE, PAGE, ROOT, inputs, page, schemas, table
 from trainyard.core.jobfile import check, document, recipe
 from trainyard.core.jobfile.recipe import Recipe

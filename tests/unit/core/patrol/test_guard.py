@@ -8,7 +8,7 @@ import pytest
 from lambdas.core.patrol import guard
 from lambdas.core.patrol.guard import Passed
 from lambdas.core.patrol.verdict import Earlier, Keep, Stop, Terminate, Verdict, Warn
-from tests.unit.core.facts import NOON, after
+from tests.unit.core.builders import NOON, after
 from tests.unit.core.patrol.verdict_cases import Case
 from trainyard.core.model.yard.policy import Policy
 from trainyard.protocol.verdicts import Cause, Word

@@ -8,7 +8,7 @@ import pytest
 from lambdas.core.capacity import cost
 from lambdas.core.patrol import budget
 from lambdas.core.patrol.budget import Billed
-from tests.unit.core.facts import NOON, after
+from tests.unit.core.builders import NOON, after
 from trainyard.core.model.yard import policy
 from trainyard.core.model.yard.policy import IdleSpot, Policy
 from trainyard.protocol.ledger.host import BilledHost

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lambdas.core.patrol.judgement import GOING, Facts, judge, prices
+from lambdas.core.patrol.judgement import GOING, ObservedHost, judge, prices
 from lambdas.core.patrol.usage import Window
 from lambdas.core.patrol.verdict import Ask, Earlier, Verdict
-from tests.unit.core.facts import NOON
+from tests.unit.core.builders import NOON
 from tests.unit.core.patrol.patrol_page import table
 from tests.unit.core.patrol.verdict_cases import CASES, PRICE, Case, ago
 from trainyard.protocol.plan import Market
@@ -50,7 +50,7 @@ def test_the_page_shows_the_table() -> None:
     assert table() in PAGE.read_text(), "write it anew: python -m tests.unit.core.patrol.patrol_page"
 
 
-def _any_host(chance: random.Random) -> Facts:
+def _any_host(chance: random.Random) -> ObservedHost:
     """A host of which anything may be true."""
     minutes = tuple(chance.choice([None, 0.0, 2.0, 50.0]) for _ in range(30))
     return replace(

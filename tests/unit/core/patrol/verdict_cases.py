@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from lambdas.core.patrol.judgement import Facts
+from lambdas.core.patrol.judgement import ObservedHost
 from lambdas.core.patrol.usage import Window
 from lambdas.core.patrol.verdict import Earlier
-from tests.unit.core.facts import NOON, prices
+from tests.unit.core.builders import NOON, prices
 from trainyard.core.model.yard.policy import IdleSpot, Policy
 from trainyard.protocol.plan import Market
 from trainyard.protocol.verdicts import Word
@@ -63,13 +63,13 @@ class Case:
     name: str
     word: str
     says: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
     policy: Mapping[str, Any] = field(default_factory=dict)
     saves: float = 0.0
 
-    def host(self) -> Facts:
+    def host(self) -> ObservedHost:
         """A g5.xlarge on demand that has run for a day and that nothing is known of, but for what the case says."""
-        base = Facts(
+        base = ObservedHost(
             instance="i-0abc",
             type="g5.xlarge",
             market=Market.ON_DEMAND,
@@ -81,7 +81,7 @@ class Case:
             vcpus=4,
             processors=RESTING,
         )
-        return replace(base, **{"policy": replace(Policy(), **self.policy), **self.facts})
+        return replace(base, **{"policy": replace(Policy(), **self.policy), **self.values})
 
 
 PRICE = 1.006

@@ -7,7 +7,7 @@ import pytest
 from ministack.core.iam_evaluator import EvalContext, evaluate, parse_policy_document
 
 from lambdas.core.run.bucket_access import LONGEST, session_policy
-from tests.unit.core.facts import job
+from tests.unit.core.builders import job
 from trainyard.core.jobfile.references import lineage, owner_of_work
 from trainyard.core.model.job import Job
 from trainyard.core.model.program import MOST_SECRETS

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lambdas.core.run import readiness
-from tests.unit.core.facts import after, job, served_job
+from tests.unit.core.builders import after, job, served_job
 from trainyard.core.model import gang
 from trainyard.core.model.job import Job
 from trainyard.protocol.cluster import Checkpoint, Cluster, Gang, Member, Strategy, checkpoint_of

@@ -13,7 +13,7 @@ from lambdas.core.run.growth import Ask, GiveUp, Join, Wait
 from lambdas.core.run.leaving import interruption
 from lambdas.core.run.records import Records
 from tests.support.records import AT, JOB, host, ledger
-from tests.unit.core.facts import NOON, after, candidate, job
+from tests.unit.core.builders import NOON, after, candidate, job
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.plan import Market, Plan
 from trainyard.values import serialization

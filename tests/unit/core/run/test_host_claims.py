@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from lambdas.core.patrol import hold
-from lambdas.core.patrol.judgement import Facts
+from lambdas.core.patrol.judgement import ObservedHost
 from lambdas.core.run import host_claims
 from lambdas.core.run.host_claims import Settled
-from lambdas.core.run.places import YardLimits, promise_of
-from tests.unit.core.facts import NOON, prices
+from lambdas.core.run.slots import YardLimits, promise_of
+from tests.unit.core.builders import NOON, prices
 from trainyard.protocol.ledger.claim import Claim
 from trainyard.protocol.ledger.yard import Money
 from trainyard.protocol.plan import Market
@@ -26,9 +26,9 @@ def at(hours: float) -> datetime:
     return NOON + timedelta(hours=hours)
 
 
-def host(name: str = "i-1", **more: Any) -> Facts:
+def host(name: str = "i-1", **more: Any) -> ObservedHost:
     """A host that ada has launched an hour ago for twelve hours, on demand."""
-    base = Facts(
+    base = ObservedHost(
         instance=name,
         type="g5.xlarge",
         market=Market.ON_DEMAND,
@@ -47,7 +47,7 @@ def host(name: str = "i-1", **more: Any) -> Facts:
     return replace(base, **more)
 
 
-def settle(*hosts: Facts, known: tuple[Claim, ...] = (), **limits: Any) -> Settled:
+def settle(*hosts: ObservedHost, known: tuple[Claim, ...] = (), **limits: Any) -> Settled:
     return host_claims.settle(
         hosts, known, (), limits=YardLimits(**limits), money=SPENT, most_hold=DAY, now=NOON
     )
@@ -78,11 +78,11 @@ HELD: list[tuple[str, dict[str, Any], datetime]] = [
 ]
 
 
-@pytest.mark.parametrize(("case", "facts", "until"), HELD, ids=[case[0] for case in HELD])
-def test_until_when_a_hold_counts(case: str, facts: dict[str, Any], until: datetime) -> None:
-    found = settle(host(**facts))
+@pytest.mark.parametrize(("case", "host", "until"), HELD, ids=[case[0] for case in HELD])
+def test_until_when_a_hold_counts(case: str, host: dict[str, Any], until: datetime) -> None:
+    found = settle(host(**host))
     assert found.held == {"i-1": until}, case
-    assert found.of(host(**facts)).held == until
+    assert found.of(host(**host)).held == until
 
 
 def test_a_yard_without_a_longest_hold_limits_none() -> None:

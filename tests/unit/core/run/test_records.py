@@ -9,7 +9,7 @@ from lambdas.core.run.records import Records
 from lambdas.core.run.recovery import Trouble, trouble_of
 from lambdas.core.run.release import Act, dispose
 from tests.support.records import AT, JOB, host, ledger
-from tests.unit.core.facts import NOON, after, candidate, served_job
+from tests.unit.core.builders import NOON, after, candidate, served_job
 from trainyard.core.model.job import Hosts
 from trainyard.protocol.cluster import Gang
 from trainyard.protocol.ledger.attempt import Ending
@@ -276,14 +276,14 @@ def test_hosts_that_have_trained_together_go_on_together(
 
 
 @pytest.mark.parametrize(
-    ("facts", "answer", "whole", "goes"), [row[1:] for row in STRANDED], ids=[row[0] for row in STRANDED]
+    ("values", "answer", "whole", "goes"), [row[1:] for row in STRANDED], ids=[row[0] for row in STRANDED]
 )
 def test_a_part_of_an_attempt_is_known_until_it_is_ended(
-    facts: dict[str, Any], answer: dict[str, Any], whole: bool, goes: bool
+    values: dict[str, Any], answer: dict[str, Any], whole: bool, goes: bool
 ) -> None:
     request = {"sk": "intent#0002#000#000", "token": "t", "at": AT} | answer
     row = {"sk": "attempt#0002", "candidate": {}, "hosts": ["i-b"], "launched": AT}
-    known = {"sk": "host#i-b", **(host(attempt=2) | facts)}
+    known = {"sk": "host#i-b", **(host(attempt=2) | values)}
     found = ledger(request, known, *([row] if whole else []))
     assert [each.instance for each in found.stranded(2)] == (["i-b"] if goes else [])
 
@@ -303,14 +303,14 @@ LEFT_BEHIND = [
 
 
 @pytest.mark.parametrize(
-    ("facts", "second", "behind"), [row[1:] for row in LEFT_BEHIND], ids=[row[0] for row in LEFT_BEHIND]
+    ("values", "second", "behind"), [row[1:] for row in LEFT_BEHIND], ids=[row[0] for row in LEFT_BEHIND]
 )
 def test_a_kept_host_that_goes_before_the_next_attempt_is_known_until_it_is_ended(
-    facts: dict[str, Any], second: dict[str, Any], behind: bool
+    values: dict[str, Any], second: dict[str, Any], behind: bool
 ) -> None:
     begun = {"sk": "attempt#0002", "candidate": {}, "launched": AT} if "hosts" in second else None
     asked = {"sk": "intent#0002#000#000", "at": AT} if "token" in second else None
-    found = ledger(*(row | second for row in (begun, asked) if row), hosts={"i-a": host(**facts)})
+    found = ledger(*(row | second for row in (begun, asked) if row), hosts={"i-a": host(**values)})
     assert [each.instance for each in found.left_behind(2)] == (["i-a"] if behind else [])
 
 
@@ -327,14 +327,14 @@ GIVEN_UP = [
 
 
 @pytest.mark.parametrize(
-    ("before", "facts", "step", "final"), [row[1:] for row in GIVEN_UP], ids=[row[0] for row in GIVEN_UP]
+    ("before", "values", "step", "final"), [row[1:] for row in GIVEN_UP], ids=[row[0] for row in GIVEN_UP]
 )
 def test_a_program_that_hangs_twice_and_comes_to_nothing_is_given_up(
-    before: str | None, facts: dict[str, Any], step: int | None, final: bool
+    before: str | None, values: dict[str, Any], step: int | None, final: bool
 ) -> None:
     attempt = {"candidate": {"pool": "p"}, "hosts": ["i-a"], "launched": AT}
     rows = [
-        {"sk": "attempt#0001", **attempt, "error": before, **facts},
+        {"sk": "attempt#0001", **attempt, "error": before, **values},
         {"sk": "attempt#0002", **attempt, "reported": step},
     ]
     run = {
@@ -455,9 +455,9 @@ LIVES = [
 ]
 
 
-@pytest.mark.parametrize(("facts", "lives"), [row[1:] for row in LIVES], ids=[row[0] for row in LIVES])
-def test_who_the_next_attempt_goes_on_with(facts: dict[str, Any], lives: bool) -> None:
-    found = ledger(hosts={"i-a": host(**facts), "i-new": host(attempt=2)})
+@pytest.mark.parametrize(("values", "lives"), [row[1:] for row in LIVES], ids=[row[0] for row in LIVES])
+def test_who_the_next_attempt_goes_on_with(values: dict[str, Any], lives: bool) -> None:
+    found = ledger(hosts={"i-a": host(**values), "i-new": host(attempt=2)})
     assert [survivor.instance for survivor in found.survivors(2)] == (["i-a"] if lives else [])
 
 
@@ -487,9 +487,9 @@ GOING = [
 ]
 
 
-@pytest.mark.parametrize(("facts", "why"), [row[1:] for row in GOING], ids=[row[0] for row in GOING])
-def test_why_nobody_can_count_on_a_host(facts: dict[str, Any], why: str | None) -> None:
-    assert ledger(hosts={"i-a": host(**facts)}).hosts["i-a"].going == why
+@pytest.mark.parametrize(("values", "why"), [row[1:] for row in GOING], ids=[row[0] for row in GOING])
+def test_why_nobody_can_count_on_a_host(values: dict[str, Any], why: str | None) -> None:
+    assert ledger(hosts={"i-a": host(**values)}).hosts["i-a"].going == why
 
 
 def test_a_lost_answer_is_found_by_its_launch_request() -> None:

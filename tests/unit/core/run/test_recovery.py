@@ -8,7 +8,7 @@ import pytest
 from lambdas.core.capacity.kept_hosts import KeptHosts
 from lambdas.core.run import recovery
 from lambdas.core.run.recovery import EndRun, Retry, Trouble
-from tests.unit.core.facts import NOON, after
+from tests.unit.core.builders import NOON, after
 from trainyard.core.model import errors
 
 

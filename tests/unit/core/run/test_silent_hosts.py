@@ -8,7 +8,7 @@ import pytest
 from lambdas.core.run import deadlines, silent_hosts
 from lambdas.core.run.silent_hosts import AskToLeave, LetThemLeave, PresumeLost, Wait
 from tests.support.records import AT, JOB, host, ledger
-from tests.unit.core.facts import after
+from tests.unit.core.builders import after
 from trainyard.values import serialization
 
 LEFT = {"stopped": 1, "why": "peer", "stopped_at": AT, "ready": 2}

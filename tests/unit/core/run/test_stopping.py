@@ -9,7 +9,7 @@ from lambdas.core.run import outcome, recovery, stopping
 from lambdas.core.run.recovery import Trouble
 from lambdas.core.run.stopping import AskGang, Deed, EndAttempt, GiveTime, LetItEnd, StopExecution
 from tests.support.records import AT, JOB, host, ledger
-from tests.unit.core.facts import NOON, after
+from tests.unit.core.builders import NOON, after
 from trainyard.protocol.ledger.attempt import Ending
 from trainyard.protocol.ledger.run import Outcome
 

@@ -4,7 +4,7 @@ import dataclasses
 
 from lambdas.core.capacity.plan import Refusal
 from lambdas.core.run import waiting
-from tests.unit.core.facts import NOON, after, job
+from tests.unit.core.builders import NOON, after, job
 from trainyard.client.runs import listing
 from trainyard.core.model.names import LISTED
 from trainyard.protocol.ledger.run import RunRow, Waiting, WaitsFor

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.facts import admitted
+from tests.unit.core.builders import admitted
 from training.host.errors import ProgramFault
 from training.host.metadata import NO_FILES
 from training.host.paths import Paths

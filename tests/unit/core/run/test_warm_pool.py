@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.run import pool
-from lambdas.core.run.pool import WarmHost
+from lambdas.core.run import warm_pool
 from lambdas.core.run.records import Records
 from lambdas.core.run.release import Act, Disposal, dispose, missed
+from lambdas.core.run.warm_pool import WarmHost
 from tests.support.records import AT, JOB, host, ledger
-from tests.unit.core.facts import NOON, after, candidate, job, served_job
+from tests.unit.core.builders import NOON, after, candidate, job, served_job
 from trainyard.core.model.job import Hosts, Job
 from trainyard.core.model.yard import warm
 from trainyard.protocol.plan import Market, Plan
@@ -114,12 +114,12 @@ def test_which_hosts_go_into_the_pool(
     most: int,
     goes: tuple[str, ...],
 ) -> None:
-    chosen = pool.chosen(records, running, there, most=most, now=NOON)
+    chosen = warm_pool.chosen(records, running, there, most=most, now=NOON)
     assert tuple(each.instance for each in chosen) == goes, sentence
 
 
 def test_a_host_has_five_minutes_until_it_is_wiped_and_then_those_of_its_job() -> None:
-    first, _ = pool.chosen(over(), BOTH, (), most=8, now=NOON)
+    first, _ = warm_pool.chosen(over(), BOTH, (), most=8, now=NOON)
     assert (first.until, first.ready, first.since) == (after(300), None, NOON)
     assert first.wiped(after(20)) == (after(20), after(20 + 1800))
     again = replace(first, ready=after(20), until=after(1820))
@@ -155,7 +155,7 @@ TAKEN = [
 def test_which_hosts_a_run_takes(
     sentence: str, there: tuple[WarmHost, ...], wanted: Job, taken: tuple[int, set[str]] | None
 ) -> None:
-    found = pool.to_take(there, PLAN, wanted, NOON)
+    found = warm_pool.to_take(there, PLAN, wanted, NOON)
     known = (found.candidate, {each.instance for each in found.hosts}) if found else None
     assert known == taken, sentence
 
@@ -201,7 +201,7 @@ def test_what_release_does_with_a_host_in_the_pool_and_one_that_was_just_taken()
 
 def test_a_plan_says_what_the_pool_may_cost() -> None:
     keeps = job(cluster={"workers": 2}, pool={"keep": 2, "minutes": 30})
-    assert pool.most_dollars(PLAN, keeps) == pytest.approx(
+    assert warm_pool.most_dollars(PLAN, keeps) == pytest.approx(
         2 * 0.5 * (0.3 + 100 * PLAN.gib_month / 730), abs=1e-5
     )
-    assert pool.most_dollars(PLAN, TWO) is None
+    assert warm_pool.most_dollars(PLAN, TWO) is None

@@ -11,8 +11,8 @@ from lambdas.aws.dynamodb.ledger import AlreadyWrittenError
 from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.dynamodb.rows import run_row
 from lambdas.core.patrol import budget
-from lambdas.core.run import places, waiting
-from lambdas.core.run.places import YardLimits, promise_of
+from lambdas.core.run import slots, waiting
+from lambdas.core.run.slots import YardLimits, promise_of
 from lambdas.core.run.updates import RunUpdate
 from lambdas.steps.admission import Admission
 from lambdas.steps.inputs import Admitted, Waits
@@ -49,7 +49,7 @@ def admit(
         others = [claim for claim in claims if claim.run != run]
         if too_dear := over_budget(book, mine.dollars, others, limits, money, now):
             return admitting.write(too_dear, values) or too_dear
-        decided = _decide(job, places.full(mine, others, limits), mine.created, now, admitted, limits)
+        decided = _decide(job, slots.full(mine, others, limits), mine.created, now, admitted, limits)
         if isinstance(decided, Waits):
             told = waiting.for_place(
                 job, mine.created, seconds=decided.seconds, reason=decided.reason, now=now
@@ -97,10 +97,10 @@ def _decide(
 ) -> Admitted | Waits | Refused:
     if full is None:
         return admitted
-    late = places.too_late(job, created, now)
+    late = slots.too_late(job, created, now)
     if limits.waits and not late:
-        seconds, minutes = places.pause(job), job.limits.wait_minutes
+        seconds, minutes = slots.pause(job), job.limits.wait_minutes
         looks = f"it looks for a place every {seconds} seconds, for {minutes:g} minutes (limits.wait_minutes)"
         return Waits(reason=f"{full}; {looks}", seconds=seconds)
     so = late if limits.waits else "the yard lets no run wait (when_full)"
-    return Refused(YardFull.__name__, f"{full}; {so}. {places.advice(limits)}")
+    return Refused(YardFull.__name__, f"{full}; {so}. {slots.advice(limits)}")

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lambdas.core.capacity.candidates import PlanFacts
-from lambdas.core.capacity.image_choice import ImageFacts, ImageSource
+from lambdas.core.capacity.candidates import PlanInputs
+from lambdas.core.capacity.image_choice import ImageReference, ImageSource
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.run.conclusion.summary import RunFacts
+from lambdas.core.run.conclusion.summary import EndedRun
 from lambdas.core.run.outcome import Conclusion
 from lambdas.core.run.records import Records
 from trainyard.core.jobfile import check
@@ -69,7 +69,7 @@ def served_job(cluster: dict[str, Any] | None = None, **hardware: Any) -> Job:
 WELL = Conclusion(outcome=Outcome.SUCCEEDED, error=None, reason="done")
 
 
-def run_facts(
+def ended_run(
     run: str,
     seconds: float = 0,
     how: Conclusion = WELL,
@@ -77,7 +77,7 @@ def run_facts(
     attempts: Iterable[AttemptRow] = (),
     hosts: Iterable[HostRow] = (),
     **row: Any,
-) -> RunFacts:
+) -> EndedRun:
     """A run that ended so many seconds after noon; of one without any `row` Admit could not write it."""
     usual: dict[str, Any] = {
         "kind": "train",
@@ -91,7 +91,7 @@ def run_facts(
         hosts={each.instance: each for each in hosts},
         attempts={each.attempt: each for each in attempts},
     )
-    return RunFacts(run=run, bucket="b", records=records if row else None, conclusion=how, now=after(seconds))
+    return EndedRun(run=run, bucket="b", records=records if row else None, conclusion=how, now=after(seconds))
 
 
 AMI = "ami-0123456789abcdef0"
@@ -103,8 +103,8 @@ def an_image(state: str = "available", *, ami: str = AMI, architecture: str = "x
     return Image(ami, "", state, "", "2026-11-20T12:00:00.000Z", marks, architecture)
 
 
-def image_facts(source: ImageSource, named: str | None, image: Image | None = None) -> ImageFacts:
-    return ImageFacts(source, named, image, "trainyard", "/trainyard/image")
+def image_reference(source: ImageSource, named: str | None, image: Image | None = None) -> ImageReference:
+    return ImageReference(source, named, image, "trainyard", "/trainyard/image")
 
 
 def listed(**changes: Any) -> PriceList:
@@ -123,7 +123,7 @@ def prices(region: str = "us-east-1", **changes: Any) -> Prices:
     return Prices(region, listed(**changes))
 
 
-def plan_facts(**changes: Any) -> PlanFacts:
+def plan_inputs(**changes: Any) -> PlanInputs:
     """Everything offered everywhere, quotas of 100 vCPUs, an image that is available."""
     types = ("g6.xlarge", "g5.xlarge", "g4dn.xlarge", "p6-b200.48xlarge", "p5e.48xlarge", *CPU_TYPES)
     known: dict[str, Any] = {
@@ -136,9 +136,9 @@ def plan_facts(**changes: Any) -> PlanFacts:
             **dict.fromkeys((G_SPOT, G_ON_DEMAND, CPU_SPOT, CPU_ON_DEMAND), 100.0),
             **dict.fromkeys(("L-417A185B", "L-C4BD4855"), 1000.0),
         },
-        "image": image_facts(ImageSource.PARAMETER, AMI, an_image()),
+        "image": image_reference(ImageSource.PARAMETER, AMI, an_image()),
     }
-    return PlanFacts(**(known | changes))
+    return PlanInputs(**(known | changes))
 
 
 def candidate(

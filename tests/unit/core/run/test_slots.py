@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from lambdas.core.run import places
-from lambdas.core.run.places import YardLimits
-from tests.unit.core.facts import NOON
+from lambdas.core.run import slots
+from lambdas.core.run.slots import YardLimits
+from tests.unit.core.builders import NOON
 from trainyard.core.jobfile import check
 from trainyard.core.model.job import Job
 from trainyard.protocol.ledger.claim import Claim, ClaimKind
@@ -70,15 +70,15 @@ def job(**more: object) -> Job:
     ],
 )
 def test_who_has_a_place(others: list[Claim], limits: YardLimits, is_full: bool) -> None:
-    assert bool(places.full(claim("mine", 0), others, limits)) == is_full
+    assert bool(slots.full(claim("mine", 0), others, limits)) == is_full
 
 
 def test_it_says_who_is_before_it_and_which_limit_it_is() -> None:
     others = [claim(name, -minute) for minute, name in enumerate("abcd")]
-    assert places.full(claim("mine", 1), others, YardLimits(runs=4, hosts=64)) == (
+    assert slots.full(claim("mine", 1), others, YardLimits(runs=4, hosts=64)) == (
         "4 runs are before it (d, c, b and 1 more), and the yard has 4 at once (most_runs)"
     )
-    assert places.full(claim("mine", 1), others[:1], YardLimits(runs=4, hosts=3)) == (
+    assert slots.full(claim("mine", 1), others[:1], YardLimits(runs=4, hosts=3)) == (
         "1 run is before it (a) with 2 hosts; this run needs 2, and the yard has 3 at once (most_hosts)"
     )
 
@@ -95,7 +95,7 @@ def test_it_says_who_is_before_it_and_which_limit_it_is() -> None:
 def test_what_no_run_may_have_is_a_fault_that_says_who_may_raise_it(
     limits: YardLimits, path: str | None, setting: str | None
 ) -> None:
-    found = places.faults(job(cluster={"workers": 3}), limits)
+    found = slots.faults(job(cluster={"workers": 3}), limits)
     assert [fault.path for fault in found] == ([path] if path else [])
     assert all(
         f"whoever deploys the yard raise it (cdk deploy --all -c {setting})" in str(fault) for fault in found
@@ -104,12 +104,12 @@ def test_what_no_run_may_have_is_a_fault_that_says_who_may_raise_it(
 
 @pytest.mark.parametrize(("minutes", "seconds"), [(0.5, 30), (60, 36), (240, 144), (1440, 300)])
 def test_how_often_it_looks(minutes: float, seconds: int) -> None:
-    assert places.pause(job(limits={"wait_minutes": minutes})) == seconds
+    assert slots.pause(job(limits={"wait_minutes": minutes})) == seconds
 
 
 @pytest.mark.parametrize(("waited", "late"), [(0, False), (59.9, False), (60, True), (600, True)])
 def test_how_long_it_waits(waited: float, late: bool) -> None:
-    assert bool(places.too_late(job(), NOON, NOON + timedelta(minutes=waited))) == late
+    assert bool(slots.too_late(job(), NOON, NOON + timedelta(minutes=waited))) == late
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_how_long_it_waits(waited: float, late: bool) -> None:
     ],
 )
 def test_a_pool_larger_than_the_yards_is_a_fault(limits: YardLimits, said: str | None) -> None:
-    found = [str(fault) for fault in places.faults(job(cluster={"workers": 3}, pool={"keep": 2}), limits)]
+    found = [str(fault) for fault in slots.faults(job(cluster={"workers": 3}, pool={"keep": 2}), limits)]
     assert [said in each and "-c most_pool_hosts=2" in each for each in found if said] == (
         [True] if said else []
     )
