@@ -57,9 +57,9 @@ def test_a_run_that_succeeded_with_a_loss_that_became_nan_says_so_once() -> None
     assert line == "digits-1 has succeeded, but its loss has been NaN since step 320."
 
 
-def test_a_run_that_waits_for_its_place_says_for_what() -> None:
+def test_a_run_that_waits_for_its_slot_says_for_what() -> None:
     waiting = WAITING | {"what": "slot", "reason": "20 runs are before it", "refused": {}}
-    assert "its place in the yard: 20 runs are before it" in why(RUNNING, {"waiting": waiting}, {}).lines[0]
+    assert "its slot in the yard: 20 runs are before it" in why(RUNNING, {"waiting": waiting}, {}).lines[0]
 
 
 @pytest.mark.parametrize(("saved", "resumes"), [(True, True), (False, False)])

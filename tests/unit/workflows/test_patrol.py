@@ -367,7 +367,7 @@ def test_a_wrong_tag_on_a_thousand_hosts_is_one_line(yard: Yard) -> None:
     yard.looks()
     yard.account.calls.clear()
     yard.looks()
-    assert "1000 hosts (i-0000, i-0001, i-0002, ...): the tag trainyard:policy-idle_percent" in yard.told()
+    assert "1,000 hosts (i-0000, i-0001, i-0002, ...): the tag trainyard:policy-idle_percent" in yard.told()
     assert yard.account.calls["dynamodb:PutItem"] + yard.account.calls["dynamodb:TransactWriteItems"] < 10
 
 

@@ -14,9 +14,10 @@ from lambdas.aws.dynamodb.rows import event_row, run_row
 from lambdas.core.capacity import placement
 from lambdas.core.capacity.kept_hosts import KeptHosts
 from lambdas.core.capacity.placement import GiveUp, RetireFirst, Try, TryLater
-from lambdas.core.run import deadlines, stopping, warm_pool
+from lambdas.core.run import deadlines, stopping
 from lambdas.core.run import waiting as run_waiting
 from lambdas.core.run.records import Records
+from lambdas.core.run.warm_pool import RETAGGED
 from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import LaunchInput
@@ -45,7 +46,7 @@ NEEDS = Needs(
         may("launch hosts of the yard's images"),
         may("use the image parameter", "GetParameters"),
         may("use the ledger", "DeleteItem"),
-        may("mark hosts", *warm_pool.RETAGGED),
+        may("mark hosts", *RETAGGED),
     ),
     minutes=3,
 )

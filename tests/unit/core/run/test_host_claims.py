@@ -78,11 +78,11 @@ HELD: list[tuple[str, dict[str, Any], datetime]] = [
 ]
 
 
-@pytest.mark.parametrize(("case", "host", "until"), HELD, ids=[case[0] for case in HELD])
-def test_until_when_a_hold_counts(case: str, host: dict[str, Any], until: datetime) -> None:
-    found = settle(host(**host))
+@pytest.mark.parametrize(("case", "values", "until"), HELD, ids=[case[0] for case in HELD])
+def test_until_when_a_hold_counts(case: str, values: dict[str, Any], until: datetime) -> None:
+    found = settle(host(**values))
     assert found.held == {"i-1": until}, case
-    assert found.of(host(**host)).held == until
+    assert found.of(host(**values)).held == until
 
 
 def test_a_yard_without_a_longest_hold_limits_none() -> None:
