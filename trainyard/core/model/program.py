@@ -56,7 +56,7 @@ class Program:
         None,
         Uri(folder="programs", ends=(".tar", ".tar.gz", ".tgz")),
         "A tar archive, up to 1 GiB, unpacked and put on the Python path. Or a folder beside the job file, such as "
-        "`./src`, which `trainyard submit` packs ([what goes along](programs.md#what-goes-along)). Or a git "
+        "`./src`, which `trainyard submit` packs ([packed files](programs.md#packed-files)). Or a git "
         "repository, `git+https://HOST/PATH@REF`, which it clones. Or an archive in another bucket that the yard reads "
         "([below](#other-buckets)).",
     )
