@@ -29,7 +29,7 @@ MEMORY_GIB = 0.5
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MACHINES = tuple(
     f"arn:aws:states:us-east-1:1:stateMachine:trainyard-{word}"
-    for word in ("train", "bake", "snapshot", "launch")
+    for word in ("train", "bake", "snapshot", "dev-host")
 )
 RUN = {
     "sk": "run",

@@ -178,7 +178,7 @@ def _bake(yard: Yard) -> None:
 
 
 def _launch(yard: Yard) -> None:
-    yard.people.start("launch", "sit", {"latest": "gpu", "instance_types": ["g6.xlarge"], "hours": 2})
+    yard.people.start("dev-host", "sit", {"latest": "gpu", "instance_types": ["g6.xlarge"], "hours": 2})
 
 
 def _snapshot(yard: Yard) -> None:
@@ -270,7 +270,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             over=_over(2),
             since="snapshot-admit#1",
         ),
-        Scenario("launch", "a host from the yard's image", _launch, stays=1),
+        Scenario("dev-host", "a host from the yard's image", _launch, stays=1),
         Scenario("retire", "old images are retired", _retire),
         Scenario("patrol", "an unused host", _patrol, over=_nothing_runs),
     )

@@ -104,7 +104,7 @@ class YardTemplate:
 
     def machine(self, word: str) -> Machine:
         """Return the state machine of a workflow, e.g. `train`, for any name of the yard."""
-        return next(each for each in self.machines.values() if each.name.rpartition("-")[2] == word)
+        return next(each for each in self.machines.values() if each.name.endswith(f"-{word}"))
 
     def limited(self, **limits: object) -> YardTemplate:
         """Return the yard with other limits for its runs, named as in the context of the CDK app."""

@@ -106,13 +106,13 @@ class PeopleStack(cdk.Stack):
         send_jobs(policy, self._storage.bucket, *OWN_JOBS)
         permissions.keep_secrets(policy, yard)
         self._start(policy, "snapshot")
-        stop_at_once(policy, yard, "train", "launch", "snapshot")
+        stop_at_once(policy, yard, "train", "dev-host", "snapshot")
         put_events(policy, yard, *(f"{sources.PEOPLE}${{{key}}}" for key in KNOWN_BY))
 
     def _operate(self, policy: PeoplesPolicy) -> None:
         bucket, yard = self._storage.bucket, self._settings.yard
         permissions.write_objects(policy, bucket, keys.IMAGES)
-        self._start(policy, "train", "launch", "bake", "retire")
+        self._start(policy, "train", "dev-host", "bake", "retire")
         stop_at_once(policy, yard, "bake", "retire")
         end_hosts(policy, yard)
         start_hosts(policy, yard, key=self._settings.kms_key)

@@ -10,7 +10,7 @@ from stacks.images import ImagesStack
 from stacks.network import NetworkStack
 from stacks.settings import YardSettings
 from stacks.storage import StorageStack
-from stacks.workflows.launch import Launch
+from stacks.workflows.dev_host import DevHost
 from stacks.workflows.prepare import Prepare
 from stacks.workflows.signal import Signal
 from stacks.workflows.snapshot import Snapshot
@@ -20,7 +20,7 @@ from stacks.workflows.train.host import TrainingHost
 
 
 class TrainingStack(cdk.Stack):
-    """The workflows train, snapshot and launch; and what events and the clock set off, of every workflow."""
+    """The workflows train, snapshot and dev-host; and what events and the clock set off, of every workflow."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class TrainingStack(cdk.Stack):
             release=images.release,
             snapshot=snapshot,
         )
-        Launch(self, factory, network, train=self.train, release=images.release)
+        DevHost(self, factory, network, train=self.train, release=images.release)
         Submit(self, factory, queue)
         Signal(self, factory, queue, bus, host=host)
         needed = list(self.node.children)

@@ -76,7 +76,7 @@ NEEDS = Needs(
             "ec2:DescribeImages",
         ),
         may("stop executions", "train"),
-        may("start executions", "launch", "snapshot"),
+        may("start executions", "dev-host", "snapshot"),
         may("invoke functions", "train-launch", "release"),
         may("run documents", "stop"),
         may("mark hosts", Tag.HOLD, Tag.POOL),

@@ -28,7 +28,7 @@ STATES: Mapping[str, tuple[str, ...]] = {
         *("Admit", "Plan", "Launch", "Install", "Test", "Generalize"),
         *("Capture", "Publish", "Release", "Conclude"),
     ),
-    "launch": ("Admit", "Plan", "Launch", "Await", "Release", "Conclude"),
+    "dev-host": ("Admit", "Plan", "Launch", "Await", "Release", "Conclude"),
     "snapshot": ("Admit", "Pause", "Stop", "Capture", "Fate", "Conclude"),
 }
 """The states of one attempt in order, by kind of run."""

@@ -78,7 +78,7 @@ class FunctionFactory:
             case "state_machine_arns":
                 return ",".join(self._machine(kind) for kind in CONCLUDES)
         if name.endswith("_state_machine_arn"):
-            return self._machine(name.removesuffix("_state_machine_arn"))
+            return self._machine(name.removesuffix("_state_machine_arn").replace("_", "-"))
         if name.endswith("_document"):
             return f"{yard}-{name.removesuffix('_document')}"
         return _text(getattr(self.settings, name, None))

@@ -127,7 +127,7 @@ def functions_of(*scopes: Construct) -> list[Function]:
 
 def camel(word: str) -> str:
     """`bake.launch` as CloudFormation and the workflows spell it: `BakeLaunch`."""
-    return "".join(part.capitalize() for part in re.split(r"[._]", word))
+    return "".join(part.capitalize() for part in re.split(r"[._-]", word))
 
 
 def kept_for(days: int) -> logs.RetentionDays:

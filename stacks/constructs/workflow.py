@@ -12,7 +12,7 @@ from lambdas.needs import Needs
 from stacks.constructs.alarms import Alarms
 from stacks.constructs.events import STATUS, DeadLetterQueue, after_execution
 from stacks.constructs.factory import FunctionFactory
-from stacks.constructs.function import Function, functions_of
+from stacks.constructs.function import Function, camel, functions_of
 from stacks.constructs.machine import StateMachine
 from stacks.constructs.permissions.grants import Launching
 
@@ -30,7 +30,7 @@ class Workflow(Construct):
     conclude: Function
 
     def __init__(self, scope: cdk.Stack, factory: FunctionFactory) -> None:
-        super().__init__(scope, self.word.capitalize())
+        super().__init__(scope, camel(self.word))
         self.factory, self.settings, self.yard = factory, factory.settings, factory.settings.yard
         self.bucket, self.table = factory.bucket, factory.table
 
@@ -65,7 +65,7 @@ class Workflow(Construct):
             timeout=timeout,
             waits=waits,
         )
-        name = f"{self.word.capitalize()}StateMachineArn"
+        name = f"{camel(self.word)}StateMachineArn"
         cdk.CfnOutput(cdk.Stack.of(self), name, value=machine.state_machine_arn)
         return machine
 

@@ -8,7 +8,7 @@ from lambdas.workflows import signal
 from stacks.constructs.events import DeadLetterQueue, rule
 from stacks.constructs.factory import FunctionFactory
 from stacks.documents import Document
-from stacks.workflows.launch.dev_host import DevHostRole
+from stacks.workflows.dev_host.role import DevHostRole
 from stacks.workflows.train.host import RunRole, TrainingHost
 from trainyard.protocol import sources
 

@@ -10,8 +10,8 @@ from lambdas.steps.inputs import Admitted
 from lambdas.workflows import release
 from lambdas.workflows.bake import admit as bake_admit
 from lambdas.workflows.bake import conclude as bake_conclude
-from lambdas.workflows.launch import admit as launch_admit
-from lambdas.workflows.launch import conclude as launch_conclude
+from lambdas.workflows.dev_host import admit as dev_host_admit
+from lambdas.workflows.dev_host import conclude as dev_host_conclude
 from lambdas.workflows.snapshot import admit as snapshot_admit
 from lambdas.workflows.snapshot import conclude as snapshot_conclude
 from lambdas.workflows.snapshot import undo
@@ -25,7 +25,7 @@ WORKFLOWS: dict[str, tuple[ModuleType, ModuleType]] = {
     "train": (admit, conclude),
     "bake": (bake_admit, bake_conclude),
     "snapshot": (snapshot_admit, snapshot_conclude),
-    "launch": (launch_admit, launch_conclude),
+    "dev-host": (dev_host_admit, dev_host_conclude),
 }
 
 

@@ -40,7 +40,7 @@ PLATFORMS_OWN = re.compile(
     r"^(logs|lambda|sts|xray|ssmmessages|ec2messages|kms):|^ssm:UpdateInstanceInformation$"
 )
 """What Lambda, Step Functions and the agents of AWS ask of their own accord: no call of the product's."""
-AS_OFTEN_AS_IT_LASTS = ("Signal", "Host", "SignalRun", "LaunchAwaitHost")
+AS_OFTEN_AS_IT_LASTS = ("Signal", "Host", "SignalRun", "DevHostAwaitHost")
 """Roles whose calls are as many as a run says progress, saves checkpoints, brings its log away: signal's, the
 host's own and that of its run; and who looks every few seconds whether a host is there."""
 PROGRAMS_OWN = re.compile(r" job program args (?!steps)")

@@ -101,7 +101,7 @@ def images(template: Any) -> list[dict[str, Any]]:
     """A host is launched, then imaged."""
     yard = a_yard(template)
     told: list[dict[str, Any]] = []
-    for workflow, given in (("launch", LAUNCHED), ("snapshot", {"name": SNAPSHOT_NAME})):
+    for workflow, given in (("dev-host", LAUNCHED), ("snapshot", {"name": SNAPSHOT_NAME})):
         before = yard.gateway.asked.copy()
         if workflow == "snapshot":
             given = {"instance": next(iter(yard.ec2.ever)), **given}

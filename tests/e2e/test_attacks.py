@@ -149,8 +149,8 @@ BY_PEOPLE: list[tuple[str, Attack, frozenset[str]]] = [
     ("where the yard is", call("ssm", "put_parameter", Name="/trainyard/yard", Value="{}", Overwrite=True), NOBODY),
     # ------------------------------------------------------------------------------------------- the yard itself
     ("a forged event to signal", call("lambda", "invoke", FunctionName="trainyard-signal", Payload=b"{}"), NOBODY),
-    ("other code for admit", call("lambda", "update_function_code", FunctionName="trainyard-launch-admit", ZipFile=b"x"), NOBODY),
-    ("other limits for admit", call("lambda", "update_function_configuration", FunctionName="trainyard-launch-admit", Environment={"Variables": {"MOST_HOSTS": "0"}}), NOBODY),
+    ("other code for admit", call("lambda", "update_function_code", FunctionName="trainyard-dev-host-admit", ZipFile=b"x"), NOBODY),
+    ("other limits for admit", call("lambda", "update_function_configuration", FunctionName="trainyard-dev-host-admit", Environment={"Variables": {"MOST_HOSTS": "0"}}), NOBODY),
     ("patrol's rule", call("events", "disable_rule", Name="trainyard-patrol"), NOBODY),
     ("another workflow", call("stepfunctions", "update_state_machine", stateMachineArn="{launch}", definition="{}"), NOBODY),
     ("an answer to a task", call("stepfunctions", "send_task_success", taskToken="x" * 60, output="{}"), NOBODY),

@@ -62,7 +62,7 @@ def images(runs: Runs) -> Told:
     made: list[Run] = []
 
     def launch() -> Run:
-        made.append(runs.finish(runs.yard.start("launch", dict(LAUNCHED))))
+        made.append(runs.finish(runs.yard.start("dev-host", dict(LAUNCHED))))
         return made[-1]
 
     def snapshot() -> Run:

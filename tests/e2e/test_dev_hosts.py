@@ -105,7 +105,7 @@ def nobody_else_gets_at_it(runs: Runs, bob: Environment, host: str) -> None:
 
 def nobody_names_or_images_it_by_hand(runs: Runs, bob: Environment, host: str) -> None:
     for workflow, asked in (
-        ("launch", {"dev": "mine"}),
+        ("dev-host", {"dev": "mine"}),
         ("snapshot", {"instance": host, "then": "terminate"}),
     ):
         run = runs.yard.start(workflow, asked).wait(PATIENCE, every=0.5)

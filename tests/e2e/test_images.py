@@ -211,7 +211,7 @@ def test_strangers_and_hosts_that_are_gone_are_not_imaged(runs: Runs) -> None:
 
 def test_a_host_that_is_lost_before_it_can_be_reached_is_followed_by_one_of_another_pool(runs: Runs) -> None:
     types = ["g6.xlarge", "g5.xlarge"]
-    run = runs.yard.start("launch", {"image": runs.yard.image(), "instance_types": types})
+    run = runs.yard.start("dev-host", {"image": runs.yard.image(), "instance_types": types})
     (lost,) = runs.until("it is launched", lambda: runs.yard.instances(run.id))
     runs.cloud.fault("kill", lost["InstanceId"])
     made = runs.finish(run)
@@ -224,7 +224,7 @@ def test_a_host_that_is_lost_before_it_can_be_reached_is_followed_by_one_of_anot
 def test_a_name_that_another_workflow_has_used_harms_no_run(runs: Runs) -> None:
     run = runs.start(runs.job("first-come", **ALONE, program={"args": quick.UNTIL_TOLD}))
     runs.until("it trains", lambda: runs.checkpoint_of(run) >= 10)
-    for workflow in ("snapshot", "launch", "bake"):
+    for workflow in ("snapshot", "dev-host", "bake"):
         no = runs.yard.start(workflow, {"run": run.id}, run.id).wait(PATIENCE).execution
         assert no.status == "FAILED"
         assert f"The run {run.id} belongs to another execution" in no.cause
@@ -258,5 +258,5 @@ NOWHERE = [
 @pytest.mark.parametrize(("asked", "reason"), NOWHERE)
 def test_a_launch_that_cannot_be_says_why(runs: Runs, asked: dict[str, Any], reason: str) -> None:
     no = launch(runs, **asked)
-    assert no.execution.error == "LaunchRefused", no.why()
+    assert no.execution.error == "DevHostRefused", no.why()
     assert reason in no.execution.cause

@@ -189,7 +189,7 @@ DEEDS: list[tuple[str, Callable[[Yard], object], set[str]]] = [
     ),
     ("ask so as somebody else", lambda yard: ask_to_stop(yard, "trainyard.people/root"), set()),
     ("speak as a host", lambda yard: ask_to_stop(yard, "trainyard.host/AROA:i-1"), set()),
-    ("launch under no name", start("launch"), {"operator"}),
+    ("dev-host under no name", start("dev-host"), {"operator"}),
     ("bake", start("bake"), {"operator"}),
     ("write the ledger", row, set()),
     ("point the yard at another image", point_at_another_image, set()),

@@ -18,7 +18,7 @@ SOON = {"window_minutes": 2, "grace_minutes": 0.1}
 ONE = {"strategy": "single", "workers": 1}
 ON_DEMAND = {"instance_types": ["g6.xlarge"], "market": "on_demand"}
 GONE = ("shutting-down", "terminated")
-UNCLEARED = ("RunBroken", "TrainCutShort", "LaunchCutShort", "BakeCutShort")
+UNCLEARED = ("RunBroken", "TrainCutShort", "DevHostCutShort", "BakeCutShort")
 """The rules by which an execution that was cut short ends its hosts and is concluded."""
 EVER = datetime.fromtimestamp(0, UTC)
 LONG_AGO = "2026-01-01T00:00:00.000Z"
@@ -98,7 +98,7 @@ def shell(runs: Runs, instance: str, line: str) -> str:
 
 def launch(runs: Runs, **asked: Any) -> Run:
     """The launch workflow, over."""
-    return runs.finish(runs.yard.start("launch", asked))
+    return runs.finish(runs.yard.start("dev-host", asked))
 
 
 def launched(runs: Runs, **asked: Any) -> Run:

@@ -22,7 +22,7 @@ PREFIXES = {
 NAMED_OTHERWISE = {"lambda:Invoke": "lambda:InvokeFunction"}
 NOT_NEEDED = {
     "bake_plan": {"ssm:GetParameter"},  # the row of a bake names its image
-    "launch_conclude": {"ec2:DescribeInstances"},  # asked only by functions that may, after a denial
+    "dev_host_conclude": {"ec2:DescribeInstances"},  # asked only by functions that may, after a denial
     "train_await_hosts": {
         "ssm:DescribeInstanceInformation",
         "ssm:SendCommand",
@@ -151,7 +151,7 @@ def test_calls_are_found_through_every_layer(handler: str, calls: set[str]) -> N
 
 
 def test_recover_reaches_none() -> None:
-    assert [reached(f"{workflow}.recover") for workflow in ("train", "bake", "launch")] == [
+    assert [reached(f"{workflow}.recover") for workflow in ("train", "bake", "dev_host")] == [
         set(),
         set(),
         set(),

@@ -117,7 +117,7 @@ def test_an_execution_that_does_not_end_well_is_released_and_one_cut_short_is_co
             "BakeCutShort": ("BakeConclude", ["ABORTED", "FAILED", "TIMED_OUT"]),
             "SnapshotImageBroken": ("SnapshotUndo", ["ABORTED", "FAILED", "TIMED_OUT"]),
             "SnapshotCutShort": ("SnapshotConclude", ["ABORTED", "FAILED", "TIMED_OUT"]),
-            "LaunchCutShort": ("LaunchConclude", ["ABORTED", "FAILED", "TIMED_OUT"]),
+            "DevHostCutShort": ("DevHostConclude", ["ABORTED", "FAILED", "TIMED_OUT"]),
         }.items()
     )
 

@@ -126,7 +126,7 @@ def test_job_files_go_where_iam_vouches_for_who_has_put_them(yard: Assembly, who
     own = {"jobs/by/${aws:username}/*", "jobs/by/${aws:userid}/*"}
     assert {each for each in put if each.startswith("jobs")} == own
     starts = {each.resource for each in permissions(yard, who) if each.action == "states:StartExecution"}
-    for workflow in ("TrainWorkflow", "LaunchWorkflow"):
+    for workflow in ("TrainWorkflow", "DevHostWorkflow"):
         assert any(workflow in each for each in starts) is (who == "operator"), workflow
 
 
@@ -200,7 +200,7 @@ def test_the_yard_is_found_by_one_parameter_that_is_written_last(yard: Assembly)
     assert found.stack == "Trainyard-People"
     told = json.loads(plain(found.properties["Value"]))
     assert (told["version"], told["yard"], told["bus"]) == (__version__, "Trainyard", YARD)
-    assert set(told["workflows"]) == {"train", "bake", "snapshot", "launch", "retire"}
+    assert set(told["workflows"]) == {"train", "bake", "snapshot", "dev-host", "retire"}
     assert set(told["policies"]) == {*PEOPLE, "dev"}
     assert set(AS_TOLD) | {"yard", "bucket"} <= set(told)
 

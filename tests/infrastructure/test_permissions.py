@@ -91,7 +91,7 @@ def test_a_function_may_use_what_its_settings_name(yard: Assembly) -> None:
 
 
 def test_recover_decides_and_may_do_nothing(yard: Assembly) -> None:
-    for function in ("train_recover", "bake_recover", "launch_recover"):
+    for function in ("train_recover", "bake_recover", "dev_host_recover"):
         assert actions(yard, yard.role_of(function)) == LOGGING
         given = yard.functions[function].properties["Environment"]["Variables"]
         assert set(given) == {"POWERTOOLS_SERVICE_NAME"}, "it knows no place to write to"
@@ -101,7 +101,7 @@ def test_only_release_patrol_and_the_fate_of_an_imaged_host_end_hosts(yard: Asse
     ending = {"ReleaseRole", "PatrolRole", "SnapshotFateRole"}
     assert yard.may("ec2:TerminateInstances") == yard.may("ec2:StopInstances") == ending
     assert yard.may("ec2:ModifyInstanceAttribute") == ending | {
-        "LaunchConcludeRole"
+        "DevHostConcludeRole"
     }  # dev hosts keep their disk
     assert yard.may("ec2:StartInstances") == {"SnapshotFateRole", "SnapshotUndoRole"}
     assert yard.may("ec2:DeleteFleets") == set()
@@ -276,7 +276,7 @@ def test_only_submit_starts_runs_and_the_clock_what_retires_images_and_a_deploym
     starting = {"SubmitRole", "RetireEventsRole", "PatrolRole", "PrepareRole", "SignalRole"}
     assert yard.may("states:StartExecution") == starting
     of_people = {each.resource for each in of(yard, "signal", "states:StartExecution")}
-    assert all("LaunchWorkflow" in each or "SnapshotWorkflow" in each for each in of_people), "for dev hosts"
+    assert all("DevHostWorkflow" in each or "SnapshotWorkflow" in each for each in of_people), "for dev hosts"
     for permission in of(yard, "submit", "states:StartExecution"):
         assert "*" not in permission.resource
 
@@ -439,7 +439,7 @@ def test_signal_writes_orders_and_credentials_and_nothing_else_into_the_bucket(y
     ("function", "keys"),
     [
         ("signal", ["trainyard:hold", "trainyard:pool"]),
-        ("launch_conclude", ["trainyard:hold", "trainyard:cap", "trainyard:ready"]),
+        ("dev_host_conclude", ["trainyard:hold", "trainyard:cap", "trainyard:ready"]),
         ("release", ["trainyard:pool"]),
     ],
 )
@@ -513,7 +513,7 @@ def test_a_bake_asks_after_bakes_alone(yard: Assembly) -> None:
 def test_only_a_run_that_ends_takes_a_row_away(yard: Assembly) -> None:
     """Rows of runs that go on, of a bake's lock and of hosts in the pool; and, by patrol, claims of launches whose host
     is gone."""
-    concludes = {f"{word}ConcludeRole" for word in ("Train", "Bake", "Snapshot", "Launch")}
+    concludes = {f"{word}ConcludeRole" for word in ("Train", "Bake", "Snapshot", "DevHost")}
     assert yard.may("dynamodb:DeleteItem") == concludes | {"TrainLaunchRole", "SignalRole", "PatrolRole"}
 
 
@@ -580,7 +580,7 @@ def test_a_condition_asks_for_what_aws_tells_of_that_action(
             assert not unknown, (role, permission.action, unknown)
 
 
-@pytest.mark.parametrize("word", ["train", "bake", "snapshot", "launch"])
+@pytest.mark.parametrize("word", ["train", "bake", "snapshot", "dev-host"])
 def test_a_workflow_calls_the_functions_it_names(yard: Assembly, word: str) -> None:
     (machine,) = [
         each

@@ -20,7 +20,7 @@ from tests.infrastructure.assembly import Assembly, text
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = ("start", "stop", "generalize", "pause", "resume", "install", "test")
-WORKFLOWS = ("train", "bake", "snapshot", "launch")
+WORKFLOWS = ("train", "bake", "snapshot", "dev-host")
 
 
 def lint(files: Iterable[Path]) -> str:
@@ -84,7 +84,7 @@ def test_the_promised_outputs_are_there(yard: Assembly) -> None:
             "EventBusName",
             "TrainStateMachineArn",
             "SnapshotStateMachineArn",
-            "LaunchStateMachineArn",
+            "DevHostStateMachineArn",
             "Limits",
             "Prepared",
         },
@@ -284,7 +284,7 @@ OF_A_DENIAL = {"ErrorEquals": ["AccessDenied"], "IntervalSeconds": 15, "MaxAttem
 OF_ITS_OWN = {
     ("train", "Generalize"): ("NotRegistered", 5, 12),
     ("bake", "Install"): ("NotRegistered", 5, 120),
-    ("launch", "Await"): ("NotRegistered", 5, 240),
+    ("dev-host", "Await"): ("NotRegistered", 5, 240),
     ("snapshot", "Pause"): ("NotRegistered", 5, 12),
     ("snapshot", "Stop"): ("StillStopping", 5, 240),
     ("snapshot", "Undo"): ("StillStopping", 10, 120),

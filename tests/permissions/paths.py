@@ -504,7 +504,7 @@ def launched_from_nowhere(runs: Runs, name: str) -> Seen:
     with _host(runs) as host:
         image = _image(runs, host, f"{name[:50]}-{time.time_ns()}", run="nobody")
         try:
-            return _seen(runs, runs.yard.start("launch", {"image": image}))
+            return _seen(runs, runs.yard.start("dev-host", {"image": image}))
         finally:
             _deregister(runs, image)
 
@@ -563,9 +563,9 @@ PATHS: tuple[tuple[str, Path], ...] = (
     (r"SnapshotFateRole-ec2:(St(op|art)Instances|ModifyInstanceAttribute)", snapshot_stopped),
     (r"SnapshotAdmitRole-s3", snapshot_of_run),
     (r"^Snapshot", snapshot_paused),
-    (r"LaunchWorkflowRole-.*(LaunchRecover|Release)", launched_again),
-    (r"LaunchAdmitRole-s3:ListBucket", launched_from_nowhere),
-    (r"LaunchConcludeRole-ec2:ModifyInstanceAttribute", dev_host),
+    (r"DevHostWorkflowRole-.*(DevHostRecover|Release)", launched_again),
+    (r"DevHostAdmitRole-s3:ListBucket", launched_from_nowhere),
+    (r"DevHostConcludeRole-ec2:ModifyInstanceAttribute", dev_host),
     (r"^Launch", launched),
     (r"TrainAwaitHostsRole-states:SendTaskSuccess", await_hosts_late),
     (r"TrainAwaitHostsRole-states:SendTaskFailure", await_hosts_too_late),
@@ -723,7 +723,7 @@ def named(grant: Grant) -> str:
 @contextmanager
 def _host(runs: Runs) -> Iterator[str]:
     """An on-demand host of the yard that trains nothing, gone at the end."""
-    run = runs.yard.start("launch", {"image": runs.yard.image(), "market": "on_demand"})
+    run = runs.yard.start("dev-host", {"image": runs.yard.image(), "market": "on_demand"})
     host = str(runs.finish(run).summary["instance"])
     try:
         yield host
@@ -755,7 +755,7 @@ def _deregister(runs: Runs, image: str) -> None:
 
 
 def _launch(runs: Runs, name: str) -> Run:
-    return runs.yard.start("launch", {"image": runs.yard.image()}, f"{name[:50]}-{time.time_ns()}")
+    return runs.yard.start("dev-host", {"image": runs.yard.image()}, f"{name[:50]}-{time.time_ns()}")
 
 
 def _seen(runs: Runs, run: Run, seconds: float = 150) -> Seen:

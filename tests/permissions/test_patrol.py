@@ -25,10 +25,10 @@ from trainyard.values import serialization
 
 pytestmark = pytest.mark.exhaustive
 WAITING = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": True}}}
-MACHINES = ("train", "bake", "snapshot", "launch")
+MACHINES = ("train", "bake", "snapshot", "dev-host")
 LEASES_OVER = timedelta(minutes=20)
 """How much later patrol looks: leases of the scene end in a minute, and hosts have a quarter of an hour to go then."""
-TOLD = ("signal", "train-conclude", "bake-conclude", "snapshot-conclude", "launch-conclude")
+TOLD = ("signal", "train-conclude", "bake-conclude", "snapshot-conclude", "dev-host-conclude")
 BEFORE_JUDGING = (
     "ec2:DescribeInstances",
     "ec2:DescribeImages",
@@ -94,7 +94,7 @@ class Place:
             r"Ledger\w+\.Arn": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/ledger",
             r"Notices\w+": self.topic,
             r"PatrolLog\w+\.Arn": f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:patrol",
-            **{rf"{word.capitalize()}Workflow\w+": arn for word, arn in self.machines.items()},
+            **{rf"{word.title().replace('-', '')}Workflow\w+": arn for word, arn in self.machines.items()},
             **{
                 rf"{word.title().replace('-', '')}Function\w+\.Arn": (
                     f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:trainyard-{word}"
@@ -114,7 +114,7 @@ class Place:
         self._rows(serialization.timestamp(now - timedelta(minutes=10)))
         since = serialization.timestamp(now - timedelta(minutes=5))
         over = {
-            "kind": "launch",
+            "kind": "dev-host",
             "ready": since,
             "lease": serialization.timestamp(now + timedelta(minutes=1)),
         }
@@ -122,7 +122,7 @@ class Place:
         hosts = {
             "orphan": self._host({"run": "over-1", "verdict": f"warn-orphan {since}"}),
             "builder": self._host({"run": "over-2", "kind": "bake", "verdict": f"warn-orphan {since}"}),
-            "launched": self._host({"run": "over-3", "kind": "launch", "verdict": f"warn-orphan {since}"}),
+            "launched": self._host({"run": "over-3", "kind": "dev-host", "verdict": f"warn-orphan {since}"}),
             "stopped": self._host({"run": "over-4", "verdict": f"stop-lease {since}", **over}),
             "archived": self._host(
                 {"run": "over-5", "verdict": f"archive-lease {since}", "policy-idle_spot": "archive", **over},
@@ -164,7 +164,7 @@ class Place:
             ("live-2", "snapshot", "Capture", {}),
             ("over-1", "train", "Train", {}),
             ("over-2", "bake", "Install", {}),
-            ("over-3", "launch", "Launch", {}),
+            ("over-3", "dev-host", "Launch", {}),
             ("over-6", "snapshot", "Capture", {}),
         ):
             table.put_item(Item={**row, "pk": f"run#{run}", "kind": kind, "state": state, **more})

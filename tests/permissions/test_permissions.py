@@ -85,7 +85,7 @@ def check_what_is_said_beside(grant: Grant, seen: Seen, said: str) -> None:
 def check_the_summary(grant: Grant, seen: Seen) -> None:
     """summary.json says the same, wherever Conclude could still write it."""
     concludes = not re.search(
-        r"^(TrainConclude|Bake|Builder|Retire|SnapshotConclude|LaunchConclude)|ConcludeFunction", str(grant)
+        r"^(TrainConclude|Bake|Builder|Retire|SnapshotConclude|DevHostConclude)|ConcludeFunction", str(grant)
     )
     if concludes:
         assert paths.named(grant) in seen.summary.get("reason", ""), seen.summary
@@ -94,7 +94,7 @@ def check_the_summary(grant: Grant, seen: Seen) -> None:
 def check_what_is_left(grant: Grant, seen: Seen, left: list[str]) -> None:
     """Nothing runs on; where Release may not end hosts, the reason says which still run and how to end them. The host
     of a launch that cannot be concluded goes by patrol."""
-    for host in () if str(grant).startswith("LaunchConclude") else left:
+    for host in () if str(grant).startswith("DevHostConclude") else left:
         assert "aws ec2 terminate-instances" in seen.said, f"{host} runs on: {seen.said}"
         assert host in seen.said, seen.said
 

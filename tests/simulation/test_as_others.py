@@ -55,7 +55,7 @@ def kills(places: Mapping[Place, Passed | None]) -> Iterator[tuple[Fault, Fault]
 
 
 def test_a_kill_before_a_request_is_one_after_what_the_function_has_changed_last(yard: YardTemplate) -> None:
-    scenario = SCENARIOS["launch"]
+    scenario = SCENARIOS["dev-host"]
     pairs = dict(kills(tell(yard, scenario).places))
     assert len(pairs) > 50
     of = told(yard, scenario, dict.fromkeys([*pairs, *pairs.values()]), seen)

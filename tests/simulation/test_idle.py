@@ -27,7 +27,7 @@ def forgotten(
     """How long the host is there that nobody uses, launched for the usual twelve hours."""
 
     def begin(yard: Yard) -> None:
-        yard.people.start("launch", "notebook", {"latest": "gpu", "instance_types": ["g6.xlarge"], **asked})
+        yard.people.start("dev-host", "notebook", {"latest": "gpu", "instance_types": ["g6.xlarge"], **asked})
 
     longest = timedelta(hours=3)
     story = tell(template, Scenario("forgotten", "", begin, longest, over=over), at_end=at_end)
@@ -94,7 +94,7 @@ def dev_host(
         began = yard.world.now
         yard.in_use = lambda at: use if at < began + busy else 0.0
         yard.people.start(
-            "launch", "notebook", {"latest": "gpu", "instance_types": ["g6.xlarge"], "market": "on_demand"}
+            "dev-host", "notebook", {"latest": "gpu", "instance_types": ["g6.xlarge"], "market": "on_demand"}
         )
         yard.after(600, lambda: name_it(yard), "it gets its name")
 

@@ -13,7 +13,7 @@ from simulation.template import YardTemplate
 
 WORLDS = (
     "train@57: host host-1 after progress #2: hangs + event HostSignal ready host-1 #1: lost",
-    "launch@2",
+    "dev-host@2",
 )
 ROOT = Path(__file__).parents[2]
 TWICE = """

@@ -36,7 +36,7 @@ from simulation.scenarios import SCENARIOS
 from simulation.story import tell
 before, read = dict(os.environ), environment.read
 with process.of_worlds(Path(sys.argv[1])) as yard:
-    tell(yard, SCENARIOS["launch"])
+    tell(yard, SCENARIOS["dev-host"])
     process.tidy()
 assert os.environ == before
 assert environment.read is read and environment.os is os
@@ -93,13 +93,13 @@ def test_no_single_fault_of_this_commits_slice_breaks_an_invariant(yard: YardTem
 def test_what_is_tried_again_and_again_is_a_place_three_times_and_where_it_does_something_new(
     yard: YardTemplate,
 ) -> None:
-    tries = [place for _, place in tell(yard, SCENARIOS["launch"]).places if "launch-await-host" in place]
+    tries = [place for _, place in tell(yard, SCENARIOS["dev-host"]).places if "dev-host-await-host" in place]
     for tried_again in ("", "/1 dynamodb.query", "/3 ssm.describe_instance_information"):
         assert (
             len([place for place in tries if place.partition("#")[2].lstrip("0123456789") == tried_again])
             == 3
         )
-    assert tries[-1] == "launch-await-host#15/4 dynamodb.transact_write_items"
+    assert tries[-1] == "dev-host-await-host#15/4 dynamodb.transact_write_items"
 
 
 @pytest.mark.parametrize("text", WORLDS)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 STACKS = Path(__file__).resolve().parents[2] / "stacks"
-WORKFLOWS = ("bake", "launch", "retire", "snapshot", "train")
+WORKFLOWS = ("bake", "dev-host", "retire", "snapshot", "train")
 
 
 def test_no_file_is_longer_than_200_lines() -> None:
@@ -27,7 +27,7 @@ def test_every_state_machine_has_a_construct() -> None:
 
 @pytest.mark.parametrize("word", WORKFLOWS)
 def test_a_workflows_construct_is_named_as_the_workflow(word: str) -> None:
-    module = STACKS / "workflows" / f"{word}.py"
+    module = STACKS / "workflows" / f"{word.replace('-', '_')}.py"
     text = (module if module.exists() else module.with_suffix("") / "__init__.py").read_text()
-    assert f"class {word.capitalize()}(Workflow):" in text
+    assert f"class {word.title().replace('-', '')}(Workflow):" in text
     assert f'word = "{word}"' in text

@@ -31,10 +31,10 @@ AS_TOLD = (
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
     """What the parameter `/<yard>/yard` says, which the stacks write last (docs/contracts/README.md). `name` is the
-    prefix of the stacks, `workflows` the ARNs of the state machines by `train`, `bake`, `snapshot`, `launch`, `retire`,
-    `recipe` the key of the yard's own, `software` the hash of what a bake installs, `dashboard` its name in CloudWatch,
-    `monthly_dollars` what hosts may cost in a month before new runs are refused (0: no budget), `topic` the ARN of its
-    notices, `policies` the ARNs of those for people by `viewer`, `user`, `dev`, `operator`."""
+    prefix of the stacks, `workflows` the ARNs of the state machines by `train`, `bake`, `snapshot`, `dev-host` and
+    `retire`, `recipe` the key of the yard's own, `software` the hash of what a bake installs, `dashboard` its name in
+    CloudWatch, `monthly_dollars` what hosts may cost in a month before new runs are refused (0: no budget), `topic` the
+    ARN of its notices, `policies` the ARNs of those for people by `viewer`, `user`, `dev`, `operator`."""
 
     session: Session
     name: str

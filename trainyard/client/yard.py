@@ -179,7 +179,7 @@ class Yard(Deployment):
         return None
 
     def start(self, workflow: str, payload: dict[str, Any], name: str | None = None) -> Run:
-        """Start an execution of `train`, `bake`, `snapshot`, `launch` or `retire` with this input."""
+        """Start an execution of `train`, `bake`, `snapshot`, `dev-host` or `retire` with this input."""
         named = {"name": name} if name else {}
         started = self.session.client("stepfunctions").start_execution(
             stateMachineArn=self.workflows[workflow], input=json.dumps(payload), **named
@@ -198,7 +198,7 @@ class Yard(Deployment):
         limit: int = 50,
         wanted: Callable[[ListedRun], bool] | None = None,
     ) -> Listing:
-        """The newest runs, of all kinds or of `train`, `bake`, `snapshot`, `launch`, that began since then, or since
+        """The newest runs, of all kinds or of `train`, `bake`, `snapshot`, `dev-host`, that began since then, or since
         last month did, and that are `wanted`: by one call a month that is come to, and more only where a month's rows
         fill a page (1 MB); no further than to the last of so many."""
         now = datetime.now(UTC)

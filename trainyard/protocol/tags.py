@@ -13,7 +13,7 @@ class Tag:
     ATTEMPT = f"{PREFIX}attempt"
     """The attempt that a host was launched in or given to."""
     KIND = f"{PREFIX}kind"
-    """`bake` or `launch` for hosts that train nothing; `baked` or `snapshot` for images."""
+    """`bake` or `dev-host` for hosts that train nothing; `baked` or `snapshot` for images."""
     EXECUTION = f"{PREFIX}execution"
     """The run of the workflow that has made an image."""
     SUBMITTER = f"{PREFIX}submitter"

@@ -213,7 +213,7 @@ def _run_faults(host: SnapshotHost, request: SnapshotRequest) -> Iterator[Fault]
         problem = f"{host.instance} is the builder of {host.run}, which makes an image of it by itself"
         yield Fault("instance", problem)
         return
-    what = "is being launched" if host.kind == "launch" else "trains on it"
+    what = "is being launched" if host.kind == "dev-host" else "trains on it"
     for path, word, harmless in (
         ("quiesce", request.quiesce, Quiesce.PAUSE),
         ("then", request.then, Then.KEEP),

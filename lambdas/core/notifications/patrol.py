@@ -55,5 +55,5 @@ def _way_back(each: VerdictRow, action: Action | None) -> str:
         return f". To go on: aws ec2 start-instances --instance-ids {each.instance}"
     if action is Action.ARCHIVE:
         archive = names.archive(each.instance, each.at)
-        return f'. To go on, once the snapshot {archive} has ended: the launch workflow with {{"run": "{archive}"}}'
+        return f'. To go on, once the snapshot {archive} has ended: the dev-host workflow with {{"run": "{archive}"}}'
     return ""

@@ -166,7 +166,7 @@ def _stopped(host: ObservedHost, now: datetime) -> Verdict:
 def _is_orphan(host: ObservedHost) -> bool:
     """Of a run that is over and keeps no hosts, or of one that nobody knows. The host of a launch is somebody's once
     the launch has ended well."""
-    if host.kind == "launch" and host.ready:
+    if host.kind == "dev-host" and host.ready:
         return False
     return host.run is not None and not host.stays
 

@@ -54,7 +54,7 @@ def settle(
     held = {host.instance: _longest_hold(host, most_hold) for host in hosts if host.held}
     refused: dict[str, str] = {}
     written: list[Claim] = []
-    mine = [host for host in hosts if host.kind == "launch" and host.state in RUNNING and not host.live]
+    mine = [host for host in hosts if host.kind == "dev-host" and host.state in RUNNING and not host.live]
     for host in sorted(mine, key=lambda host: (host.launched, host.instance)):
         run = host.run or host.instance
         others = [claim for claim in known.values() if claim.run != run]

@@ -92,7 +92,7 @@ def full(mine: Claim, others: Iterable[Claim], limits: YardLimits) -> str | None
     if limits.runs and mine.kind is ClaimKind.TRAIN and len(runs) >= limits.runs:
         return f"{_these(runs)}, and the yard has {limits.runs} at once (most_runs)"
     if limits.hosts and hosts + mine.hosts > limits.hosts:
-        what = "run" if mine.kind is ClaimKind.TRAIN else "launch"
+        what = "run" if mine.kind is ClaimKind.TRAIN else "dev host"
         return (
             f"{_these(ahead)} with {counted(hosts, 'host')}; this {what} needs {mine.hosts}, and the yard has "
             f"{limits.hosts} at once (most_hosts)"

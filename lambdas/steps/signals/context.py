@@ -26,7 +26,7 @@ class SignalSettings(YardSettings):
     """The ARN of the role that credentials of a run are of."""
     dev_role: str
     """The same of a dev host."""
-    launch_state_machine_arn: str
+    dev_host_state_machine_arn: str
     snapshot_state_machine_arn: str
 
 

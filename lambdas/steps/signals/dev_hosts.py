@@ -47,7 +47,7 @@ def handle(yard: SignalSettings, ledger: Ledger, asked: DevHost, by: str, now: d
 
 
 def _bring_up(wish: Wish) -> str:
-    asked, by, machine = wish.asked, wish.by, wish.yard.launch_state_machine_arn
+    asked, by, machine = wish.asked, wish.by, wish.yard.dev_host_state_machine_arn
     row, wanted = wish.ledger.dev(asked.name), names.asked(asked.asked)
     if wanted is None:
         return "it asks for more than a launch can be asked for"

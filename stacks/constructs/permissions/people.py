@@ -23,7 +23,7 @@ from trainyard.protocol import keys, sources
 
 BY_NAME = "Of this yard, by its name: executions, logs and versions come into being later."
 BY_PREFIX = "DescribeAlarms by a prefix is allowed on all alarms or on none."
-ALL_RUNS = ("train", "launch", "snapshot", "bake", "retire")
+ALL_RUNS = ("train", "dev-host", "snapshot", "bake", "retire")
 READ = (keys.RUNS, keys.JOBS, keys.IMAGES, keys.PROGRAMS, keys.DATA)
 SENT = (keys.PROGRAMS, keys.DATA)
 """What goes along with a job."""

@@ -19,7 +19,7 @@ CUT_SHORT = "Its hosts are ended."
 
 
 class Train(Workflow):
-    """`plan` and `launch` are states of the launch workflow too."""
+    """`plan` and `launch` are states of the dev-host workflow, too."""
 
     word = "train"
 

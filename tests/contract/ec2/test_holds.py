@@ -57,7 +57,7 @@ class Signal:
             host_role_id="none",
             run_role="none",
             dev_role="none",
-            launch_state_machine_arn="arn:launch",
+            dev_host_state_machine_arn="arn:dev-host",
             snapshot_state_machine_arn="arn:snapshot",
         )
         monkeypatch.setattr(environment, "read", lambda _: known)

@@ -128,7 +128,7 @@ def test_what_brings_it_up_or_images_it_now_is_known_until_it_is_over(yard: Yard
             definition='{"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}',
             roleArn="arn:aws:iam::123456789012:role/any",
         )["stateMachineArn"]
-        for word in ("launch", "snapshot")
+        for word in ("dev-host", "snapshot")
     }
     there = replace(yard, workflows=made)
     me = yard.session.client("sts").get_caller_identity()["Arn"].rpartition("/")[2]
@@ -143,7 +143,7 @@ def test_what_brings_it_up_or_images_it_now_is_known_until_it_is_over(yard: Yard
     assert requests.under_way(there, "mine") is None
     begun = [
         states.start_execution(stateMachineArn=made[word], name=name)["executionArn"]
-        for word, name in (("launch", "dev-mine-1"), ("snapshot", "archive-i-1-2026112012"))
+        for word, name in (("dev-host", "dev-mine-1"), ("snapshot", "archive-i-1-2026112012"))
     ]
     launch, snapshot = requests.under_way(there, "mine"), requests.imaging(there, "i-1")
     assert launch is not None

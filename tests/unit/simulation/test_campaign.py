@@ -255,9 +255,10 @@ def test_what_a_host_says_again_and_again_is_one_line() -> None:
 
 def test_a_function_that_fails_of_the_same_again_and_again_is_one_line() -> None:
     fails = [
-        entry(number, f"launch-await-host#{number}", "fails", error="NotRegistered") for number in range(1, 5)
+        entry(number, f"dev-host-await-host#{number}", "fails", error="NotRegistered")
+        for number in range(1, 5)
     ]
-    other = entry(9, "launch-await-host#5", "fails", error="AccessDenied")
+    other = entry(9, "dev-host-await-host#5", "fails", error="AccessDenied")
     lines = timeline.told([*fails, other])
     assert [(line.what, line.why) for line in lines] == [
         ("fails, 4 times", "error NotRegistered"),

@@ -432,7 +432,7 @@ def test_at_the_deadline_a_gang_saves_and_leaves() -> None:
 def test_an_order_to_a_host_without_an_agent_fails() -> None:
     yard = Yard()
     yard.admit()
-    (host,) = yard.launch(1, kind="launch")
+    (host,) = yard.launch(1, kind="dev-host")
     yard.run(120)
     command = yard.send("start", host, Run=[RUN], Attempt=["1"])
     yard.run(30)
@@ -492,7 +492,7 @@ def test_a_host_powers_itself_off_after_its_lease_and_says_why() -> None:
 def test_a_hold_makes_a_lease_longer() -> None:
     yard = Yard()
     yard.admit()
-    (host,) = yard.launch(1, hours=0.5, kind="launch")
+    (host,) = yard.launch(1, hours=0.5, kind="dev-host")
     yard.run(60)
     host.known_tags["trainyard:hold"] = (yard.world.now + timedelta(hours=1)).isoformat()
     yard.machines.look(host.instance)
@@ -505,7 +505,7 @@ def test_a_hold_makes_a_lease_longer() -> None:
 def test_somebody_on_a_host_holds_it() -> None:
     yard = Yard()
     yard.admit()
-    (host,) = yard.launch(1, kind="launch")
+    (host,) = yard.launch(1, kind="dev-host")
     yard.run(60)
     yard.machines.hold(host.instance, yard.world.now + timedelta(hours=2))
     yard.run(1)
@@ -947,7 +947,7 @@ def test_a_builder_ends_with_its_lease() -> None:
 
 def test_a_host_from_an_image_registers_and_stands_still_when_asked() -> None:
     yard = Yard()
-    (host,) = yard.launch(1, kind="launch")
+    (host,) = yard.launch(1, kind="dev-host")
     yard.run(120)
     assert host.instance in yard.registered
     pause = yard.send("pause", host)
@@ -1072,7 +1072,7 @@ def test_many_waiting_hosts_are_cheap() -> None:
     yard = Yard(options={"puts_metrics": False})
     count = 100
     for _ in range(count):
-        yard.launch(1, kind="launch", hours=5)
+        yard.launch(1, kind="dev-host", hours=5)
     yard.run(200)
     happened = 0
 

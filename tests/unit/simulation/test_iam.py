@@ -7,7 +7,7 @@ import pytest
 from simulation.aws.door.api import Caller, Check, ServiceError
 from simulation.aws.iam import Iam, Verdict, user_id
 
-ROLE = "arn:aws:iam::123456789012:role/trainyard-launch"
+ROLE = "arn:aws:iam::123456789012:role/trainyard-dev-host"
 CALLER = Caller("train-launch", ROLE)
 BUCKET, TOPIC = "arn:aws:s3:::jobs", "arn:aws:sns:us-east-1:123456789012:notices"
 QUEUE, RULE = (
@@ -113,7 +113,7 @@ def test_who_may_assume_a_role() -> None:
     assert not some.trusts_role(other, other)
 
 
-WHO = "User: arn:aws:sts::123456789012:assumed-role/trainyard-launch/train-launch is not authorized to perform: x:Do"
+WHO = "User: arn:aws:sts::123456789012:assumed-role/trainyard-dev-host/train-launch is not authorized to perform: x:Do"
 WHY = "because no identity-based policy allows the x:Do action"
 
 

@@ -63,7 +63,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
         host_role_id="AROAHOST",
         run_role=RUN_ROLE,
         dev_role=DEV_ROLE,
-        launch_state_machine_arn="arn:launch",
+        dev_host_state_machine_arn="arn:dev-host",
         snapshot_state_machine_arn="arn:snapshot",
     )
     monkeypatch.setattr(environment, "read", lambda _: yard)

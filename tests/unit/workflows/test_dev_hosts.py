@@ -15,8 +15,8 @@ from lambdas.environment import YardSettings
 from lambdas.steps.observability import clock
 from lambdas.steps.signals.context import SignalSettings
 from lambdas.workflows import signal
-from lambdas.workflows.launch import admit as launch_admit
-from lambdas.workflows.launch.admit import LaunchAdmitSettings
+from lambdas.workflows.dev_host import admit as dev_host_admit
+from lambdas.workflows.dev_host.admit import DevHostAdmitSettings
 from lambdas.workflows.snapshot import admit as snapshot_admit
 from tests.support.recorded import CONTEXT
 from tests.unit.workflows.conftest import IMAGE
@@ -40,7 +40,7 @@ class Yard:
         for held in self.ec2.describe_instances(Filters=living)["Reservations"]:
             self.ec2.terminate_instances(InstanceIds=[each["InstanceId"] for each in held["Instances"]])
         self.ledger = Ledger("ledger")
-        self.machines = {word: self._machine(f"{word}-{id(self)}") for word in ("launch", "snapshot")}
+        self.machines = {word: self._machine(f"{word}-{id(self)}") for word in ("dev-host", "snapshot")}
 
     def _machine(self, name: str) -> str:
         made = self.states.create_state_machine(
@@ -79,14 +79,16 @@ def yard(account: None, monkeypatch: pytest.MonkeyPatch) -> Yard:
     subnets = [each["SubnetId"] for each in made.ec2.describe_subnets()["Subnets"]]
     given = {"yard": "trainyard", "table_name": "ledger", "bucket_name": "bucket"}
     more: dict[Any, dict[str, Any]] = {
-        SignalSettings: {f"{word}_state_machine_arn": arn for word, arn in made.machines.items()},
-        LaunchAdmitSettings: {"subnet_ids": tuple(subnets), "aws_region": "us-east-1"},
+        SignalSettings: {
+            f"{word.replace('-', '_')}_state_machine_arn": arn for word, arn in made.machines.items()
+        },
+        DevHostAdmitSettings: {"subnet_ids": tuple(subnets), "aws_region": "us-east-1"},
         YardSettings: {},
     }
     monkeypatch.setattr(
         environment,
         "read",
-        lambda kind: kind(**given, **more[kind], **(LIMITS if kind is LaunchAdmitSettings else {})),
+        lambda kind: kind(**given, **more[kind], **(LIMITS if kind is DevHostAdmitSettings else {})),
     )
     monkeypatch.setattr(ssm, "online", frozenset)  # moto has no Systems Manager's agents
     return made
@@ -99,9 +101,9 @@ def admitted(admit: Callable[..., Any], run: str, execution_input: object) -> di
 
 def test_the_owner_is_who_iam_says_and_what_is_launched_what_the_row_says(yard: Yard) -> None:
     yard.wish("alice", instance_types=["g6.xlarge"])
-    assert yard.begun("launch") == {RUN: {"dev": "mine"}}
+    assert yard.begun("dev-host") == {RUN: {"dev": "mine"}}
     forged = {"dev": "mine", "instance_types": ["p5.48xlarge"], "submitter": "bob"}
-    answer = admitted(launch_admit.handler, RUN, forged)
+    answer = admitted(dev_host_admit.handler, RUN, forged)
     assert answer["kind"] == "admitted", answer
     run = yard.ledger.run(RUN)
     assert run is not None
@@ -116,7 +118,7 @@ def brought_up(yard: Yard, name: str, who: str = "alice", **asked: Any) -> dict[
     """Admit's answer to a launch of that dev host."""
     run = f"dev-{name}-20261120T120000-abc123"
     yard.wish(who, run, name=name, **asked)
-    return admitted(launch_admit.handler, run, {"dev": name})
+    return admitted(dev_host_admit.handler, run, {"dev": name})
 
 
 TOO_MUCH: list[tuple[str, dict[str, Any], str]] = [
@@ -138,7 +140,7 @@ TOO_MUCH: list[tuple[str, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("case", "asked", "says"), TOO_MUCH, ids=[case[0] for case in TOO_MUCH])
 def test_a_users_host_stays_within_the_caps(yard: Yard, case: str, asked: dict[str, Any], says: str) -> None:
     answer = brought_up(yard, "mine", **asked)
-    assert (answer["kind"], answer["error"]) == ("refused", "LaunchRefused"), case
+    assert (answer["kind"], answer["error"]) == ("refused", "DevHostRefused"), case
     assert says in answer["reason"]
     assert yard.ledger.claims()[1] == ()
 
@@ -151,7 +153,7 @@ def test_an_operator_who_starts_a_launch_by_hand_may_hold_it_for_longer(yard: Ya
         TagSpecifications=[{"ResourceType": "image", "Tags": tags}],
     )
     asked = {"image": made["ImageId"], "instance_types": ["g6.xlarge"], "hold_hours": 100}
-    answer = admitted(launch_admit.handler, "by-hand", asked)
+    answer = admitted(dev_host_admit.handler, "by-hand", asked)
     assert answer["kind"] == "admitted", answer
     (claim,) = yard.ledger.claims()[1]
     assert (claim.run, claim.kind, claim.by, claim.hosts) == ("by-hand", "held", "unknown", 1)
@@ -166,7 +168,7 @@ def test_hosts_of_launches_count_toward_the_hosts_of_the_yard(yard: Yard) -> Non
         assert brought_up(yard, name, instance_types=["g6.xlarge"])["kind"] == "admitted"
     answer = brought_up(yard, "three", who="bob", instance_types=["g6.xlarge"])
     assert (answer["kind"], answer["error"]) == ("refused", "YardFull")
-    assert "this launch needs 1, and the yard has 2 at once (most_hosts)" in answer["reason"]
+    assert "this dev host needs 1, and the yard has 2 at once (most_hosts)" in answer["reason"]
     assert {(claim.run.split("-")[1], claim.by) for claim in yard.ledger.claims()[1]} == {
         ("one", "alice"),
         ("two", "alice"),
@@ -203,8 +205,8 @@ def test_launches_at_once_do_not_pass_the_budget_together(
 def test_an_event_that_comes_twice_changes_nothing(yard: Yard) -> None:
     yard.wish("alice")
     yard.wish("alice")
-    assert [*yard.begun("launch")] == [RUN]
-    admitted(launch_admit.handler, RUN, {"dev": "mine"})
+    assert [*yard.begun("dev-host")] == [RUN]
+    admitted(dev_host_admit.handler, RUN, {"dev": "mine"})
     assert yard.wish("bob") == "it was asked for before"
     row = yard.ledger.dev("mine")
     assert row is not None
@@ -215,9 +217,9 @@ def test_whoever_asks_for_somebody_elses_is_told_so_by_the_run_that_was_asked_fo
     yard.wish("alice")
     bobs = f"{RUN}-b"
     yard.wish("bob", bobs)
-    told = yard.begun("launch")[bobs]
-    answer = admitted(launch_admit.handler, bobs, told)
-    assert (answer["kind"], answer["error"]) == ("refused", "LaunchRefused")
+    told = yard.begun("dev-host")[bobs]
+    answer = admitted(dev_host_admit.handler, bobs, told)
+    assert (answer["kind"], answer["error"]) == ("refused", "DevHostRefused")
     assert "alice's" in answer["reason"]
     assert yard.ledger.run(bobs) is not None
 
@@ -225,14 +227,14 @@ def test_whoever_asks_for_somebody_elses_is_told_so_by_the_run_that_was_asked_fo
 def test_by_hand_nobody_names_a_dev_host(yard: Yard) -> None:
     yard.wish("alice")
     for run in ("by-hand", f"{RUN}-x"):
-        answer = admitted(launch_admit.handler, run, {"dev": "mine"})
-        assert (answer["kind"], answer["error"]) == ("refused", "LaunchRefused")
+        answer = admitted(dev_host_admit.handler, run, {"dev": "mine"})
+        assert (answer["kind"], answer["error"]) == ("refused", "DevHostRefused")
         assert "trainyard dev up" in answer["reason"]
-    assert admitted(launch_admit.handler, "none", {"dev": "nobodys"})["kind"] == "refused"
+    assert admitted(dev_host_admit.handler, "none", {"dev": "nobodys"})["kind"] == "refused"
 
 
 def test_by_hand_nobody_images_a_dev_host_and_its_owner_does(yard: Yard) -> None:
-    host = yard.host(yard="trainyard", dev="mine", submitter="alice", kind="launch")
+    host = yard.host(yard="trainyard", dev="mine", submitter="alice", kind="dev-host")
     asked = {"instance": host, "quiesce": "stop", "then": "terminate"}
     for run in ("by-hand", f"archive-{host}-2026112012"):
         answer = admitted(snapshot_admit.handler, run, asked)
@@ -248,19 +250,19 @@ def test_by_hand_nobody_images_a_dev_host_and_its_owner_does(yard: Yard) -> None
 
 
 def test_patrol_archives_a_dev_host_too(yard: Yard) -> None:
-    host = yard.host(yard="trainyard", dev="mine", submitter="alice", kind="launch")
+    host = yard.host(yard="trainyard", dev="mine", submitter="alice", kind="dev-host")
     run = f"archive-{host}-2026112012"
     yard.ledger.write(dev_imaging_row(run, host, clock()))
     asked = {"instance": host, "quiesce": "stop", "then": "terminate"}
     assert admitted(snapshot_admit.handler, run, asked)["kind"] == "admitted"
-    other = yard.host(yard="trainyard", dev="mine", submitter="alice", kind="launch")
+    other = yard.host(yard="trainyard", dev="mine", submitter="alice", kind="dev-host")
     assert admitted(snapshot_admit.handler, run + "0", asked | {"instance": other})["kind"] == "refused"
 
 
 def test_a_host_that_is_there_is_not_launched_again(yard: Yard) -> None:
-    host = yard.host(yard="trainyard", dev="mine", submitter="alice", kind="launch")
+    host = yard.host(yard="trainyard", dev="mine", submitter="alice", kind="dev-host")
     assert "there already" in yard.wish("alice")
-    assert host in yard.begun("launch")[RUN]["refused"]
+    assert host in yard.begun("dev-host")[RUN]["refused"]
 
 
 @pytest.mark.parametrize(
@@ -275,10 +277,10 @@ def test_a_host_that_is_there_is_not_launched_again(yard: Yard) -> None:
 )
 def test_what_is_no_wish_begins_nothing(yard: Yard, wrong: dict[str, Any]) -> None:
     yard.wish("alice", **wrong)
-    assert yard.begun("launch") == yard.begun("snapshot") == {}
+    assert yard.begun("dev-host") == yard.begun("snapshot") == {}
 
 
 def test_a_run_that_is_somebodys_is_not_taken(yard: Yard) -> None:
-    admitted(launch_admit.handler, RUN, {"latest": "gpu"})
+    admitted(dev_host_admit.handler, RUN, {"latest": "gpu"})
     assert yard.wish("alice") == "it was asked for before"
     assert yard.ledger.dev("mine") is None

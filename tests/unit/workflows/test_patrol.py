@@ -254,7 +254,7 @@ def test_a_stopped_host_is_archived_after_a_week(yard: Yard) -> None:
     assert name == "archive-i-old-2026112012"
     assert asked == {"instance": "i-old", "quiesce": "stop", "then": "terminate"}
     assert "archive i-old" in yard.told()
-    assert f'the launch workflow with {{"run": "{name}"}}' in yard.told()
+    assert f'the dev-host workflow with {{"run": "{name}"}}' in yard.told()
 
 
 def test_a_host_that_is_started_again_keeps_its_disk_when_it_shuts_itself_down(yard: Yard) -> None:
@@ -584,7 +584,7 @@ KINDS = [
     ("train", "train-conclude"),
     ("bake", "bake-conclude"),
     ("snapshot", "snapshot-conclude"),
-    ("launch", "launch-conclude"),
+    ("dev-host", "dev-host-conclude"),
 ]
 
 

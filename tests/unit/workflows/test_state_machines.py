@@ -287,7 +287,7 @@ def test_every_path_gives_each_function_what_it_takes_and_finds_what_it_asks_for
 
 
 def test_every_workflow_is_found() -> None:
-    assert set(DOCUMENTS) == {"train", "bake", "snapshot", "launch", "retire"}
+    assert set(DOCUMENTS) == {"train", "bake", "snapshot", "dev-host", "retire"}
 
 
 WRONG = [
@@ -317,7 +317,7 @@ WRONG = [
     ),
     (
         "a kind that no answer has",
-        "launch",
+        "dev-host",
         "$outcome.kind = 'admitted'",
         "$outcome.kind = 'admited'",
         "no path",

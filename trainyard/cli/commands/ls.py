@@ -38,7 +38,7 @@ class State(StrEnum):
 def ls(
     options: Options,
     everything: Annotated[
-        bool, typer.Option("--all", "-a", help="Also list bakes, snapshots and launches.")
+        bool, typer.Option("--all", "-a", help="Also list bakes, snapshots, and dev hosts.")
     ] = False,
     number: Annotated[int, typer.Option("-n", help="Maximum number of rows.", min=1, max=MOST)] = USUAL,
     user: Annotated[str | None, typer.Option("--user", help="Show only runs of this user.")] = None,

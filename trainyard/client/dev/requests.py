@@ -26,7 +26,7 @@ Tell = Callable[[str], None]
 LOOK_SECONDS = 1.0
 IMAGING = "dev-imaging"
 """The key of the ledger's rows of snapshots that may image a dev host (docs/contracts/ledger.md)."""
-WORKFLOWS = {dev.UP: "launch", dev.IMAGE: "snapshot"}
+WORKFLOWS = {dev.UP: "dev-host", dev.IMAGE: "snapshot"}
 
 
 def begin(yard: Deployment, name: str, want: str, asked: Mapping[str, Any] | None = None) -> Run:

@@ -4,7 +4,7 @@
     ├── UsersFault            the user mends the job file or the program        never tried again
     │   ├── JobRefused          a fault in the job file, its program or its data
     │   ├── SnapshotRefused     a fault in what a snapshot was asked for, or its host does not allow it
-    │   ├── LaunchRefused       a fault in what a launch was asked for
+    │   ├── DevHostRefused      a fault in what a dev host was asked for
     │   ├── RecipeRefused       a fault in the recipe of an image
     │   ├── BakeUnderWay        one bake at a time moves the image parameter
     │   ├── RollbackRefused     there is no previous image to go back to
@@ -84,7 +84,7 @@ class SnapshotRefused(UsersFault):
     """The host cannot be imaged as it was asked for; the reason names every fault."""
 
 
-class LaunchRefused(UsersFault):
+class DevHostRefused(UsersFault):
     """No host can be launched as it was asked for; the reason names every fault."""
 
 

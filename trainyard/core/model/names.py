@@ -10,7 +10,7 @@ CONCLUDES = {
     "train": "train-conclude",
     "bake": "bake-conclude",
     "snapshot": "snapshot-conclude",
-    "launch": "launch-conclude",
+    "dev-host": "dev-host-conclude",
 }
 """By the kind of run: the function `<yard>-...` that concludes it."""
 SERVICE_LINKED_ROLES = {

@@ -78,7 +78,7 @@ class RunRow:
 
     run: str
     kind: str
-    """`train`, `bake`, `snapshot` or `launch`."""
+    """`train`, `bake`, `snapshot` or `dev-host`."""
     state: str
     """The state of the workflow, for example `Launch`."""
     attempt: int
@@ -90,7 +90,7 @@ class RunRow:
     name: str | None = None
     """The name of the job, the recipe or the image family."""
     job: Mapping[str, Any] | None = None
-    """The job as it was admitted; None if it could not be read. Bakes and launches have one, too, with one host."""
+    """The job as it was admitted; None if it could not be read. Bakes and dev hosts have one, too, with one host."""
     job_key: str | None = None
     """The key of the job file in the bucket."""
     submitter: str | None = None
@@ -125,7 +125,7 @@ class RunRow:
     image_id: str | None = None
     """The AMI that its hosts start from."""
     hold_hours: float | None = None
-    """How long the host of a launch is held."""
+    """How long a dev host is held."""
     image: str | None = None
     """The image that the run has made."""
     recipe: Mapping[str, Any] | None = None
@@ -137,7 +137,7 @@ class RunRow:
     imaging: Imaging | None = None
     """The host that becomes an image, of a snapshot or at the end of a run with `after.image`."""
     dev: str | None = None
-    """The name of the dev host that a launch starts."""
+    """The name of the dev host that this run launches."""
     outcome: Outcome | None = None
     """How the run ended."""
     error: str | None = None

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.images import dev, launch
+from lambdas.core.images import dev, dev_host
 from lambdas.core.images.dev import NameUse, Refuse, Take
-from lambdas.core.images.launch import LaunchRequest
+from lambdas.core.images.dev_host import DevHostRequest
 from tests.unit.core.builders import NOON, an_image
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.instance_types import MarketChoice
@@ -92,9 +92,9 @@ ALL = [OLDER, NEWER, BAKED]
 
 
 def meant(row: DevRow, images: list[Image]) -> Image | InputFaults | None:
-    request = launch.read_asked(row)
-    assert isinstance(request, LaunchRequest), request
-    return launch.meant_for(row, request, images)
+    request = dev_host.read_asked(row)
+    assert isinstance(request, DevHostRequest), request
+    return dev_host.meant_for(row, request, images)
 
 
 MEANT = [
@@ -119,9 +119,9 @@ def test_nobody_starts_from_an_image_of_somebody_elses_dev_host() -> None:
         found = meant(row(owner="bob", asked=asked), ALL)
         assert isinstance(found, InputFaults)
         assert "alice's dev host mine" in found.reason
-        by_hand = launch.read_input(asked)
-        assert isinstance(by_hand, LaunchRequest)
-        assert isinstance(launch.meant(by_hand, ALL), InputFaults)
+        by_hand = dev_host.read_input(asked)
+        assert isinstance(by_hand, DevHostRequest)
+        assert isinstance(dev_host.meant(by_hand, ALL), InputFaults)
 
 
 def test_an_image_that_is_being_made_is_waited_for() -> None:
@@ -132,13 +132,15 @@ def test_an_image_that_is_being_made_is_waited_for() -> None:
 
 def test_a_dev_host_is_on_demand_unless_its_owner_says_otherwise() -> None:
     for asked, market in (({}, MarketChoice.ON_DEMAND), ({"market": "spot"}, MarketChoice.SPOT)):
-        request = launch.read_asked(row(asked=asked))
-        assert isinstance(request, LaunchRequest)
+        request = dev_host.read_asked(row(asked=asked))
+        assert isinstance(request, DevHostRequest)
         assert request.market == market
 
 
 def test_what_is_asked_for_has_the_faults_of_any_launch() -> None:
-    found = launch.read_asked(row(asked={"instance_types": ["g6.xlrge"], "image": OLDER.id, "latest": "gpu"}))
+    found = dev_host.read_asked(
+        row(asked={"instance_types": ["g6.xlrge"], "image": OLDER.id, "latest": "gpu"})
+    )
     assert isinstance(found, InputFaults)
     assert "g6.xlarge" in found.reason
     assert "found both image and latest" in found.reason

@@ -174,10 +174,10 @@ FAMILIES = [
     (
         "that of the snapshot it came from",
         {},
-        {"kind": "launch", "family": "gpu", "parent": an_image(kind="snapshot", family="tuned")},
+        {"kind": "dev-host", "family": "gpu", "parent": an_image(kind="snapshot", family="tuned")},
         "tuned",
     ),
-    ("its own, of a baked image", {}, {"kind": "launch", "family": "gpu"}, HOST),
+    ("its own, of a baked image", {}, {"kind": "dev-host", "family": "gpu"}, HOST),
     (
         "its own, of an image that is gone",
         {},
@@ -276,10 +276,10 @@ def test_an_image_that_is_no_longer_there_gives_nothing_on() -> None:
 
 def test_a_dev_host_becomes_an_image_when_its_owner_or_patrol_has_asked_for_it() -> None:
     asked = SnapshotRequest(instance=HOST, quiesce=Quiesce.STOP, then=Then.TERMINATE)
-    alices = host(kind="launch", family=None, dev="mine", owner="alice")
+    alices = host(kind="dev-host", family=None, dev="mine", owner="alice")
     assert "alice's dev host mine" in refused(asked, alices)
     assert "trainyard dev down mine --keep image" in refused(asked, alices)
-    made = admitted(asked, host(kind="launch", family=None, dev="mine", owner="alice", wanted=True))
+    made = admitted(asked, host(kind="dev-host", family=None, dev="mine", owner="alice", wanted=True))
     tags = imaging.tags(made, yard="trainyard", run="snap-1", name="n")
     assert (made.family, tags["trainyard:dev"], tags["trainyard:submitter"]) == ("dev-mine", "mine", "alice")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lambdas.core.images.launch import LaunchRequest
+from lambdas.core.images.dev_host import DevHostRequest
 from lambdas.core.images.retention import RetireRequest
 from lambdas.core.images.snapshot import SnapshotRequest
 from trainyard.core.jobfile.check import JobSource
@@ -34,7 +34,7 @@ INPUTS = {
     "train": JobSource,
     "bake": BakeRequest,
     "snapshot": SnapshotRequest,
-    "launch": LaunchRequest,
+    "dev-host": DevHostRequest,
     "retire": RetireRequest,
 }
 HEAD = ("| key | default | allowed | meaning |", "|---|---|---|---|")

@@ -192,7 +192,7 @@ def test_a_default_is_what_counts_when_its_key_is_omitted(of: type) -> None:
 
 
 def test_the_page_has_the_inputs_of_every_state_machine() -> None:
-    """`make format` writes it anew."""
+    """`make format` writes it again."""
     assert INPUTS_PAGE.read_text() == page(INPUTS_PAGE.read_text(), inputs())
     documents = {path.name.partition(".")[0] for path in (ROOT / "lambdas/workflows").glob("*.asl.json")}
-    assert set(re.findall(r"^## (\w+)$", inputs(), re.MULTILINE)) == documents
+    assert set(re.findall(r"^## ([\w-]+)$", inputs(), re.MULTILINE)) == documents

@@ -60,7 +60,7 @@ def _any_host(chance: random.Random) -> ObservedHost:
         launched=ago(chance.choice([0.5, 5, 20, 600])),
         changed=chance.choice([None, NOON - timedelta(days=chance.choice([1, 9]))]),
         run=chance.choice([None, "digits-1"]),
-        kind=chance.choice(["train", "bake", "launch"]),
+        kind=chance.choice(["train", "bake", "dev-host"]),
         live=chance.random() < 0.2,
         stays=chance.random() < 0.3,
         ready=chance.choice([None, ago(25), ago(600)]),

@@ -43,7 +43,7 @@ SILENT = Window((None,) * 30)
 HALF = Window((None,) * 15 + (0.0,) * 15)
 LOST = {"run": "digits-1", "live": False}
 """Of a run that nobody knows."""
-MINE = {"run": "notebook-1", "kind": "launch", "live": False, "ready": ago(60), "lease": ahead(660)}
+MINE = {"run": "notebook-1", "kind": "dev-host", "live": False, "ready": ago(60), "lease": ahead(660)}
 """Of a launch that has ended well an hour ago: the host is a person's, and nobody has asked to hold it."""
 DEV = {**MINE, "dev": "notebook", "window": IDLE, "use": IDLE}
 """The same, to sit at: its agent tells whether somebody does, and nobody has."""

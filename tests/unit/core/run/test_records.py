@@ -711,7 +711,7 @@ def test_a_lone_host_that_failed_is_followed_by_one_of_another_pool_first() -> N
     refused = asked | {"sk": "intent#0001#001#000", "answer": "refused"}
     launch = {
         "sk": "run",
-        "kind": "launch",
+        "kind": "dev-host",
         "state": "Launch",
         "attempt": 2,
         "created": AT,
@@ -729,7 +729,7 @@ def test_a_lone_host_that_failed_is_followed_by_one_of_another_pool_first() -> N
 def test_a_run_is_one_executions_alone() -> None:
     row = {
         "sk": "run",
-        "kind": "launch",
+        "kind": "dev-host",
         "state": "Admit",
         "attempt": 1,
         "created": AT,

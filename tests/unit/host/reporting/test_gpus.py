@@ -212,7 +212,7 @@ def test_a_cloudwatch_that_cannot_be_reached_ends_nothing(
         ("a host of a run", {"trainyard:yard": "trainyard", "trainyard:run": "digits-1"}, True),
         (
             "one that was launched from an image",
-            {"trainyard:yard": "trainyard", "trainyard:kind": "launch"},
+            {"trainyard:yard": "trainyard", "trainyard:kind": "dev-host"},
             True,
         ),
         (

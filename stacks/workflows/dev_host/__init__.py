@@ -1,8 +1,8 @@
-"""launch: a host from any image of the yard."""
+"""The workflow dev-host: launches one host from any image of the yard."""
 
 import aws_cdk as cdk
 
-from lambdas.workflows.launch import admit, await_host, conclude, recover
+from lambdas.workflows.dev_host import admit, await_host, conclude, recover
 from stacks.constructs.events import DeadLetterQueue
 from stacks.constructs.factory import FunctionFactory
 from stacks.constructs.workflow import Workflow
@@ -13,10 +13,10 @@ from stacks.workflows.train import Train
 CUT_SHORT = "Its host is ended."
 
 
-class Launch(Workflow):
-    """By the train workflow's own Plan and Launch."""
+class DevHost(Workflow):
+    """Plan and Launch are functions of the train workflow."""
 
-    word = "launch"
+    word = "dev-host"
 
     def __init__(
         self,
@@ -36,5 +36,5 @@ class Launch(Workflow):
         self.machine = self.state_machine(timeout=cdk.Duration.days(31), others=shared)
 
     def rules(self, queue: DeadLetterQueue) -> None:
-        description = "A launch ended before its Conclude: the summary says so"
+        description = "A dev-host execution ended before its Conclude: the summary says so"
         self._conclude_when_cut_short(queue, description, CUT_SHORT)

@@ -3,7 +3,7 @@
 from lambdas import environment
 from lambdas.aws.dynamodb.rows import no_held_row
 from lambdas.aws.ec2 import instances
-from lambdas.core.images import launch
+from lambdas.core.images import dev_host
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
 from lambdas.steps import conclusion
@@ -18,7 +18,7 @@ from trainyard.values.lazy import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchConcluded(Concluded):
+class DevHostConcluded(Concluded):
     """The host, how to reach it, what it costs, and when it ends at the latest. All fields are None without a host."""
 
     image: str | None = None
@@ -49,13 +49,13 @@ NEEDS = Needs(
 
 
 @entry_point
-def handler(given: ConcludeInput) -> LaunchConcluded | Concluded | NotConcluded:
+def handler(given: ConcludeInput) -> DevHostConcluded | Concluded | NotConcluded:
     yard = environment.read(YardSettings)
     end = conclusion.end_of(yard.table_name, yard.bucket_name, given)
     if not isinstance(end, RunEnd):
         return end
-    summary = launch.summarise(end)
-    answer = serialization.from_json(LaunchConcluded, summary)
+    summary = dev_host.summarise(end)
+    answer = serialization.from_json(DevHostConcluded, summary)
     if answer.instance:
         # Before the execution is over: patrol would take the host for one that nobody wants.
         if answer.dev and Market(str(answer.market)).can_stop:
@@ -68,4 +68,4 @@ def handler(given: ConcludeInput) -> LaunchConcluded | Concluded | NotConcluded:
         end.ledger.write(no_held_row(end.run))
     end, summary = end.agreed(summary)
     end.write()
-    return serialization.from_json(LaunchConcluded, summary)
+    return serialization.from_json(DevHostConcluded, summary)

@@ -5,7 +5,7 @@ from lambdas.aws import ssm
 from lambdas.aws.dynamodb.ledger import Ledger
 from lambdas.aws.dynamodb.rows import attempt_row, event_row, host_row, run_row
 from lambdas.aws.ec2 import instances
-from lambdas.core.images.launch import connect
+from lambdas.core.images.dev_host import connect
 from lambdas.environment import YardSettings
 from lambdas.needs import Needs, may
 from lambdas.steps.entry_point import entry_point

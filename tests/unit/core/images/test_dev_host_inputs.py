@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from lambdas.core.images import launch
-from lambdas.core.images.launch import LaunchRequest
+from lambdas.core.images import dev_host
+from lambdas.core.images.dev_host import DevHostRequest
 from lambdas.core.run.recovery import EndRun, Retry, Trouble
 from tests.unit.core.builders import NOON, ZONES, after, an_image, ended_run
 from trainyard.core.model.images.image import Image
@@ -23,14 +23,14 @@ NEW = an_image("pending", ami="ami-0000000000000000b", kind="snapshot", family="
 BAKED = an_image(ami="ami-0000000000000000c", kind="baked", family="gpu", run="bake-1")
 
 
-def asked(**given: Any) -> LaunchRequest:
-    found = launch.read_input({"latest": "digits"} | given)
-    assert isinstance(found, LaunchRequest), found
+def asked(**given: Any) -> DevHostRequest:
+    found = dev_host.read_input({"latest": "digits"} | given)
+    assert isinstance(found, DevHostRequest), found
     return found
 
 
 def test_defaults_are_twelve_hours_in_any_zone_and_spot_first() -> None:
-    assert asked() == LaunchRequest(
+    assert asked() == DevHostRequest(
         latest="digits",
         market=MarketChoice.SPOT_THEN_ON_DEMAND,
         hours=12.0,
@@ -62,9 +62,9 @@ def said_of(**row: Any) -> tuple[str | None, str | None]:
     )
     one = AttemptRow(attempt=1, candidate={"pool": "p"}, hosts=("i-1",), launched=NOON)
     ended = ended_run(
-        "nb", 300, attempts=[one], hosts=[host], kind="launch", deadline=after(12 * 3600), **row
+        "nb", 300, attempts=[one], hosts=[host], kind="dev-host", deadline=after(12 * 3600), **row
     )
-    summary = launch.summarise(ended)
+    summary = dev_host.summarise(ended)
     return summary["until"], summary["held"]
 
 
@@ -98,7 +98,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("given", "said"), FAULTS)
 def test_every_fault_of_an_input_is_told_at_once(given: object, said: list[str]) -> None:
-    answer = launch.read_input(given)
+    answer = dev_host.read_input(given)
     assert isinstance(answer, InputFaults)
     assert "nothing was launched" in answer.reason
     for each in said:
@@ -116,9 +116,9 @@ MEANT = [
 
 @pytest.mark.parametrize(("given", "image"), MEANT)
 def test_a_name_means_the_newest_image_that_is_available(given: dict[str, str], image: str) -> None:
-    question = launch.read_input(given)
-    assert isinstance(question, LaunchRequest)
-    answer = launch.meant(question, [OLD, NEW, BAKED])
+    question = dev_host.read_input(given)
+    assert isinstance(question, DevHostRequest)
+    answer = dev_host.meant(question, [OLD, NEW, BAKED])
     assert isinstance(answer, Image)
     assert answer.id == image
 
@@ -133,9 +133,9 @@ NOBODY = [
 
 @pytest.mark.parametrize(("given", "said"), NOBODY)
 def test_a_name_that_means_no_image_to_start_from_is_refused(given: dict[str, str], said: str) -> None:
-    question = launch.read_input(given)
-    assert isinstance(question, LaunchRequest)
-    answer = launch.meant(question, [OLD, NEW, BAKED])
+    question = dev_host.read_input(given)
+    assert isinstance(question, DevHostRequest)
+    answer = dev_host.meant(question, [OLD, NEW, BAKED])
     assert isinstance(answer, InputFaults)
     assert said in answer.reason
 
@@ -148,7 +148,7 @@ def test_a_launch_is_a_job_of_one_host_in_the_zones_and_of_the_types_asked_for()
         max_dollars_per_hour=2,
         disk_gib=150,
     )
-    job = launch.admit(question, OLD.family, types=question.instance_types, zones=ZONES)
+    job = dev_host.admit(question, OLD.family, types=question.instance_types, zones=ZONES)
     assert isinstance(job, Job)
     assert job.name == "digits"
     assert job.gang == 1
@@ -159,13 +159,13 @@ def test_a_launch_is_a_job_of_one_host_in_the_zones_and_of_the_types_asked_for()
 
 
 def test_without_types_it_is_of_the_type_that_was_imaged() -> None:
-    job = launch.admit(asked(), OLD.family, types=["g6.xlarge"], zones=ZONES)
+    job = dev_host.admit(asked(), OLD.family, types=["g6.xlarge"], zones=ZONES)
     assert isinstance(job, Job)
     assert job.hardware.instance_types == ("g6.xlarge",)
 
 
 def test_zones_that_the_yard_has_not_and_a_type_that_nobody_knows_are_refused() -> None:
-    answer = launch.admit(asked(zones=["eu-west-1a"]), OLD.family, types=[], zones=ZONES)
+    answer = dev_host.admit(asked(zones=["eu-west-1a"]), OLD.family, types=[], zones=ZONES)
     assert isinstance(answer, InputFaults)
     assert "zones[0]" in answer.reason
     assert "instance_types: is missing" in answer.reason
@@ -186,11 +186,11 @@ AFTER = [
 def test_another_host_follows_one_that_failed_three_in_all(
     trouble: Trouble, attempt: int, again: bool
 ) -> None:
-    decision = launch.after(trouble, attempt=attempt, now=NOON, deadline=after(3600))
+    decision = dev_host.after(trouble, attempt=attempt, now=NOON, deadline=after(3600))
     assert isinstance(decision, Retry if again else EndRun)
 
 
 def test_none_follows_when_the_lease_is_used_up() -> None:
-    decision = launch.after(Trouble(error="HostLost"), attempt=1, now=NOON, deadline=after(5))
+    decision = dev_host.after(Trouble(error="HostLost"), attempt=1, now=NOON, deadline=after(5))
     assert isinstance(decision, EndRun)
     assert decision.error == "LimitReached"

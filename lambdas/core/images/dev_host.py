@@ -1,4 +1,4 @@
-"""Launching from an image: what is asked for, which host that means, whether another one follows a host that failed."""
+"""Decisions of the workflow dev-host: read its input, choose image and host, and launch again after a failure."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -29,13 +29,13 @@ from trainyard.values.validation import Fault, InputFaults, shown
 
 NamedBy = Literal["image", "run", "latest"]
 SOURCES: tuple[NamedBy, ...] = get_args(NamedBy)
-WHAT, SO = "The launch that was asked for", "; nothing was launched"
+WHAT, SO = "The dev host that was asked for", "; nothing was launched"
 MOST_HOSTS = 3
 HOST_SECONDS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchRequest:
+class DevHostRequest:
     """What is asked for: one of `image`, `run` and `latest`. No types: those that the image says."""
 
     image: str | None = key(
@@ -98,9 +98,9 @@ class LaunchRequest:
         return str(getattr(self, self.source))
 
 
-def read_input(execution_input: object) -> LaunchRequest | InputFaults:
+def read_input(execution_input: object) -> DevHostRequest | InputFaults:
     """What the execution's input asks for, or every fault of it."""
-    request, section = Record(LaunchRequest).read_document(execution_input)
+    request, section = Record(DevHostRequest).read_document(execution_input)
     section.require_one(SOURCES, '{"image": "ami-..."}, {"run": "..."} or {"latest": "NAME"}')
     return _refused(*section.faults) if section.faults else request
 
@@ -114,10 +114,10 @@ def not_asked(name: str) -> InputFaults:
     return _refused(Fault("dev", problem))
 
 
-def read_asked(row: DevRow, *, most_hours: float = 0.0) -> LaunchRequest | InputFaults:
+def read_asked(row: DevRow, *, most_hours: float = 0.0) -> DevHostRequest | InputFaults:
     """What the owner of a dev host asks for, who need not name an image; or every fault of it. On demand unless it says
     otherwise: EC2 can stop such hosts. `most_hours`: how long a user's host may run or be held; 0: no limit."""
-    request, section = Record(LaunchRequest).read_document({"market": "on_demand", **json.loads(row.asked)})
+    request, section = Record(DevHostRequest).read_document({"market": "on_demand", **json.loads(row.asked)})
     if sum(map(section.has, SOURCES)) > 1:
         section.require_one(SOURCES, "one image, or none")
     read = not section.faults
@@ -133,7 +133,7 @@ def read_asked(row: DevRow, *, most_hours: float = 0.0) -> LaunchRequest | Input
     return _refused(*section.faults) if section.faults else request
 
 
-def meant_for(row: DevRow, request: LaunchRequest, images: Collection[Image]) -> Image | InputFaults | None:
+def meant_for(row: DevRow, request: DevHostRequest, images: Collection[Image]) -> Image | InputFaults | None:
     """The image that the owner of a dev host names, else the newest of that dev host; None: the yard's current one."""
     if any(getattr(request, source) for source in SOURCES):
         return meant(request, images, owner=row.owner)
@@ -148,7 +148,7 @@ def meant_for(row: DevRow, request: LaunchRequest, images: Collection[Image]) ->
 
 
 def meant(
-    request: LaunchRequest, images: Collection[Image], *, owner: str | None = None
+    request: DevHostRequest, images: Collection[Image], *, owner: str | None = None
 ) -> Image | InputFaults:
     """The image of the yard that is meant: the newest that is available of a run or a family. That of a dev host is for
     another dev host of its `owner` alone."""
@@ -182,7 +182,7 @@ def too_much(dollars: float, hours: float, most: float) -> InputFaults | None:
 
 
 def admit(
-    request: LaunchRequest, name: str, *, types: Sequence[str], zones: Collection[str]
+    request: DevHostRequest, name: str, *, types: Sequence[str], zones: Collection[str]
 ) -> Job | InputFaults:
     """The launch as a job of that name, of one host of one of `types`; `zones` are the yard's."""
     faults = [
@@ -264,7 +264,7 @@ def _host(records: Records, now: datetime) -> Mapping[str, Any]:
     }
 
 
-def _is_meant(request: LaunchRequest, image: Image) -> bool:
+def _is_meant(request: DevHostRequest, image: Image) -> bool:
     match request.source:
         case "image":
             return image.id == request.name
@@ -275,7 +275,7 @@ def _is_meant(request: LaunchRequest, image: Image) -> bool:
     assert_never(request.source)
 
 
-def _nobody(request: LaunchRequest) -> str:
+def _nobody(request: DevHostRequest) -> str:
     what = {
         "image": f"the yard has no image {request.name}: it was never made here, or it was retired",
         "run": f"no image was made by the run {request.name} or of a host of it, or it was retired",

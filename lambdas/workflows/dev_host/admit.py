@@ -9,8 +9,8 @@ from lambdas.aws.dynamodb.logbook import Logbook
 from lambdas.aws.ec2 import images, instances
 from lambdas.core.capacity import promise
 from lambdas.core.capacity.prices import Prices
-from lambdas.core.images import dev, launch
-from lambdas.core.images.launch import LaunchRequest
+from lambdas.core.images import dev, dev_host
+from lambdas.core.images.dev_host import DevHostRequest
 from lambdas.core.run.slots import YardLimits
 from lambdas.core.run.updates import RunUpdate
 from lambdas.environment import LimitSettings
@@ -21,7 +21,7 @@ from lambdas.steps.entry_point import entry_point
 from lambdas.steps.inputs import AdmitInput, Admitted, Waits
 from trainyard.core.model import submitter
 from trainyard.core.model.dev import family
-from trainyard.core.model.errors import LaunchRefused, Refused
+from trainyard.core.model.errors import DevHostRefused, Refused
 from trainyard.core.model.images.image import Image
 from trainyard.core.model.job import Job
 from trainyard.protocol import keys
@@ -31,14 +31,14 @@ from trainyard.protocol.tags import Tag
 from trainyard.values.validation import InputFaults
 
 
-class LaunchAdmitSettings(LimitSettings):
+class DevHostAdmitSettings(LimitSettings):
     subnet_ids: tuple[str, ...]
     most_hold_hours: float = 0.0
     """How long a host that a user asks for may run or be held; 0: as long as a launch may ask for."""
 
 
 NEEDS = Needs(
-    LaunchAdmitSettings,
+    DevHostAdmitSettings,
     (
         may("read objects", keys.recipe(keys.ANY)),
         may("list objects", keys.RUNS),
@@ -50,18 +50,18 @@ NEEDS = Needs(
 
 @entry_point
 def handler(given: AdmitInput) -> Admitted | Refused:
-    yard = environment.read(LaunchAdmitSettings)
+    yard = environment.read(DevHostAdmitSettings)
     ledger = Ledger(yard.table_name)
-    admitting = Admission(ledger, given, LaunchRefused)
+    admitting = Admission(ledger, given, DevHostRefused)
     if taken := admitting.taken():
         return taken
     if said := admission.told_refusal(given):
-        refused = Refused(LaunchRefused.__name__, said)
-        return admitting.write(refused, {"kind": "launch"}) or refused
+        refused = Refused(DevHostRefused.__name__, said)
+        return admitting.write(refused, {"kind": "dev-host"}) or refused
     found = admitting.misnamed() or _found(yard, ledger, given)
     if isinstance(found, InputFaults):
         refused = admitting.refused(found)
-        return admitting.write(refused, {"kind": "launch"}) or refused
+        return admitting.write(refused, {"kind": "dev-host"}) or refused
     job, values = found
     named, known = values.get("image_id") or "the current image", Logbook(yard.table_name).known()
     hours = max(job.limits.hours, values.get("hold_hours") or 0.0)
@@ -75,7 +75,7 @@ def handler(given: AdmitInput) -> Admitted | Refused:
         by=values.get("submitter") or submitter.UNKNOWN,
     )
     limits = YardLimits(hosts=yard.most_hosts, month=yard.monthly_dollars, waits=False)
-    if values.get("dev") and (faults := launch.too_much(mine.dollars, hours, yard.most_dollars_per_run)):
+    if values.get("dev") and (faults := dev_host.too_much(mine.dollars, hours, yard.most_dollars_per_run)):
         refused = admitting.refused(faults)
         return admitting.write(refused, values) or refused
     admitted = Admitted(reason=f"{named} as {' or '.join(job.hardware.instance_types)}")
@@ -85,15 +85,15 @@ def handler(given: AdmitInput) -> Admitted | Refused:
 
 
 def _found(
-    yard: LaunchAdmitSettings, ledger: Ledger, given: AdmitInput
+    yard: DevHostAdmitSettings, ledger: Ledger, given: AdmitInput
 ) -> tuple[Job, RunUpdate] | InputFaults:
     """The job of one host, and what the run's row has of it."""
     if isinstance(given.input, Mapping) and "dev" in given.input:
         return _dev(yard, ledger, given, str(given.input["dev"]))
-    request = launch.read_input(given.input)
+    request = dev_host.read_input(given.input)
     if isinstance(request, InputFaults):
         return request
-    image = launch.meant(request, images.of_yard(yard.yard))
+    image = dev_host.meant(request, images.of_yard(yard.yard))
     if isinstance(image, InputFaults):
         return image
     types = request.instance_types or _types(yard, image)
@@ -101,7 +101,7 @@ def _found(
     if isinstance(job, InputFaults):
         return job
     return job, {
-        "kind": "launch",
+        "kind": "dev-host",
         **of_job(job),
         "image_id": image.id,
         "hold_hours": request.hold_hours,
@@ -110,16 +110,16 @@ def _found(
 
 
 def _dev(
-    yard: LaunchAdmitSettings, ledger: Ledger, given: AdmitInput, name: str
+    yard: DevHostAdmitSettings, ledger: Ledger, given: AdmitInput, name: str
 ) -> tuple[Job, RunUpdate] | InputFaults:
     """As the row says, which signal has written for this run: what an execution's input says is nobody's word."""
     row = ledger.dev(name)
     if row is None or row.run != given.run:
-        return launch.not_asked(name)
-    request = launch.read_asked(row, most_hours=yard.most_hold_hours)
+        return dev_host.not_asked(name)
+    request = dev_host.read_asked(row, most_hours=yard.most_hold_hours)
     if isinstance(request, InputFaults):
         return request
-    image = launch.meant_for(row, request, images.of_yard(yard.yard))
+    image = dev_host.meant_for(row, request, images.of_yard(yard.yard))
     if isinstance(image, InputFaults):
         return image
     types = request.instance_types or (_types(yard, image) if image else ()) or dev.DEFAULT_TYPES
@@ -127,9 +127,9 @@ def _dev(
     return job if isinstance(job, InputFaults) else (job, _row_of(row, request, job, image))
 
 
-def _row_of(row: DevRow, request: LaunchRequest, job: Job, image: Image | None) -> RunUpdate:
+def _row_of(row: DevRow, request: DevHostRequest, job: Job, image: Image | None) -> RunUpdate:
     return {
-        "kind": "launch",
+        "kind": "dev-host",
         **of_job(job),
         "image_id": image.id if image else None,
         "hold_hours": request.hold_hours,
@@ -139,12 +139,12 @@ def _row_of(row: DevRow, request: LaunchRequest, job: Job, image: Image | None) 
 
 
 def _job(
-    yard: LaunchAdmitSettings, request: LaunchRequest, name: str, types: tuple[str, ...]
+    yard: DevHostAdmitSettings, request: DevHostRequest, name: str, types: tuple[str, ...]
 ) -> Job | InputFaults:
-    return launch.admit(request, name, types=types, zones=instances.subnets(yard.subnet_ids))
+    return dev_host.admit(request, name, types=types, zones=instances.subnets(yard.subnet_ids))
 
 
-def _types(yard: LaunchAdmitSettings, image: Image) -> tuple[str, ...]:
+def _types(yard: DevHostAdmitSettings, image: Image) -> tuple[str, ...]:
     """The type of the host that was imaged; of a baked image those that its builder could have."""
     host = image.tags.get(Tag.TYPE)
     if host:

@@ -1,6 +1,6 @@
-"""Recover of a launch: another host, or stop."""
+"""Recover of dev-host: launch another host, or stop."""
 
-from lambdas.core.images import launch
+from lambdas.core.images import dev_host
 from lambdas.core.run.recovery import EndRun, Retry
 from lambdas.environment import Settings
 from lambdas.needs import Needs
@@ -13,4 +13,4 @@ NEEDS = Needs(Settings)
 
 @entry_point
 def handler(given: RecoverInput) -> Retry | EndRun:
-    return recovery.decided(given, launch.after)
+    return recovery.decided(given, dev_host.after)

@@ -1,1 +1,0 @@
-"""The functions of the workflow launch."""
