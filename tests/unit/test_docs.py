@@ -297,3 +297,9 @@ def test_every_json_document_is_one(block: Block) -> None:
 @pytest.mark.parametrize("block", [each for each in EVERY if each.language == "python"], ids=str)
 def test_every_program_is_python(block: Block) -> None:
     compile(block.text, str(block), "exec")
+
+
+def test_the_glossary_has_at_most_thirty_words_in_alphabetical_order() -> None:
+    words = re.findall(r"^\| \*\*(.+?)\*\* \|", (ROOT / "docs/architecture.md").read_text(), re.MULTILINE)
+    assert words == sorted(words)
+    assert 20 <= len(words) <= 30
