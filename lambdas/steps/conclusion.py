@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, TypeVar, cast
 
 from lambdas.aws import s3
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
@@ -24,8 +24,11 @@ from trainyard.core.model.errors import AccessDenied, Blame, Stopped, TrainyardE
 from trainyard.core.model.yard.metrics import Metric
 from trainyard.protocol import keys, timeline
 from trainyard.protocol.ledger.run import Outcome
+from trainyard.protocol.summary import Head
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
+
+Summary = TypeVar("Summary", bound=Head)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,13 +86,13 @@ class RunEnd(EndedRun):
             added["dollars"] = values.pop("dollars") or 0.0
         return run_row(self.run, values, unless=unless, waits=False, add=added)
 
-    def agreed(self, summary: dict[str, Any]) -> tuple["RunEnd", dict[str, Any]]:
+    def agreed(self, summary: Summary) -> tuple["RunEnd", Summary]:
         """Write summary.json, and return the end with its summary. Of two calls the first one's summary stays: the
         second call returns that, and ends the run as it says."""
         key = keys.summary(self.run)
         if s3.put_json_once(self.bucket, key, summary):
             return self, summary
-        first = s3.get_json(self.bucket, key)
+        first = cast(Summary | None, s3.get_json(self.bucket, key))
         if (
             first is None or first["created"] != summary["created"]
         ):  # a run of this name whose rows were deleted

@@ -5,6 +5,7 @@ calls Conclude, which sends it. Only a function that dies between sending and wr
 """
 
 from datetime import datetime, timedelta
+from typing import cast
 
 from lambdas.aws import messages, s3
 from lambdas.aws.dynamodb.ledger import AlreadyWrittenError, Ledger
@@ -15,6 +16,7 @@ from lambdas.steps.conclusion import RunEnd
 from lambdas.steps.observability import clock, logger, note
 from trainyard.core.model.errors import TrainyardError
 from trainyard.protocol import keys
+from trainyard.protocol.summary import RunSummary
 from trainyard.values import serialization
 
 SENDING = timedelta(minutes=3)
@@ -41,12 +43,12 @@ def send_late(table_name: str, bucket: str, run: str, topic: str) -> None:
     records = ledger.read(run)
     if records is None or not records.run.lacks_notification:
         return
-    said = s3.get_json(bucket, keys.summary(run))
-    if said is None:
+    summary = cast(RunSummary | None, s3.get_json(bucket, keys.summary(run)))
+    if summary is None:
         logger.warning("%s gets no notification: its summary was deleted", run)
         ledger.write(no_open_row(run))
         return
-    _send_once(ledger, run, topic, run_texts.ended(said))
+    _send_once(ledger, run, topic, run_texts.ended(summary))
 
 
 def _send_once(ledger: Ledger, run: str, topic: str, notification: Notification) -> None:

@@ -107,7 +107,11 @@ def test_what_is_left_costs_what_patrol_has_read_of_its_region(cloud: Cloud) -> 
 
     assert bucket().dollars == pytest.approx(bucket().gib * 0.023)
     assert f"prices of us-east-1, November 2026: the yard's ledger has none of {REGION}" in bucket().prices
-    row = {"read": "2026-11-23T00:00:00.000Z", "storage": {"bucket": Decimal("0.0273")}}
+    row = {
+        "read": "2026-11-23T00:00:00.000Z",
+        "asked": "2026-11-23T00:00:00.000Z",
+        "storage": {"bucket": Decimal("0.0273")},
+    }
     mine.resource("dynamodb").Table("Dear-Ledger").put_item(Item={"pk": "patrol", "sk": "prices", **row})
     assert bucket().dollars == pytest.approx(bucket().gib * 0.0273)
     assert bucket().prices == f"prices of {REGION}, 2026-11-23"

@@ -6,11 +6,8 @@ from typing import Any
 from lambdas.core.images.bake import VERSIONS
 from lambdas.core.run.conclusion import summary
 from lambdas.core.run.conclusion.summary import EndedRun
+from trainyard.protocol.summary import BakeSummary
 
-OF_A_RUN = (
-    "run", "outcome", "reason", "error", "created", "ended", "seconds", "execution_arn", "restarts", "cost", "hosts",
-)  # fmt: skip
-OF_AN_ATTEMPT = ("attempt", "pool", "hosts", "launched", "ended", "ending", "reason", "seconds")
 LEFT = {
     "recipe": "recipe.json",
     "log": "logs/builder/",
@@ -29,13 +26,16 @@ def summarise(
     objects: Collection[str],
     results: Mapping[str, Any],
     retirement: str | None,
-) -> dict[str, Any]:
+) -> BakeSummary:
     """summary.json of a bake: of a run's summary what a builder has, and the image with its tests."""
     whole, row = summary.summarise(ended, objects=objects), ended.row
     recipe, published = (row.recipe, row.published) if row else (None, None)
     return {
-        **{key: whole[key] for key in OF_A_RUN},
-        "attempts": [{key: each[key] for key in OF_AN_ATTEMPT} for each in whole["attempts"]],
+        **summary.head(ended),
+        "restarts": whole["restarts"],
+        "cost": whole["cost"],
+        "hosts": whole["hosts"],
+        "attempts": whole["attempts"],
         "kind": kind,
         "recipe": recipe["name"] if recipe else None,
         "hash": recipe["hash"] if recipe else None,

@@ -1,10 +1,10 @@
 """Decisions of the workflow dev-host: read its input, choose image and host, and launch again after a failure."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Literal, assert_never, get_args
+from typing import Literal, assert_never, get_args
 
 from lambdas.core.capacity.kept_hosts import KeptHosts
 from lambdas.core.images import dev
@@ -21,6 +21,7 @@ from trainyard.core.model.instance_types import MarketChoice, catalogue
 from trainyard.core.model.job import Job, one_host_job
 from trainyard.core.model.job_fields import ANY_TYPES, DISK_GIB, NAME, RUN_ID, ZONES
 from trainyard.protocol.ledger.yard import DevRow
+from trainyard.protocol.summary import HostAccess, LaunchSummary
 from trainyard.values import serialization
 from trainyard.values.fields import Choice, Number, Text, key
 from trainyard.values.lazy import dataclass
@@ -226,15 +227,16 @@ def after(trouble: Trouble, *, attempt: int, now: datetime, deadline: datetime) 
     return Retry(seconds=HOST_SECONDS, keep=KeptHosts.NONE, reason=reason, attempt=attempt + 1)
 
 
-def summarise(ended: EndedRun) -> dict[str, Any]:
+def summarise(ended: EndedRun) -> LaunchSummary:
     """summary.json of a launch: the host, what it costs and how to reach it; of one that failed, that and why."""
     row, well = ended.row, ended.conclusion.error is None
-    return summary.head(ended) | {
+    return {
+        **summary.head(ended),
         "kind": "launched" if well else ended.conclusion.outcome.value,
         "image": row.image_id if row else None,
         "family": row.name if row else None,
         "dev": row.dev if row else None,
-        **(_host(ended.records, ended.now) if ended.records and well else {}),
+        **(_host(ended.records, ended.now) if ended.records and well else HostAccess()),
         "attempts": summary.attempts(ended),
         "where": {"folder": ended.folder},
     }
@@ -245,7 +247,7 @@ def connect(instance: str, name: str | None = None) -> str:
     return command_line("dev", "shell", name) if name else command_line("shell", instance)
 
 
-def _host(records: Records, now: datetime) -> Mapping[str, Any]:
+def _host(records: Records, now: datetime) -> HostAccess:
     """The host of the last attempt."""
     (host,) = records.members(max(records.attempts))
     ends, hours = records.run.deadline, records.run.hold_hours

@@ -1,7 +1,6 @@
 """Snapshots: what one is asked for, and whether the host can be imaged that way."""
 
 from collections.abc import Collection, Iterator
-from typing import Any
 
 from lambdas.core.run.conclusion import summary
 from lambdas.core.run.conclusion.summary import EndedRun
@@ -13,6 +12,7 @@ from trainyard.core.model.job_fields import NAME, RUN_ID
 from trainyard.protocol.cluster import Assignment, Role
 from trainyard.protocol.imaging import Imaging, Quiesce, Then
 from trainyard.protocol.plan import Market
+from trainyard.protocol.summary import SnapshotSummary
 from trainyard.protocol.tags import Tag
 from trainyard.values.fields import Choice, Count, Text, key
 from trainyard.values.lazy import dataclass
@@ -23,7 +23,6 @@ WHAT, SO = "The snapshot that was asked for", "; no image was made and no host w
 INSTANCE = r"i-[0-9a-f]{8,17}"
 IMAGED = ("running", "stopped")
 """States of an instance that EC2 makes images of."""
-OF_THE_IMAGING = ("family", "instance", "host_run", "parent", "step", "quiesce", "then")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,15 +146,22 @@ def admit(request: SnapshotRequest, host: SnapshotHost, *, baked: Collection[str
     )
 
 
-def summarise(host: EndedRun, *, image: str | None) -> dict[str, Any]:
+def summarise(ended: EndedRun, *, image: str | None) -> SnapshotSummary:
     """summary.json of a snapshot; of one that was refused, or that Admit could not write down, that and why. `image` is
     the one that there is: also where the host could not be ended as asked."""
-    how, imaging = host.conclusion, host.row.imaging if host.row else None
-    return summary.head(host) | {
+    how, imaging = ended.conclusion, ended.row.imaging if ended.row else None
+    return {
+        **summary.head(ended),
         "kind": "imaged" if how.error is None else how.outcome.value,
         "image": image,
-        **{key: getattr(imaging, key, None) for key in OF_THE_IMAGING},
-        "where": {"folder": host.folder},
+        "family": imaging.family if imaging else None,
+        "instance": imaging.instance if imaging else None,
+        "host_run": imaging.host_run if imaging else None,
+        "parent": imaging.parent if imaging else None,
+        "step": imaging.step if imaging else None,
+        "quiesce": imaging.quiesce if imaging else None,
+        "then": imaging.then if imaging else None,
+        "where": {"folder": ended.folder},
     }
 
 

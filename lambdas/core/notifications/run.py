@@ -1,23 +1,23 @@
 """The notification of a run's end, from its summary."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from lambdas.core.notifications import Notification
 from trainyard.core.model import ends
+from trainyard.protocol.summary import Outputs, Resume, RunSummary, Steps, WarmPool
 from trainyard.values.quantities import counted, dollars, sized, span
 
 MOST_LEFT_OUT = 5
 """Files that were not kept and that the notification names."""
 
 
-def ended(summary: Mapping[str, Any]) -> Notification:
+def ended(summary: RunSummary) -> Notification:
     """Its sender records it in the run's row (steps/end_notification.py)."""
     outcome = ends.named(summary["outcome"], summary["reason"])
     return Notification(f"Trainyard: {summary['run']} {outcome}", _lines(summary))
 
 
-def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
+def _lines(summary: RunSummary) -> Iterator[str]:
     cost, doubts = summary["cost"], summary["but"]
     yield f"{summary['run']} {summary['outcome']} after {span(summary['seconds'])}{', but:' if doubts else '.'}"
     yield from (f"  {doubt}" for doubt in doubts)
@@ -31,12 +31,12 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
     yield f"Attempts: {len(summary['attempts'])}. {steps}."
     on_demand, whose = dollars(cost["on_demand_dollars"]), f"; {cost['prices']}" if cost["prices"] else ""
     yield f"Cost: {dollars(cost['dollars'])} for {cost['hours']:.3f} host hours, on demand {on_demand}{whose}."
-    yield from _pool_in_words(summary.get("pool") or {})
+    yield from _pool_in_words(summary["pool"])
     yield from _outputs_in_words(summary["outputs"])
     yield from (f"{what}: {uri}" for what, uri in summary["where"].items())
 
 
-def _steps_in_words(steps: Mapping[str, Any], proof: Mapping[str, Any]) -> str:
+def _steps_in_words(steps: Steps, proof: Resume) -> str:
     done = f"Steps: {steps['done']} of {steps['planned']}"
     if not proof["resumed_at"]:
         return done
@@ -49,15 +49,15 @@ def _steps_in_words(steps: Mapping[str, Any], proof: Mapping[str, Any]) -> str:
     return f"{done}, resumed at step {resumed}; steps lost: {lost}"
 
 
-def _pool_in_words(pool: Mapping[str, Any]) -> Iterator[str]:
-    if kept := pool.get("kept"):
+def _pool_in_words(pool: WarmPool) -> Iterator[str]:
+    if kept := pool["kept"]:
         yield (
             f"Kept for the next run: {', '.join(kept)}, for {pool['minutes']:g} minutes and "
             f"{dollars(pool['most_dollars'])} at most."
         )
 
 
-def _outputs_in_words(outputs: Mapping[str, Any]) -> Iterator[str]:
+def _outputs_in_words(outputs: Outputs) -> Iterator[str]:
     if outputs["files"]:
         yield f"Outputs: {counted(outputs['files'], 'file')}, {sized(outputs['bytes'])}."
     for each in outputs["left_out"][:MOST_LEFT_OUT]:

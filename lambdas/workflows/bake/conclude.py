@@ -4,7 +4,6 @@ A rule calls it for executions that did not reach this, or failed in it.
 """
 
 from dataclasses import replace
-from typing import Any
 
 from lambdas import environment
 from lambdas.aws import s3, ssm
@@ -23,6 +22,7 @@ from lambdas.steps.inputs import ConcludeInput
 from lambdas.steps.observability import note
 from trainyard.core.model.errors import TrainyardError
 from trainyard.protocol import keys
+from trainyard.protocol.summary import BakeSummary
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 
@@ -116,7 +116,7 @@ def _discard(yard: ImageSettings, end: RunEnd) -> TrainyardError | None:
     return wrong
 
 
-def _summary(end: RunEnd, given: ConcludeInput) -> dict[str, Any]:
+def _summary(end: RunEnd, given: ConcludeInput) -> BakeSummary:
     """All that is known; of a bake that Admit could not even write, that it failed and why."""
     how, last, unretired = end.conclusion, given.outcome, given.unretired
     return bake_summary.summarise(

@@ -57,9 +57,9 @@ def handler(given: ConcludeInput) -> Concluded | NotConcluded:
     objects = s3.keys(end.bucket, keys.run(end.run))
     end = _resumable(_doubted(_blamed(end)), objects)
     metrics, kept = _metrics(end, objects), _outputs(end, objects)
-    end, said = end.agreed(summary.summarise(end, objects=objects, metrics=metrics, outputs=kept))
+    end, agreed = end.agreed(summary.summarise(end, objects=objects, metrics=metrics, outputs=kept))
     if end.write(notifies=True):
-        end_notification.send(end, yard.topic_arn, run_texts.ended(said))
+        end_notification.send(end, yard.topic_arn, run_texts.ended(agreed))
     return end.answer
 
 

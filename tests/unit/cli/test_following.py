@@ -17,7 +17,10 @@ from trainyard.client.runs.reasons import Reason
 
 LOGS = "trainyard logs digits-1"
 SUMMARY = {
+    "but": [],
     "cost": {"dollars": 0.5, "hours": 1, "by_market": {}, "on_demand_dollars": None, "counts": "hours"},
+    "pool": {"kept": [], "minutes": None, "most_dollars": 0.0, "taken": []},
+    "outputs": {"files": 0, "bytes": 0, "left_out": [], "left_out_more": 0},
 }
 
 
@@ -101,3 +104,11 @@ def test_ctrl_c_leaves_the_run_alone_and_says_how_to_come_back(
     assert said.out.splitlines()[0] == "digits-1"
     assert "trainyard show digits-1 --watch" in said.err
     assert "trainyard logs digits-1 -f" in said.err
+
+
+def test_a_run_without_a_summary_ends_without_its_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    run = Followed(FAILED, printed(60, "boom"))
+    run.summary = {}  # it was ended by force, and patrol has not concluded it yet
+    with pytest.raises(RunFailed):
+        following.follow(Options(), run, logs=True)  # type: ignore[arg-type]
+    assert "Cost" not in capsys.readouterr().out

@@ -4,7 +4,7 @@
 """
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from trainyard.core.model.states import OF_A_SNAPSHOT, WORDS
@@ -53,7 +53,7 @@ def lists(module: str, *names: str) -> str:
     """Return each class with its fields or members, in a list."""
     found = classes(module)
     return "\n".join(
-        f"- **{name}**: {_docstring(found[name])}\n"
+        f"- **{name}**: {_docstring(found[name])}{_bases(found[name], found)}\n"
         + "\n".join(f"  - {_key(_value(found[name], each), text)}" for each, text in explained(found[name]))
         for name in names
     )
@@ -74,6 +74,12 @@ def states() -> str:
             *(f"| {', '.join(names)} | {word} |" for word, names in rows.items()),
         ]
     )
+
+
+def _bases(node: ast.ClassDef, beside: Collection[str]) -> str:
+    """Return the sentence that names the classes of the same list whose keys the class has, too."""
+    names = [base.id for base in node.bases if isinstance(base, ast.Name) and base.id in beside]
+    return f" It also has the keys of {' and '.join(names)}." if names else ""
 
 
 def _value(node: ast.ClassDef, name: str) -> str:
@@ -111,6 +117,7 @@ PARTS: dict[tuple[str, str], Callable[[], str]] = {
     ("bucket.md", "cluster"): lambda: lists(
         "cluster", "Cluster", "Assignment", "Checkpoint", "Role", "Strategy"
     ),
+    ("bucket.md", "summary"): lambda: lists("summary", *reversed(classes("summary"))),
 }
 """By page and mark."""
 

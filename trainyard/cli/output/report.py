@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from rich.markup import escape
 
@@ -14,6 +14,7 @@ from trainyard.cli.output.terminal import beside, hint, quote, say
 from trainyard.client import Execution, Run, RunStatus
 from trainyard.client.runs.records import elapsed
 from trainyard.protocol import keys
+from trainyard.protocol.summary import Outputs, RunSummary, WarmPool
 from trainyard.values.quantities import counted, dollars, sized, span
 from trainyard.values.text import printable
 
@@ -35,18 +36,23 @@ def ended(run: Run, status: RunStatus, *, with_last_words: bool = True) -> None:
     """Print what a user wants to know about a run that has ended."""
     if with_last_words:
         _last_words(run)
-    _doubt(run.summary)
-    _cost(run.summary)
-    row = run.yard.row(run.id)
-    _pool(run.summary.get("pool") or {}, row.pool_dollars if row else None)
+    if run.summary:  # a run that was ended by force has none until patrol concludes it
+        _summary(run, cast(RunSummary, run.summary))
     _bucket(run)
-    _not_kept(run.summary.get("outputs") or {})
     _time(status)
 
 
-def _doubt(summary: dict[str, Any]) -> None:
+def _summary(run: Run, summary: RunSummary) -> None:
+    _doubt(summary)
+    _cost(summary)
+    row = run.yard.row(run.id)
+    _pool(summary["pool"], row.pool_dollars if row else None)
+    _not_kept(summary["outputs"])
+
+
+def _doubt(summary: RunSummary) -> None:
     """What speaks against a run that succeeded, before anything else that the summary says."""
-    if doubts := summary.get("but"):
+    if doubts := summary["but"]:
         say("\n[bold yellow]The run has succeeded, but[/bold yellow]")
         for doubt in doubts:
             say(f"  {escape(printable(doubt))}")
@@ -101,17 +107,17 @@ def own_words(log: list[str]) -> list[str]:
     return [line for line in lines if line.strip() and not NOT_ITS_OWN.match(line)]
 
 
-def _pool(pool: dict[str, Any], paid: float | None) -> None:
-    if taken := pool.get("taken"):
+def _pool(pool: WarmPool, paid: float | None) -> None:
+    if taken := pool["taken"]:
         say(f"  {counted(len(taken), 'host')} came warm from another run")
-    if kept := pool.get("kept"):
+    if kept := pool["kept"]:
         so_far = f", {dollars(float(paid))} of it used" if paid else ""
         most = dollars(pool["most_dollars"])
         until = f"for {pool['minutes']:g} minutes and {most} at most{so_far}"
         say(f"  {counted(len(kept), 'host')} kept for the next run: {until}")
 
 
-def _cost(summary: dict[str, Any]) -> None:
+def _cost(summary: RunSummary) -> None:
     """The bill as the run's summary has it."""
     cost = summary["cost"]
     say(f"\n[bold]Cost[/bold]  {dollars(cost['dollars'])} for {cost['hours'] * 60:.1f} host minutes")
@@ -133,12 +139,12 @@ def _bucket(run: Run) -> None:
         say(f"  {name:<16} {count:>4} object{'s' if count != 1 else ' '}  {sized(size):>10}")
 
 
-def _not_kept(outputs: dict[str, Any]) -> None:
+def _not_kept(outputs: Outputs) -> None:
     """Name the outputs that are left out, the largest first."""
-    for each in outputs.get("left_out", [])[:MOST_NOT_KEPT]:
+    for each in outputs["left_out"][:MOST_NOT_KEPT]:
         size = f" ({sized(each['size'])})" if each["size"] else ""
         say(f"  not kept: {escape(each['path'])}{size}: {escape(each['reason'])}")
-    more = len(outputs.get("left_out", [])[MOST_NOT_KEPT:]) + outputs.get("left_out_more", 0)
+    more = len(outputs["left_out"][MOST_NOT_KEPT:]) + outputs.get("left_out_more", 0)
     if more:
         say(f"  not kept: {more} more")
 

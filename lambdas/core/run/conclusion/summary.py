@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -13,18 +12,27 @@ from lambdas.core.run.records import Records
 from trainyard.core.model.job import Job
 from trainyard.protocol import keys
 from trainyard.protocol.ledger.attempt import AttemptRow, Ending
-from trainyard.protocol.ledger.host import BilledHost, HostRow
+from trainyard.protocol.ledger.host import HostRow
 from trainyard.protocol.ledger.run import Outcome, RunRow
+from trainyard.protocol.summary import (
+    AttemptSummary,
+    Cost,
+    GangSize,
+    Head,
+    HostSummary,
+    LeftOut,
+    Outputs,
+    Resume,
+    RunSummary,
+    Steps,
+    WarmPool,
+)
 from trainyard.values import serialization
 from trainyard.values.lazy import dataclass
 from trainyard.values.text import printable
 
 LONG_METRICS = ("history", "samples")
 """What of metrics.json a summary leaves out."""
-OF_AN_ATTEMPT = (
-    "attempt", "pool", "hosts", "launched", "gang_ready", "started", "ended", "ending", "reason",
-)  # fmt: skip
-"""The rest of the ledger's row the summary says under `resume`."""
 MOST_LEFT_OUT = 100
 """Files of a run that are not kept and that a summary names."""
 LONGEST_PATH = 1_100
@@ -98,7 +106,7 @@ class EndedRun:
         return f"s3://{self.bucket}/{keys.run(self.run)}"
 
 
-def head(ended: EndedRun) -> dict[str, Any]:
+def head(ended: EndedRun) -> Head:
     """What the summary of any run says."""
     row, how = ended.row, ended.conclusion
     created = row.created if row else ended.now
@@ -121,13 +129,14 @@ def summarise(
     objects: Collection[str],
     metrics: Mapping[str, Any] | None = None,
     outputs: Iterable[Mapping[str, Any]] = (),
-) -> dict[str, Any]:
+) -> RunSummary:
     """The content of summary.json. Its keys are part of docs/contracts/bucket.md. `objects` are the keys that the run
     left in the bucket; `metrics` is metrics.json, `outputs` are the hosts' reports of what they have kept."""
     row, hosts, metrics = ended.row, sorted(ended.hosts, key=lambda host: host.launched), metrics or {}
     steps, kept = _steps(ended, metrics), outputs_of(outputs)
     restores = bool(kept["files"] and ended.job and ended.job.outputs.are_restored())
-    return head(ended) | {
+    return {
+        **head(ended),
         "job": ended.job.name if ended.job else None,
         "job_key": row.job_key if row else None,
         "submitter": row.submitter if row else None,
@@ -150,7 +159,7 @@ def summarise(
     }
 
 
-def resume(ordered: Sequence[AttemptRow], *, from_outputs: bool = False) -> dict[str, Any]:
+def resume(ordered: Sequence[AttemptRow], *, from_outputs: bool = False) -> Resume:
     """The proof of resume: where each restart went on, how many steps were trained twice for that, and whether the
     checkpoints were found whole (None where there was none to find, or a program did not say). With `from_outputs` a
     restart without a checkpoint began with outputs, of which only the program knows the step: None."""
@@ -167,11 +176,11 @@ def resume(ordered: Sequence[AttemptRow], *, from_outputs: bool = False) -> dict
     }
 
 
-def outputs_of(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def outputs_of(reports: Iterable[Mapping[str, Any]]) -> Outputs:
     """Return how many files of the program's working folders are kept, their bytes, and what is left out: the largest
-    first. Programs may write into the reports: ended of another type are passed over."""
+    first. A program may write into a report: a value of another type is ignored."""
     files = size = more = 0
-    left_out: list[dict[str, Any]] = []
+    left_out: list[LeftOut] = []
     for report in reports:
         files, size = files + _count(report.get("files")), size + _count(report.get("bytes"))
         named = report.get("left_out")
@@ -194,18 +203,14 @@ def _count(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < LARGEST else 0
 
 
-def sizes(ordered: Sequence[AttemptRow]) -> list[dict[str, Any]]:
+def sizes(ordered: Sequence[AttemptRow]) -> list[GangSize]:
     """How many hosts it had, from when on, and why: one entry for each change."""
-    found: list[dict[str, Any]] = []
+    found: list[GangSize] = []
     for before, each in zip([None, *ordered], ordered, strict=False):
         if not found or found[-1]["hosts"] != len(each.hosts):
             why = (before.reason if before else None) or "what there was at the start"
-            change = {
-                "attempt": each.attempt,
-                "at": serialization.timestamp(each.launched),
-                "hosts": len(each.hosts),
-            }
-            found.append(change | {"reason": why})
+            at = serialization.timestamp(each.launched)
+            found.append({"attempt": each.attempt, "at": at, "hosts": len(each.hosts), "reason": why})
     return found
 
 
@@ -229,23 +234,36 @@ def _last_log(names: Iterable[str]) -> str:
     return last[0] if last else ""
 
 
-def attempts(ended: EndedRun, *, reached: int | None = None) -> list[dict[str, Any]]:
+def attempts(ended: EndedRun, *, reached: int | None = None) -> list[AttemptSummary]:
     """Each attempt with where it began and how far it got: at least to where the next one resumed, if it came so far;
     the last one, if it finished, to the step that was `reached`."""
     last = reached if ended.attempts and ended.attempts[-1].ending is Ending.FINISHED else None
     following = [*(each.from_step for each in ended.attempts[1:]), last]
-    rows = []
-    for each, at_least in zip(ended.attempts, following, strict=False):
-        row = {key: serialization.to_json(getattr(each, key)) for key in OF_AN_ATTEMPT}
-        row["from_step"] = each.from_step or 0
-        told = (each.reached, at_least if at_least and at_least >= row["from_step"] else None)
-        row["to_step"] = max((step for step in told if step is not None), default=None)
-        row["seconds"] = _seconds(each.launched, each.ended or ended.now)
-        rows.append(row)
-    return rows
+    return [
+        _attempt(each, at_least, ended.now) for each, at_least in zip(ended.attempts, following, strict=False)
+    ]
 
 
-def _steps(ended: EndedRun, metrics: Mapping[str, Any]) -> dict[str, int | None]:
+def _attempt(row: AttemptRow, at_least: int | None, now: datetime) -> AttemptSummary:
+    begin = row.from_step or 0
+    steps = (row.reached, at_least if at_least and at_least >= begin else None)
+    return {
+        "attempt": row.attempt,
+        "pool": row.pool,
+        "hosts": list(row.hosts),
+        "launched": serialization.timestamp(row.launched),
+        "gang_ready": serialization.to_json(row.gang_ready),
+        "started": serialization.to_json(row.started),
+        "ended": serialization.to_json(row.ended),
+        "ending": row.ending,
+        "reason": row.reason,
+        "from_step": begin,
+        "to_step": max((step for step in steps if step is not None), default=None),
+        "seconds": _seconds(row.launched, row.ended or now),
+    }
+
+
+def _steps(ended: EndedRun, metrics: Mapping[str, Any]) -> Steps:
     """Steps done and planned: what the program wrote last, else what the hosts have told."""
     progress = (ended.row.progress if ended.row else None) or {}
     done, planned = metrics.get("step"), metrics.get("steps")
@@ -255,7 +273,7 @@ def _steps(ended: EndedRun, metrics: Mapping[str, Any]) -> dict[str, int | None]
     }
 
 
-def _cost(ended: EndedRun, hosts: Iterable[HostRow]) -> dict[str, Any]:
+def _cost(ended: EndedRun, hosts: Iterable[HostRow]) -> Cost:
     """Dollars and hours, by market, beside what the same hours cost on demand; and whose prices those are."""
     total, plan = bill(hosts, now=ended.now), ended.records.plan if ended.records else None
     percent = None
@@ -276,7 +294,7 @@ def _cost(ended: EndedRun, hosts: Iterable[HostRow]) -> dict[str, Any]:
     }
 
 
-def _pool(ended: EndedRun, hosts: Iterable[HostRow]) -> dict[str, Any]:
+def _pool(ended: EndedRun, hosts: Iterable[HostRow]) -> WarmPool:
     """Which of its hosts wait for another run, and what that may cost, which is not among its cost yet: whoever takes
     them, or ends them, adds it to the run's row. And which hosts were there from an earlier run's."""
     job = ended.job
@@ -291,9 +309,22 @@ def _pool(ended: EndedRun, hosts: Iterable[HostRow]) -> dict[str, Any]:
     }
 
 
-def _host(host: HostRow, now: datetime) -> dict[str, Any]:
-    row = {each.name: serialization.to_json(getattr(host, each.name)) for each in fields(BilledHost)}
-    return row | {"seconds": _seconds(host.launched, host.ended or now), "dollars": dollars_of(host, now=now)}
+def _host(host: HostRow, now: datetime) -> HostSummary:
+    return {
+        "instance": host.instance,
+        "type": host.type,
+        "zone": host.zone,
+        "market": host.market,
+        "price": host.price,
+        "on_demand_price": host.on_demand_price,
+        "disk_gib": host.disk_gib,
+        "gib_month": host.gib_month,
+        "volume_charge": host.volume_charge,
+        "launched": serialization.timestamp(host.launched),
+        "ended": serialization.to_json(host.ended),
+        "seconds": _seconds(host.launched, host.ended or now),
+        "dollars": dollars_of(host, now=now),
+    }
 
 
 def _seconds(begin: datetime, end: datetime) -> float:

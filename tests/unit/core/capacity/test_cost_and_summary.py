@@ -19,6 +19,7 @@ from trainyard.protocol.ledger.attempt import AttemptRow, Ending
 from trainyard.protocol.ledger.host import HostRow
 from trainyard.protocol.ledger.run import Outcome, RunRow
 from trainyard.protocol.plan import Market
+from trainyard.protocol.summary import RunSummary
 from trainyard.values import serialization
 
 
@@ -152,7 +153,7 @@ OBJECTS = (
 METRICS = {"step": 300, "steps": 300, "accuracy": 0.98, "history": [1, 2], "samples": [{"step": 10}]}
 
 
-def told(attempts: tuple[AttemptRow, ...] = ATTEMPTS, **row: Any) -> dict[str, Any]:
+def told(attempts: tuple[AttemptRow, ...] = ATTEMPTS, **row: Any) -> RunSummary:
     """The summary of a run of ten minutes."""
     ended = ended_run(
         RUN,

@@ -1,0 +1,259 @@
+"""The file summary.json of a run: what the run came to. Conclude writes it once, when the run ends.
+
+These are the types of JSON objects. Times are ISO 8601 in UTC, as in every file of the bucket.
+"""
+
+from typing import Any, TypedDict
+
+
+class AttemptSummary(TypedDict):
+    """An attempt of a run."""
+
+    attempt: int
+    pool: str | None
+    """The capacity pool of its hosts."""
+    hosts: list[str]
+    launched: str
+    ended: str | None
+    ending: str | None
+    """An Ending; null if the run ended in the attempt."""
+    reason: str | None
+    seconds: float
+    """Between `launched` and `ended`."""
+    gang_ready: str | None
+    started: str | None
+    """When the program started on the last host."""
+    from_step: int
+    to_step: int | None
+    """The last step; null for a bake, and for a program that reports no steps."""
+
+
+class GangSize(TypedDict):
+    """A change of the number of hosts."""
+
+    attempt: int
+    at: str
+    hosts: int
+    reason: str
+
+
+class Steps(TypedDict):
+    """The steps of a run."""
+
+    done: int | None
+    """The step in metrics.json of a program that finished. Otherwise the last step that a host reported."""
+    planned: int | None
+
+
+class Resume(TypedDict):
+    """The proof of resume."""
+
+    attempts: int
+    resumed_at: list[int | None]
+    """The step of each restart; null for one with outputs but without a checkpoint: only the program has its step."""
+    steps_lost: int | None
+    """Steps that were trained twice, over all restarts; null if a restart has no step, or the program reports none."""
+    verified: bool | None
+    """True if every restart found its checkpoint whole, false if one did not, null if there was nothing to find."""
+    restores: list[dict[str, Any]]
+    """What each restart found: the signal's `resumed`."""
+
+
+class LeftOut(TypedDict):
+    """A file that was not kept."""
+
+    path: str
+    size: int
+    """Bytes."""
+    reason: str
+
+
+class Outputs(TypedDict):
+    """The files of the program's working folders."""
+
+    files: int
+    bytes: int
+    left_out: list[LeftOut]
+    """The largest first, at most 100."""
+    left_out_more: int
+    """How many more were not kept."""
+
+
+class MarketCost(TypedDict):
+    """The cost of the hosts of one market."""
+
+    dollars: float
+    hours: float
+
+
+class Cost(TypedDict):
+    """What the hosts of a run cost."""
+
+    dollars: float
+    hours: float
+    """Hours of all hosts together."""
+    by_market: dict[str, MarketCost]
+    on_demand_dollars: float | None
+    """What the same hours cost on demand; null if a price is unknown."""
+    saved_dollars: float | None
+    saved_percent: float | None
+    prices: str | None
+    """Where the prices come from, for example `prices of eu-central-1, 2026-11-23`; null for a run without a plan."""
+    counts: str
+    """What the dollars include."""
+
+
+class HostSummary(TypedDict):
+    """A host and its bill."""
+
+    instance: str
+    type: str
+    zone: str
+    market: str
+    price: float
+    """Dollars an hour."""
+    on_demand_price: float | None
+    disk_gib: int
+    gib_month: float
+    """Dollars for each GiB of the disk and month."""
+    volume_charge: float
+    """Dollars once, for the rate at which the disk is initialized."""
+    launched: str
+    ended: str | None
+    seconds: float
+    dollars: float
+
+
+class WarmPool(TypedDict):
+    """The hosts of the warm pool that the run retained or claimed."""
+
+    kept: list[str]
+    """Hosts that waited for another run when this one ended."""
+    minutes: float | None
+    most_dollars: float
+    """What their wait can cost at most. It is not part of `cost`; the run's row has what it did cost."""
+    taken: list[str]
+    """Hosts of an earlier run."""
+
+
+class Head(TypedDict):
+    """The keys of every summary."""
+
+    run: str
+    outcome: str
+    """An Outcome."""
+    but: list[str]
+    """Sentences that cast doubt on a run that succeeded. Its `reason` then begins with `the program finished, but`."""
+    reason: str
+    error: str | None
+    """A name of trainyard/core/model/errors.py; null if the run succeeded."""
+    created: str
+    ended: str
+    seconds: float
+    execution_arn: str | None
+
+
+class RunSummary(Head):
+    """The summary of a training."""
+
+    job: str | None
+    """The job's name."""
+    job_key: str | None
+    submitter: str | None
+    requester: str | None
+    labels: dict[str, str]
+    origin: dict[str, Any] | None
+    """The commit of the program: `commit`, `repository`, `ref`, `dirty` and `diff`; null if it is unknown."""
+    warnings: list[str]
+    """What was expected to fail when the run was admitted, and why an image that the job asked for is missing."""
+    restarts: int
+    attempts: list[AttemptSummary]
+    sizes: list[GangSize]
+    """One entry for each change of the number of hosts."""
+    steps: Steps
+    metrics: dict[str, Any]
+    """metrics.json of a program that finished, without `history` and `samples`."""
+    outputs: Outputs
+    resume: Resume
+    cost: Cost
+    pool: WarmPool
+    hosts: list[HostSummary]
+    image: str | None
+    where: dict[str, str]
+    """S3 URIs of what exists: `folder`, `model`, `outputs`, `metrics`, `checkpoints`, `tensorboard`, `notebook`,
+    `plan`, `attempts`, and `last_log`, the folder of the chief's log in the last attempt."""
+
+
+class BakeSummary(Head):
+    """The summary of a bake."""
+
+    restarts: int
+    cost: Cost
+    hosts: list[HostSummary]
+    attempts: list[AttemptSummary]
+    kind: str
+    """`baked`, `unchanged`, or the outcome of a bake that made no image."""
+    recipe: str | None
+    """The recipe's name."""
+    hash: str | None
+    base: str | None
+    """The image that the builder started from."""
+    image: str | None
+    before: str | None
+    """The image that the family had before."""
+    tests: list[dict[str, Any]]
+    versions: dict[str, Any]
+    retirement: str | None
+    """Why older images were not retired; null if they were."""
+    where: dict[str, str]
+    """S3 URIs of what exists: `folder`, `recipe`, `log`, `tests`, `sbom` and `plan`."""
+
+
+class SnapshotSummary(Head):
+    """The summary of a snapshot."""
+
+    kind: str
+    """`imaged`, or the outcome of a snapshot that made no image."""
+    image: str | None
+    family: str | None
+    instance: str | None
+    host_run: str | None
+    """The run that launched the host."""
+    parent: str | None
+    """The image that the host started from."""
+    step: int | None
+    quiesce: str | None
+    then: str | None
+    where: dict[str, str]
+
+
+class HostAccess(TypedDict, total=False):
+    """The host of a launch that succeeded, and how to reach it."""
+
+    instance: str
+    address: str | None
+    zone: str
+    type: str
+    market: str
+    price: float
+    """Dollars an hour."""
+    prices: str | None
+    until: str | None
+    """When patrol ends the host, whatever it does."""
+    held: str | None
+    """The end of the hold."""
+    connect: str
+    """The command that opens a shell on the host."""
+
+
+class LaunchSummary(Head, HostAccess):
+    """The summary of the launch of a dev host."""
+
+    kind: str
+    """`launched`, or the outcome of a launch that failed."""
+    image: str | None
+    family: str | None
+    dev: str | None
+    """The name of the dev host."""
+    attempts: list[AttemptSummary]
+    where: dict[str, str]
