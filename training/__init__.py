@@ -1,4 +1,4 @@
-"""What runs on the hosts: the agent (host), what makes their image (baking), the programs that are shipped (programs).
+"""Code that runs on hosts: the agent (host), the bake of their image (baking), the shipped programs (programs).
 
-It is on the path of these alone: what other programs can import of ours is `trainyard`.
+Only these have the package on their path. Other programs import `trainyard`.
 """

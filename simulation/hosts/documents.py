@@ -57,7 +57,7 @@ def _order(machine: Machine, word: OrderKind, parameters: Parameters) -> Ending:
         yield 0.0
         return CommandEnd(0, f"{word} of attempt {attempt} of {run_id} is ordered\n")
     yield PATIENCE_SECONDS
-    return CommandEnd(NO_AGENT, errors="no agent runs on this host: look at `journalctl -u trainyard-host`\n")
+    return CommandEnd(NO_AGENT, errors="no agent runs on this host; see `journalctl -u trainyard-host`\n")
 
 
 def _stand_still(machine: Machine, word: str) -> Ending:
@@ -114,7 +114,7 @@ def _install(
         bucket_of(machine.ask, name).read(key)
     yield machine.draw(machine.delays.install)
     if machine.disk.is_full:
-        raise HostTrouble("this builder's disk or network is in trouble: [Errno 28] No space left on device")
+        raise HostTrouble("this builder's disk or network has failed: [Errno 28] No space left on device")
     for index, line in enumerate(recipe.get("commands") or ()):
         if line.strip() in BREAKS:
             reason = f"commands[{index}]: `{line}` failed (exit code 1)"

@@ -92,4 +92,4 @@ def test_a_finished_model_outlasts_an_outage_of_s3(runs: Runs) -> None:
     runs.finish(run)
     assert run.succeeded, run.why()
     assert (run.summary["restarts"], "model/weights.txt" in run.keys) == (0, True)
-    assert "uploading its model fails since" in run.log()
+    assert "uploading its model has failed since" in run.log()

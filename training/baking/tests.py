@@ -201,7 +201,7 @@ def account_of_programs(bench: Bench) -> Finding:
     hear it."""
     programs = account.find()
     if not programs.is_another:
-        return skipped(account.NOBODY_ELSE)
+        return skipped(account.ONE_ACCOUNT_ONLY)
     fence.put_up(programs)
     python = bench.builder.paths.python
     done = bench.builder.shell.run(

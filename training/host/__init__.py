@@ -1,5 +1,5 @@
-"""The host agent: boot, fetch, start the program, watch it, carry its results to the bucket, leave in time.
+"""The host agent: boot, fetch, start the program, watch it, upload its results, and leave in time.
 
-Read in this order: agent (the story), attempt (one program's life), then what they use.
-It imports no TensorFlow and runs whatever program the job names.
+Read in this order: agent (the outline), attempt (one program's life), then the modules that they use.
+The agent does not import TensorFlow, and runs any program that the job names.
 """

@@ -1,7 +1,7 @@
 """`trainyard run|start|stop|pause|resume|generalize|hold|release|jupyter` (`python -m training.host ...`).
 
-The boot unit calls run, people on the host hold and release, their own `trainyard dev` jupyter, the SSM documents the
-others."""
+The boot unit calls `run`, users on the host call `hold` and `release`, `trainyard dev` on a user's computer calls
+`jupyter`, and the SSM documents call the other commands."""
 
 import argparse
 import gc
@@ -21,66 +21,66 @@ from trainyard.values.quantities import counted
 
 NO_AGENT = 69  # EX_UNAVAILABLE
 PATIENCE_SECONDS = 10.0
-SELDOM = (50_000, 20, 100)
-"""When Python looks for garbage: by default a third of the agent's time goes into that, which the program lacks."""
+COLLECTOR_THRESHOLDS = (50_000, 20, 100)
+"""Python's garbage collector runs less often than by default, which would take a third of the agent's time."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    gc.set_threshold(*SELDOM)
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
     parser = argparse.ArgumentParser(prog="trainyard", description=__doc__)
-    words = parser.add_subparsers(dest="word", required=True)
-    words.add_parser("run", help="be the agent of this host")
-    for word, does in (
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("run", help="run the host agent")
+    for name, purpose in (
         ("start", "start the program of an attempt"),
-        ("stop", "end an attempt: checkpoint and leave"),
+        ("stop", "stop an attempt: the program saves and leaves"),
     ):
-        order = words.add_parser(word, help=does)
+        order = commands.add_parser(name, help=purpose)
         order.add_argument("--run", required=True)
         order.add_argument("--attempt", required=True, type=int)
-    words.add_parser("pause", help="let the program stand still and its disk be whole")
-    words.add_parser("resume", help="let a paused program go on")
-    generalizing = words.add_parser(
-        "generalize", help="before an image is made: take off what is this instance's alone"
+    commands.add_parser("pause", help="pause the program and sync the disks")
+    commands.add_parser("resume", help="resume a paused program")
+    generalizing = commands.add_parser(
+        "generalize", help="remove what belongs only to this instance, before an image is made"
     )
     generalizing.add_argument("--depth", choices=DEPTHS, required=True)
-    holding = words.add_parser("hold", help="leave this host alone for so long, whatever it does")
-    holding.add_argument("how_long", help="90m, 2h, 1h30m: at most 24 h at a time")
-    words.add_parser("release", help="end the hold")
-    serving = words.add_parser("jupyter", help="say how JupyterLab of this host is to be reached")
-    serving.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="for it to serve")
+    holding = commands.add_parser("hold", help="keep this host, even if it is idle")
+    holding.add_argument("how_long", help="90m, 2h, 1h30m; at most 24 h at a time")
+    commands.add_parser("release", help="end the hold")
+    serving = commands.add_parser("jupyter", help="print how to reach JupyterLab on this host")
+    serving.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="wait until it serves")
     asked = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.Formatter.converter = time.gmtime
-    logging.getLogger("botocore").setLevel(logging.WARNING)  # where it found its credentials is no news
+    logging.getLogger("botocore").setLevel(logging.WARNING)  # it logs where it finds credentials
     os.environ |= NO_FILES
     paths = Paths()
-    if asked.word == "run":
+    if asked.command == "run":
         from training.host.agent import boot
 
         boot.run(paths)
         return 0
-    if asked.word in ("pause", "resume"):
-        print(pause.pause(paths) if asked.word == "pause" else pause.resume(paths))
+    if asked.command in ("pause", "resume"):
+        print(pause.pause(paths) if asked.command == "pause" else pause.resume(paths))
         return 0
-    if asked.word in ("hold", "release"):
-        return _hold(asked.how_long if asked.word == "hold" else None)
-    if asked.word == "jupyter":
+    if asked.command in ("hold", "release"):
+        return _hold(asked.how_long if asked.command == "hold" else None)
+    if asked.command == "jupyter":
         from training.host.dev import jupyter
 
         print(jupyter.wait(paths, asked.wait).to_json())
         return 0
-    if asked.word == "generalize":
+    if asked.command == "generalize":
         return _generalize(paths, asked.depth)
-    orders.give(Order(OrderKind(asked.word), asked.run, asked.attempt), paths)
-    if not orders.agent_is_there(paths, patience=PATIENCE_SECONDS):
-        print("no agent runs on this host: look at `journalctl -u trainyard-host`", file=sys.stderr)
+    orders.give(Order(OrderKind(asked.command), asked.run, asked.attempt), paths)
+    if not orders.is_agent_running(paths, patience=PATIENCE_SECONDS):
+        print("no agent runs on this host; see `journalctl -u trainyard-host`", file=sys.stderr)
         return NO_AGENT
-    print(f"{asked.word} of attempt {asked.attempt} of {asked.run} is ordered")
+    print(f"{asked.command} of attempt {asked.attempt} of {asked.run} is ordered")
     return 0
 
 
 def _hold(how_long: str | None) -> int:
-    """None releases."""
+    """Hold this host for a time span, or end its hold (None)."""
     from training.host.agent.deadlines import hold
 
     try:
@@ -89,7 +89,9 @@ def _hold(how_long: str | None) -> int:
         print(trouble.reason, file=sys.stderr)
         return 1
     at = until.isoformat(timespec="seconds")
-    print(f"nobody holds this host since {at}" if how_long is None else f"this host is held until {at}")
+    print(
+        f"this host is not held any more since {at}" if how_long is None else f"this host is held until {at}"
+    )
     return 0
 
 

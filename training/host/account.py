@@ -1,8 +1,8 @@
-"""The account that programs run as, and as which the agent touches what a program owns.
+"""The account that programs run as. The agent uses it, too, when it touches files of a program.
 
-A program is not root: it cannot read what the agent reads, signal what it signals or speak to the metadata service
-(fence.py). Its home holds all that is its own, and it may do there what it likes: put a link in the place of a folder,
-for one. So whatever the agent reads or writes there it does inside `acting`, with that account's rights and no more.
+A program is not root: it cannot read the agent's files, send signals to its processes, or reach the metadata service
+(fence.py). In its home a program may do anything, for example replace a folder by a link. Therefore the agent reads and
+writes there only inside `acting`, with the rights of that account.
 """
 
 import ctypes
@@ -19,12 +19,12 @@ from typing import Any
 from training.host.errors import HostTrouble
 
 NAME = "trainyard"
-"""As the bake makes it (training/baking/install.py)."""
+"""The bake creates it (training/baking/install.py)."""
 OPEN_TO_ALL = ("tmp", "var/tmp", "var/crash", "dev/shm", "run/lock")
-"""Folders below the root in which every account may write. What a disk has there is in an image of it, too."""
+"""Folders below the root in which every account may write. Their files are part of an image of the disk, too."""
 UID_MAP = Path("/proc/self/uid_map")
-NOBODY_ELSE = (
-    "this machine knows one account only (as in a user namespace): the program runs as the agent does"
+ONE_ACCOUNT_ONLY = (
+    "this machine has only one account (as in a user namespace): the program runs as the agent does"
 )
 LAUNCH = """\
 import os, resource, sys
@@ -38,9 +38,9 @@ os.dup2(null, 0)
 os.close(null)
 os.execvpe(sys.argv[2], sys.argv[2:], dict(each.split(b"=", 1) for each in given.split(b"\\0") if each))
 """
-"""A program's first moments, as its account: its environment comes by standard input, so that no process of root's ever
-has what a job puts there (LD_PRELOAD, say), and no command line a secret. Its processes and threads are limited, and it
-does not inherit the agent's priority."""
+"""Starts a program as its account. Its environment arrives by standard input. No process of root ever has the variables
+that a job sets (such as LD_PRELOAD), and no command line shows a secret. The program has a limit of processes and
+threads, and does not inherit the agent's priority."""
 NO_RIGHTS = (
     "--init-groups",
     "--no-new-privs",
@@ -59,13 +59,13 @@ class Account:
 
     @property
     def is_another(self) -> bool:
-        """Whether it is not whoever runs the agent."""
+        """Return True if the agent runs as a different account."""
         return self.uid != os.geteuid()
 
     @contextmanager
     def acting(self) -> Iterator[None]:
-        """Inside, this thread, those that it starts and the commands that it runs by `as_this_thread` have this
-        account's rights to files: setfsuid(2), which takes root's from the thread. Raises OSError where that fails."""
+        """Give this thread, the threads that it starts, and commands with `as_this_thread` this account's rights to
+        files (setfsuid(2)), and take root's rights from them. Raises OSError if that fails."""
         before = _files_of_thread()
         _become(self.uid, self.gid)
         try:
@@ -74,26 +74,26 @@ class Account:
             _become(*before)
 
     def give(self, path: Path) -> None:
-        """Give it the file or folder."""
+        """Make this account the owner of the file or folder."""
         if self.is_another:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
     def may_read(self, path: Path) -> None:
-        """Let it read the file of the agent's, and nobody else."""
+        """Let only this account and the agent read the file."""
         if self.is_another:
             os.chown(path, -1, self.gid, follow_symlinks=False)
             path.chmod(0o640)
 
     def command(self, arguments: Sequence[str], *, python: Path, most_tasks: int) -> list[str]:
         """Return the command that starts the program as this account, with at most `most_tasks` processes and threads.
-        The program's environment comes by standard input, in the format of /proc."""
+        The program reads its environment from standard input, in the format of /proc."""
         launch = [str(python), "-I", "-S", "-c", LAUNCH, str(most_tasks), *arguments]
         if not self.is_another:
             return launch
         return ["/usr/bin/setpriv", f"--reuid={self.uid}", f"--regid={self.gid}", *NO_RIGHTS, *launch]
 
     def end_all(self) -> None:
-        """Kill every process of this account, wherever it has hidden: kill(2) of -1, by a process of it."""
+        """Kill every process of this account: one of them calls kill(2) with -1."""
         if self.is_another:
             subprocess.run(
                 ["/bin/sh", "-c", "kill -KILL -1"],
@@ -104,9 +104,9 @@ class Account:
             )
 
     def remove_traces(self, root: Path) -> None:
-        """Remove all files of this account in the folders where everybody may write; of others nothing. To be called
-        while no process of it runs. Raises OSError for what cannot be removed. Where programs run as the agent does
-        nobody can tell theirs, and all stays."""
+        """Remove all files of this account in folders where every account may write. Call it while the account has no
+        process. Raises OSError for files that cannot be removed. Keep all files if programs run as the agent does,
+        because a program's files cannot be told from others then."""
         if not self.is_another:
             return
         for folder in OPEN_TO_ALL:
@@ -117,7 +117,7 @@ class Account:
                     remove_tree(Path(place, name))
 
     def _has(self, path: Path) -> bool:
-        """Whether the file is its own; not one that somebody else has just removed."""
+        """Return True if this account owns the file. Return False if the file has just been removed."""
         try:
             return path.lstat().st_uid == self.uid
         except FileNotFoundError:
@@ -125,13 +125,13 @@ class Account:
 
 
 def own() -> Account:
-    """Whoever runs the agent."""
+    """Return the account that runs the agent."""
     return Account(os.geteuid(), os.getegid())
 
 
 def find() -> Account:
-    """That of this host's programs; the agent's own where the machine can have no other. Raises HostTrouble when the
-    image has none."""
+    """Return the account for programs, or the agent's own if the machine has only one. Raises HostTrouble if the image
+    lacks it."""
     try:
         entry = pwd.getpwnam(NAME)
     except KeyError as error:
@@ -141,17 +141,17 @@ def find() -> Account:
         ) from error
     if not _is_mapped(entry.pw_uid):
         return own()
-    os.setgroups([])  # what root's groups may read, nobody acts with
+    os.setgroups([])  # `acting` must not keep the rights of root's groups
     return Account(entry.pw_uid, entry.pw_gid)
 
 
-def is_alone() -> bool:
-    """Whether this machine knows no other account than the one that asks, as in a user namespace."""
+def has_one_account() -> bool:
+    """Return True if this machine has only the account of this process, as in a user namespace."""
     return sum(count for _, count in _mapped()) <= 1
 
 
 def as_this_thread() -> dict[str, Any]:
-    """For subprocess: the command runs as the account that this thread acts as."""
+    """Return arguments of subprocess.run that let a command run as the account that this thread acts as."""
     uid, gid = _files_of_thread()
     return {} if uid == os.geteuid() else {"user": uid, "group": gid, "extra_groups": []}
 
@@ -162,16 +162,16 @@ def _raise_unless_gone(error: OSError) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a file, a link, or a folder with all below it, as the account that this thread acts as. Folders may be
-    nested deeper than Python follows (rm keeps no path), and their owner may have taken its own rights to them away.
-    Raises OSError for what is left."""
+    """Remove a file, a link, or a folder with all below it, as the account that this thread acts as. rm can remove
+    folders that are nested deeper than Python can follow; chmod restores rights that their owner took away. Raises
+    OSError for files that remain."""
     remove = ["rm", "-rf", "--", str(path)]
     if _run(remove).returncode == 0:
         return
     _run(["chmod", "-R", "u+rwX", "--", str(path)])
     done = _run(remove)
     if done.returncode:
-        raise OSError(errno.ENOTEMPTY, f"it cannot be removed: {done.stderr.strip()[-500:]}", str(path))
+        raise OSError(errno.ENOTEMPTY, f"cannot be removed: {done.stderr.strip()[-500:]}", str(path))
 
 
 def _run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
@@ -185,13 +185,13 @@ def _is_mapped(uid: int) -> bool:
 
 
 def _mapped() -> list[tuple[int, int]]:
-    """Ranges of accounts: the first, and how many."""
+    """Return ranges of accounts as pairs of the first id and the count."""
     ranges = (line.split() for line in UID_MAP.read_text().splitlines())
     return [(int(first), int(count)) for first, _, count in ranges]
 
 
 def _files_of_thread() -> tuple[int, int]:
-    """glibc's calls are the thread's own. One with an id that there is not changes nothing and answers what is."""
+    """Return user and group for this thread's file access. A call with an unknown id changes nothing."""
     return _libc.setfsuid(-1), _libc.setfsgid(-1)
 
 

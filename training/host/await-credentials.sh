@@ -1,5 +1,5 @@
 #!/bin/sh
-# Wait, half a minute at most, until the metadata service has this host's credentials.
+# Wait at most 30 s until the metadata service has this host's credentials.
 imds=http://169.254.169.254/latest
 role=meta-data/iam/security-credentials/
 for _ in $(seq 60); do
@@ -10,5 +10,5 @@ for _ in $(seq 60); do
     fi
     sleep 0.5
 done
-echo "no credentials within half a minute: an instance without a role has none" >&2
+echo "no credentials within 30 s: an instance without a role has none" >&2
 exit 1

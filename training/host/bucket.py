@@ -1,4 +1,4 @@
-"""S3 in the host's words. The client retries hiccups by itself; outages.py knows which errors pass in minutes."""
+"""S3 for the host. The client retries short failures itself; outages.py lists the errors that pass within minutes."""
 
 import re
 from collections import Counter
@@ -20,38 +20,42 @@ REFUSALS = {
     "KeyTooLongError", "InvalidArgument", "InvalidRequest", "EntityTooLarge", "InvalidURI", "MalformedXML",
     "MethodNotAllowed", "BadDigest", "InvalidDigest",
 }  # fmt: skip
-"""Error codes by which S3 says that the request itself is wrong: to repeat it soon changes nothing."""
+"""Error codes for a request that is wrong itself: a retry cannot succeed."""
 NOT_MODIFIED = "304"
 NOT_AUTHORIZED = re.compile(r"is not authorized to perform: ([a-z0-9-]+:\w+) on resource: (\S+)")
 DELETE_AT_ONCE = 1000
-LOOKS_A_LIST = 12
-"""Denials of one object, looked at again and again, for each list that tells whether it is missing."""
+DENIALS_PER_LIST = 12
+"""Denials of an object that is polled, for each list request that checks whether the object is missing."""
 SENDS_AT_ONCE = 4
-"""Connections that send one large file."""
+"""Connections for the upload of one large file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """`size` in bytes; `etag` without quotes; `changed` is ISO-8601 UTC."""
+    """An object of a list."""
 
     key: str
     size: int
+    """In bytes."""
     etag: str
+    """Without quotes."""
     changed: str
+    """ISO-8601 in UTC."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What a key holds now, and its ETag as S3 has it."""
+    """The content of a key and its ETag, quoted as S3 returns it."""
 
     body: bytes
     etag: str
 
 
 class Bucket:
-    """Every method raises AccessDenied (naming action and key), Missing, or HostTrouble. Safe to share by threads.
+    """A bucket with one set of credentials. Every method raises AccessDenied (with action and key), Missing, or
+    HostTrouble. Threads may share it.
 
-    `credentials`: the environment by which commands find those that the client has."""
+    `credentials` is the environment that gives commands the credentials of the client."""
 
     def __init__(self, s3: Any, name: str, credentials: Mapping[str, str] | None = None) -> None:
         self._s3 = s3
@@ -66,12 +70,12 @@ class Bucket:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What s5cmd needs to reach the same: where S3 is, unless it is AWS's own, and credentials."""
+        """Return the variables that give s5cmd the credentials, and the endpoint if it is not AWS's."""
         url = str(self._s3.meta.endpoint_url)
         return self._credentials | ({} if ".amazonaws.com" in url else {"S3_ENDPOINT_URL": url})
 
     def of(self, uri: str) -> tuple["Bucket", str]:
-        """The bucket that an s3 URI names, by the same credentials, and the key."""
+        """Return the bucket of an s3 URI, with these credentials, and the key."""
         scheme, _, rest = uri.partition("://")
         name, _, key = rest.partition("/")
         if scheme != "s3" or not name or not key:
@@ -92,7 +96,7 @@ class Bucket:
             return None
 
     def read_if_changed(self, key: str, since: str) -> Changed | None:
-        """The object, unless it is not there or still the one of the ETag `since` (none: "")."""
+        """Return the object; None if it is missing or still has the ETag `since` ("" for no earlier one)."""
         condition = {"IfNoneMatch": since} if since else {}
         try:
             found = self._s3.get_object(Bucket=self.name, Key=key, **condition)
@@ -109,7 +113,7 @@ class Bucket:
             self._explain(error, "s3:PutObject", key)
 
     def download(self, key: str, path: Path) -> None:
-        """In parts and parallel; the file appears whole."""
+        """Download in parallel parts. The file appears whole."""
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._s3.download_file(self.name, key, str(path))
@@ -154,8 +158,8 @@ class Bucket:
             self._explain(error, "s3:PutObject", to)
 
     def download_version(self, key: str, version: str, path: Path) -> None:
-        """Write this version of the object (the newest if it is empty) into a file. Raises OSError if the disk cannot
-        take it. S3 may answer "denied" for a version that is missing, so a denied version counts as Missing."""
+        """Write this version of the object (the newest if empty) into a file. Raises OSError if the disk is full. A
+        denied version counts as Missing, because S3 may answer "denied" for a missing version."""
         which = {"VersionId": version} if version else {}
         try:
             self._s3.download_file(self.name, key, str(path), ExtraArgs=which)
@@ -165,7 +169,7 @@ class Bucket:
             self._explain_read(error, "s3:GetObject", key)
 
     def list(self, prefix: str) -> Iterator[Object]:
-        """Every object under `prefix`; folder markers are left out."""
+        """Yield every object under `prefix` except folder markers."""
         try:
             for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix):
                 for found in page.get("Contents", []):
@@ -176,11 +180,11 @@ class Bucket:
             self._explain(error, "s3:ListBucket", prefix)
 
     def part_sizes(self, key: str, count: int) -> Sequence[int]:
-        """The sizes in bytes of the first `count` parts that the object was put together from."""
+        """Return the sizes in bytes of the first `count` parts of an object from a multipart upload."""
         sizes = []
         try:
             for number in range(1, count + 1):
-                # HeadObject would do on AWS; its refusals do not say what is missing.
+                # A denial of HeadObject names no permission; a denial of GetObject does.
                 found = self._s3.get_object(Bucket=self.name, Key=key, PartNumber=number)
                 found["Body"].close()
                 sizes.append(int(found["ContentLength"]))
@@ -189,7 +193,7 @@ class Bucket:
         return sizes
 
     def has_sum(self, key: str) -> bool:
-        """Whether the object's ETag is a sum of its bytes: it is none where a KMS key encrypts it."""
+        """Return True if the object's ETag is a checksum of its bytes, which is not so with encryption by a KMS key."""
         try:
             found = self._s3.head_object(Bucket=self.name, Key=key)
         except (ClientError, BotoCoreError) as error:
@@ -213,11 +217,11 @@ class Bucket:
         return f"s3://{self.name}/{key}"
 
     def trouble(self, code: str, action: str, key: str, message: str) -> HostTrouble:
-        """What S3's error code means for the host; `message` is S3's own sentence."""
+        """Return the trouble for an error code of S3. `message` is the text of the error."""
         if code in DENIED:
-            said = NOT_AUTHORIZED.search(message)
-            if said and said[1] != action:  # of the key, say, or of the bucket where the object is not there
-                return AccessDenied(said[1], said[2], role=self._role)
+            denied = NOT_AUTHORIZED.search(message)
+            if denied and denied[1] != action:  # e.g. on the KMS key, or a list request for a missing object
+                return AccessDenied(denied[1], denied[2], role=self._role)
             return AccessDenied(action, self.uri(key), role=self._role)
         if code in ABSENT:
             return Missing(self._absence(key))
@@ -240,8 +244,8 @@ class Bucket:
         return f"{self.uri(key)} does not exist; upload it, or correct the job file, and start again"
 
     def _is_missing(self, key: str) -> bool:
-        """Return True if a list lacks the object. The credentials list by prefixes only, and S3 answers "denied" for a
-        missing object to a caller who may not list the whole bucket."""
+        """Return True if a list lacks the object. The credentials allow lists by prefix only, and S3 answers "denied"
+        for a missing object to a caller who may not list the whole bucket."""
         try:
             first = next(self.list(key), None)
         except AccessDenied:
@@ -249,12 +253,12 @@ class Bucket:
         return first is None or first.key != key
 
     def _is_missing_again(self, error: BaseException, key: str) -> bool:
-        """Return True if the object that is looked at again and again is missing. A list costs 12 times a GetObject, so
-        only every LOOKS_A_LIST-th denial asks for one."""
+        """Return True if a polled object is missing. A list costs 12 times a GetObject, so only every
+        DENIALS_PER_LIST-th denial causes one."""
         if _code(error) not in DENIED:
             return False
         looks = self._denied_looks[key]
-        if looks % LOOKS_A_LIST == 0 and not self._is_missing(key):
+        if looks % DENIALS_PER_LIST == 0 and not self._is_missing(key):
             return False
         self._denied_looks[key] = looks + 1
         return True
@@ -265,6 +269,6 @@ def _code(error: BaseException) -> str:
 
 
 def _cause(error: S3UploadFailedError) -> BaseException:
-    """boto3 wraps the answer that S3 gave; the answer says more."""
+    """Return the error that boto3 has wrapped: it holds S3's answer."""
     cause: BaseException = error.__cause__ or error.__context__ or error
     return cause

@@ -1,7 +1,7 @@
-"""Credentials of the run: what this host may do in the bucket is its run's; its own role may only speak for itself.
+"""Credentials of the run. They limit this host to its run in the bucket; the host's own role may only send signals.
 
-The agent (renewal.py) keeps them in a file. boto3 here reads that; s5cmd and programs do by an AWS config with a
-credential process. Each reads it anew before what it has ends.
+The agent (renewal.py) keeps them in a file. boto3 reads that file here; s5cmd and programs read it by a credential
+process in an AWS config. Each of them reads the file again before its credentials expire.
 """
 
 import json
@@ -22,37 +22,36 @@ from training.host.orders import write_whole
 from training.host.paths import Paths
 
 CALLS = Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 6})
-"""For clients that have time: of the agent, and of a bake."""
+"""Configuration of the clients of the agent and of a bake, which can wait."""
 
 MODELS = botocore.loaders.create_loader()
-"""What all sessions of a process know of AWS's services: each would list all of them for its first client, which takes
-longer than to read one."""
+"""One loader of AWS's service models for all sessions: a list of all services takes longer than reading one model."""
 
 
-def ends(text: bytes) -> datetime:
-    """When these credentials end. Raises HostTrouble for what are none."""
+def expiration(text: bytes) -> datetime:
+    """Return when these credentials expire. Raises HostTrouble if the text holds no credentials."""
     try:
         return datetime.fromisoformat(json.loads(text)["Expiration"])
     except (KeyError, TypeError, ValueError) as error:
-        raise HostTrouble(f"what the yard left as credentials are none ({error!r})") from error
+        raise HostTrouble(f"the credentials from the yard cannot be read ({error!r})") from error
 
 
-def are_of(text: bytes, run: str) -> bool:
-    """Whether they are that run's, and not those of an earlier one of this host."""
+def belong_to(text: bytes, run: str) -> bool:
+    """Return False for the credentials of another run, such as an earlier run of this host."""
     try:
         return bool(json.loads(text).get("Run") == run)
     except (AttributeError, ValueError):
-        return True  # no credentials at all, which `ends` says
+        return True  # `expiration` reports what is wrong
 
 
 def configure(paths: Paths, account: Account) -> None:
-    """Write the AWS config for s5cmd, programs and whoever else is given `environment`."""
+    """Write the AWS config for s5cmd, programs, and all other processes that get `environment`."""
     config = f"[default]\ncredential_process = /bin/cat {paths.credentials}\n"
     keep(paths.aws_config, config, account)
 
 
 def keep(path: Path, text: str, account: Account) -> None:
-    """Write what this account alone may read beside the agent. Nobody ever reads half of it, or finds none."""
+    """Replace a file at once. Only this account and the agent may read it."""
     new = path.with_name(f".{path.name}.new")
     write_whole(new, text, mode=0o600)
     account.may_read(new)
@@ -60,7 +59,7 @@ def keep(path: Path, text: str, account: Account) -> None:
 
 
 def environment(paths: Paths) -> dict[str, str]:
-    """What makes boto3, the aws command and s5cmd take the run's credentials, and never the host's own."""
+    """Return the variables that make boto3, the aws command, and s5cmd use the run's credentials only."""
     return {
         "AWS_CONFIG_FILE": str(paths.aws_config),
         "AWS_SDK_LOAD_CONFIG": "1",  # s5cmd's SDK reads no config without it
@@ -79,11 +78,11 @@ class _FromFile(CredentialProvider):  # type: ignore[misc]
         return DeferredRefreshableCredentials(self._read, self.METHOD)
 
     def _read(self) -> dict[str, str]:
-        """Raises CredentialRetrievalError while there are none that hold."""
+        """Return the credentials. Raises CredentialRetrievalError if there are none or they have expired."""
         try:
             text = self._path.read_bytes()
-            if ends(text) <= datetime.now(UTC):
-                raise HostTrouble("those of the run have ended, and no new ones have come")
+            if expiration(text) <= datetime.now(UTC):
+                raise HostTrouble("the run's credentials have expired, and no new ones have arrived")
         except (OSError, HostTrouble) as error:
             raise CredentialRetrievalError(provider=self.METHOD, error_msg=str(error)) from error
         found = json.loads(text)
@@ -96,12 +95,12 @@ class _FromFile(CredentialProvider):  # type: ignore[misc]
 
 
 def of_the_host(region: str) -> boto3.Session:
-    """boto3 with the credentials of this host's own role."""
+    """Return a session with the credentials of this host's own role."""
     return boto3.Session(botocore_session=_session(), region_name=region)
 
 
 def of_the_run(paths: Paths, region: str) -> boto3.Session:
-    """boto3 with the run's credentials, once they are there."""
+    """Return a session that uses the run's credentials as soon as they exist."""
     own = _session()
     own.get_component("credential_provider").insert_before("env", _FromFile(paths.credentials))
     return boto3.Session(botocore_session=own, region_name=region)

@@ -1,4 +1,4 @@
-"""When a denial of AWS counts: IAM applies a change within seconds, so a permission may be missing for a moment."""
+"""How long a denial of AWS is doubted: IAM applies a change within seconds, so a permission may be missing briefly."""
 
 import time
 from collections.abc import Callable
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from training.host.errors import AccessDenied, HostTrouble
 
 GRACE_SECONDS = 45.0
-"""How long the same call is denied before the permission counts as missing."""
+"""Time for which a call must be denied before the permission counts as missing."""
 
 
 @dataclass(slots=True)
 class Denials:
-    """The denials of one call that is made again and again."""
+    """The denials of one call that is retried."""
 
     grace_seconds: float | None = None
     """GRACE_SECONDS if it is None."""
@@ -20,7 +20,7 @@ class Denials:
     _since: float | None = None
 
     def ends_tries(self, trouble: HostTrouble) -> bool:
-        """Return True if another try cannot help: for each final trouble, and for a denial once the grace is over."""
+        """Return True if a retry cannot help: for a final trouble, and for a denial after the grace."""
         if not isinstance(trouble, AccessDenied):
             self._since = None
             return trouble.final
@@ -30,7 +30,7 @@ class Denials:
 
     @property
     def grace(self) -> float:
-        """Return for how many seconds a denial is doubted."""
+        """The seconds for which a denial is doubted."""
         return GRACE_SECONDS if self.grace_seconds is None else self.grace_seconds
 
     def clear(self) -> None:

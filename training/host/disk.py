@@ -1,4 +1,4 @@
-"""The host's disk: folders, how much is free, and a reserve that lets the agent speak when nothing is."""
+"""The host's disk: folders, free space, and a reserve with which the agent can still report that the disk is full."""
 
 import errno
 import os
@@ -30,8 +30,8 @@ PASSING_ERRORS = frozenset(
         errno.ENETDOWN,
     }
 )
-"""Errors of the operating system that may be over soon."""
-PROGRAMS_DOING = frozenset(
+"""Errors of the operating system that may pass soon."""
+CAUSED_BY_PROGRAM = frozenset(
     {
         errno.EACCES,
         errno.EPERM,
@@ -44,7 +44,7 @@ PROGRAMS_DOING = frozenset(
         errno.ENOENT,
     }
 )
-"""Errors that a healthy disk gives only for what the program has done to its own folders."""
+"""Errors that a healthy disk gives only if the program has changed its own folders."""
 RESERVE_BYTES = 16 * 1024 * 1024
 FULL_BELOW = 8 * 1024 * 1024
 SPARSE_BYTES = 1 << 30
@@ -53,7 +53,7 @@ SPARSE_FACTOR = 8
 BLOCK_BYTES = 512
 SPARSE = "it is sparse: most of it was never written"
 EVENT_FILE = ".tfevents."
-"""In the name of every file of TensorBoard's events."""
+"""Part of the name of every event file of TensorBoard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Room:
     free: int
     total: int
     has_inodes: bool = True
-    """More files can be made there."""
+    """True if more files can be created there."""
 
     @property
     def is_full(self) -> bool:
@@ -72,7 +72,7 @@ class Room:
 
     @property
     def advice(self) -> str:
-        """What is full, and what to do."""
+        """The disk that is full, and what to do."""
         return (
             f"the disk of this host is full ({self.free / 1e6:.0f} MB of {self.total / 1e9:.1f} GB are free at "
             f"{self.path}): give the launch template a larger volume, keep fewer checkpoints or write less"
@@ -80,7 +80,7 @@ class Room:
 
     @property
     def advice_on_error(self) -> str:
-        """What had no room when a program got ENOSPC there, as it is now, and what to do."""
+        """The file system on which a program got ENOSPC, its state now, and what to do."""
         state = f"{self.free / 1e6:.0f} MB of {self.total / 1e9:.1f} GB are free now at {self.path}"
         if self.path.is_relative_to(SHARED_MEMORY):
             return (
@@ -94,11 +94,11 @@ class Room:
         return f"the file system at {self.path} had no room ({state}): write less at once, or elsewhere on the disk"
 
 
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel's own place, in which nothing is made here
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the kernel's own folder, to which nothing is written here
 
 
 def room_at(path: Path) -> Room:
-    """The room on the file system that holds the path or would hold it, by the place where that is mounted."""
+    """Return the room on the file system that holds the path, or would hold it, at its mount point."""
     folder = next(each for each in (path, *path.parents) if each.exists())
     mount = next(each for each in (folder, *folder.parents) if os.path.ismount(each))
     usage = os.statvfs(mount)
@@ -108,26 +108,28 @@ def room_at(path: Path) -> Room:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """`reserve` is a file in the folder that the program fills; `home` holds what is the program's own."""
+    """The disk that a program fills."""
 
     reserve: Path
+    """A file in the folder that the program fills."""
     home: Path
+    """The folder with everything that the program owns."""
 
     def room(self) -> Room:
-        """Without what was released of the reserve: the disk is full for a program though the agent can still write."""
+        """Return the room without the released reserve, which only the agent may use."""
         folder = next(parent for parent in self.reserve.parents if parent.exists())
         usage = shutil.disk_usage(folder)
         return Room(folder, max(0, usage.free - self._released), usage.total)
 
     def hold(self) -> None:
-        """Keep some room back; where there is hardly any it is left to those who need it now."""
+        """Fill the reserve, unless the disk is nearly full."""
         if (self.reserve.exists() and not self._released) or self.room().free < 4 * RESERVE_BYTES:
             return
         with self.reserve.open("wb") as held:
             os.posix_fallocate(held.fileno(), 0, RESERVE_BYTES)
 
     def release(self) -> None:
-        """The empty file that stays says that there was one."""
+        """Make the reserve's room free. The empty file remains as a mark that there was a reserve."""
         if self.reserve.exists():
             os.truncate(self.reserve, 0)
 
@@ -140,29 +142,29 @@ class Disk:
         return PurePosixPath(named).is_relative_to(self.home)
 
     def trouble(self, error: OSError) -> HostTrouble:
-        """What an error of the operating system means. A full disk would be as full the next time."""
+        """Return the trouble for an error of the operating system. A full disk is final: a retry would find it full."""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return HostTrouble(f"{self.room().advice} ({error})", final=True)
-        if error.errno in PROGRAMS_DOING and self._is_the_programs(error.filename):
+        if error.errno in CAUSED_BY_PROGRAM and self._is_the_programs(error.filename):
             return ProgramFault(
                 f"the program, or a package that it installs, has made its own folder unusable for this host: {error}. "
-                "Another attempt would end alike, so none follows. Let the program leave the folders of its home as it "
-                "finds them: no other permissions, no links or files in their place"
+                "Another attempt would fail in the same way, so none follows. Let the program leave the folders of its "
+                "home as they are: do not change their permissions, and do not replace them by links or files"
             )
         return HostTrouble(
-            f"this host's disk or network is in trouble: {error}", passes=error.errno in PASSING_ERRORS
+            f"this host's disk or network has failed: {error}", passes=error.errno in PASSING_ERRORS
         )
 
 
 def is_sparse(facts: os.stat_result) -> bool:
-    """Return True for a large file of which less than an eighth is on the disk: S3 would bill the holes."""
+    """Return True if a large file has less than an eighth of its size on the disk: S3 would bill the holes."""
     return facts.st_size > SPARSE_BYTES and facts.st_blocks * BLOCK_BYTES * SPARSE_FACTOR < facts.st_size
 
 
 def walk(folder: Path, *, besides: Collection[Path] = ()) -> Iterator["os.DirEntry[str]"]:
-    """Yield everything below a folder that is no folder, without following links. Folders `besides`, those that this
-    thread may not read and paths that are longer than Linux takes are passed over. Uses no recursion: a program may
-    nest its folders as deep as it likes."""
+    """Yield every entry below a folder that is not a folder itself, without following links. Skip the folders
+    `besides`, folders that this thread may not read, and paths that are too long for Linux. The walk uses no recursion,
+    because a program may nest folders to any depth."""
     waiting = [str(folder)]
     skipped = {str(path) for path in besides}
     while waiting:
@@ -179,7 +181,7 @@ def walk(folder: Path, *, besides: Collection[Path] = ()) -> Iterator["os.DirEnt
 
 
 def readable_files(folder: Path) -> Iterator[Path]:
-    """Every file below it that this thread may read (account.py). A link counts as the file that it leads to."""
+    """Yield every file below a folder that this thread may read (account.py). A link counts as its target."""
     for entry in walk(folder):
         path = Path(entry.path)
         if is_readable(path):
@@ -187,22 +189,22 @@ def readable_files(folder: Path) -> Iterator[Path]:
 
 
 def written_below(folder: Path, *, besides: Collection[Path]) -> tuple[int, int]:
-    """How many files there are and their bytes together: both stay while nothing new is written, though a file be
-    written anew with what it had. Left out are those `besides`, and TensorFlow's event files, which a program that
-    waits goes on to write."""
+    """Return the count of files and the sum of their bytes. Both stay the same if a program only writes a file again
+    with the same content. The folders `besides` are left out, and so are TensorFlow's event files, which a program
+    still writes while it waits."""
     files = size = 0
     for entry in walk(folder, besides=besides):
         path = Path(entry.path)
         try:
             if EVENT_FILE not in entry.name and is_readable(path):
                 files, size = files + 1, size + path.stat().st_size
-        except OSError:  # it has just been replaced: the next look sees what by
+        except OSError:  # just replaced; the next look finds the new file
             continue
     return files, size
 
 
 def is_readable(path: Path) -> bool:
-    """Whether there is a file that this thread may read; no error where it may not even look whether there is one."""
+    """Return True if the path is a file that this thread may read, and False instead of raising PermissionError."""
     try:
         return os.access(path, os.R_OK, effective_ids=True) and path.is_file()
     except OSError:  # a path that is too long
@@ -210,7 +212,7 @@ def is_readable(path: Path) -> bool:
 
 
 def inside(folder: Path, relative: str) -> Path:
-    """`folder / relative`, refused when it would lie elsewhere."""
+    """Return `folder / relative`. Raises ProgramFault if that lies outside the folder."""
     parts = PurePosixPath(relative).parts
     if not parts or ".." in parts or relative.startswith("/"):
         raise ProgramFault(f"{relative!r} points outside its folder")
@@ -218,7 +220,7 @@ def inside(folder: Path, relative: str) -> Path:
 
 
 def fresh(folder: Path) -> None:
-    """An empty folder, whatever was there. Raises OSError if what was there cannot be removed."""
+    """Create an empty folder in place of whatever the path was. Raises OSError if that cannot be removed."""
     if folder.exists() or folder.is_symlink():
         remove_tree(folder)
     folder.mkdir(parents=True)

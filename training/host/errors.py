@@ -1,23 +1,23 @@
-"""The one error tree of the host.
+"""The error tree of the host.
 
-HostTrouble            something on this host keeps the attempt from going on
+HostTrouble            the attempt cannot continue on this host
 ├── Unreachable        a service does not answer, or refuses for now
 ├── AccessDenied       a permission is missing (final)
-├── Missing            an object is not there (final)
-├── Damaged            what came from the bucket is not what was put there
+├── Missing            an object is missing (final)
+├── Damaged            an object from the bucket has arrived changed
 ├── OtherVersion       a file of the yard is of another version (final)
-├── Replaced           a newer checkpoint has taken the place of the one that is asked for
-├── GivenUp            the hosts of a cluster must restore an earlier checkpoint, all of them (the host is well)
-└── ProgramFault       what the user handed in cannot be run (reported as the program's, final)
+├── Replaced           a newer checkpoint has replaced the requested one
+├── GivenUp            all hosts of a cluster must restore an earlier checkpoint (the host is healthy)
+└── ProgramFault       the user's program cannot be run (reported as the program's failure, final)
 """
 
 from trainyard.command_line import command_line
 from trainyard.protocol.signals import FailureKind
 
 
-class HostTrouble(Exception):  # noqa: N818 - the word fits the tree, its children are no Error either
-    """What happened, what it means, what to do: one sentence for people. `final`: a retry cannot help; `passes`: one on
-    this host may help soon."""
+class HostTrouble(Exception):  # noqa: N818 - names a condition, as its subclasses do
+    """A trouble of this host. `reason` tells users what happened, what it means, and what to do. `final` is True if no
+    retry can help, `passes` if a retry on this host may help soon."""
 
     kind = FailureKind.HOST
 
@@ -29,13 +29,13 @@ class HostTrouble(Exception):  # noqa: N818 - the word fits the tree, its childr
 
 
 class Unreachable(HostTrouble):
-    """A service does not answer, or refuses for now: the same call may succeed minutes later. The host is well."""
+    """A service does not answer, or refuses for now. The same call may succeed minutes later; the host is healthy."""
 
     kind = FailureKind.SERVICE
 
 
 class AccessDenied(HostTrouble):
-    """`role`: whose permission it would be."""
+    """A permission that `role` lacks."""
 
     def __init__(self, action: str, resource: str, *, role: str = "host role") -> None:
         super().__init__(
@@ -51,26 +51,26 @@ class Missing(HostTrouble):
 
 
 class OtherVersion(HostTrouble):
-    """`file` of the yard does not have the form that this host's software reads."""
+    """A file of the yard that this host's software cannot read."""
 
     def __init__(self, file: str, faults: ValueError) -> None:
         super().__init__(
-            f"{file} is not what this host's software reads ({faults}). The run cannot train on this image. "
+            f"this host's software cannot read {file} ({faults}). The run cannot train on this image. "
             f"Bake an image of the yard's version: {command_line('image', 'bake', 'RECIPE')}",
             final=True,
         )
 
 
 class Damaged(HostTrouble):
-    """Raised once it was fetched a second time and came no better."""
+    """An object that arrived damaged twice."""
 
 
 class Replaced(HostTrouble):
-    """latest.json names a newer checkpoint, and not the one that is asked for."""
+    """A checkpoint that latest.json no longer names, because a newer one has replaced it."""
 
 
 class GivenUp(HostTrouble):
-    """The checkpoint is damaged, and latest.json names the one before it."""
+    """A damaged checkpoint; latest.json now names the one before it."""
 
     kind = FailureKind.CHECKPOINT
 

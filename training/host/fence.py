@@ -1,8 +1,9 @@
-"""What passes at this host, by rules of its own beside those of the security groups: nftables.
+"""The host's own firewall rules (nftables), in addition to the security groups.
 
-Security groups let the hosts of a yard reach each other, and TensorFlow's servers ask nobody who they are: so a host
-takes connections from its gang alone. And a program may not speak to the metadata service, which has the credentials
-of the host: AWS's advice is a rule by the account (EC2 user guide, "Limit access to the instance metadata service").
+Security groups let all hosts of a yard reach each other, and TensorFlow's servers do not authenticate their clients.
+Therefore a host accepts connections only from its gang. Programs may not reach the metadata service either, which holds
+the host's credentials: AWS recommends a rule by account (EC2 user guide, "Limit access to the instance metadata
+service").
 """
 
 import json
@@ -18,14 +19,14 @@ COMMAND = ("nft", "--json", "--file", "-")
 SECONDS = 60
 METADATA, METADATA_6 = "169.254.169.254", "fd00:ec2::254"
 FIRST_PORT = 1024
-"""Below it the system itself listens: DHCP, for one."""
+"""The system itself listens on lower ports, for example DHCP."""
 
 Statement = dict[str, Any]
 
 
 def put_up(account: Account, gang: Collection[str] = ()) -> None:
-    """Let in whom this host calls and, from now on, the hosts at the addresses of its `gang`; keep the account's
-    programs from the metadata service. Takes the place of what was put up before. Raises HostTrouble."""
+    """Replace the rules: accept answers to this host's own connections, accept connections from the addresses of its
+    `gang`, and keep the account's programs from the metadata service. Raises HostTrouble."""
     try:
         done = subprocess.run(
             COMMAND,
@@ -36,17 +37,17 @@ def put_up(account: Account, gang: Collection[str] = ()) -> None:
             timeout=SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise HostTrouble(f"the firewall of this host cannot be put up: {error}; {ADVICE}") from error
+        raise HostTrouble(f"this host's firewall cannot be set up: {error}; {ADVICE}") from error
     if done.returncode:
-        said = " ".join((done.stderr or done.stdout).split())
-        raise HostTrouble(f"the firewall of this host cannot be put up: nft says {said}; {ADVICE}")
+        output = " ".join((done.stderr or done.stdout).split())
+        raise HostTrouble(f"this host's firewall cannot be set up: nft failed with {output}; {ADVICE}")
 
 
-ADVICE = "an image of this yard has the package nftables and a kernel that knows it: bake one anew"
+ADVICE = "an image needs the package nftables and a kernel that supports it: bake a new image"
 
 
 def ruleset(account: Account, gang: Collection[str]) -> Statement:
-    """For nft: libnftables-json(5). One transaction: at no moment there are no rules."""
+    """Return the rules for nft (libnftables-json(5)), as one transaction: there is no moment without rules."""
     table = {"table": {"family": "inet", "name": TABLE}}
     known = _match("in", {"ct": {"key": "state"}}, ["established", "related"])
     received = [
@@ -75,16 +76,16 @@ def ruleset(account: Account, gang: Collection[str]) -> Statement:
 ACCEPT: Statement = {"accept": None}
 REJECT: Statement = {"reject": None}
 RESET: Statement = {"reject": {"type": "tcp reset"}}
-"""Said at once, as by a port where nobody listens yet: a gang's hosts call each other until all have begun."""
+"""Refuse at once, like a closed port: the hosts of a gang call each other until all have started."""
 
 
 def _chain(hook: str, rules: list[list[Statement]]) -> list[Statement]:
-    """A chain that is called as its hook."""
-    place = {"family": "inet", "table": TABLE}
-    chain = place | {"name": hook, "type": "filter", "hook": hook, "prio": 0, "policy": "accept"}
+    """Return the commands that add a chain named like its hook, with its rules."""
+    table = {"family": "inet", "table": TABLE}
+    chain = table | {"name": hook, "type": "filter", "hook": hook, "prio": 0, "policy": "accept"}
     return [
         {"add": {"chain": chain}},
-        *({"add": {"rule": place | {"chain": hook, "expr": statements}}} for statements in rules),
+        *({"add": {"rule": table | {"chain": hook, "expr": statements}}} for statements in rules),
     ]
 
 

@@ -37,13 +37,12 @@ def shown(name: str) -> str:
 
 @dataclass(slots=True)
 class LeftOut:
-    """Files of one folder that the bucket does not store. Each is reported once, by name, in the run's log.
-
-    `note` writes a line into that log. `folder` is the name under which users know the folder.
-    """
+    """Files of one folder that the bucket does not store. Each is reported once, by name, in the run's log."""
 
     note: Callable[[str], None]
+    """Writes a line into the run's log."""
     folder: str
+    """The folder's name for users."""
     faults: dict[str, str] = field(default_factory=dict)
     """Each file that was left out, by its path below the folder, with the reason."""
 
@@ -60,7 +59,7 @@ class LeftOut:
         return kept
 
     def report(self, faults: dict[str, str]) -> None:
-        """Note files with the reason why each is left out. Files that were reported before are passed over."""
+        """Note files with the reason why each is left out. Skip files that were reported before."""
         new = {name: fault for name, fault in faults.items() if name not in self.faults}
         room = max(0, NAMED_AT_MOST - len(self.faults))
         self.faults |= new

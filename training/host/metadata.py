@@ -1,4 +1,4 @@
-"""The instance metadata service, version 2: who this host is, and whether AWS wants it back."""
+"""The instance metadata service, version 2: this host's identity and its spot interruption notice."""
 
 import http.client
 import json
@@ -14,17 +14,17 @@ from training.host.errors import HostTrouble
 SERVICE = "169.254.169.254"
 TOKEN_SECONDS = 21600
 PATIENCE_SECONDS, TIMES = 3.0, 3
-SOON_SECONDS, SOON_TIMES, SELDOM_SECONDS = 2.0, 30, 60.0
+FIRST_PAUSE_SECONDS, FIRST_PAUSES, LATER_PAUSE_SECONDS = 2.0, 30, 60.0
 NO_FILES = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
-"""For whoever speaks for the host itself: its credentials are this service's, also where people have put some of theirs
-into the home of the account that it runs as."""
+"""Variables for processes that use the host's own credentials. Their credentials come from this service, even if users
+have put other ones into the home of the agent's account."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """AWS takes the host back at `at`."""
+    """A spot interruption notice: AWS takes the host back at `at`."""
 
     action: str
     at: datetime
@@ -40,14 +40,14 @@ class Identity:
 
 
 class Metadata:
-    """One client per thread: it keeps a token, not a connection."""
+    """A client that keeps a session token, but no connection. Each thread needs its own client."""
 
     def __init__(self, service: str = SERVICE) -> None:
         self._service = service
         self._token = ""
 
     def identity(self) -> Identity:
-        """Instance id, region, address, image and tags. Raises HostTrouble when the service does not say them."""
+        """Return instance id, region, address, image, and tags. Raises HostTrouble if the service lacks one of them."""
         return Identity(
             instance=self._need("meta-data/instance-id"),
             region=self._need("meta-data/placement/region"),
@@ -57,21 +57,21 @@ class Metadata:
         )
 
     def await_identity(self, sleep: Callable[[float], None] = time.sleep) -> Identity:
-        """The identity as soon as the service says it. A host whose tags are hidden, as one that is launched by hand,
-        may never be told: it asks every two seconds in its first minute, then once a minute, and is idle in between."""
-        asked, reason = 0, ""
+        """Return the identity as soon as it is available. The tags of a host that was launched by hand may stay hidden
+        forever. Therefore ask every 2 s in the first minute, then once a minute."""
+        tries, reason = 0, ""
         while True:
             try:
                 return self.identity()
             except HostTrouble as trouble:
                 if trouble.reason != reason:
                     reason = trouble.reason
-                    logger.warning("this host waits until it knows its tags: %s", reason)
-            asked += 1
-            sleep(SOON_SECONDS if asked <= SOON_TIMES else SELDOM_SECONDS)
+                    logger.warning("this host waits for its tags: %s", reason)
+            tries += 1
+            sleep(FIRST_PAUSE_SECONDS if tries <= FIRST_PAUSES else LATER_PAUSE_SECONDS)
 
     def notice(self) -> Notice | None:
-        """The spot interruption notice, None while there is none."""
+        """Return the spot interruption notice; None if there is none."""
         text = self._get("meta-data/spot/instance-action")
         if text is None:
             return None
@@ -79,14 +79,14 @@ class Metadata:
         return Notice(action=notice["action"], at=datetime.fromisoformat(notice["time"]))
 
     def tag(self, name: str) -> str | None:
-        """The value of one tag as it is now; None without it."""
+        """Return the current value of a tag; None if the host lacks the tag."""
         return self._get(f"meta-data/tags/instance/{name}")
 
     def _tags(self) -> dict[str, str]:
         names = self._get("meta-data/tags/instance")
         if names is None:
             raise HostTrouble(
-                "the metadata service shows no tags, so this host cannot know its run; "
+                "the metadata service shows no tags, so this host cannot find its run; "
                 "launch it with MetadataOptions InstanceMetadataTags=enabled"
             )
         return {name: self._need(f"meta-data/tags/instance/{name}") for name in names.splitlines() if name}
@@ -98,7 +98,7 @@ class Metadata:
         return text
 
     def _get(self, path: str) -> str | None:
-        """The text at `path`; None for 404. A refused token is asked for anew, once."""
+        """Return the text at `path`; None for 404. Request a new token once if the service refuses the old one."""
         for _ in range(2):
             if not self._token:
                 headers = {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)}
@@ -115,7 +115,7 @@ class Metadata:
         raise HostTrouble(f"the metadata service answered HTTP {status} for {path}")
 
     def _ask(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
-        """Asked again where no answer came: one packet too few must not end a person's command."""
+        """Send a request again if no answer arrives: a lost packet must not fail a user's command."""
         for _ in range(TIMES - 1):
             try:
                 return self._ask_once(method, path, headers)

@@ -1,7 +1,7 @@
-"""Orders: what is asked of the agent, as small files under /run/trainyard/orders.
+"""Orders to the agent, as small files under /run/trainyard/orders.
 
-Each comes two ways: by a document of Systems Manager and by the run's order.json (agent.standing_order). So it may be
-given twice, and is read again after a restart of the agent: doing it once is the agent's care.
+Each order arrives in two ways: by an SSM document and by the run's order.json (agent.standing_order). The agent may
+receive it twice, and reads it again after a restart. It must carry it out once.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from trainyard.protocol.orders import Order, OrderKind
 
 
 def give(order: Order, paths: Paths) -> None:
-    """Write the order for the agent, unless the order of a later attempt is there."""
+    """Write the order for the agent, unless it already has the order of a later attempt."""
     paths.orders.mkdir(parents=True, exist_ok=True)
     with (paths.orders / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -37,7 +37,7 @@ def latest(word: OrderKind, paths: Paths) -> Order | None:
 
 
 def write_whole(path: Path, text: str, *, mode: int = 0o666) -> None:
-    """Readers see the old text or the new, never half. `mode`: who may read it, as the umask lets them."""
+    """Write a file so that readers see either the old text or the new one. The umask limits `mode`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_name(f".{path.name}.{os.getpid()}")
     half.touch(mode)
@@ -47,7 +47,7 @@ def write_whole(path: Path, text: str, *, mode: int = 0o666) -> None:
 
 @contextmanager
 def presence(paths: Paths) -> Iterator[None]:
-    """Held by the one agent of this host while it lives; a second agent waits for the first to end."""
+    """Hold the lock of this host's only agent. A second agent waits until the first has ended."""
     with _lock(paths, fcntl.LOCK_EX):
         yield
 
@@ -60,8 +60,8 @@ def _lock(paths: Paths, kind: int) -> Iterator[None]:
         yield
 
 
-def agent_is_there(paths: Paths, *, patience: float) -> bool:
-    """Whether an agent lives here; waits up to `patience` seconds for one that is being restarted."""
+def is_agent_running(paths: Paths, *, patience: float) -> bool:
+    """Return True if an agent runs. Wait up to `patience` seconds for an agent that is being restarted."""
     end = time.monotonic() + patience
     while True:
         try:

@@ -12,7 +12,7 @@ from botocore.exceptions import (
 from botocore.exceptions import ConnectionError as NoConnectionError
 
 ANY_ERROR = (ClientError, BotoCoreError, RetriesExceededError)
-"""All that a call of boto3 may raise for AWS and the network. The last is a download that broke off several times."""
+"""All errors of AWS and of the network that boto3 raises. The last one is for a download that failed several times."""
 CODES = frozenset(
     {
         "BandwidthLimitExceeded", "ExpiredToken", "ExpiredTokenException", "InternalError", "InternalFailure",
@@ -25,7 +25,7 @@ CODES = frozenset(
     }
     | {"NoCredentialProviders", "RequestError", "ResponseTimeout", "SerializationError"}
 )  # fmt: skip
-"""Error codes of AWS's services, and of s5cmd for the network and for credentials that are missing."""
+"""Error codes of AWS's services, and of s5cmd for network errors and missing credentials."""
 NETWORK = (
     HTTPClientError,
     NoConnectionError,

@@ -1,4 +1,4 @@
-"""Where things are on a host's disk."""
+"""Paths on a host's disk."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,19 +6,19 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """`root` is `/` on a host; a test gives a folder."""
+    """Paths below `root`, which is `/` on a host and a temporary folder in tests."""
 
     root: Path = Path("/")
 
     @property
     def startup(self) -> Path:
-        """On every program's path: what Python runs before it."""
+        """The first folder on every program's path, with the code that Python runs before the program."""
         return self.agent / "training/host/program/startup"
 
     @property
     def agent(self) -> Path:
-        """The package `training` and the lists of what hosts need: on the path of the agent's commands and of the
-        programs that are shipped, of nobody else."""
+        """The package `training` and lists of requirements. Only the agent's commands and the shipped programs have
+        this folder on their path."""
         return self.root / "opt/trainyard/agent"
 
     @property
@@ -27,12 +27,12 @@ class Paths:
 
     @property
     def jupyter(self) -> Path:
-        """JupyterLab's own environment; absent from an image that was baked without."""
+        """JupyterLab's own environment; missing in an image without JupyterLab."""
         return self.root / "opt/trainyard/jupyter"
 
     @property
     def jupyter_run(self) -> Path:
-        """What a running JupyterLab has that is nobody else's: its token, its sockets. Gone with the power."""
+        """Token and sockets of a running JupyterLab. A reboot removes them."""
         return self.root / "run/trainyard-jupyter"
 
     @property
@@ -41,22 +41,22 @@ class Paths:
 
     @property
     def jupyter_log(self) -> Path:
-        """What it prints."""
+        """The output of JupyterLab."""
         return self.log / "jupyter.log"
 
     @property
     def command(self) -> Path:
-        """What people on the host say `trainyard` to."""
+        """The command `trainyard` for users on the host."""
         return self.root / "usr/local/bin/trainyard"
 
     @property
     def recipe(self) -> Path:
-        """Holds the hash of what the image was baked from."""
+        """The hash of the recipe, software, and base image of this host's image."""
         return self.root / "opt/trainyard/recipe"
 
     @property
     def cloudwatch_agent(self) -> Path:
-        """The command that gives the CloudWatch agent its configuration and says how it is."""
+        """The command that configures the CloudWatch agent and prints its status."""
         return self.root / "opt/aws/amazon-cloudwatch-agent/bin/amazon-cloudwatch-agent-ctl"
 
     @property
@@ -66,27 +66,27 @@ class Paths:
 
     @property
     def image_settings(self) -> Path:
-        """What the base image says about itself."""
+        """Settings that the base image declares."""
         return self.root / "etc/trainyard/image.env"
 
     @property
     def profile(self) -> Path:
-        """What every login shell of the host reads."""
+        """The script that every login shell of the host reads."""
         return self.root / "etc/profile.d/trainyard.sh"
 
     @property
     def apt(self) -> Path:
-        """Where apt-get finds its package sources."""
+        """The folder with apt-get's package sources."""
         return self.root / "etc/apt"
 
     @property
     def driver(self) -> Path:
-        """What the GPU's kernel modules say of themselves; absent without them."""
+        """The version of the GPU's kernel modules; missing if none are loaded."""
         return self.root / "proc/driver/nvidia/version"
 
     @property
     def owner(self) -> Path:
-        """Which instance this disk belongs to."""
+        """The instance that this disk belongs to."""
         return self.root / "etc/trainyard/host.json"
 
     @property
@@ -95,7 +95,7 @@ class Paths:
 
     @property
     def work(self) -> Path:
-        """All that belongs to the run; generalizing a builder removes it."""
+        """All files of the run. Generalizing a builder removes them."""
         return self.root / "var/lib/trainyard"
 
     @property
@@ -104,7 +104,7 @@ class Paths:
 
     @property
     def generalized(self) -> Path:
-        """Holds the id of the instance that was generalized: that instance stays quiet, a clone of it does not."""
+        """The id of the generalized instance. The agent stays idle on that instance, but not on a clone of it."""
         return self.work / "generalized"
 
     @property
@@ -113,7 +113,7 @@ class Paths:
 
     @property
     def home(self) -> Path:
-        """All that is the program's own, its account's home (account.py); what follows is in there."""
+        """The home of the program's account (account.py), with all its files."""
         return self.work / "home"
 
     @property
@@ -121,13 +121,13 @@ class Paths:
         return self.home / "program"
 
     @property
-    def archive(self) -> Path:
-        """The program as it was fetched, until it is unpacked."""
+    def source_archive(self) -> Path:
+        """The program's source archive, until it is unpacked."""
         return self.home / "program.archive"
 
     @property
     def venv(self) -> Path:
-        """The run's own packages, layered on those of the image."""
+        """The run's own packages, layered on the packages of the image."""
         return self.home / "venv"
 
     @property
@@ -136,27 +136,27 @@ class Paths:
 
     @property
     def journals(self) -> Path:
-        """Which objects the files of the data entries are."""
+        """Journals that map the files of data entries to objects of the bucket."""
         return self.home / "journals"
 
     @property
     def spare(self) -> Path:
-        """Packages that an earlier run of this host has installed, by what their list is known by (pool/kept.py)."""
+        """Packages that an earlier run of this host installed, by the hash of their list (pool/kept.py)."""
         return self.home / "spare"
 
     @property
     def noted(self) -> Path:
-        """What root has noted of data and packages, to tell whether a program has changed them."""
+        """Root's notes on the files of data and packages, which show whether a program has changed them."""
         return self.work / "noted.json"
 
     @property
     def sources(self) -> Path:
-        """The agent's list of what lay in the program's folder before the run's first program (outputs/restore.py)."""
+        """The agent's list of files in the program's folder before the run's first program (outputs/restore.py)."""
         return self.work / "sources.json"
 
     @property
     def kept(self) -> Path:
-        """What one run leaves to the next: root's alone."""
+        """Files that one run leaves to the next. Only root can read them."""
         return self.root / "var/lib/trainyard-kept"
 
     @property
@@ -175,7 +175,7 @@ class Paths:
 
     @property
     def idle(self) -> Path:
-        """Of a dev host: when patrol would take it for idle, for whoever is to be warned; everybody may read it."""
+        """On a dev host: when patrol will find the host idle. Every account may read it, to warn users."""
         return self.run / "idle.json"
 
     @property
@@ -185,12 +185,12 @@ class Paths:
 
     @property
     def reserve(self) -> Path:
-        """Room that the agent keeps for itself, for when the disk is full."""
+        """A file that keeps room for the agent in case the disk is full."""
         return self.work / "reserve"
 
     @property
     def results(self) -> Path:
-        """What the chief leaves in the bucket."""
+        """Results that the chief uploads."""
         return self.home / "results"
 
     @property
@@ -203,7 +203,7 @@ class Paths:
 
     @property
     def notebook(self) -> Path:
-        """The notebook that is the program, as far as it is executed."""
+        """The program's notebook with the output of the cells that were executed."""
         return self.results / "notebook"
 
     @property
@@ -216,7 +216,7 @@ class Paths:
 
     @property
     def ssm_errors(self) -> Path:
-        """What the Systems Manager agent of the host complains of."""
+        """The error log of the Systems Manager agent."""
         return self.root / "var/log/amazon/ssm/errors.log"
 
     @property
@@ -225,17 +225,17 @@ class Paths:
 
     @property
     def started_again(self) -> Path:
-        """Until when a host may run that was started after its lease had ended; gone with the power."""
+        """The new lease of a host that was started after its lease had ended. A reboot removes it."""
         return self.run / "started-again"
 
     @property
     def credentials(self) -> Path:
-        """Those of the run, as a credential process prints them."""
+        """The run's credentials, in the format of a credential process."""
         return self.run / "credentials.json"
 
     @property
     def aws_config(self) -> Path:
-        """The AWS config by which programs find them."""
+        """The AWS config through which programs find the run's credentials."""
         return self.run / "aws-config"
 
     @property
@@ -243,33 +243,32 @@ class Paths:
         return self.run / "orders"
 
     def attempt(self, number: int) -> Path:
-        """What the agent keeps of one attempt: the program's process and its exit code."""
+        """The agent's files of an attempt: the program's process and its exit code."""
         return self.work / "attempts" / f"{number:04d}"
 
     def cluster(self, number: int) -> Path:
-        """cluster.json of the attempt."""
+        """The attempt's cluster.json."""
         return self.work / f"cluster-{number:04d}.json"
 
     def process(self, number: int) -> Path:
-        """The program that was started for the attempt."""
+        """The process of the attempt's program."""
         return self.attempt(number) / "process.json"
 
     def exit_code(self, number: int) -> Path:
         return self.attempt(number) / "exit"
 
     def exits(self, number: int) -> Path:
-        """How the program's Python processes ended: startup/sitecustomize.py appends to it."""
+        """The ends of the program's Python processes, written by startup/sitecustomize.py."""
         return self.progress(number).with_name("exits.jsonl")
 
     def progress(self, number: int) -> Path:
-        """JSON lines in which the program says how far it is. Beside them its processes write down what they tell each
-        other."""
+        """The program's progress as JSON lines. Files by which its processes coordinate lie in the same folder."""
         return self.home / "attempts" / f"{number:04d}" / "progress.jsonl"
 
     def program_log(self, number: int, role: str, index: int) -> Path:
-        """What the program prints, as it prints it."""
+        """The program's raw output."""
         return self.log / f"attempt-{number:04d}-{role}-{index}.log"
 
     def stamped_log(self, number: int, role: str, index: int) -> Path:
-        """The same line by line, with time and host: what the bucket gets."""
+        """The program's output with time and host in each line, as it is uploaded."""
         return self.log / f"attempt-{number:04d}-{role}-{index}.stamped.log"

@@ -1,4 +1,4 @@
-"""Something done again and again beside the main thread, and once more at the end."""
+"""A function that a thread calls at intervals, and once more at the end."""
 
 import logging
 import threading
@@ -11,8 +11,8 @@ logger = logging.getLogger(__name__)
 
 
 class Repeat(threading.Thread):
-    """Calls `act(last=False)` every few seconds. What may pass is tried again; a final trouble is kept in `trouble`, a
-    denial once it has lasted (denials.py)."""
+    """A thread that calls `act(last=False)` every few seconds. A trouble that may pass is retried. A final trouble, and
+    a denial that lasts (denials.py), ends the thread and is kept in `trouble`."""
 
     def __init__(self, name: str, act: Callable[[bool], None], *, every: float) -> None:
         super().__init__(name=name, daemon=True)
@@ -32,20 +32,18 @@ class Repeat(threading.Thread):
                 if self._denials.ends_tries(trouble):
                     self.trouble = trouble
                     return
-            except OSError as error:  # the disk may be full: the program will say so, or make room
+            except OSError as error:  # the disk may be full: the program will fail by that, or make room
                 logger.warning("%s: %s", self.name, error)
-            except (
-                Exception
-            ):  # a fault of ours: a thread that ended in silence would bring nothing away any more
-                logger.exception("%s failed and is tried again", self.name)
+            except Exception:  # our own bug: if the thread ended silently, nothing would be uploaded any more
+                logger.exception("%s failed and is retried", self.name)
 
     def finish(self) -> None:
-        """Stop, and do it a last time; raises what keeps the last time from succeeding: HostTrouble or OSError."""
+        """Stop, and call `act` a last time. Raises HostTrouble or OSError if that call fails."""
         self._ended.set()
         self.join()
         self._act(True)
 
     def end(self) -> None:
-        """Stop, and leave it at that."""
+        """Stop without a last call."""
         self._ended.set()
         self.join()

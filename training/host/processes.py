@@ -1,5 +1,4 @@
-"""The processes of this machine, as /proc/<pid>/stat tells (proc(5)): who started whom, how much was computed, and who
-is in the foreground of which terminal."""
+"""The processes of this machine, from /proc/<pid>/stat (proc(5)): their parents, processor time, and terminals."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -8,7 +7,7 @@ from pathlib import Path
 
 PTS_MAJORS = range(136, 144)
 TICKS = os.sysconf("SC_CLK_TCK")
-"""Of the kernel, a second."""
+"""The kernel's ticks per second."""
 ZOMBIE = "Z"
 PROC = Path("/proc")
 PTS = Path("/dev/pts")
@@ -16,9 +15,7 @@ PTS = Path("/dev/pts")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """`terminal`: the number of this host's pseudo-terminal that it belongs to; `foreground`: the process group that
-    has that terminal now. `ticks`: what it has computed, with its children that have ended; `born`: when it began, in
-    ticks."""
+    """One process of this machine."""
 
     pid: int
     name: str
@@ -26,26 +23,30 @@ class Process:
     group: int
     session: int
     terminal: int | None
+    """The number of this host's pseudo-terminal that the process belongs to."""
     foreground: int
+    """The process group that has the terminal now."""
     ticks: int
+    """The processor time of the process and of its children that have ended."""
     state: str = "S"
     born: int = 0
+    """When the process began, in ticks since the boot."""
     threads: int = 1
 
     @property
     def seconds(self) -> float:
-        """What it has computed."""
+        """The processor time in seconds."""
         return self.ticks / TICKS
 
 
 def find(proc: Path = PROC) -> dict[int, Process]:
-    """All of them by their id. One that ends meanwhile is not there."""
+    """Return all processes by id, except those that end meanwhile."""
     ids = (int(folder.name) for folder in proc.iterdir() if folder.name.isdigit())
     return {pid: process for pid in ids if (process := one(pid, proc))}
 
 
 def one(pid: int, proc: Path = PROC) -> Process | None:
-    """The process of that id; None when there is none."""
+    """Return the process with this id; None if there is none."""
     try:
         found = parse((proc / str(pid) / "stat").read_text(errors="replace"))
     except (FileNotFoundError, ProcessLookupError):
@@ -55,7 +56,7 @@ def one(pid: int, proc: Path = PROC) -> Process | None:
 
 
 def parse(stat: str) -> Process:
-    """proc(5): the name stands in parentheses and may hold any character."""
+    """Parse a stat file of proc(5). The name stands in parentheses and may hold any character."""
     begin, _, rest = stat.partition(" (")
     name, _, after = rest.rpartition(") ")
     fields = after.split()
@@ -75,8 +76,8 @@ def parse(stat: str) -> Process:
 
 
 def _has_terminals_of_its_own(process: Path) -> bool:
-    """Whether its /dev/pts is another than ours, as a container's is: each counts its terminals from 0 (the kernel's
-    devpts.rst). What nobody can tell, of a root without /dev/pts or of a process that ends meanwhile, is ours."""
+    """Return True if the process has its own /dev/pts, as in a container: each numbers its terminals from 0 (the
+    kernel's devpts.rst). Return False if that is unknown: the root has no /dev/pts, or the process ends meanwhile."""
     try:
         return (process / "root" / PTS.relative_to("/")).stat().st_dev != PTS.stat().st_dev
     except OSError:
@@ -88,7 +89,7 @@ def _terminal(device: int) -> int | None:
 
 
 def ancestors(process: Process, among: Mapping[int, Process]) -> Iterator[Process]:
-    """Its parent first."""
+    """Yield the ancestors of a process, its parent first."""
     above = among.get(process.parent)
     while above:
         yield above
@@ -96,8 +97,8 @@ def ancestors(process: Process, among: Mapping[int, Process]) -> Iterator[Proces
 
 
 def computed(before: Mapping[int, Process], after: Mapping[int, Process]) -> float:
-    """Seconds of processors between two looks. A process that ends leaves all it has computed to who waits for it, so
-    only the sum of all tells; of what nobody waits for, that minute is lost."""
+    """Return the processor seconds between two looks. A process that ends passes its time on to the parent that waits
+    for it, so only the sum over all processes counts. The time of a process without a waiting parent is lost."""
     return max(
         0.0, sum(each.seconds for each in after.values()) - sum(each.seconds for each in before.values())
     )

@@ -1,7 +1,6 @@
-"""Credentials of the run, or of a dev host's owner, asked for and renewed.
+"""Credentials of the run, or of a dev host's owner: requested by a signal, and renewed in the middle of their hour.
 
-By a signal the yard is asked; it leaves them where this host alone can read (docs/contracts/bucket.md),
-and they are renewed in the middle of their hour.
+The yard writes them to a key that only this host can read (docs/contracts/bucket.md).
 """
 
 import logging
@@ -29,26 +28,25 @@ logger = logging.getLogger(__name__)
 
 
 def key(sender: Sender) -> str:
-    """Where the yard leaves them."""
+    """Return the key to which the yard writes the credentials."""
     return keys.credentials(sender.user)
 
 
 def are_fresh(until: datetime | None, now: datetime) -> bool:
-    """Whether there are some that need not be renewed yet."""
+    """Return True if credentials exist and need no renewal yet."""
     return until is not None and until - now > RENEW_BEFORE
 
 
 def missing() -> HostTrouble:
-    """None came."""
     return HostTrouble(
-        f"no credentials for the bucket came within {PATIENCE_SECONDS / 60:.0f} minutes, so this host can fetch "
-        "nothing; the yard's function signal gives them: look at its log and its dead letters, and start again"
+        f"no credentials for the bucket arrived within {PATIENCE_SECONDS / 60:.0f} minutes, so this host cannot fetch "
+        "anything; the yard's function signal issues them: check its log and its dead letters, and start again"
     )
 
 
 class Renewal:
-    """`mailbox` is the bucket as the host's own role may use it. `say` sends the signal `asking`, again every
-    `again` seconds. `account`, beside the agent's own, may read them."""
+    """Renews credentials. `mailbox` is the bucket with the host's own role. `send` sends the signal `request`, again
+    every `again` seconds. Only `account` and the agent may read the credentials."""
 
     def __init__(
         self,
@@ -57,26 +55,27 @@ class Renewal:
         paths: Paths,
         *,
         account: Account,
-        say: Callable[[Signal], None],
+        send: Callable[[Signal], None],
         run: str,
-        asking: Signal,
+        request: Signal,
         again: float = ASK_AGAIN_SECONDS,
     ) -> None:
         self._run = run
         self._mailbox, self._key, self._paths, self._account = mailbox, key(sender), paths, account
-        self._say, self._asking, self._again = say, asking, again
+        self._send, self._request, self._again = send, request, again
         self._seen = ""
         self._asked_at = float("-inf")
-        self._until = self._recalled()
+        self._until = self._recall_expiration()
         self._denied: AccessDenied | None = None
         self._denials = Denials()
 
     @property
-    def are_there(self) -> bool:
+    def are_valid(self) -> bool:
         return self._until is not None and self._until > datetime.now(UTC)
 
     def turn(self) -> None:
-        """To be called every LOOK_SECONDS: looks, and asks, only while there are no fresh ones."""
+        """Look for new credentials, and request them, if the present ones are not fresh. Call it every
+        LOOK_SECONDS."""
         if are_fresh(self._until, datetime.now(UTC)):
             return
         try:
@@ -92,12 +91,12 @@ class Renewal:
             self._seen = found.etag
             self._take(found.body)
         if not are_fresh(self._until, datetime.now(UTC)) and self._may_ask():
-            self._say(self._asking)
+            self._send(self._request)
 
     def wait(self) -> None:
-        """Until there are some. Raises HostTrouble where none come, AccessDenied where the host may not see them."""
+        """Wait for credentials. Raises HostTrouble if none arrive, AccessDenied if the host may not read them."""
         end = time.monotonic() + PATIENCE_SECONDS
-        while not self.are_there:
+        while not self.are_valid:
             if self._denied:
                 raise self._denied
             if time.monotonic() >= end:
@@ -105,18 +104,18 @@ class Renewal:
             time.sleep(TICK_SECONDS)
 
     def _take(self, text: bytes) -> None:
-        if not credentials.are_of(text, self._run):
+        if not credentials.belong_to(text, self._run):
             return
-        until = credentials.ends(text)
+        until = credentials.expiration(text)
         if until > datetime.now(UTC):
             credentials.keep(self._paths.credentials, text.decode(), self._account)
             self._until = until
             logger.info("credentials until %s", until.isoformat())
 
-    def _recalled(self) -> datetime | None:
-        """Until when those hold that an earlier agent has taken."""
+    def _recall_expiration(self) -> datetime | None:
+        """Return when the credentials on the disk expire, which an earlier agent has stored."""
         try:
-            return credentials.ends(self._paths.credentials.read_bytes())
+            return credentials.expiration(self._paths.credentials.read_bytes())
         except (OSError, HostTrouble):
             return None
 

@@ -22,7 +22,7 @@ from simulation.hosts.flow import Flow, Sleep, Steps
 from simulation.hosts.gang import KILLED, Program
 from simulation.hosts.machine import Machine
 from training.host.agent import standing_order
-from training.host.agent.agent import FLUSH_SECONDS, READY_EVERY_SECONDS, TRY_AGAIN_SECONDS
+from training.host.agent.agent import FLUSH_SECONDS, READY_EVERY_SECONDS, RETRY_SECONDS
 from training.host.agent.conclusion import Outcome
 from training.host.agent.deadlines import lease
 from training.host.agent.deadlines.lease import Lease
@@ -132,7 +132,7 @@ class Agent:
                 if order:
                     self.order(order.word, order.run, order.attempt)
                     if order.word is OrderKind.STOP:
-                        self.mailbox.write(standing_order.taken_key(order, self._tags.sender), b"{}")
+                        self.mailbox.write(standing_order.confirmation_key(order, self._tags.sender), b"{}")
                 self._seen = found.etag if found else self._seen
                 return
             except HostTrouble:
@@ -327,7 +327,7 @@ class Agent:
             return
         if self._state.phase == "running":
             self._change(phase="waiting")
-        yield TRY_AGAIN_SECONDS
+        yield RETRY_SECONDS
         self._change(attempt=self._state.attempt + 1)
 
     def _raise_trouble(self) -> None:

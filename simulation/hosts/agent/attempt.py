@@ -28,9 +28,9 @@ from simulation.hosts.pace import Phase
 from simulation.world.world import BEGINNING
 from training.host.agent.conclusion import EVALUATION_SECONDS, WORKERS_LOOK_SECONDS, Outcome
 from training.host.agent.deadlines import notice
-from training.host.agent.deadlines.notice import Leaving
-from training.host.agent.life import SAY_SECONDS, Peers, StillTraining, has_ended
-from training.host.agent.parting import Parting
+from training.host.agent.deadlines.notice import Drain
+from training.host.agent.life import REPORT_SECONDS, Peers, StillTraining, has_ended
+from training.host.agent.draining import Draining
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
 from training.host.checkpoints.catalogue import Version
@@ -135,27 +135,27 @@ class Attempt:
 
     def watch(self) -> Steps:
         """Watch the program until its end. Sets `outcome`."""
-        program, parting = self.program, None
+        program, draining = self.program, None
         assert program is not None, "start must be called before watch"
         self._begin_to_carry_away(program)
         while program.exit_code is None:
-            if parting is None and (leaving := self._reason_to_leave() or self._hang(program)):
-                parting = self._parting(program, leaving)
-            if parting:
-                parting.turn(self._machine.now())
+            if draining is None and (drain := self._reason_to_leave() or self._hang(program)):
+                draining = self._drain(program, drain)
+            if draining:
+                draining.turn(self._machine.now())
             if program.exit_code is None:
-                yield Sleep(self._until_next_look(parting))
+                yield Sleep(self._until_next_look(draining))
         self._machine.is_busy(False)
         for flow in self._flows:
             flow.end()
         with self._heartbeat():
             yield LOOK_SECONDS
-            yield from self._conclude(program.exit_code, parting)
+            yield from self._conclude(program.exit_code, draining)
 
-    def _parting(self, program: Program, leaving: Leaving) -> Parting:
-        return Parting(
+    def _drain(self, program: Program, drain: Drain) -> Draining:
+        return Draining(
             program,
-            leaving,
+            drain,
             saves=self._run_has_saved(),
             saved=lambda: self._uploads.step,
             chief_has_left=self._chief_has_left,
@@ -199,19 +199,19 @@ class Attempt:
             self._flows.append(flow)
         return flow
 
-    def _until_next_look(self, parting: Parting | None) -> float:
+    def _until_next_look(self, draining: Draining | None) -> float:
         now = self._machine.now()
-        if parting and parting.asked_at is None:
+        if draining and draining.asked_at is None:
             return HOLD_LOOK_SECONDS
-        if parting:
-            return max(LOOK_SECONDS, (parting.leaving.kill_at - now).total_seconds())
+        if draining:
+            return max(LOOK_SECONDS, (draining.drain.kill_at - now).total_seconds())
         end = min(self.cluster.deadline, self._agent.watchdog.lease.until)
         seconds = max(LOOK_SECONDS, (end - now).total_seconds())
         return min(seconds, silence.LOOK_SECONDS) if self.assignment.is_chief else seconds
 
-    def _reason_to_leave(self) -> Leaving | None:
+    def _reason_to_leave(self) -> Drain | None:
         stop, now = self._agent.orders.get(OrderKind.STOP), self._machine.now()
-        leaving = notice.order_to_leave(
+        drain = notice.order_to_leave(
             notice=self._agent.watchdog.notice,
             going_down=self._agent.going_down,
             stop_ordered=self._agent.watchdog.pooled
@@ -221,15 +221,15 @@ class Attempt:
             now=now,
         )
         trouble = self._uploads.trouble
-        return leaving or (notice.leave_for_trouble(trouble, now) if trouble else None)
+        return drain or (notice.drain_for_trouble(trouble, now) if trouble else None)
 
-    def _hang(self, program: Program) -> Leaving | None:
+    def _hang(self, program: Program) -> Drain | None:
         if not self.assignment.is_chief:
             return None
         if not self._signs.hangs(program.gang, self._seconds()):
             return None
         self._log.say(silence.SAID)
-        return notice.leave_since_it_hangs(self._machine.now())
+        return notice.drain_hanging(self._machine.now())
 
     def news(self) -> None:
         """React to the start of training or to the end of the program."""
@@ -260,8 +260,8 @@ class Attempt:
     def _say_that_it_works(self, program: Program) -> Steps:
         while True:
             if program.gang.phase in (Phase.TRAINING, Phase.ENDING):
-                self._peers.say_works(self._seconds(), self._machine.now())
-            yield SAY_SECONDS
+                self._peers.report_working(self._seconds(), self._machine.now())
+            yield REPORT_SECONDS
 
     def _note_upload(self, version: Version) -> None:
         self._say(signals.Checkpointed(step=version.step, key=version.key))
@@ -270,8 +270,8 @@ class Attempt:
     def _has_ended(self) -> bool:
         return self.program is None or self.program.exit_code is not None
 
-    def _conclude(self, code: int, parting: Parting | None) -> Steps:
-        program, leaving = self.program, parting.leaving if parting else None
+    def _conclude(self, code: int, draining: Draining | None) -> Steps:
+        program, drain = self.program, draining.drain if draining else None
         assert program is not None, "an ended program was started"
         self._log.say(f"the program ended with exit code {code}")
         self._listen(program)
@@ -279,18 +279,18 @@ class Attempt:
         end = End(
             code=code,
             tail=tail,
-            asked=leaving.reported if leaving else None,
-            hears=bool(parting and parting.asked_at and parting.heard),
+            asked=drain.reported if drain else None,
+            hears=bool(draining and draining.asked_at and draining.heard),
             at_end=self._is_at_its_end(program, code),
-            killed=bool(parting and parting.killed),
-            with_keeper=code == KILLED and not (parting and parting.killed),
+            killed=bool(draining and draining.killed),
+            with_keeper=code == KILLED and not (draining and draining.killed),
             gang=len(self.cluster.assignments),
             serves=self.cluster.serves(self.assignment),
             room=self._machine.disk.room,
             strict=self.job.program.strict,
         )
-        self._peers.say_ended(RESTART if end.left_early else code, self._machine.now())
-        if code == 0 and not leaving:
+        self._peers.report_ended(RESTART if end.left_early else code, self._machine.now())
+        if code == 0 and not drain:
             yield from self._wait_for_workers()
         trouble = (yield from self._uploads.finish()) if self.assignment.is_chief else None
         ended = ending.decide(
@@ -301,7 +301,7 @@ class Attempt:
                 else (),
             )
         )
-        if isinstance(ended, Failed | Stopped) and not leaving and self._chief_has_finished():
+        if isinstance(ended, Failed | Stopped) and not drain and self._chief_has_finished():
             ended = Finished()
         results: dict[str, Any] = {}
         try:
@@ -317,8 +317,8 @@ class Attempt:
                 self._curve.send()
         except HostTrouble as problem:
             trouble = trouble or problem
-        if leaving and leaving.trouble and isinstance(ended, Stopped):
-            trouble = leaving.trouble
+        if drain and drain.trouble and isinstance(ended, Stopped):
+            trouble = drain.trouble
         if trouble and not isinstance(ended, Failed):
             ended = Failed(trouble.kind, trouble.reason, code, trouble.final)
         if isinstance(ended, Failed) and ending.waits_for_the_chief(ended, is_chief=self.assignment.is_chief):

@@ -77,8 +77,8 @@ class Renewal:
             return
         if found:
             self._seen = found.etag
-            until = credentials.ends(found.body)
-            if until > self._machine.now() and credentials.are_of(found.body, self._run):
+            until = credentials.expiration(found.body)
+            if until > self._machine.now() and credentials.belong_to(found.body, self._run):
                 self._machine.credentials = json.loads(found.body)
                 self._machine.note("has credentials of its run", until=until.isoformat())
         now = self._machine.world.now.timestamp()

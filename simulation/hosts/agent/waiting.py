@@ -9,7 +9,7 @@ from simulation.hosts.faults import DiskFull, Late, ProgramEnds, SaysTwice
 from simulation.hosts.flow import Flow, Sleep, Steps
 from simulation.hosts.machine import Machine
 from training.host.metadata import Identity
-from training.host.pool.waiting import GRACE, SAY_SECONDS, wiped
+from training.host.pool.waiting import GRACE, REPORT_SECONDS, wiped
 from trainyard.core.model.yard.warm import warm_until
 from trainyard.protocol.orders import OrderKind
 from trainyard.protocol.tags import Tag
@@ -77,7 +77,7 @@ class Waiting:
                 yield Sleep(left)
                 continue
             yield from self._say()
-            yield Sleep(SAY_SECONDS)
+            yield Sleep(REPORT_SECONDS)
 
     def _say(self) -> Steps:
         machine = self._machine

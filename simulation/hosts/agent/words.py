@@ -9,7 +9,7 @@ WORDS: Mapping[str, str] = {
     "credentials": "training.host.renewal.Renewal.turn",
     "ready": "training.host.agent.agent.Agent._await_start",
     "started": "training.host.agent.attempt.Attempt.start",
-    "progress": "training.host.agent.listening.Listening.report",
+    "progress": "training.host.agent.monitor.Monitor.report",
     "checkpointed": "training.host.agent.attempt.Attempt._checkpointed",
     "finished": "training.host.agent.conclusion.Conclusion.conclude",
     "stopped": "training.host.agent.conclusion.Conclusion.conclude",
@@ -20,11 +20,11 @@ WORDS: Mapping[str, str] = {
 """Signals on the event bus. training.host.reporting.outbox.Outbox sends all except `hold` and `wiped`."""
 
 ALSO_SAID: Mapping[str, tuple[str, ...]] = {
-    "progress": ("training.host.agent.listening.Listening.heartbeat",),
+    "progress": ("training.host.agent.monitor.Monitor.heartbeat",),
     "stopped": ("training.host.agent.agent.Agent._await_start",),
     "failed": (
         "training.host.agent.agent.Agent._report_trouble",
-        "training.host.agent.agent.Agent._say_lease_is_over",
+        "training.host.agent.agent.Agent._report_lease_over",
     ),
 }
 """Further functions that send the same signal."""
@@ -37,7 +37,7 @@ STAGES: Mapping[str, str] = {
     "prepare": "training.host.agent.preparation.Preparation.prepare",
     "upload": "training.host.checkpoints.in_bucket.upload_files",
     "catalogue": "training.host.checkpoints.in_bucket.make_newest",
-    "results": "training.host.agent.conclusion.Conclusion._bring_results",
+    "results": "training.host.agent.conclusion.Conclusion._upload_results",
     "wipe": "training.host.pool.wipe.wipe",
     "install": "training.baking.install.install",
     "test": "training.baking.tests.run_all",

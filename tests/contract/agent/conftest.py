@@ -22,7 +22,7 @@ def powered_off() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def denials_count_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host doubts a denial for 45 s (tests/unit/host/agent/test_insistence.py)."""
+    """A host doubts a denial for 45 s (tests/unit/host/agent/test_retries.py)."""
     monkeypatch.setattr(denials, "GRACE_SECONDS", 0.0)
 
 

@@ -94,7 +94,7 @@ def test_a_host_that_says_nothing_new_is_not_waited_for(yard: Yard, monkeypatch:
 def test_a_user_who_stops_the_run_meanwhile_does_not_wait_for_the_others(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("training.host.agent.insistence.ASKED_GRACE", timedelta(seconds=2))
+    monkeypatch.setattr("training.host.agent.retries.ASKED_GRACE", timedelta(seconds=2))
     other = {"instance": "i-other", "role": "worker", "index": 0, "address": "10.0.1.7"}
     started(yard, "print('done')", "chief", "multi_worker", other)
     eventually(lambda: "waiting until the files of i-other" in yard.log())
@@ -113,7 +113,7 @@ def test_a_program_that_serves_the_chief_leaves_when_the_chief_has_finished_and_
     eventually(lambda: said(yard).get("uploaded"))
     there = yard.keys(f"runs/{yard.run}/outputs/@{role}-0/")
     assert len(there) == 21, "early.txt and twenty files of its last moment"
-    assert "finished, the chief's program has ended with 0" in yard.log(name=f"{role}-0")
+    assert "finished: the chief's program has ended with 0" in yard.log(name=f"{role}-0")
     yard.hear("ready", attempt=2)
     assert not endings(yard)
 

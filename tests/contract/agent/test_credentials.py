@@ -41,14 +41,14 @@ def of(yard: Yard, said: list[Signal], who: Credentials | None = None) -> Renewa
         ME,
         yard.paths,
         account=account.own(),
-        say=said.append,
+        send=said.append,
         run=yard.run,
-        asking=signals.Credentials(),
+        request=signals.Credentials(),
     )
 
 
 def are_there(run_credentials: Renewal) -> bool:
-    return run_credentials.are_there
+    return run_credentials.are_valid
 
 
 def give(yard: Yard, minutes: float, key: str | None = None) -> None:
@@ -81,7 +81,7 @@ def test_they_are_renewed_half_an_hour_before_they_end(
 ) -> None:
     give(yard, 29, key="first")
     run_credentials.turn()
-    assert run_credentials.are_there
+    assert run_credentials.are_valid
     assert len(said) == 1, "they hold, and new ones are asked for"
     give(yard, 60, key="second")
     run_credentials.turn()
@@ -95,14 +95,14 @@ def test_an_agent_that_was_restarted_has_them_still(
     give(yard, 60)
     run_credentials.turn()
     again = of(yard, said)
-    assert again.are_there
+    assert again.are_valid
     assert said == []
 
 
 def test_those_that_have_ended_are_none(yard: Yard, run_credentials: Renewal, said: list[Signal]) -> None:
     give(yard, -1)
     run_credentials.turn()
-    assert not run_credentials.are_there
+    assert not run_credentials.are_valid
     assert len(said) == 1
 
 

@@ -101,7 +101,7 @@ def test_a_chief_waits_for_what_the_others_compute_as_long_as_they_say_that_they
 def test_a_worker_says_that_its_program_works_and_how_it_ended(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(life, "SAY_SECONDS", 1.0)
+    monkeypatch.setattr(life, "REPORT_SECONDS", 1.0)
     key = f"runs/{yard.run}/attempts/1/working/AROAHOST:{INSTANCE}.json"
     others = [{**GANG[0], "instance": "i-chief"}, {**GANG[1], "instance": INSTANCE}, GANG[2]]
     started(yard, COMPUTES, strategy="parameter_server", hosts=others)
@@ -160,7 +160,7 @@ def test_a_worker_that_fails_when_the_chief_has_finished_is_no_news(yard: Yard) 
     started(yard, program, job=CHIEF_IS_WORKER, strategy="parameter_server", hosts=others)
     yard.hear("ready", attempt=2)
     assert not {"failed", "stopped"} & {event["detail-type"] for event in yard.heard}
-    assert "the chief has finished, so that this program did not is no news" in yard.log(name="worker-1")
+    assert "the chief has finished, so this program's failure does not matter" in yard.log(name="worker-1")
 
 
 SAVES = """
@@ -226,7 +226,7 @@ def test_an_evaluator_that_fails_while_others_train_fails_the_run(yard: Yard) ->
 def test_that_an_evaluator_works_is_no_sign_that_anybody_trains(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(life, "SAY_SECONDS", 1.0)
+    monkeypatch.setattr(life, "REPORT_SECONDS", 1.0)
     hosts = [{**GANG[0], "instance": "i-chief"}, {**EVALUATED[1], "instance": INSTANCE}]
     key = f"runs/{yard.run}/attempts/1/working/AROAHOST:{INSTANCE}.json"
     started(yard, COMPUTES, job={"cluster": IN_STEP}, strategy="multi_worker", hosts=hosts)

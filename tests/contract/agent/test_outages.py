@@ -25,7 +25,7 @@ while not pathlib.Path({go!r}).exists():
 @pytest.fixture(autouse=True)
 def impatient_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("training.host.agent.agent.CALLS", ONCE)
-    monkeypatch.setattr("training.host.agent.insistence.LONGEST_PAUSE_SECONDS", 1.0)
+    monkeypatch.setattr("training.host.agent.retries.LONGEST_PAUSE_SECONDS", 1.0)
 
 
 def fetching(yard: Yard, down: Callable[[], None]) -> None:

@@ -90,7 +90,7 @@ def test_a_script_that_does_not_hear_sigterm_saves_once_more_before_it_gets_it(y
     stopped = yard.hear("stopped")
     assert (stopped["why"], stopped.get("step")) == ("asked", None)
     assert set(yard.checkpoint()) > before
-    assert "has no handler for SIGTERM: it goes on until its next checkpoint is taken" in yard.log()
+    assert "has no handler for SIGTERM: it continues until its next checkpoint is uploaded" in yard.log()
 
 
 def test_a_program_that_leaves_nothing_says_so(yard: Yard) -> None:
@@ -242,7 +242,7 @@ def test_log_curve_and_events_are_in_the_bucket_while_the_program_runs(yard: Yar
     yard.hear("ready")
     yard.order("start", 1)
     warning = (
-        "[trainyard] the loss has been NaN since step 2001. The program goes on, and its hosts are billed. "
+        "[trainyard] the loss has been NaN since step 2001. The program continues, and its hosts are billed. "
         f"To stop it: trainyard stop {yard.run}"
     )
     eventually(lambda: warning in yard.log())

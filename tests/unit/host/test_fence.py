@@ -62,7 +62,7 @@ def test_the_rules_replace_those_before_in_one_transaction() -> None:
 @pytest.mark.parametrize(
     ("nft", "said"),
     [
-        ("echo 'Error: No such file or directory' >&2; exit 1", "nft says Error: No such file or directory"),
+        ("echo 'Error: No such file or directory' >&2; exit 1", "nft failed with Error: No such file or directory"),
         (None, "No such file or directory: 'nft'"),
     ],
 )
@@ -75,4 +75,4 @@ def test_a_firewall_that_cannot_be_put_up_is_the_hosts_trouble(
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin" if nft else str(tmp_path))
     with pytest.raises(HostTrouble, match=said) as raised:
         fence.put_up(PROGRAMS)
-    assert "bake one anew" in raised.value.reason
+    assert "bake a new image" in raised.value.reason

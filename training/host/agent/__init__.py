@@ -1,1 +1,1 @@
-"""The agent's life: boot, take part in attempts, leave."""
+"""The agent: it boots, takes part in attempts, and leaves."""

@@ -1,9 +1,10 @@
-"""The host agent: boot, fetch, say ready, train when ordered, be ready again, and never outlive the lease."""
+"""The host agent: boot, fetch, report ready, train when ordered, report ready again, and never outlive the lease."""
 
 import logging
 import os
 import time
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import FrameType
 from typing import Any, Literal, TypeVar
@@ -12,15 +13,15 @@ from training.host import credentials, orders, renewal
 from training.host.account import Account, remove_tree
 from training.host.agent import standing_order, state, systems_manager
 from training.host.agent.attempt import Attempt
-from training.host.agent.clearing import clear_what_another_left
+from training.host.agent.clearing import clear_leftovers
 from training.host.agent.conclusion import Outcome
+from training.host.agent.context import Context
 from training.host.agent.deadlines import hold, lease
-from training.host.agent.insistence import Insistence, is_unreachable
 from training.host.agent.life import Peers
 from training.host.agent.membership import join, recall
 from training.host.agent.preparation import LeftUnstarted
+from training.host.agent.retries import Retries, is_unreachable
 from training.host.agent.standing_order import StandingOrder
-from training.host.agent.surroundings import Surroundings
 from training.host.agent.tags import RunTags
 from training.host.agent.watchdog import Watchdog
 from training.host.bucket import Bucket
@@ -47,17 +48,17 @@ from trainyard.protocol.signals import FailureKind, Signal, StopReason
 
 READY_EVERY_SECONDS = 15.0
 TICK_SECONDS = 0.2
-TRY_AGAIN_SECONDS = 30.0
+RETRY_SECONDS = 30.0
 FLUSH_SECONDS = 30.0
 FETCH_SECONDS = 900.0
-"""How long a host tries to fetch what a program needs: the yard replaces a host that is not ready after 20 minutes."""
+"""A host tries this long to fetch what a program needs. The yard replaces a host that is not ready after 20 minutes."""
 logger = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
 
 class Agent:
-    """One host's work, whose programs run as `account`. `put_up_fence` is given the addresses from which alone it may
-    be reached. `power_off` ends the host; the watchdog and the outbox call it from their threads."""
+    """The work of one host. Its programs run as `account`. `put_up_fence` limits incoming connections to the given
+    addresses. `power_off` ends the host; the watchdog and the outbox call it from their threads."""
 
     def __init__(
         self,
@@ -104,9 +105,9 @@ class Agent:
             tags.sender,
             paths,
             account=account,
-            say=lambda signal: self._outbox.put(tags.attempt, signal),
+            send=lambda signal: self._outbox.put(tags.attempt, signal),
             run=tags.run,
-            asking=signals.Credentials(),
+            request=signals.Credentials(),
         )
         self._renewal = Repeat("credentials", lambda _: self._credentials.turn(), every=renewal.LOOK_SECONDS)
         self._standing = StandingOrder(
@@ -118,17 +119,19 @@ class Agent:
             sender=tags.sender,
             phase=lambda: self._state.phase,
         )
-        self._listening = Repeat("orders", lambda _: self._listen(), every=standing_order.LOOK_SECONDS)
+        self._order_polling = Repeat(
+            "orders", lambda _: self._poll_order(), every=standing_order.LOOK_SECONDS
+        )
 
     def work(self) -> None:
-        """Fetch, then attempt after attempt until there is nothing left to do but wait for the end."""
+        """Fetch, then run attempts until only the end of the host remains to be waited for."""
         self._watchdog.start()
         self._outbox.start()
         if self._state.phase == "new":
-            clear_what_another_left(self._paths, self._account)
+            clear_leftovers(self._paths, self._account)
             self._change(phase="fetching")
         self._renewal.start()
-        self._listening.start()
+        self._order_polling.start()
         self._disk.hold()
         while self._state.phase != "done":
             try:
@@ -137,28 +140,28 @@ class Agent:
                 self._report_trouble(trouble)
             except OSError as error:
                 self._report_trouble(self._disk.trouble(error))
-            except Exception as error:  # a fault of ours: restarting in silence would leave the gang waiting
+            except Exception as error:  # our own bug: a silent restart would leave the gang waiting
                 logger.exception("the agent failed")
                 self._report_trouble(HostTrouble(f"the host agent itself failed: {error!r}"))
-        logger.info("nothing left to do; waiting for the end")
+        logger.info("no work is left; waiting for the end of this host")
         while not self._watchdog.lease_over:
             if self._watchdog.going_down.wait(1) or self.is_to_wait:
                 self._outbox.flush(FLUSH_SECONDS)
                 return
-        self._say_lease_is_over()
+        self._report_lease_over()
         self._watchdog.join()
 
     @property
     def is_to_wait(self) -> bool:
-        """Whether this run is over, and the host to be wiped for another."""
+        """Return True if this run has ended and the host is to be wiped for another run."""
         return self._watchdog.pooled and not self._watchdog.going_down.is_set()
 
-    def _listen(self) -> None:
-        if self._credentials.are_there:
+    def _poll_order(self) -> None:
+        if self._credentials.are_valid:
             self._standing.turn()
 
     def go_down(self, number: int, frame: FrameType | None) -> None:
-        """The machine goes down: a program that runs is asked to checkpoint, anything else needs no orderly end."""
+        """Handle the shutdown of the machine: a running program is asked to save; before that, exit at once."""
         if self._state.phase in ("new", "fetching"):
             os._exit(0)
         self._watchdog.going_down.set()
@@ -169,7 +172,7 @@ class Agent:
         try:
             self._job = self._fetch()
         except Unreachable:
-            if not self._leaves_unstarted():
+            if not self._leave_if_ordered():
                 raise
             return
         program = None
@@ -188,7 +191,7 @@ class Agent:
             try:
                 cluster, assignment = self._join(order)
             except Unreachable:
-                if not self._leaves_unstarted():
+                if not self._leave_if_ordered():
                     raise
                 return
             self._put_up_fence(cluster.addresses)
@@ -199,7 +202,7 @@ class Agent:
         self._after(attempt.watch(program), cluster)
 
     def _fetch(self) -> Job:
-        """Return the job. Once per host, bring program and data on disk."""
+        """Return the job. Once per host, fetch program and data to the disk."""
         if self._state.phase != "fetching":
             return recall_job(self._paths)
         self._credentials.wait()
@@ -219,24 +222,24 @@ class Agent:
         return job
 
     def _get(self, what: str, act: Callable[[], Value]) -> Value:
-        """Return what `act` returns, and try again while a service cannot be reached."""
+        """Return the result of `act`. Retry while a service cannot be reached."""
         began = datetime.now(UTC)
-        insistence = Insistence(
+        retries = Retries(
             has_to_end=self._why_to_leave,
             until=lambda: min(began + timedelta(seconds=FETCH_SECONDS), self._watchdog.lease.until),
             note=lambda text: logger.warning("%s", text),
             disk_trouble=self._disk.trouble,
             passes=is_unreachable,
         )
-        return insistence.get(what, act, most_seconds=FETCH_SECONDS)
+        return retries.get(what, act, most_seconds=FETCH_SECONDS)
 
     def _fetch_ahead(self) -> None:
-        """Fetch the newest checkpoint before it is asked for; the attempt that restores it insists on it."""
+        """Fetch the newest checkpoint before an attempt needs it. A failure here is harmless: the attempt retries."""
         try:
             with self._account.acting():
                 restore.fetch_ahead(self._bucket, self._tags.run, self._paths)
         except Unreachable as trouble:
-            logger.warning("no checkpoint is fetched ahead: %s", trouble.reason)
+            logger.warning("the checkpoint could not be fetched ahead: %s", trouble.reason)
 
     def _why_to_leave(self) -> StopReason | Literal["over"] | None:
         if self._watchdog.notice:
@@ -249,11 +252,11 @@ class Agent:
         stop = orders.latest(OrderKind.STOP, self._paths)
         return stop if stop and stop.run == self._tags.run and stop.attempt >= self._state.attempt else None
 
-    def _leaves_unstarted(self) -> bool:
-        """Leave if the host or its attempt has to end; return False if neither has."""
+    def _leave_if_ordered(self) -> bool:
+        """Leave if the host or its attempt has to end. Return False if neither has to."""
         why = self._why_to_leave()
         if why is StopReason.ASKED and (stop := self._stop_order()):
-            self._leave_unstarted(stop.attempt)
+            self._report_unstarted(stop.attempt)
         elif why:
             if why is StopReason.INTERRUPTED:
                 self._say(signals.Stopped(why=why))
@@ -261,7 +264,7 @@ class Agent:
         return why is not None
 
     def _join(self, order: Order) -> tuple[Cluster, Assignment]:
-        """Return the gang and this host's part in it. The host says that it is alive while the bucket is down."""
+        """Return the gang and this host's assignment. Send heartbeats while the bucket is down."""
         beat = Repeat("heartbeat", lambda _: self._say(signals.Progress()), every=ALIVE_SECONDS)
         beat.start()
         try:
@@ -273,7 +276,7 @@ class Agent:
             beat.end()
 
     def _await_start(self) -> Order | None:
-        """Say ready until ordered. None when this host will not be part of anything any more."""
+        """Report ready until an order arrives, and return that order. Return None if this host has to leave."""
         boot_seconds = round(time.monotonic() - self._began, 1)
         ready_at = 0.0
         while True:
@@ -284,7 +287,7 @@ class Agent:
                 return None
             start = orders.latest(OrderKind.START, self._paths)
             if stop := self._stop_order():
-                self._leave_unstarted(stop.attempt)
+                self._report_unstarted(stop.attempt)
                 ready_at = 0.0
             if start and start.run == self._tags.run and start.attempt >= self._state.attempt:
                 return start
@@ -300,16 +303,16 @@ class Agent:
                 ready_at = time.monotonic() + READY_EVERY_SECONDS
             time.sleep(TICK_SECONDS)
 
-    def _leave_unstarted(self, attempt: int) -> None:
-        """Told to leave before its program began. It says so: an order to start that stood for a moment may have been
-        taken for obeyed, and then nobody else would end the attempt."""
+    def _report_unstarted(self, attempt: int) -> None:
+        """Report that this host was ordered to leave before its program began. The yard may have counted a start order
+        that existed only for a moment as carried out; no other signal would end the attempt then."""
         self._change(attempt=attempt)
         self._say(signals.Stopped(why=StopReason.ASKED))
         self._change(attempt=attempt + 1)
 
     def _attempt(self, cluster: Cluster, assignment: Assignment, job: Job) -> Attempt:
         mailbox, sender = self._mailbox, self._tags.sender
-        around = Surroundings(
+        context = Context(
             cluster=cluster,
             assignment=assignment,
             job=job,
@@ -326,15 +329,15 @@ class Agent:
             ),
             ssm=lambda: self._as_run.client("ssm", config=CALLS),
         )
-        return Attempt(around, LastCheckpoint(self._state.checkpoint_step, self._state.checkpoint_folder))
+        return Attempt(context, LastCheckpoint(self._state.checkpoint_step, self._state.checkpoint_folder))
 
     def _start(self, attempt: Attempt, cluster: Cluster) -> Program | None:
-        """Start the program; return None if the attempt has to leave before that."""
+        """Start the program. Return None if the attempt has to leave before that."""
         self._watchdog.renew(lease.while_training(cluster.deadline))
         try:
             program = attempt.start()
         except LeftUnstarted as left:
-            why = left.leaving.reported
+            why = left.drain.reported
             self._after(Outcome(Stopped(why), signals.Stopped(why=why)), cluster)
             return None
         except OSError as error:
@@ -346,11 +349,11 @@ class Agent:
         return program
 
     def _after(self, outcome: Outcome, cluster: Cluster) -> None:
-        """Wait for another attempt if there may be one."""
+        """Wait for another attempt if one may follow."""
         if outcome.signal:
             self._outbox.put(cluster.attempt, outcome.signal)
         now = datetime.now(UTC)
-        if outcome.may_go_on:
+        if outcome.may_continue:
             self._wait_for_next(cluster.deadline, now)
         else:
             self._change(phase="done")
@@ -363,8 +366,8 @@ class Agent:
         self._watchdog.renew(lease.while_waiting(now, wait_minutes=minutes, deadline=deadline))
 
     def _report_trouble(self, trouble: HostTrouble) -> None:
-        """Say what is wrong. Final: that was all. Otherwise try again for the next attempt: after a while, unless the
-        host itself is well."""
+        """Report what is wrong. After a final trouble, the host has no more work. After any other trouble, it tries the
+        next attempt, with a pause unless the host itself is healthy."""
         logger.error("%s", trouble.reason)
         ended = Failed(trouble.kind, trouble.reason, None, trouble.final)
         self._say(failed(ended, tail=""))
@@ -375,12 +378,12 @@ class Agent:
         if self._state.phase == "running":
             self._change(phase="waiting")
         if not isinstance(trouble, GivenUp):
-            self._watchdog.going_down.wait(TRY_AGAIN_SECONDS)
+            self._watchdog.going_down.wait(RETRY_SECONDS)
         self._change(attempt=self._state.attempt + 1)
 
     def _change(self, **changes: Any) -> None:
-        """Remember. Should the disk be full, the reserve makes room for it."""
-        self._state = self._state.but(**changes)
+        """Save the changed state. If the disk is full, release the reserve first."""
+        self._state = replace(self._state, **changes)
         try:
             self._state.save(self._paths.state)
         except OSError:
@@ -390,11 +393,11 @@ class Agent:
     def _say(self, signal: Signal) -> None:
         self._outbox.put(self._state.attempt, signal)
 
-    def _say_lease_is_over(self) -> None:
+    def _report_lease_over(self) -> None:
         ended = Failed(FailureKind.HOST, self._watchdog.lease.reason, None)
         self._say(failed(ended, tail=""))
 
     def _leave(self, reason: str) -> None:
-        """The watchdog's last act: send what is still to be sent, then power off."""
+        """Send the signals that still wait, then power off. The watchdog calls this last."""
         self._outbox.flush(FLUSH_SECONDS)
         self._power_off(reason)

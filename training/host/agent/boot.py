@@ -1,4 +1,4 @@
-"""The beginning of the agent's life: what this host is for, and what it does without a run."""
+"""The start of the agent: find out this host's purpose, and what to do without a run."""
 
 import logging
 import os
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 def run(paths: Paths) -> None:
-    """The agent's life. Returns only when there is nothing to do on this host at all."""
+    """Run the agent. Return only if this host has nothing to do."""
     metadata = Metadata()
     identity = _once_it_has_a_run(paths, metadata, metadata.await_identity())
     with command_line.repeat_options(
@@ -46,8 +46,8 @@ def _serve(paths: Paths, metadata: Metadata, identity: Identity) -> None:
     identity = with_a_lease(paths, identity, now=now)
     try:
         disk_identity.take_over(paths, identity)
-    except OSError as error:  # a full disk says so once there is somebody to hear it
-        logger.warning("this disk cannot be made this instance's: %s", error)
+    except OSError as error:  # a full disk is reported later, when signals can be sent
+        logger.warning("this instance cannot take over its disk: %s", error)
     measuring = _measure(identity, now)
     if Tag.YARD in identity.tags:
         _help_systems_manager(paths, now)
@@ -78,17 +78,17 @@ def _serve(paths: Paths, metadata: Metadata, identity: Identity) -> None:
         signal.signal(signal.SIGTERM, agent.go_down)
         agent.work()
     if agent.is_to_wait:
-        begin_anew()
+        restart()
 
 
-def begin_anew() -> None:
-    """The same process with nothing of a run in it: no thread, no client, no credentials."""
-    logger.info("the run is over, and this host is kept for another: beginning anew")
+def restart() -> None:
+    """Restart this process, so that no thread, client, or credentials of the run remain."""
+    logger.info("the run has ended, and this host waits for another run: restarting the agent")
     os.execv(sys.executable, [sys.executable, "-m", "training.host", "run"])  # noqa: S606 - as the boot unit does
 
 
 def _once_it_has_a_run(paths: Paths, metadata: Metadata, identity: Identity) -> Identity:
-    """A host in the pool is wiped first, and waits for another run."""
+    """Wipe a host of the warm pool and wait for its next run. Return the identity at once for any other host."""
     return waiting.wait_if_warm(
         paths,
         metadata,
@@ -109,7 +109,7 @@ def _is_generalized(paths: Paths, identity: Identity) -> bool:
 
 
 def _measure(identity: Identity, now: datetime) -> Repeat | None:
-    """GPU metrics from here, should the CloudWatch agent's not arrive; None for a host that has none to tell."""
+    """Publish GPU metrics if the CloudWatch agent's do not arrive. Return None for a host without any."""
     if not gpus.are_wanted(identity.tags):
         return None
     client = credentials.of_the_host(identity.region).client("cloudwatch", config=CALLS)
@@ -129,7 +129,7 @@ def _help_systems_manager(paths: Paths, now: datetime) -> None:
 
 
 def _shut_out_runs() -> None:
-    """Whoever works on a host of a launch is not to be reached by the programs of runs."""
+    """Keep the programs of runs from connecting to this dev host."""
     try:
         fence.put_up(account.find())
     except HostTrouble as trouble:
@@ -137,7 +137,7 @@ def _shut_out_runs() -> None:
 
 
 def _serve_jupyter(paths: Paths) -> None:
-    """Its own unit, which outlives this agent; nothing where the image has none."""
+    """Start JupyterLab, if the image has it, as a unit of its own that outlives this agent."""
     try:
         if paths.jupyter.exists():
             jupyter.start()
@@ -146,7 +146,7 @@ def _serve_jupyter(paths: Paths) -> None:
 
 
 def _stay_quiet(metadata: Metadata, identity: Identity, measuring: Repeat | None, now: datetime) -> None:
-    """A quiet host of the yard is seen, and still ends with its lease; any other machine is none of our business."""
+    """Wait until the lease of a host of the yard ends. On any other machine, wait only for the metrics thread."""
     if Tag.LEASE in identity.tags:
         watchdog = Watchdog(
             metadata, lease_of(identity, now=now), power_off, held=hold.held_until(identity.tags)

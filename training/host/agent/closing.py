@@ -1,7 +1,7 @@
-"""The end of a gang whose chief has finished: no host is ended before every other host has uploaded its files.
+"""The end of a gang whose chief has finished: every other host uploads its files before any host ends.
 
-The chief's host says that the gang closes. Another host that still runs its program then asks the program to leave,
-uploads, and says so; the chief's host waits for that before it sends `finished`, the signal that ends all hosts.
+The chief's host reports that the gang closes. Another host that still runs its program then asks the program to leave,
+uploads, and reports that. The chief's host waits for it before it sends `finished`, the signal that ends all hosts.
 """
 
 import time
@@ -9,25 +9,25 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from training.host.agent.deadlines.notice import FINISHED, Leaving
+from training.host.agent.deadlines.notice import FINISHED, Drain
 from training.host.agent.life import Peers, PeerState, StillTraining, has_ended
 from training.host.periodic import Repeat
 from trainyard.protocol.cluster import Assignment, Cluster, Role
 
 LOOK_SECONDS = 5.0
-"""How often a host asks whether the chief has finished, and says that it is still uploading."""
+"""Interval at which a host checks if the chief has finished, and reports that it is still uploading."""
 WAIT_SECONDS = 2.0
 SILENT_SECONDS = 60.0
-"""A host that says nothing new for this long is not waited for."""
+"""The chief does not wait for a host that has reported nothing new for this long."""
 GRACE = timedelta(seconds=60)
-"""What a program that ends by itself gets to do so once the chief's program has finished."""
+"""Time for a program to end by itself after the chief's program has finished."""
 TERM_GRACE = timedelta(seconds=30)
-"""The time from SIGTERM to SIGKILL for a program that only serves the chief's."""
+"""Time from SIGTERM to SIGKILL for a program that only serves the chief's."""
 
 
 @dataclass(slots=True)
 class Closing:
-    """One host's part. `note` writes a line into the program's log."""
+    """One host's part in the end of its gang. `note` writes a line into the program's log."""
 
     cluster: Cluster
     assignment: Assignment
@@ -41,23 +41,23 @@ class Closing:
         self._looking = Repeat("closing", lambda _: self._look(), every=LOOK_SECONDS)
 
     def begin(self) -> None:
-        """Look again and again whether the chief has finished. An evaluator ends by itself, later than the chief."""
+        """Start to check if the chief has finished. An evaluator needs no check: it ends by itself, after the chief."""
         if not self.assignment.is_chief and self.assignment.role is not Role.EVALUATOR:
             self._looking.start()
 
-    def say_closing(self) -> None:
-        """On the chief's host: its program has finished, and so have those that train beside it."""
+    def report_closing(self) -> None:
+        """Report, on the chief's host, that its program and those that train with it have finished."""
         if self.assignment.is_chief:
-            self.peers.say_closing(datetime.now(UTC))
+            self.peers.report_closing(datetime.now(UTC))
 
-    def leaving(self) -> Leaving | None:
-        """Return why this host's program is to leave; None as long as the chief's program needs it."""
+    def drain(self) -> Drain | None:
+        """Return why this host's program has to leave; None while the chief's program needs it."""
         now = datetime.now(UTC)
         if self._closes_at is None:
             return None
         if self.cluster.serves(self.assignment):
-            return Leaving(FINISHED, now + TERM_GRACE)
-        return Leaving(FINISHED, now + TERM_GRACE) if now >= self._closes_at + GRACE else None
+            return Drain(FINISHED, now + TERM_GRACE)
+        return Drain(FINISHED, now + TERM_GRACE) if now >= self._closes_at + GRACE else None
 
     def has_finished(self) -> bool:
         """Return True if the chief has finished, so that the end of this host's program changes nothing."""
@@ -66,16 +66,16 @@ class Closing:
         state = self.peers.state_of(self.cluster.chief)
         return state is not None and state.closing
 
-    def say_uploaded(self) -> None:
-        """On any other host than the chief's: all that its program has left is in the bucket."""
+    def report_uploaded(self) -> None:
+        """Report, on any host except the chief's, that all files of its program are in the bucket."""
         if self.assignment.is_chief:
             return
         if self._looking.is_alive():
             self._looking.end()
-        self.peers.say_uploaded(datetime.now(UTC))
+        self.peers.report_uploaded(datetime.now(UTC))
 
     def wait(self, has_to_end: Callable[[], str | None]) -> None:
-        """On the chief's host: wait until the others have uploaded, unless this host has to end."""
+        """Wait, on the chief's host, until the others have uploaded or this host has to end."""
         still = StillTraining(time.monotonic(), is_over=_has_uploaded, idle_seconds=SILENT_SECONDS)
         said: tuple[str, ...] = ()
         while waits := still.among(self._others(), time.monotonic()):
@@ -97,7 +97,7 @@ class Closing:
         if self._closes_at is None and self.has_finished():
             self._closes_at = datetime.now(UTC)
         if self._closes_at:
-            self.peers.say_there(datetime.now(UTC))
+            self.peers.repeat_report(datetime.now(UTC))
 
 
 def _has_uploaded(state: PeerState | None) -> bool:

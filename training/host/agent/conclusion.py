@@ -1,4 +1,4 @@
-"""The end of a program: how it is judged, what is brought away, and the signal that reports it."""
+"""The end of a program: decide how it ended, upload its files, and return the signal that reports it."""
 
 import time
 from dataclasses import dataclass, replace
@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from training.host.agent.closing import Closing
+from training.host.agent.context import Context
 from training.host.agent.deadlines.notice import (
     FINISHED,
-    Leaving,
+    Drain,
 )
-from training.host.agent.insistence import (
-    EXTRAS_SECONDS,
-    Insistence,
-    patience_with_denials,
-    why_it_has_to_end,
-)
+from training.host.agent.draining import Draining
 from training.host.agent.life import StillTraining, has_ended
-from training.host.agent.listening import Listening
+from training.host.agent.monitor import Monitor
 from training.host.agent.outputs import Outputs
-from training.host.agent.parting import Parting
-from training.host.agent.surroundings import Surroundings
-from training.host.agent.uploads import Lacking, Uploads
+from training.host.agent.retries import (
+    EXTRAS_SECONDS,
+    Retries,
+    patience_with_denials,
+    reason_to_end,
+)
+from training.host.agent.uploads import FailedUpload, Uploads
 from training.host.checkpoints.upload import CheckpointUpload
 from training.host.disk import SHARED_MEMORY, Room, readable_files, room_at
 from training.host.keys import LeftOut
@@ -41,21 +41,21 @@ from trainyard.values import floats
 
 WORKERS_LOOK_SECONDS = 2.0
 EVALUATION_SECONDS = 60.0
-"""How long a chief that has finished waits for an evaluator that does not end by itself."""
+"""Time that a finished chief waits for an evaluator that does not end by itself."""
 RESULTS = ("model", "metrics", "checkpoint")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How it ended, with the signal that says so (None: nothing to say, the chief speaks)."""
+    """The end of a program, with the signal that reports it (None if only the chief reports it)."""
 
     ending: Finished | Stopped | Failed
     signal: Signal | None
 
     @property
-    def may_go_on(self) -> bool:
-        """Return True if this host may train in another attempt. A program that has finished may be needed again: a
-        host may be lost before the chief's results are uploaded, or before its `finished` arrives."""
+    def may_continue(self) -> bool:
+        """Return True if this host may train in another attempt. Even a finished program may be needed again: a host
+        may be lost before the chief's results are uploaded, or before its `finished` arrives."""
         match self.ending:
             case Stopped(why):
                 return why is not StopReason.INTERRUPTED
@@ -65,19 +65,22 @@ class Outcome:
                 return True
 
 
-def with_what_lacks(
-    ended: Finished | Stopped | Failed, code: int, lacking: Lacking | None, extras: Lacking | None
+def with_failed_uploads(
+    ended: Finished | Stopped | Failed,
+    code: int,
+    failed_upload: FailedUpload | None,
+    extras: FailedUpload | None,
 ) -> Finished | Stopped | Failed:
-    """Return the end with what could not be uploaded. Nothing must hide what the program itself said. A training that
-    has finished is not repeated for an upload: without its results it has failed for good, without its log or curves it
-    has finished."""
+    """Return the end of a program whose work could not be uploaded. The program's own failure takes precedence. A
+    finished training is never repeated for an upload: without its results it has failed for good; without its log or
+    curves it has finished."""
     if isinstance(ended, Failed):
         return ended
     if isinstance(ended, Stopped):
-        what = lacking or extras
+        what = failed_upload or extras
         return Failed(what.kind, what.trouble.reason, code, what.trouble.final) if what else ended
-    if lacking or (extras and extras.trouble.final):
-        what = lacking or extras
+    if failed_upload or (extras and extras.trouble.final):
+        what = failed_upload or extras
         assert what is not None, "one of them is there"
         reason = f"the program finished, but its {what.what} could not be uploaded: {what.trouble.reason}"
         return Failed(what.kind, reason, code, final=True)
@@ -89,165 +92,165 @@ def with_what_lacks(
 
 
 class Conclusion:
-    """Decides how an attempt has ended, and brings away what its program has left."""
+    """Decides how an attempt has ended, and uploads the files of its program."""
 
     def __init__(
         self,
-        around: Surroundings,
-        listening: Listening,
+        context: Context,
+        monitor: Monitor,
         checkpoints: CheckpointUpload,
         outputs: Outputs,
         closing: Closing,
     ) -> None:
-        self._around, self._listening = around, listening
+        self._context, self._monitor = context, monitor
         self._checkpoints, self._outputs, self._closing = checkpoints, outputs, closing
 
     def conclude(
-        self, end: End, parting: Parting | None, uploads: Uploads, outputs: OutputsUpload
+        self, end: End, draining: Draining | None, uploads: Uploads, outputs: OutputsUpload
     ) -> Outcome:
-        leaving, code = parting.leaving if parting else None, end.code
-        room = self._around.disk.room()
+        drain, code = draining.drain if draining else None, end.code
+        room = self._context.disk.room()
         if room.is_full:
-            self._around.disk.release()
-        self._listening.log.note(f"the program ended with exit code {code}")
-        self._listening.listen()
-        code, tail = torchrun.seen_through(code, self._listening.log.tail)
+            self._context.disk.release()
+        self._monitor.log.note(f"the program ended with exit code {code}")
+        self._monitor.listen()
+        code, tail = torchrun.seen_through(code, self._monitor.log.tail)
         end = replace(
             end,
             code=code,
             tail=ending.up_to_its_cell(tail),
-            asked=leaving.reported if leaving else None,
-            hears=bool(parting and parting.asked_at and parting.heard),
-            at_end=self._is_at_its_end(parting.asked_at if parting else None),
-            killed=bool(parting and parting.killed),
-            gang=len(self._around.cluster.assignments),
-            serves=self._around.cluster.serves(self._around.assignment),
+            asked=drain.reported if drain else None,
+            hears=bool(draining and draining.asked_at and draining.heard),
+            at_end=self._is_at_its_end(draining.asked_at if draining else None),
+            killed=bool(draining and draining.killed),
+            gang=len(self._context.cluster.assignments),
+            serves=self._context.cluster.serves(self._context.assignment),
             room=room,
-            exited=self._hidden(end.exited),
-            strict=self._around.job.program.strict,
+            exited=self._without_secrets(end.exited),
+            strict=self._context.job.program.strict,
         )
         end = replace(end, lacked=self._place_without_room(end))
-        self._around.peers.say_ended(RESTART if end.left_early else code, datetime.now(UTC))
-        if code == 0 and not leaving:
+        self._context.peers.report_ended(RESTART if end.left_early else code, datetime.now(UTC))
+        if code == 0 and not drain:
             self._wait_for_workers()
-            self._closing.say_closing()
+            self._closing.report_closing()
         self._checkpoints.ends_well, self._checkpoints.has_finished = end.is_whole, code == 0
         outputs.ends_well = end.is_whole
-        insistence = self.insistence(leaving, finished=code == 0 and not leaving)
+        retries = self.retries(drain, finished=code == 0 and not drain)
         has_failed = isinstance(ending.decide(end), Failed)
-        lacking = uploads.finish(
+        failed_upload = uploads.finish(
             "checkpoints",
             "events",
-            insistence=insistence,
+            retries=retries,
             most_seconds=EXTRAS_SECONDS if has_failed else None,
         )
-        self._listening.listen()  # also to what these have noted and seen
+        self._monitor.listen()  # the uploads may have added lines and facts
         ended = ending.decide(
-            replace(end, missing=self._missing() if self._around.assignment.is_chief else ())
+            replace(end, missing=self._missing() if self._context.assignment.is_chief else ())
         )
-        if isinstance(ended, Failed | Stopped) and self._is_no_news(leaving):
-            self._listening.log.note("the chief has finished, so that this program did not is no news")
-            self._listening.listen()
+        if isinstance(ended, Failed | Stopped) and self._is_superseded_by_chief(drain):
+            self._monitor.log.note("the chief has finished, so this program's failure does not matter")
+            self._monitor.listen()
             ended = Finished()
         results: dict[str, Any] = {}
         left: dict[str, str] = {}
-        if isinstance(ended, Finished) and self._around.assignment.is_chief:
-            lacking = lacking or self._bring_results(insistence, results)
+        if isinstance(ended, Finished) and self._context.assignment.is_chief:
+            failed_upload = failed_upload or self._upload_results(retries, results)
             self._wait_for_evaluator()
-        extras = uploads.finish("tensorboard", "notebook", insistence=insistence, most_seconds=EXTRAS_SECONDS)
+        extras = uploads.finish("tensorboard", "notebook", retries=retries, most_seconds=EXTRAS_SECONDS)
         lost = self._outputs.lost_outside()
-        self._outputs.hurry(outputs, leaving)
-        # outputs may be all that a finished program left
+        self._outputs.hurry(outputs, drain)
+        # the outputs may be all that a finished program has left
         most_seconds = None if isinstance(ended, Finished) else EXTRAS_SECONDS
-        outputs_lack = uploads.finish("outputs", insistence=insistence, most_seconds=most_seconds)
-        if isinstance(ended, Finished) and self._around.assignment.is_chief:
-            self._closing.wait(insistence.has_to_end)
-            left = self._left_nothing(outputs)
-        self._listening.listen()  # also to what these have left out
-        last = uploads.finish("log", "metrics", insistence=insistence, most_seconds=EXTRAS_SECONDS)
-        self._closing.say_uploaded()
+        failed_outputs = uploads.finish("outputs", retries=retries, most_seconds=most_seconds)
+        if isinstance(ended, Finished) and self._context.assignment.is_chief:
+            self._closing.wait(retries.has_to_end)
+            left = self._note_nothing_left(outputs)
+        self._monitor.listen()  # the uploads may have noted files that they left out
+        last = uploads.finish("log", "metrics", retries=retries, most_seconds=EXTRAS_SECONDS)
+        self._closing.report_uploaded()
         extras = extras or last
-        if leaving and leaving.trouble and isinstance(ended, Stopped):
-            lacking = Lacking("work", leaving.trouble)
-        ended = with_what_lacks(ended, code, lacking, extras)
+        if drain and drain.trouble and isinstance(ended, Stopped):
+            failed_upload = FailedUpload("work", drain.trouble)
+        ended = with_failed_uploads(ended, code, failed_upload, extras)
         if end.rights_taken and isinstance(ended, Finished):
             ended = Failed(FailureKind.PROGRAM, folders.why_failed(end.rights_taken), code, final=True)
-        if outputs_lack and isinstance(ended, Finished):
-            trouble = outputs_lack.trouble.reason
+        if failed_outputs and isinstance(ended, Finished):
+            trouble = failed_outputs.trouble.reason
             ended = Finished((*ended.but, f"its outputs could not be uploaded whole: {trouble}"))
         if isinstance(ended, Finished):
             ended = Finished((*ended.but, *lost))
         match ended:
             case Finished(but):
                 step = self._step(results.get("step"))
-                facts = {**results, "step": step, **left, **self._listening.progress.restored}
+                facts = {**results, "step": step, **left, **self._monitor.progress.restored}
                 if (loss := not_finite(results.get("loss"))) is not None:
-                    facts |= self._listening.progress.not_finite
+                    facts |= self._monitor.progress.not_finite
                     but = (
                         *but,
-                        f"its loss has been {floats.text_of(loss)} since step {self._listening.nan_since(step)}",
+                        f"its loss has been {floats.text_of(loss)} since step {self._monitor.nan_since(step)}",
                     )
                 finished = signals.Finished(but=tuple(but), **facts)
-                return Outcome(ended, finished if self._around.assignment.is_chief else None)
+                return Outcome(ended, finished if self._context.assignment.is_chief else None)
             case Stopped(why, words):
-                return Outcome(ended, signals.Stopped(why=why, reason=words or None, **self._how_far))
+                return Outcome(ended, signals.Stopped(why=why, reason=words or None, **self._last_progress))
             case Failed():
-                if ending.waits_for_the_chief(ended, is_chief=self._around.assignment.is_chief):
+                if ending.waits_for_the_chief(ended, is_chief=self._context.assignment.is_chief):
                     time.sleep(ending.CHIEF_FIRST_SECONDS)
                     if self._closing.has_finished():
                         return Outcome(Finished(), None)
                 tail = ending.last_lines(end.tail.encode())
-                return Outcome(ended, failed(ended, tail, how_far=self._how_far))
+                return Outcome(ended, failed(ended, tail, how_far=self._last_progress))
 
-    def insistence(self, leaving: Leaving | None, *, finished: bool) -> Insistence:
-        """How long the host tries to upload what the program has left."""
-        asked_at = datetime.now(UTC) if leaving and leaving.why is StopReason.ASKED else None
+    def retries(self, drain: Drain | None, *, finished: bool) -> Retries:
+        """Return the rules by which this host retries uploads after the program's end."""
+        asked_at = datetime.now(UTC) if drain and drain.why is StopReason.ASKED else None
 
         def until() -> datetime:
-            return min(self._around.cluster.deadline, self._around.watchdog.lease.until)
+            return min(self._context.cluster.deadline, self._context.watchdog.lease.until)
 
         def has_to_end() -> str | None:
             nonlocal asked_at
-            now, order = datetime.now(UTC), self._around.order_to_leave()
+            now, order = datetime.now(UTC), self._context.order_to_leave()
             if order and order.why is StopReason.ASKED:
                 asked_at = asked_at or now
-            notice = self._around.watchdog.notice
-            return why_it_has_to_end(
+            notice = self._context.watchdog.notice
+            return reason_to_end(
                 notice_at=notice.at if notice else None,
-                going_down=self._around.watchdog.going_down.is_set(),
+                going_down=self._context.watchdog.going_down.is_set(),
                 asked_at=asked_at,
                 until=until(),
                 now=now,
             )
 
-        return Insistence(
+        return Retries(
             has_to_end=has_to_end,
             until=until,
-            note=self._listening.note_at_once,
-            disk_trouble=self._around.disk.trouble,
+            note=self._monitor.note_at_once,
+            disk_trouble=self._context.disk.trouble,
             denied_seconds=patience_with_denials(self._ran_seconds()) if finished else None,
         )
 
     def _is_at_its_end(self, asked_at: datetime | None) -> bool:
-        """Return True if the program has come to its last step, or, if its steps are unknown, has written metrics.json
-        since it was asked to leave."""
-        if "steps" in self._listening.progress.known:
-            return self._listening.progress.is_at_its_end
-        with self._around.account.acting():
+        """Return True if the program has reached its last step. If its steps are unknown, return True if it has written
+        metrics.json since it was asked to leave."""
+        if "steps" in self._monitor.progress.known:
+            return self._monitor.progress.is_at_its_end
+        with self._context.account.acting():
             try:
-                written = self._around.paths.metrics.stat().st_mtime
+                written = self._context.paths.metrics.stat().st_mtime
             except OSError:
                 return False
         return asked_at is not None and written >= asked_at.timestamp()
 
-    def _hidden(self, exited: Exit | None) -> Exit | None:
-        """The exit without the values of secrets."""
+    def _without_secrets(self, exited: Exit | None) -> Exit | None:
+        """Return the exit without the values of secrets."""
         return exited and replace(
-            exited, exception=exited.exception and self._listening.log.without_secrets(exited.exception)
+            exited, exception=exited.exception and self._monitor.log.without_secrets(exited.exception)
         )
 
     def _place_without_room(self, end: End) -> Room | None:
-        """The room on the file system of which the program's error says that it had none."""
+        """Return the room on the file system that was full according to the program's error."""
         named = tracebacks.place_without_room(end.shown)
         if named:
             return room_at(Path(named))
@@ -256,107 +259,107 @@ class Conclusion:
         return None
 
     def _wait_for_workers(self) -> None:
-        """The end of the chief's program ends the attempt: those that train on by themselves are waited for, as long as
-        they work and nobody wants the gang to leave."""
-        others = self._around.cluster.trains_beside(self._around.assignment)
+        """Wait for workers that train without the chief, while they work and no order to leave exists. The end of the
+        chief's program would end their attempt."""
+        others = self._context.cluster.trains_beside(self._context.assignment)
         still = StillTraining(time.monotonic())
         said: tuple[str, ...] = ()
-        while others and (trains := still.among(self._around.peers.states_of(others), time.monotonic())):
-            if self._around.order_to_leave():
+        while others and (trains := still.among(self._context.peers.states_of(others), time.monotonic())):
+            if self._context.order_to_leave():
                 return
             if trains != said:
-                self._listening.log.note(
+                self._monitor.log.note(
                     f"the chief has finished; waiting for those that still train: {', '.join(trains)}"
                 )
                 said = trains
             time.sleep(WORKERS_LOOK_SECONDS)
 
     def _wait_for_evaluator(self) -> None:
-        """It has the last checkpoint only now; the end of the attempt would end it at once."""
+        """Wait until the evaluator has evaluated the last checkpoint. The end of the attempt would end it at once."""
         end = time.monotonic() + EVALUATION_SECONDS
-        evaluators = self._around.cluster.evaluators if self._checkpoints.last.step >= 0 else ()
-        while any(not has_ended(state) for state in self._around.peers.states_of(evaluators).values()):
-            if self._around.order_to_leave():
+        evaluators = self._context.cluster.evaluators if self._checkpoints.last.step >= 0 else ()
+        while any(not has_ended(state) for state in self._context.peers.states_of(evaluators).values()):
+            if self._context.order_to_leave():
                 return
             if time.monotonic() >= end:
-                self._listening.log.note(
+                self._monitor.log.note(
                     f"the evaluator has not ended {EVALUATION_SECONDS:g} seconds after the last checkpoint"
                 )
-                self._listening.listen()
+                self._monitor.listen()
                 return
             time.sleep(WORKERS_LOOK_SECONDS)
 
-    def _is_no_news(self, leaving: Leaving | None) -> bool:
+    def _is_superseded_by_chief(self, drain: Drain | None) -> bool:
         """Return True if the chief has finished without this host's program."""
-        if leaving:
-            return leaving.why == FINISHED
+        if drain:
+            return drain.why == FINISHED
         return self._chief_has_finished() or self._closing.has_finished()
 
     def _chief_has_finished(self) -> bool:
-        """On a host whose program the chief can do without."""
-        if not self._around.cluster.is_done_without(self._around.assignment):
+        """Return True if the chief does not need this host's program and has finished."""
+        if not self._context.cluster.is_done_without(self._context.assignment):
             return False
-        state = self._around.peers.state_of(self._around.cluster.chief)
+        state = self._context.peers.state_of(self._context.cluster.chief)
         return state is not None and state.finished
 
     def _missing(self) -> tuple[str, ...]:
-        with self._around.account.acting():
+        with self._context.account.acting():
             return results.missing(
-                self._around.job.program.expect,
-                self._around.paths,
+                self._context.job.program.expect,
+                self._context.paths,
                 has_checkpoint=self._checkpoints.last.step >= 0,
             )
 
-    def _left_nothing(self, outputs: OutputsUpload) -> dict[str, str]:
-        """Return a sentence for the signal if the program has left nothing at all."""
-        with self._around.account.acting():
+    def _note_nothing_left(self, outputs: OutputsUpload) -> dict[str, str]:
+        """Note it and return a sentence for the signal if the program has left no files at all."""
+        with self._context.account.acting():
             saved = self._checkpoints.last.step >= 0
-            missing = results.missing(RESULTS, self._around.paths, has_checkpoint=saved)
-            found = len(missing) < len(RESULTS) or any(readable_files(self._around.paths.notebook))
+            missing = results.missing(RESULTS, self._context.paths, has_checkpoint=saved)
+            found = len(missing) < len(RESULTS) or any(readable_files(self._context.paths.notebook))
         if found or outputs.index.count:
             return {}
         said = results.nothing_left(keeps_outputs=outputs.keeps)
-        self._listening.log.note(said)
+        self._monitor.log.note(said)
         return {"left": said}
 
-    def _bring_results(self, insistence: Insistence, results: dict[str, Any]) -> Lacking | None:
-        """Model and metrics.json into the bucket, and into `results` how far the program came, as metrics.json says it
-        where it does; what could not be uploaded."""
-        left_out = LeftOut(self._listening.log.note, "${model}")
+    def _upload_results(self, retries: Retries, results: dict[str, Any]) -> FailedUpload | None:
+        """Upload model and metrics.json. Add the program's last progress to `results`, from metrics.json if possible.
+        Return the upload that failed, if one did."""
+        left_out = LeftOut(self._monitor.log.note, "${model}")
         model = FolderUpload(
-            self._around.bucket, self._around.paths.model, keys.model(self._around.cluster.run), left_out
+            self._context.bucket, self._context.paths.model, keys.model(self._context.cluster.run), left_out
         )
 
         def send_model() -> None:
-            with self._around.account.acting():
+            with self._context.account.acting():
                 model.send(last=True)
 
         def send_metrics() -> None:
-            with self._around.account.acting():
-                document = self._listening.metrics.conclude(self._around.paths.metrics)
-            if document is None and self._around.paths.metrics.is_file():
-                self._listening.log.note("metrics.json holds no JSON object and is left out")
-                self._listening.listen()
-            results.update(facts_in(document) if document else self._listening.progress.known)
+            with self._context.account.acting():
+                document = self._monitor.metrics.conclude(self._context.paths.metrics)
+            if document is None and self._context.paths.metrics.is_file():
+                self._monitor.log.note("metrics.json holds no JSON object and is left out")
+                self._monitor.listen()
+            results.update(facts_in(document) if document else self._monitor.progress.known)
 
         for what, send in (("model", send_model), ("metrics.json", send_metrics)):
-            if trouble := insistence.bring(what, send):
-                return Lacking(what, trouble)
+            if trouble := retries.upload(what, send):
+                return FailedUpload(what, trouble)
         return None
 
     def _ran_seconds(self) -> float:
         return max(
-            0.0, time.time() - self._around.paths.process(self._around.cluster.attempt).stat().st_mtime
+            0.0, time.time() - self._context.paths.process(self._context.cluster.attempt).stat().st_mtime
         )
 
     def _step(self, written: int | None = None) -> int | None:
-        """The last step this host knows of: what is saved, where that tells, what was reported, or `written` by the
-        program into metrics.json."""
+        """Return the highest step that is known: of the checkpoint (if it tells a step), of the reported progress, or
+        `written` by the program into metrics.json."""
         last = self._checkpoints.last
-        told = (last.step if last.tells_step else None, self._listening.progress.step, written)
+        told = (last.step if last.tells_step else None, self._monitor.progress.step, written)
         return max((step for step in told if step is not None), default=None)
 
     @property
-    def _how_far(self) -> dict[str, Any]:
-        """How far the program came, for the last signal of an attempt that did not finish."""
-        return {**self._listening.progress.all, "step": self._step()}
+    def _last_progress(self) -> dict[str, Any]:
+        """The program's last progress, for the final signal of an attempt that did not finish."""
+        return {**self._monitor.progress.all, "step": self._step()}

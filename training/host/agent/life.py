@@ -1,4 +1,4 @@
-"""What a host's program shows of its work, and what the other hosts of its gang say of theirs."""
+"""Signs that a host's program works, and the states that the hosts of a gang report to each other."""
 
 import json
 import logging
@@ -26,17 +26,17 @@ from trainyard.protocol import keys
 from trainyard.protocol.cluster import Assignment, Cluster
 from trainyard.values.serialization import timestamp
 
-SAY_SECONDS = 150.0
-"""How often a host says at most that its program works."""
+REPORT_SECONDS = 150.0
+"""Shortest interval between two reports that a host's program works."""
 IDLE_SECONDS = 300.0
-"""How long one may say nothing that is waited for: it looks once a minute, and the way may be long."""
+"""A host that has reported nothing for this long is not waited for. It looks once a minute, and reports arrive late."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Life:
-    """`has_gpus`: the driver can be asked what the GPUs do."""
+    """Signs of life of one program. `has_gpus` is True if the driver shows the use of the GPUs."""
 
     paths: Paths
     account: Account
@@ -47,14 +47,14 @@ class Life:
     _gpu_looks: int = 0
 
     def hear(self, line: str) -> None:
-        """A line that it has printed; the agent's own are none."""
+        """Count a line that the program has printed. The agent's own lines do not count."""
         if not line.startswith(AGENTS_OWN):
             self.lines.hear(line)
 
     def signs(self, program: Program) -> Hashable:
-        """What a program that goes on changes: its lines, reports and files and, where these are not all that is to be
-        expected of it, its share of processors and GPUs. One that reports its steps may keep a processor busy while it
-        hangs; after its last step it exports, which nobody reports."""
+        """Return a value that changes while the program works: its lines, reports, and files, and otherwise its use of
+        processors and GPUs. That use does not count while a program reports steps, because it may keep a processor
+        busy while it hangs. It counts after the last step, when the program may export without reporting."""
         self._effort.look(time.monotonic(), program.processor_time() / processes.TICKS)
         shown = (self.lines.count, self.progress.length, self._files())
         if self.progress.reports and not self.progress.is_at_its_end:
@@ -69,7 +69,7 @@ class Life:
             return written_below(paths.home, besides=others)
 
     def _gpus_work(self) -> bool:
-        """A driver that does not answer tells nothing, which is not that nobody works: unknown is not idle."""
+        """Return True if a GPU works, or if the driver does not answer: unknown is not idle."""
         if not self.has_gpus:
             return False
         try:
@@ -81,22 +81,22 @@ class Life:
 
 
 def has_gpus(tags: Mapping[str, str]) -> bool:
-    """Whether there are any whose use can be seen."""
+    """Return True if the host has GPUs whose use the driver shows."""
     return bool(gpus.of_host(tags)) and shutil.which(gpus.QUERY[0]) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class PeerState:
-    """What another host has said last: that its program works (at `at`), or how that ended.
-
-    - `closing`: the chief has finished, and all others may leave.
-    - `uploaded`: all that the host's program has left is in the bucket.
-    """
+    """The last report of a host to its gang."""
 
     at: str
+    """When the program worked, or ended."""
     ended: int | None
+    """The program's exit code."""
     closing: bool = False
+    """True if the chief has finished and all others may leave."""
     uploaded: bool = False
+    """True if all files of the host's program are in the bucket."""
 
     @property
     def finished(self) -> bool:
@@ -109,8 +109,8 @@ def has_ended(state: PeerState | None) -> bool:
 
 @dataclass(slots=True)
 class StillTraining:
-    """Which other hosts are waited for when the chief has finished: those that train on, or those that `is_over` does
-    not hold for. Clocks of hosts are not compared: a host that says nothing new for `idle_seconds` has ended."""
+    """The hosts that a finished chief waits for, because `is_over` is False for them. A host that reports nothing new
+    for `idle_seconds` has ended. The clocks of hosts are never compared."""
 
     began: float
     is_over: Callable[[PeerState | None], bool] = has_ended
@@ -118,7 +118,7 @@ class StillTraining:
     _said: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def among(self, states: Mapping[str, PeerState | None], seconds: float) -> tuple[str, ...]:
-        """Of these workers, by what each has said last; `seconds` is a clock that only goes on."""
+        """Return the workers to wait for, from their last reports. `seconds` is a monotonic clock."""
         return tuple(worker for worker, state in states.items() if self._trains(worker, state, seconds))
 
     def _trains(self, worker: str, state: PeerState | None, seconds: float) -> bool:
@@ -132,8 +132,8 @@ class StillTraining:
 
 
 class Peers:
-    """What the hosts of a gang tell each other, by a small object of each in the bucket. A host writes its own into
-    `mailbox`, the bucket as its own role may use it, and reads the others' in `bucket`."""
+    """The reports that the hosts of a gang exchange, one small object per host. A host writes its own to `mailbox` (the
+    bucket with the host's role), and reads the others' from `bucket`."""
 
     def __init__(
         self, cluster: Cluster, assignment: Assignment, *, bucket: Bucket, mailbox: Bucket, sender: Sender
@@ -148,29 +148,29 @@ class Peers:
     def are_there(self) -> bool:
         return len(self._cluster.assignments) > 1
 
-    def say_works(self, seconds: float, now: datetime) -> None:
-        """At most every SAY_SECONDS of `seconds`, a clock that only goes on."""
-        if self.are_there and seconds - self._said_at >= SAY_SECONDS:
+    def report_working(self, seconds: float, now: datetime) -> None:
+        """Report that the program works, at most every REPORT_SECONDS of `seconds`, a monotonic clock."""
+        if self.are_there and seconds - self._said_at >= REPORT_SECONDS:
             self._said_at = seconds
             self._leave(now)
 
-    def say_there(self, now: datetime) -> None:
-        """Repeat what this host has said last, with another time."""
+    def repeat_report(self, now: datetime) -> None:
+        """Repeat this host's last report with a new time."""
         self._leave(now)
 
-    def say_ended(self, code: int, now: datetime) -> None:
+    def report_ended(self, code: int, now: datetime) -> None:
         self._leave(now, ended=code)
 
-    def say_closing(self, now: datetime) -> None:
-        """Say on the chief's host that it has finished, and that all others may leave."""
+    def report_closing(self, now: datetime) -> None:
+        """Report, on the chief's host, that it has finished and all others may leave."""
         self._leave(now, closing=True)
 
-    def say_uploaded(self, now: datetime) -> None:
-        """Say that all that this host's program has left is in the bucket."""
+    def report_uploaded(self, now: datetime) -> None:
+        """Report that all files of this host's program are in the bucket."""
         self._leave(now, uploaded=True)
 
     def signs(self, seconds: float) -> Hashable:
-        """Changes while any other host's program works. Nobody is blamed while they cannot be asked."""
+        """Return a value that changes while another host's program works, and while the reports cannot be read."""
         try:
             return frozenset(
                 (each.key, each.etag)
@@ -178,15 +178,15 @@ class Peers:
                 if each.key != self._key(self._assignment)
             )
         except HostTrouble as trouble:
-            logger.warning("what the other hosts do is unknown: %s", trouble.reason)
+            logger.warning("the reports of the other hosts cannot be read: %s", trouble.reason)
             return seconds
 
     def state_of(self, other: Assignment) -> PeerState | None:
-        """What it has said last; None before its first word, and while nobody can ask."""
+        """Return the last report of another host; None before its first one, and while it cannot be read."""
         try:
             text = self._bucket.read_if_there(self._key(other))
         except HostTrouble as trouble:
-            logger.warning("what %s does is unknown: %s", other.instance, trouble.reason)
+            logger.warning("the report of %s cannot be read: %s", other.instance, trouble.reason)
             return None
         return None if text is None else read(text)
 
@@ -194,7 +194,7 @@ class Peers:
         return {other.instance: self.state_of(other) for other in others}
 
     def _leave(self, now: datetime, **changes: Any) -> None:
-        """Write this host's state, with what has changed. If that fails, the other hosts do without it."""
+        """Write this host's report with these changes. The other hosts continue without it if that fails."""
         if not self.are_there:
             return
         with self._turn:
@@ -202,7 +202,9 @@ class Peers:
             try:
                 self._mailbox.write(self._key(self._assignment), json.dumps(asdict(self._own)).encode())
             except HostTrouble as trouble:
-                logger.warning("the other hosts cannot be told what this one does: %s", trouble.reason)
+                logger.warning(
+                    "this host's report to the other hosts could not be written: %s", trouble.reason
+                )
 
     @property
     def _folder(self) -> str:
@@ -213,7 +215,7 @@ class Peers:
 
 
 def read(text: bytes) -> PeerState | None:
-    """None for what no host of this version has written."""
+    """Parse a report; None if it is not of this version."""
     try:
         document = json.loads(text)
         ended = document["ended"]

@@ -1,4 +1,4 @@
-"""One program's outputs on one host: prepared before it starts, kept while it runs, brought away at its end."""
+"""One program's outputs on one host: restored before it starts, and uploaded while it runs and at its end."""
 
 import time
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from training.host.account import Account
-from training.host.agent.deadlines.notice import LAST_MOMENTS, Leaving
+from training.host.agent.deadlines.notice import LAST_MOMENTS, Drain
 from training.host.bucket import Bucket
 from training.host.outputs import index, restore
 from training.host.outputs.index import CHIEF, Index
@@ -22,18 +22,18 @@ from trainyard.values.quantities import counted
 
 GIB = 1 << 30
 BEFORE_THE_END = timedelta(seconds=5)
-"""How long before AWS takes the host the last upload of outputs ends: the log and the final signal still follow."""
+"""The last upload of outputs ends this long before AWS takes the host: the log and the final signal still follow."""
 WHEN_ASKED = timedelta(minutes=8)
-"""How long the last upload may take once a program has to leave; patrol replaces such a host after 15 minutes."""
+"""Time for the last upload of a program that has to leave. Patrol replaces such a host after 15 minutes."""
 OUTSIDE_SECONDS = 30.0
-"""How often the agent looks for files outside the working folder while the program runs."""
+"""Interval at which the agent looks for files outside the working folder."""
 AFTER_DEADLINE = timedelta(minutes=10)
-"""How long the last upload may take after the run's deadline; the host's lease ends 15 minutes after it."""
+"""Time for the last upload after the run's deadline. The host's lease ends 15 minutes after it."""
 
 
 @dataclass(slots=True)
 class Outputs:
-    """What an attempt does about outputs. `note` writes a line into the program's log."""
+    """The outputs of one attempt. `note` writes a line into the program's log."""
 
     cluster: Cluster
     assignment: Assignment
@@ -74,11 +74,11 @@ class Outputs:
 
     @property
     def restored(self) -> int:
-        """The number of files that were brought back into the working folder."""
+        """The number of files that were restored into the working folder."""
         return self._begun.restored if self._begun else 0
 
     def upload(self, runs: Callable[[], bool]) -> OutputsUpload:
-        """Return what brings the outputs away; `runs` answers True while the program runs."""
+        """Return the upload of outputs. `runs` returns True while the program runs."""
         begun = self._begun or self._recall()
         if self.job.outputs.keep:
             started = self.paths.process(self.cluster.attempt).stat().st_mtime
@@ -99,13 +99,13 @@ class Outputs:
             note=self.note,
         )
 
-    def hurry(self, upload: OutputsUpload, leaving: Leaving | None) -> None:
-        """Let the last upload end before this host has to go. Files that there is no time for are left out."""
-        left = (self._until(leaving) - datetime.now(UTC)).total_seconds()
+    def hurry(self, upload: OutputsUpload, drain: Drain | None) -> None:
+        """Limit the time of the last upload, so that it ends before the host does. Files beyond that are left out."""
+        left = (self._until(drain) - datetime.now(UTC)).total_seconds()
         upload.until = time.monotonic() + left
 
     def lost_outside(self) -> tuple[str, ...]:
-        """Return one sentence about files that the program leaves outside its working folder, if there are any."""
+        """Return one sentence about files that the program has written outside its working folder, if any exist."""
         if self._looking.is_alive():
             self._looking.end()
         said = self._warn(again=True)
@@ -115,7 +115,7 @@ class Outputs:
         self._warn(again=last)
 
     def _warn(self, *, again: bool) -> str | None:
-        """Name such files in the log, once while the program runs and once at its end."""
+        """Name files outside the working folder in the log, once while the program runs and once at its end."""
         if self._outside is None:
             return None
         with self.account.acting():
@@ -126,15 +126,15 @@ class Outputs:
             self.note(said)
         return said
 
-    def _until(self, leaving: Leaving | None) -> datetime:
-        if leaving is None:
+    def _until(self, drain: Drain | None) -> datetime:
+        if drain is None:
             return self.cluster.deadline + AFTER_DEADLINE
-        if leaving.why is StopReason.INTERRUPTED:
-            return leaving.kill_at + LAST_MOMENTS - BEFORE_THE_END
-        return leaving.kill_at + WHEN_ASKED
+        if drain.why is StopReason.INTERRUPTED:
+            return drain.kill_at + LAST_MOMENTS - BEFORE_THE_END
+        return drain.kill_at + WHEN_ASKED
 
     def _recall(self) -> Begun:
-        """What an earlier agent of this host had begun with, and has brought away since."""
+        """Return the sources and the uploaded files of an earlier agent of this host."""
         if not self.job.outputs.keep:
             return Begun(Sources(), Index())
         sources = restore.sources_of(self.paths.program, self.paths.sources, self.account)
@@ -142,10 +142,10 @@ class Outputs:
 
     def _note_restored(self, begun: Begun, of: str | None) -> None:
         if begun.restored:
-            files = "1 file" if begun.restored == 1 else f"{begun.restored} files"
+            files = counted(begun.restored, "file")
             self.note(
-                f"outputs: {files} of {of or 'the attempt before'} restored into the working folder, as they were when "
-                "none was being written (outputs.restore)"
+                f"outputs: {files} of {of or 'the attempt before'} restored into the working folder, from the last "
+                "moment without a file being written (outputs.restore)"
             )
         if begun.lost:
             self.note(

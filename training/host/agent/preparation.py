@@ -1,21 +1,21 @@
-"""What must be on the disk before a program starts: checkpoint, data, outputs, logs of earlier attempts."""
+"""Prepare the disk before a program starts: checkpoint, data, outputs, and logs of earlier attempts."""
 
 import logging
 import math
 from collections.abc import Callable
 from typing import TypeVar
 
-from training.host.account import NOBODY_ELSE
+from training.host.account import ONE_ACCOUNT_ONLY
+from training.host.agent.context import Context
 from training.host.agent.deadlines.notice import (
-    Leaving,
+    Drain,
 )
-from training.host.agent.insistence import (
-    Insistence,
+from training.host.agent.monitor import Monitor
+from training.host.agent.outputs import Outputs
+from training.host.agent.retries import (
+    Retries,
     is_unreachable,
 )
-from training.host.agent.listening import Listening
-from training.host.agent.outputs import Outputs
-from training.host.agent.surroundings import Surroundings
 from training.host.checkpoints.restore import Restored, restore
 from training.host.checkpoints.upload import CheckpointUpload
 from training.host.data import keras_home
@@ -30,111 +30,112 @@ logger = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
 
-class LeftUnstarted(Exception):  # noqa: N818 - no error: the attempt was to leave before its program ran
+class LeftUnstarted(Exception):  # noqa: N818 - not an error: the attempt had to leave before its program ran
     """The attempt has to leave while a service that its program needs cannot be reached."""
 
-    def __init__(self, leaving: Leaving) -> None:
-        super().__init__(leaving.in_words)
-        self.leaving = leaving
+    def __init__(self, drain: Drain) -> None:
+        super().__init__(drain.in_words)
+        self.drain = drain
 
 
 class Preparation:
-    """Brings an attempt to the moment at which its program can start."""
+    """The steps of an attempt before its program can start."""
 
     def __init__(
-        self, around: Surroundings, listening: Listening, checkpoints: CheckpointUpload, outputs: Outputs
+        self, context: Context, monitor: Monitor, checkpoints: CheckpointUpload, outputs: Outputs
     ) -> None:
-        self._around, self._listening = around, listening
+        self._context, self._monitor = context, monitor
         self._checkpoints, self._outputs = checkpoints, outputs
 
     def fetch_secrets(self) -> dict[str, str]:
         """Return the values of `program.secrets` by variable."""
         return secrets.fetch(
-            self._around.job.program.secrets,
-            yard=self._around.identity.tags[Tag.YARD],
-            client=self._around.ssm,
+            self._context.job.program.secrets,
+            yard=self._context.identity.tags[Tag.YARD],
+            client=self._context.ssm,
         )
 
     def prepare(self) -> str | None:
-        """What must be on the disk before the program starts; why another checkpoint than the one named, if so."""
-        asked = self._around.cluster.checkpoint
-        alone = self._around.cluster.restores_alone(self._around.assignment)
+        """Fetch everything that the program needs. Return why another checkpoint than the named one was restored, or
+        None."""
+        asked = self._context.cluster.checkpoint
+        alone = self._context.cluster.restores_alone(self._context.assignment)
 
         def restore_checkpoint() -> Restored:
-            with self._around.account.acting():
+            with self._context.account.acting():
                 return restore(
-                    self._around.bucket, self._around.cluster.run, asked, self._around.paths, alone=alone
+                    self._context.bucket, self._context.cluster.run, asked, self._context.paths, alone=alone
                 )
 
         def fetch_data() -> None:
-            with self._around.account.acting():
+            with self._context.account.acting():
                 fetch_shares(
-                    self._around.bucket,
-                    self._around.cluster,
-                    self._around.assignment,
-                    self._around.job,
-                    self._around.paths,
-                    given_up=lambda: bool(self._around.order_to_leave()),
+                    self._context.bucket,
+                    self._context.cluster,
+                    self._context.assignment,
+                    self._context.job,
+                    self._context.paths,
+                    given_up=lambda: bool(self._context.order_to_leave()),
                 )
 
         restored = self.get("restoring its checkpoint", restore_checkpoint)
         self._checkpoints.last = restored.checkpoint
-        self._around.note_checkpoint(restored.checkpoint)
+        self._context.note_checkpoint(restored.checkpoint)
         self.get("fetching its data", fetch_data)
-        with self._around.account.acting():
-            self._around.paths.results.mkdir(exist_ok=True)
-            keras_home.link(self._around.paths)
+        with self._context.account.acting():
+            self._context.paths.results.mkdir(exist_ok=True)
+            keras_home.link(self._context.paths)
         self.get("restoring its outputs", self._outputs.begin)
-        if self._around.assignment.is_chief:
+        if self._context.assignment.is_chief:
             self._restore_history()
-            # the number of a counted checkpoint is no step of the program's, and outputs have none
+            # the number of a counted checkpoint is not a step of the program, and outputs have no step
             counted = bool(restored.checkpoint.folder) or self._outputs.restored > 0
             up_to = math.inf if counted else restored.checkpoint.step
-            self.get("reading its curve", lambda: self._listening.metrics.begin(up_to=up_to, begins=counted))
+            self.get("reading its curve", lambda: self._monitor.metrics.begin(up_to=up_to, begins=counted))
         fresh_start = "no checkpoint to restore" if self._outputs.restored else "a fresh start"
         what = f"restore {restored.called}" if asked else fresh_start
         if restored.instead:
-            self._listening.log.note(restored.instead)
-        if not self._around.account.is_another:
-            logger.info(NOBODY_ELSE)
-        self._listening.log.note(
-            f"attempt {self._around.cluster.attempt} on {self._around.assignment.instance}: {what}"
+            self._monitor.log.note(restored.instead)
+        if not self._context.account.is_another:
+            logger.info(ONE_ACCOUNT_ONLY)
+        self._monitor.log.note(
+            f"attempt {self._context.cluster.attempt} on {self._context.assignment.instance}: {what}"
         )
         return restored.instead
 
     def _restore_history(self) -> None:
-        """A run does without the logs of its earlier attempts if they cannot be fetched."""
-        if self._around.cluster.attempt == 1:
+        """Fetch the logs of earlier attempts. A run continues without them if that fails."""
+        if self._context.cluster.attempt == 1:
             return
 
         def fetch_history() -> None:
-            with self._around.account.acting():
+            with self._context.account.acting():
                 history.restore(
-                    self._around.bucket,
-                    keys.tensorboard(self._around.cluster.run),
-                    self._around.paths.tensorboard,
+                    self._context.bucket,
+                    keys.tensorboard(self._context.cluster.run),
+                    self._context.paths.tensorboard,
                 )
 
         try:
             self.get("fetching the logs of earlier attempts", fetch_history)
         except (HostTrouble, OSError) as trouble:
-            self._listening.log.note(
-                f"what earlier attempts left in ${{tensorboard}} is not restored: {trouble}"
+            self._monitor.log.note(
+                f"the logs of earlier attempts in ${{tensorboard}} are not restored: {trouble}"
             )
 
     def get(self, what: str, act: Callable[[], Value]) -> Value:
-        """Return what `act` returns, and try again while a service cannot be reached. Raises its other troubles, and
+        """Return the result of `act`. Retry while a service cannot be reached. Raises its other troubles, and
         LeftUnstarted once the attempt has to leave."""
-        insistence = Insistence(
-            has_to_end=lambda: leaving.in_words if (leaving := self._around.order_to_leave()) else None,
-            until=lambda: min(self._around.cluster.deadline, self._around.watchdog.lease.until),
-            note=self._listening.log.note,
-            disk_trouble=self._around.disk.trouble,
+        retries = Retries(
+            has_to_end=lambda: drain.in_words if (drain := self._context.order_to_leave()) else None,
+            until=lambda: min(self._context.cluster.deadline, self._context.watchdog.lease.until),
+            note=self._monitor.log.note,
+            disk_trouble=self._context.disk.trouble,
             passes=is_unreachable,
         )
         try:
-            return insistence.get(what, act)
+            return retries.get(what, act)
         except HostTrouble as trouble:
-            if not trouble.final and (leaving := self._around.order_to_leave()):
-                raise LeftUnstarted(leaving) from trouble
+            if not trouble.final and (drain := self._context.order_to_leave()):
+                raise LeftUnstarted(drain) from trouble
             raise

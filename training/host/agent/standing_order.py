@@ -1,7 +1,7 @@
-"""The order that stands in the bucket: the second way of each, for a host that Systems Manager does not know (yet).
+"""The standing order in the bucket: a second way for orders, for hosts that Systems Manager has not registered yet.
 
-order.json in the run's folder names the run's latest order. The agent looks at it once a second while it waits, every
-five seconds while a program runs; mostly S3 answers 304, without a body.
+order.json in the run's folder holds the run's latest order. The agent reads it once a second while it waits, and every
+5 s while a program runs. Usually S3 answers 304, without a body.
 """
 
 import math
@@ -18,19 +18,19 @@ from trainyard.protocol import orders as protocol
 from trainyard.protocol.orders import Order, OrderKind
 
 LOOK_SECONDS = 1.0
-SELDOM_SECONDS = 5.0
+RUNNING_LOOK_SECONDS = 5.0
 SLACK_SECONDS = 0.1
-"""A turn that comes a little early is not to wait for the next."""
+"""A turn that comes a little early counts as due."""
 
 
 def seconds_between_looks(phase: str) -> float:
-    """By the phase of the agent (state.State)."""
-    return {"waiting": LOOK_SECONDS, "done": math.inf}.get(phase, SELDOM_SECONDS)
+    """Return the interval between two looks in this phase of the agent (state.State)."""
+    return {"waiting": LOOK_SECONDS, "done": math.inf}.get(phase, RUNNING_LOOK_SECONDS)
 
 
 class StandingOrder:
-    """`instance` is this host, as its `sender`; `phase` is asked for the agent's. In `mailbox` it leaves word: the
-    bucket as the host's own role may use it."""
+    """Polls the run's order for this host (`instance`, `sender`). `phase` returns the agent's phase. In `mailbox`, the
+    bucket with the host's own role, this host confirms the order to stop."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class StandingOrder:
         self._looked_at = float("-inf")
 
     def turn(self) -> None:
-        """To be called every LOOK_SECONDS."""
+        """Look if it is due. Call it every LOOK_SECONDS."""
         now = time.monotonic()
         if now - self._looked_at >= seconds_between_looks(self._phase()) - SLACK_SECONDS:
             self._looked_at = now
@@ -63,19 +63,21 @@ class StandingOrder:
         if order:
             orders.give(order, self._paths)
             if order.word is OrderKind.STOP:
-                self._mailbox.write(taken_key(order, self._sender), b"{}")
+                self._mailbox.write(confirmation_key(order, self._sender), b"{}")
         self._seen = found.etag
 
 
 def read(text: bytes, *, instance: str) -> Order | None:
-    """Return the order for this host; None if it is for others. Raises HostTrouble for a text that is no order."""
+    """Return the order for this host; None if it is for others. Raises HostTrouble if the text is not an order."""
     try:
         order = protocol.decode(text)
     except ValueError as error:
-        raise HostTrouble(f"order.json of the run is no order ({error}): only the yard writes it") from error
+        raise HostTrouble(
+            f"order.json of the run is not an order ({error}): only the yard writes it"
+        ) from error
     return order if instance in order.hosts else None
 
 
-def taken_key(order: Order, sender: Sender) -> str:
-    """Where a host leaves word that it has the order to leave."""
+def confirmation_key(order: Order, sender: Sender) -> str:
+    """Return the key of the object by which a host confirms the order to stop."""
     return sender.key(keys.leaving(order.run, order.attempt))

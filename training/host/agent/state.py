@@ -1,35 +1,33 @@
-"""What the agent must still know after it was restarted."""
+"""The agent's state, which survives a restart of the agent."""
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from training.host.orders import write_whole
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`phase`: new (nothing on the disk is of this run and instance yet), fetching, waiting (for an order), running (a
-    program), done (nothing left to do). `checkpoint_...`: the last checkpoint that is whole in the bucket or was
-    restored, with the fingerprint of its folder (checkpoints.upload)."""
+    """The state of this host's work for its run."""
 
     run: str
     instance: str
     attempt: int
     phase: str = "new"
+    """new (the disk holds nothing of this run and instance), fetching, waiting (for an order), running (a program),
+    done (no work is left)."""
     checkpoint_step: int = -1
+    """The last checkpoint that is whole in the bucket, or that was restored."""
     checkpoint_folder: str = ""
-
-    def but(self, **changes: Any) -> "State":
-        return replace(self, **changes)
+    """The fingerprint of its folder (checkpoints.upload)."""
 
     def save(self, path: Path) -> None:
         write_whole(path, json.dumps(asdict(self)))
 
 
 def recall(path: Path, *, run: str, instance: str, attempt: int) -> State:
-    """What an earlier agent of this very instance and run left; else the beginning."""
+    """Return the state that an earlier agent of this instance and run has saved, or a new one."""
     begin = State(run=run, instance=instance, attempt=attempt)
     try:
         state = State(**json.loads(path.read_text()))

@@ -1,4 +1,4 @@
-"""What a host's tags say: the run it is for, and its lease."""
+"""A host's tags: its run and its lease."""
 
 import logging
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunTags:
-    """What the host's tags say: the run it is for, and how its signals go."""
+    """The run that a host's tags name, and where its signals go."""
 
     run: str
     bucket: str
@@ -31,7 +31,7 @@ class RunTags:
 
 
 def run_tags(identity: Identity, *, now: datetime) -> RunTags | None:
-    """None for a host that is not for a training run: a builder, one launched from an image, one launched by hand."""
+    """Return the tags of a training run's host; None for a builder, a dev host, and a host launched by hand."""
     tags = identity.tags
     needed = {Tag.YARD, Tag.RUN, Tag.ATTEMPT, Tag.BUCKET, Tag.BUS, Tag.ROLE}
     if Tag.KIND in tags or needed - tags.keys():
@@ -53,14 +53,12 @@ def lease_of(identity: Identity, *, now: datetime) -> Lease:
 
 
 def with_a_lease(paths: Paths, identity: Identity, *, now: datetime) -> Identity:
-    """A host that is started after its lease had ended gets another one, once a boot: patrol stops it once it is
-    idle. Whoever needs another sets the tag Tag.LEASE before the start."""
+    """Give a host that was started after the end of its lease a new one, once per boot. Patrol stops the host when it
+    is idle. For another lease, a user sets the tag Tag.LEASE before the start."""
     tag = identity.tags.get(Tag.LEASE)
     if tag is None or not lease.at_launch(tag).is_over(now):
         return identity
     if not paths.started_again.exists():
         orders.write_whole(paths.started_again, (now + RESTARTED_LEASE).isoformat())
-        logger.info(
-            "started again after its lease of %s had ended: stays for %s at most", tag, RESTARTED_LEASE
-        )
+        logger.info("started after its lease had ended (%s): stays for at most %s", tag, RESTARTED_LEASE)
     return replace(identity, tags={**identity.tags, Tag.LEASE: paths.started_again.read_text()})

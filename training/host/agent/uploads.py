@@ -1,4 +1,4 @@
-"""What brings a program's work away while it runs: one thread each for log, checkpoints, curves and events."""
+"""Upload a program's work while it runs: one thread each for log, checkpoints, curve, events, and outputs."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import assert_never
 
 from training.host.account import Account
-from training.host.agent.insistence import Insistence
+from training.host.agent.retries import Retries
 from training.host.bucket import Bucket
 from training.host.checkpoints.evaluator import CheckpointDownload
 from training.host.checkpoints.upload import CheckpointUpload
@@ -23,26 +23,26 @@ from trainyard.protocol import keys
 from trainyard.protocol.cluster import Assignment, Cluster, Role
 from trainyard.protocol.signals import FailureKind
 
-OFTEN_SECONDS = 1.0
-SELDOM_SECONDS = 5.0
+SHORT_INTERVAL_SECONDS = 1.0
+LONG_INTERVAL_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Lacking:
-    """What of a program's work could not be uploaded, and why."""
+class FailedUpload:
+    """An upload of a program's work that failed, and why."""
 
     what: str
     trouble: HostTrouble
 
     @property
     def kind(self) -> FailureKind:
-        """The kind of the failure: work that stays on this host is lost with it, even if a service is at fault."""
+        """The kind of the failure. Work that stays on this host is lost with it, even if a service is the cause."""
         return HostTrouble.kind if isinstance(self.trouble, Unreachable) else self.trouble.kind
 
 
 @dataclass(frozen=True, slots=True)
 class Uploads:
-    """In the order in which they finish: when a host goes away its checkpoint comes first."""
+    """The uploads in the order in which they finish. The checkpoint comes first, because a host may be lost soon."""
 
     repeats: tuple[Repeat, ...]
 
@@ -52,20 +52,18 @@ class Uploads:
 
     @property
     def trouble(self) -> HostTrouble | None:
-        """What keeps one of them from ever doing its work."""
+        """The trouble that has ended one of the uploads, or None."""
         return next((repeat.trouble for repeat in self.repeats if repeat.trouble), None)
 
-    def finish(
-        self, *names: str, insistence: Insistence, most_seconds: float | None = None
-    ) -> Lacking | None:
-        """Let those named end with a last time; the first that did not succeed."""
-        lacking = [
-            Lacking(repeat.name, trouble)
+    def finish(self, *names: str, retries: Retries, most_seconds: float | None = None) -> FailedUpload | None:
+        """Finish the named uploads with a last call. Return the first one that failed, or None."""
+        failed_upload = [
+            FailedUpload(repeat.name, trouble)
             for repeat in self.repeats
             if repeat.name in names
-            and (trouble := insistence.bring(repeat.name, repeat.finish, most_seconds=most_seconds))
+            and (trouble := retries.upload(repeat.name, repeat.finish, most_seconds=most_seconds))
         ]
-        return next(iter(lacking), None)
+        return next(iter(failed_upload), None)
 
 
 def uploads_of(
@@ -82,9 +80,11 @@ def uploads_of(
     outputs: OutputsUpload,
     look: Callable[[], None],
 ) -> Uploads:
-    """The chief brings everything away, an evaluator its events, every host its log and outputs. The chief's also
-    `look`s at the events for what the program does not report, and brings the notebook that is executed."""
-    repeats = [Repeat("log", lambda last: log.send(time.monotonic(), last=last), every=OFTEN_SECONDS)]
+    """Return the uploads of this host. The chief uploads everything, an evaluator its events, every host its log and
+    outputs. The chief also calls `look` to read progress from event files, and uploads the executed notebook."""
+    repeats = [
+        Repeat("log", lambda last: log.send(time.monotonic(), last=last), every=SHORT_INTERVAL_SECONDS)
+    ]
 
     def folder(name: str, path: Path) -> Repeat:
         left_out = LeftOut(log.note, f"${{{name}}}")
@@ -94,23 +94,23 @@ def uploads_of(
             with account.acting():
                 upload.send(last=last)
 
-        return Repeat(name, send, every=SELDOM_SECONDS)
+        return Repeat(name, send, every=LONG_INTERVAL_SECONDS)
 
     events, notebook = folder("tensorboard", paths.tensorboard), folder("notebook", paths.notebook)
     match assignment.role:
         case Role.CHIEF:
-            first = Repeat("checkpoints", checkpoints.update, every=OFTEN_SECONDS)
-            curve = Repeat("metrics", lambda _: metrics.send(), every=SELDOM_SECONDS)
-            seen = Repeat("events", lambda _: look(), every=SELDOM_SECONDS)
+            first = Repeat("checkpoints", checkpoints.update, every=SHORT_INTERVAL_SECONDS)
+            curve = Repeat("metrics", lambda _: metrics.send(), every=LONG_INTERVAL_SECONDS)
+            seen = Repeat("events", lambda _: look(), every=LONG_INTERVAL_SECONDS)
             repeats = [first, seen, *repeats, events, notebook, curve]
         case Role.EVALUATOR:
             download = CheckpointDownload(
                 bucket, cluster.run, paths, account, keep=keep, have=checkpoints.last.step
             )
-            repeats += [events, Repeat("checkpoints", download.update, every=SELDOM_SECONDS)]
+            repeats += [events, Repeat("checkpoints", download.update, every=LONG_INTERVAL_SECONDS)]
         case Role.WORKER | Role.PS:
             pass
         case _:
             assert_never(assignment.role)
-    repeats.append(Repeat("outputs", outputs.update, every=OFTEN_SECONDS))
+    repeats.append(Repeat("outputs", outputs.update, every=SHORT_INTERVAL_SECONDS))
     return Uploads(tuple(repeats))

@@ -1,4 +1,4 @@
-"""What may end a host's work at any time: AWS's notice, the dead man's switch, the machine going down."""
+"""Events that may end a host's work at any time: an interruption notice, the end of the lease, a shutdown."""
 
 import logging
 import subprocess
@@ -15,17 +15,17 @@ from trainyard.protocol.tags import Tag
 
 LOOK_SECONDS = 5.0
 TIME_TO_LEAVE = timedelta(seconds=90)
-"""What the agent gets to end the program and bring its log away once the lease is over."""
+"""Time for the agent to end the program and upload its log after the end of the lease."""
 
 logger = logging.getLogger(__name__)
 
 
 class Watchdog(threading.Thread):
-    """Looks every five seconds. `notice`, `pooled` (the run is over, and the host is to wait for another), `lease_over`
-    and `going_down` are read by the agent.
+    """A thread that looks every 5 s. The agent reads `notice`, `pooled` (the run has ended, and the host waits for
+    another one), `lease_over`, and `going_down`.
 
-    Powering off when the lease is over needs nobody else. `held` is until when somebody held the host at the start;
-    its tag is looked at ever after.
+    The thread powers the host off when the lease ends, whatever the agent does. `held` is the end of a hold at the
+    start; later the thread reads the tag.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Watchdog(threading.Thread):
 
     @property
     def lease(self) -> Lease:
-        """As long as somebody holds the host, if that is longer."""
+        """The lease, or the hold if that is longer."""
         return self._lease.held(self._held)
 
     @property
@@ -56,7 +56,7 @@ class Watchdog(threading.Thread):
 
     def renew(self, lease: Lease) -> None:
         self._lease = lease
-        logger.info("powers itself off at %s unless told otherwise", self.lease.until.isoformat())
+        logger.info("powers itself off at %s unless an order arrives", self.lease.until.isoformat())
 
     def run(self) -> None:
         pause = threading.Event()
@@ -78,9 +78,9 @@ class Watchdog(threading.Thread):
     def _note_hold(self, held: datetime | None) -> None:
         if held != self._held:
             self._held = held
-            state = f"held until {held.isoformat()}" if held else "held by nobody"
+            state = f"held until {held.isoformat()}" if held else "not held"
             logger.info(
-                "%s: powers itself off at %s unless told otherwise", state, self.lease.until.isoformat()
+                "%s: powers itself off at %s unless an order arrives", state, self.lease.until.isoformat()
             )
 
     def _take(self, notice: Notice | None) -> None:
@@ -90,6 +90,6 @@ class Watchdog(threading.Thread):
 
 
 def power_off(reason: str) -> None:
-    """Ends the instance: AWS terminates a spot host and stops or terminates others as they were launched."""
+    """Shut the machine down. AWS terminates a spot host, and stops or terminates others as their launch demanded."""
     logger.warning("powering off: %s", reason)
     subprocess.run(["systemctl", "poweroff"], check=True)

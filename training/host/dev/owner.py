@@ -51,7 +51,7 @@ def _renewal(paths: Paths, identity: Identity, account: Account) -> Renewal:
     session, tags, host = credentials.of_the_host(identity.region), identity.tags, identity.instance
     events, sender, run = session.client("events", config=CALLS), Sender.of(host, tags), tags[Tag.RUN]
 
-    def say(signal: Signal) -> None:
+    def send(signal: Signal) -> None:
         sent = Sent(run=run, attempt=1, instance=host, at=datetime.now(UTC), signal=signal)
         outbox.put(events, outbox.entry(sent, sender))
 
@@ -60,9 +60,9 @@ def _renewal(paths: Paths, identity: Identity, account: Account) -> Renewal:
         sender,
         paths,
         account=account,
-        say=say,
+        send=send,
         run=run,
-        asking=DevCredentials(),
+        request=DevCredentials(),
         again=AGAIN_SECONDS,
     )
 

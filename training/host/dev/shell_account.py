@@ -5,7 +5,7 @@ import pwd
 import subprocess
 from pathlib import Path
 
-from training.host.account import is_alone
+from training.host.account import has_one_account
 from training.host.errors import HostTrouble
 
 NAME = "ssm-user"
@@ -15,7 +15,7 @@ NAME = "ssm-user"
 def find() -> pwd.struct_passwd:
     """That account, made if no session has been here yet; whoever asks, where the machine knows one account only.
     Raises HostTrouble."""
-    if is_alone():
+    if has_one_account():
         return pwd.getpwuid(os.geteuid())
     try:
         return pwd.getpwnam(NAME)

@@ -152,6 +152,6 @@ def _network_folders(mounts: str) -> frozenset[Path]:
 def _own(paths: Paths) -> tuple[Path, ...]:
     """Return all that Trainyard itself keeps in the home: what a program writes there is kept, or is no output."""
     return (
-        *(paths.program, paths.archive, paths.venv, paths.data, paths.journals, paths.spare),
+        *(paths.program, paths.source_archive, paths.venv, paths.data, paths.journals, paths.spare),
         *(paths.checkpoints, paths.restores, paths.staging, paths.results, paths.home / "attempts"),
     )

@@ -20,7 +20,7 @@ from trainyard.protocol.tags import Tag
 
 LOOK_SECONDS = 0.5
 NOTICE_SECONDS = 5.0
-SAY_SECONDS = 15.0
+REPORT_SECONDS = 15.0
 GRACE = timedelta(minutes=3)
 """Patrol ends a host whose time in the pool is over; one that it has forgotten ends itself."""
 
@@ -112,7 +112,7 @@ class _Waiting:
             return self._taken()
         self._until = until
         self._end_if_over()
-        if said[Tag.POOL] == self._first and seconds - self._said_at >= SAY_SECONDS:
+        if said[Tag.POOL] == self._first and seconds - self._said_at >= REPORT_SECONDS:
             self._said_at = seconds  # until the tag says until when it may wait: then somebody has heard it
             _say(self._events, self._identity)
         return None

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from training.host.account import NOBODY_ELSE, Account, remove_tree
+from training.host.account import ONE_ACCOUNT_ONLY, Account, remove_tree
 from training.host.errors import HostTrouble
 from training.host.paths import Paths
 from training.host.pool import kept
@@ -62,7 +62,7 @@ def wipe(paths: Paths, account: Account, *, name: str) -> None:
     comes. To be called by an agent that has done nothing for that run itself: no thread of it writes any more, and its
     memory holds nothing of it. May happen twice. Raises HostTrouble, or OSError, where something is left."""
     if not account.is_another:
-        raise HostTrouble(f"{NOBODY_ELSE}, so that nobody can tell what is left of it")
+        raise HostTrouble(f"{ONE_ACCOUNT_ONLY}, so that nobody can tell what is left of it")
     began = time.monotonic()
     end_processes(paths, account)
     kept.take(paths)

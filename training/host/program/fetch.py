@@ -72,9 +72,9 @@ def fetch_program(bucket: Bucket, program: Program, paths: Paths) -> str | None:
     source = program.source
     if source:
         holder, key = bucket.of(source)
-        holder.download(key, paths.archive)
-        count = archive.unpack(paths.archive, paths.program, source=source)
-        paths.archive.unlink()
+        holder.download(key, paths.source_archive)
+        count = archive.unpack(paths.source_archive, paths.program, source=source)
+        paths.source_archive.unlink()
         logger.info("program: %d files from %s", count, source)
         refuse_our_name(paths.program, source)
     if program.requirements:

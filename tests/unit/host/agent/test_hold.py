@@ -38,13 +38,13 @@ def test_how_long_is_said_in_hours_and_minutes(said: str, minutes: int) -> None:
 @pytest.mark.parametrize(
     ("said", "says"),
     [
-        ("25h", "at most 24 h at a time"),
-        ("1d1m", "at most 24 h at a time"),
-        ("2", "say 90m, 2h or 1h30m"),
-        ("0h", "say 90m, 2h or 1h30m"),
-        ("", "says no time"),
-        ("-2h", "says no time"),
-        ("two hours", "says no time"),
+        ("25h", "a hold lasts at most 24 h"),
+        ("1d1m", "a hold lasts at most 24 h"),
+        ("2", "type 90m, 2h, or 1h30m"),
+        ("0h", "type 90m, 2h, or 1h30m"),
+        ("", "is not a time span"),
+        ("-2h", "is not a time span"),
+        ("two hours", "is not a time span"),
     ],
 )
 def test_what_is_no_time_to_hold_a_host_for(said: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,12 +110,12 @@ def test_the_tag_is_read_as_patrol_reads_it(text: str, until: datetime | None) -
 
 
 def test_a_hold_makes_a_lease_longer_and_never_shorter() -> None:
-    lease = Lease(NOW, "nobody has given this host an order")
+    lease = Lease(NOW, "this host has received no order")
     assert lease.held(None) == lease.held(NOW - timedelta(hours=1)) == lease
     held = lease.held(NOW + timedelta(hours=2))
     assert not held.is_over(NOW + timedelta(hours=1))
     assert held.is_over(NOW + timedelta(hours=2))
-    assert "nobody holds this host any more" in held.reason
+    assert "the hold of this host has ended" in held.reason
 
 
 class Tagged:

@@ -13,7 +13,7 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 def test_the_tag_rules_until_an_order_comes() -> None:
     until = lease.at_launch("2026-11-20T13:00:00.000Z")
     assert not until.is_over(NOW)
-    assert until.left(NOW) == timedelta(hours=1)
+    assert until.until - NOW == timedelta(hours=1)
     assert until.is_over(NOW + timedelta(hours=1))
 
 

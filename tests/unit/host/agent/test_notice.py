@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from training.host.agent.deadlines.lease import Lease
-from training.host.agent.deadlines.notice import Leaving, is_held, order_to_leave
+from training.host.agent.deadlines.notice import Drain, is_held, order_to_leave
 from training.host.errors import HostTrouble
 from training.host.metadata import Notice
 from trainyard.protocol.signals import StopReason
@@ -46,7 +46,7 @@ def test_why_a_program_leaves_and_how_long_it_has(
     why: str | None,
     seconds: int | None,
 ) -> None:
-    leaving = order_to_leave(
+    drain = order_to_leave(
         notice=notice,
         going_down=going_down,
         stop_ordered=stop_ordered,
@@ -54,36 +54,36 @@ def test_why_a_program_leaves_and_how_long_it_has(
         lease=lease,
         now=NOW,
     )
-    if leaving is None:
+    if drain is None:
         assert why is None, sentence
     else:
-        assert (leaving.why, (leaving.kill_at - NOW).total_seconds()) == (why, seconds), sentence
-        assert (leaving.trouble is not None) == (lease is OVER and not notice), sentence
+        assert (drain.why, (drain.kill_at - NOW).total_seconds()) == (why, seconds), sentence
+        assert (drain.trouble is not None) == (lease is OVER and not notice), sentence
 
 
 @pytest.mark.parametrize(("notice", "program"), [(120, 100), (60, 40), (40, 20), (30, 15), (20, 10), (4, 2)])
 def test_of_a_short_notice_program_and_agent_have_half_each(notice: int, program: int) -> None:
     short = Notice("terminate", NOW + timedelta(seconds=notice))
-    leaving = order_to_leave(
+    drain = order_to_leave(
         notice=short, going_down=False, stop_ordered=False, deadline=LATER, lease=LONG, now=NOW
     )
-    assert leaving
-    assert leaving.kill_at == NOW + timedelta(seconds=program)
+    assert drain
+    assert drain.kill_at == NOW + timedelta(seconds=program)
 
 
 def test_a_notice_that_is_late_gives_no_time_but_also_none_that_is_past() -> None:
     late = Notice("terminate", NOW - timedelta(seconds=30))
-    leaving = order_to_leave(
+    drain = order_to_leave(
         notice=late, going_down=False, stop_ordered=False, deadline=LATER, lease=LONG, now=NOW
     )
-    assert leaving
-    assert leaving.kill_at == NOW
+    assert drain
+    assert drain.kill_at == NOW
 
 
-ASKED = Leaving(StopReason.ASKED, NOW + timedelta(seconds=90))
-TROUBLED = Leaving(StopReason.ASKED, NOW + timedelta(seconds=90), HostTrouble("the bucket is gone"))
-HANGING = Leaving(StopReason.HANGS, NOW + timedelta(seconds=90))
-HELD: list[tuple[str, Leaving, int, dict[str, bool], bool]] = [
+ASKED = Drain(StopReason.ASKED, NOW + timedelta(seconds=90))
+TROUBLED = Drain(StopReason.ASKED, NOW + timedelta(seconds=90), HostTrouble("the bucket is gone"))
+HANGING = Drain(StopReason.HANGS, NOW + timedelta(seconds=90))
+HELD: list[tuple[str, Drain, int, dict[str, bool], bool]] = [
     # sentence, why it leaves, seconds after that, what is known, whether SIGTERM waits
     ("it has no handler, and saves now and then", ASKED, 0, {}, True),
     ("until it has saved again", ASKED, 30, {"has_saved_since": True}, False),
@@ -98,10 +98,10 @@ HELD: list[tuple[str, Leaving, int, dict[str, bool], bool]] = [
 
 
 @pytest.mark.parametrize(
-    ("leaving", "seconds", "known", "held"), [row[1:] for row in HELD], ids=[row[0] for row in HELD]
+    ("drain", "seconds", "known", "held"), [row[1:] for row in HELD], ids=[row[0] for row in HELD]
 )
 def test_sigterm_waits_for_the_next_checkpoint_of_a_program_without_a_handler(
-    leaving: Leaving, seconds: int, known: dict[str, bool], held: bool
+    drain: Drain, seconds: int, known: dict[str, bool], held: bool
 ) -> None:
     facts = {"hears": False, "saves": True, "has_saved_since": False, "chief_has_left": False} | known
-    assert is_held(leaving, NOW + timedelta(seconds=seconds), **facts) is held
+    assert is_held(drain, NOW + timedelta(seconds=seconds), **facts) is held

@@ -289,7 +289,7 @@ def test_a_host_that_is_not_in_the_pool_goes_on_at_once(monkeypatch: pytest.Monk
 def test_it_says_that_it_is_wiped_until_its_tag_says_until_when_and_then_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(waiting, "SAY_SECONDS", 0.0)
+    monkeypatch.setattr(waiting, "REPORT_SECONDS", 0.0)
     first, then = f"{until(5)} first", f"{until(30)} first"
     service, bus = (
         Service((first, "first"), (first, "first"), (then, "first"), (then, "first"), (then, "next")),

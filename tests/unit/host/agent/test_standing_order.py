@@ -103,7 +103,7 @@ def test_a_host_leaves_word_that_it_has_the_order_to_leave(s3: S3, paths: Paths)
 
 def test_what_is_no_order_is_named(s3: S3, paths: Paths) -> None:
     s3.objects["runs/run-1/order.json"] = b'{"word": "start"}'
-    with pytest.raises(HostTrouble, match="is no order"):
+    with pytest.raises(HostTrouble, match="is not an order"):
         look(standing(s3, paths))
 
 

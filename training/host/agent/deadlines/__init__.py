@@ -1,1 +1,1 @@
-"""Until when a host may run, or be left alone: lease, hold, AWS's notice."""
+"""The deadlines of a host: its lease, a hold, and an interruption notice."""

@@ -1,9 +1,8 @@
-"""A hold: until when this host is left alone, by patrol and by its own dead man's switch, whatever it does.
+"""A hold: until then neither patrol nor the host's own lease ends this host, even if it is idle.
 
-A person says `trainyard hold 2h` in a shell of the host, or `hold("2h")` in a notebook (trainyard/hold.py). The yard's
-function signal writes the hold into the host's tag, where everybody reads it, this host too. A hold makes nothing
-shorter: neither one that lasts longer nor the lease. It does not keep the hosts of a run that ends meanwhile: that is
-the job's `after.hosts`.
+A user types `trainyard hold 2h` in a shell of the host, or calls `hold("2h")` in a notebook (trainyard/hold.py). The
+yard's function signal writes the hold into a tag of the host, which the host reads, too. A hold never shortens a longer
+hold or the lease. It does not keep the hosts of a run that ends meanwhile; the job's `after.hosts` does that.
 """
 
 import re
@@ -30,38 +29,37 @@ CALLS = Config(connect_timeout=5, read_timeout=20, retries={"mode": "standard", 
 
 
 def hold(how_long: str) -> datetime:
-    """Hold this host for so long from now on, `90m`, `2h`, `1h30m`; the instant until which it is held then.
+    """Hold this host for a time span such as `90m`, `2h`, or `1h30m`. Return the end of the hold.
 
-    Returns once the host's tag says so. Raises HostTrouble: more than 24 hours at a time, no host of a run or launch,
-    or nobody who writes the tag."""
-    asked = datetime.now(UTC) + span(how_long)
-    return _ask(asked)
+    Return once the host's tag has the hold. Raises HostTrouble for more than 24 h, for a host that the yard did not
+    launch, and if the tag is not written in time."""
+    return _ask(datetime.now(UTC) + span(how_long))
 
 
 def release() -> datetime:
-    """End the hold; the instant at which it ended. The host's lease, and patrol, are as they were without it."""
+    """End the hold and return when it ended. Lease and patrol apply again."""
     return _ask(None)
 
 
 def span(how_long: str) -> timedelta:
-    """Raises HostTrouble for what is no time, and for more than a hold may last."""
+    """Return the time span. Raises HostTrouble for any other text, and for more than a hold may last."""
     found = FORM.fullmatch(how_long.strip())
     days, hours, minutes = (int(number or 0) for number in found.groups()) if found else (0, 0, 0)
     asked = timedelta(days=days, hours=hours, minutes=minutes)
     if not asked:
-        raise HostTrouble(f"{how_long!r} says no time to hold a host for: say 90m, 2h or 1h30m", final=True)
+        raise HostTrouble(f"{how_long!r} is not a time span: type 90m, 2h, or 1h30m", final=True)
     if asked > LONGEST:
         raise HostTrouble(
-            f"{how_long} is too long: a host is held for at most 24 h at a time, so that one that is forgotten ends; "
-            "hold it again before they are over",
+            f"{how_long} is too long: a hold lasts at most 24 h, so that a forgotten host ends; hold the host again "
+            "before the hold ends",
             final=True,
         )
     return asked
 
 
 def held_until(tags: Mapping[str, str]) -> datetime | None:
-    """Until when the tag says that somebody holds this host; None without a tag, or with one that cannot be read:
-    patrol tells of that."""
+    """Return the end of the hold in the host's tags; None if the tag is missing or cannot be read. Patrol reports a tag
+    that cannot be read."""
     try:
         at = datetime.fromisoformat(tags.get(Tag.HOLD, ""))
     except ValueError:
@@ -78,12 +76,12 @@ def _ask(until: datetime | None) -> datetime:
 
 
 def entry_of(identity: Identity, until: datetime | None, *, now: datetime) -> dict[str, Any]:
-    """The signal `hold` as an event; without `until` it ends the hold."""
+    """Return the signal `hold` as an event. Without `until` it ends the hold."""
     tags, host = identity.tags, identity.instance
     lacking = [name for name in (Tag.RUN, Tag.BUS, Tag.ROLE) if name not in tags]
     if lacking:
         raise HostTrouble(
-            f"{host} has no tag {lacking[0]}, so no run or launch of the yard made it; hold it from outside: aws ec2 "
+            f"{host} has no tag {lacking[0]}, so the yard did not launch it; set the hold yourself: aws ec2 "
             f"create-tags --resources {host} --tags Key={Tag.HOLD},Value=2026-11-20T18:00Z",
             final=True,
         )
@@ -93,7 +91,7 @@ def entry_of(identity: Identity, until: datetime | None, *, now: datetime) -> di
 
 
 def _confirmed(metadata: Metadata, identity: Identity, until: datetime | None) -> datetime:
-    """Whoever asks must know whether the host is held: the answer is the host's own tag."""
+    """Wait until the host's own tag confirms the request, and return the end of the hold."""
     asked = datetime.now(UTC)
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
@@ -102,16 +100,16 @@ def _confirmed(metadata: Metadata, identity: Identity, until: datetime | None) -
             return held
         if time.monotonic() >= end:
             raise HostTrouble(
-                f"nobody has written the tag {Tag.HOLD} of {identity.instance} within {PATIENCE_SECONDS:.0f} s, so the "
-                "host may not be held; look at the log of the yard's function signal, or do it from outside: aws ec2 "
+                f"the tag {Tag.HOLD} of {identity.instance} was not written within {PATIENCE_SECONDS:.0f} s, so the "
+                "host may not be held; check the log of the yard's function signal, or set the tag yourself: aws ec2 "
                 f"create-tags --resources {identity.instance} --tags Key={Tag.HOLD},Value={timestamp(until or asked)}"
             )
         time.sleep(LOOK_SECONDS)
 
 
 def is_answer(held: datetime, until: datetime | None, asked: datetime) -> bool:
-    """Whether the tag says what was asked for: at least so long, or no longer than now (another clock may write it).
-    Signals have milliseconds."""
+    """Return True if the tag matches the request: at least until `until`, or not beyond now if the hold is to end. The
+    clock of another machine may have written it. Signals have milliseconds."""
     if until is None:
         return held <= asked + timedelta(seconds=PATIENCE_SECONDS)
     return held >= until.replace(microsecond=until.microsecond // 1000 * 1000)

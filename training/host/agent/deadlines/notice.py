@@ -1,4 +1,4 @@
-"""When a program must leave, and how long it has for it. Pure."""
+"""When a program must leave, and how much time it has. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,29 +10,29 @@ from training.host.metadata import Notice
 from trainyard.protocol.signals import StopReason
 
 GRACE = timedelta(seconds=90)
-"""What a program gets from SIGTERM to SIGKILL when it is told to stop: agree on a step, save, leave."""
+"""Time from SIGTERM to SIGKILL for a program that has to stop: agree on a step, save, leave."""
 LAST_MOMENTS = timedelta(seconds=20)
-"""What the agent needs after the program, before AWS takes the host: the last checkpoint and the log. Of a notice that
-is too short for that each has half."""
+"""Time for the agent between the program's end and the loss of the host, to upload the last checkpoint and the log. If
+the interruption notice is too short for that, program and agent get half of it each."""
 SHUTDOWN_GRACE = timedelta(seconds=60)
-"""The boot unit gives the agent 90 seconds when the machine goes down."""
+"""The boot unit gives the agent 90 s when the machine goes down."""
 LEASE_GRACE = timedelta(seconds=45)
 TERM_BEFORE_KILL = timedelta(seconds=5)
-"""What is left of the grace for SIGTERM, where it was held."""
+"""Time from SIGTERM to SIGKILL at the end of the grace, if SIGTERM was held back until then."""
 FINISHED: Literal["finished"] = "finished"
-"""Why another program than the chief's leaves: the chief's has finished."""
+"""The reason to leave for all programs except the chief's, when the chief's has finished."""
 IN_WORDS = {
-    StopReason.INTERRUPTED: "interrupted, this host goes away",
-    StopReason.ASKED: "asked, this attempt is over",
-    StopReason.LIMIT: "limit, the run's hours or dollars are used up",
-    FINISHED: "finished, the chief's program has ended with 0",
+    StopReason.INTERRUPTED: "interrupted: this host goes down",
+    StopReason.ASKED: "asked: this attempt has ended",
+    StopReason.LIMIT: "limit: the run's hours or dollars are used up",
+    FINISHED: "finished: the chief's program has ended with 0",
 }
-"""Why, for whoever reads the program's log."""
+"""The reasons to leave, as the program's log shows them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
-    """Why the program is asked to leave, and when patience ends."""
+class Drain:
+    """Why a program has to leave, and when it is killed if it has not."""
 
     why: StopReason | Literal["finished"]
     kill_at: datetime
@@ -44,7 +44,7 @@ class Leaving:
 
     @property
     def reported(self) -> StopReason:
-        """Return what the host reports: the yard did not order it, if the chief's program has finished."""
+        """The reason in the host's signal. A program that leaves because the chief's has finished was asked to."""
         return StopReason.ASKED if self.why == FINISHED else self.why
 
 
@@ -56,40 +56,40 @@ def order_to_leave(
     deadline: datetime,
     lease: Lease,
     now: datetime,
-) -> Leaving | None:
-    """By AWS, by the machine, by an order, by the run's limits, by the lease: in this order, since the first leaves the
-    least time. `deadline` is when the run's hours or dollars are used up, whoever else may know."""
+) -> Drain | None:
+    """Return why the program has to leave now, or None. The reason that leaves the least time comes first. `deadline`
+    is when the run's hours or dollars are used up."""
     if notice:
         left = max(notice.at - now, timedelta(0))
-        return Leaving(StopReason.INTERRUPTED, now + max(left - LAST_MOMENTS, left / 2))
+        return Drain(StopReason.INTERRUPTED, now + max(left - LAST_MOMENTS, left / 2))
     if going_down:
-        return Leaving(StopReason.INTERRUPTED, now + SHUTDOWN_GRACE)
+        return Drain(StopReason.INTERRUPTED, now + SHUTDOWN_GRACE)
     if stop_ordered:
-        return Leaving(StopReason.ASKED, now + GRACE)
+        return Drain(StopReason.ASKED, now + GRACE)
     if now >= deadline:
-        return Leaving(StopReason.LIMIT, now + GRACE)
+        return Drain(StopReason.LIMIT, now + GRACE)
     if lease.is_over(now):
-        return Leaving(StopReason.ASKED, now + LEASE_GRACE, HostTrouble(lease.reason))
+        return Drain(StopReason.ASKED, now + LEASE_GRACE, HostTrouble(lease.reason))
     return None
 
 
 def is_held(
-    leaving: Leaving, now: datetime, *, hears: bool, saves: bool, has_saved_since: bool, chief_has_left: bool
+    drain: Drain, now: datetime, *, hears: bool, saves: bool, has_saved_since: bool, chief_has_left: bool
 ) -> bool:
-    """Whether SIGTERM waits. A program that has no handler for it (that does not `hears`) ends at once, and what it did
-    since its last save is lost; one that `saves` now and then may do so once more in the time that there is. So the
-    chief's goes on until a checkpoint of it is taken, the others' until the chief has left, and all until shortly
-    before the end of the grace."""
-    if hears or not saves or leaving.why is StopReason.HANGS or leaving.trouble:
+    """Return True if SIGTERM is to wait. A program without a handler for SIGTERM (`hears` is False) ends by it at once,
+    and its work since the last checkpoint is lost. If the run `saves` checkpoints, the chief's program continues until
+    its next checkpoint is uploaded, the others until the chief has left, and all of them at most until shortly before
+    the end of the grace."""
+    if hears or not saves or drain.why is StopReason.HANGS or drain.trouble:
         return False
-    return not (has_saved_since or chief_has_left) and now < leaving.kill_at - TERM_BEFORE_KILL
+    return not (has_saved_since or chief_has_left) and now < drain.kill_at - TERM_BEFORE_KILL
 
 
-def leave_since_it_hangs(now: datetime) -> Leaving:
-    """The program shows no sign of life; one that can still hear it may save."""
-    return Leaving(StopReason.HANGS, now + GRACE)
+def drain_hanging(now: datetime) -> Drain:
+    """Return the reason to leave for a program that hangs. It may still save if its handler for SIGTERM works."""
+    return Drain(StopReason.HANGS, now + GRACE)
 
 
-def leave_for_trouble(trouble: HostTrouble, now: datetime) -> Leaving:
-    """The agent cannot bring the program's work away: to go on would be to lose it."""
-    return Leaving(StopReason.ASKED, now + GRACE, trouble)
+def drain_for_trouble(trouble: HostTrouble, now: datetime) -> Drain:
+    """Return the reason to leave if the agent cannot upload the program's work: more work would be lost, too."""
+    return Drain(StopReason.ASKED, now + GRACE, trouble)

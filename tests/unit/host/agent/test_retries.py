@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from training.host.agent.conclusion import with_what_lacks
-from training.host.agent.insistence import (
-    Insistence,
+from training.host.agent.conclusion import with_failed_uploads
+from training.host.agent.retries import (
+    Retries,
     is_passing,
     is_unreachable,
     patience_with_denials,
-    why_it_has_to_end,
+    reason_to_end,
 )
-from training.host.agent.uploads import Lacking
+from training.host.agent.uploads import FailedUpload
 from training.host.bucket import Bucket
 from training.host.errors import AccessDenied, Damaged, GivenUp, HostTrouble, ProgramFault, Unreachable
 from training.host.program.ending import Failed, Finished, Stopped
@@ -44,8 +44,8 @@ class Host:
         if self.now < self.back_at:
             raise SLOW_DOWN
 
-    def insistence(self) -> Insistence:
-        return Insistence(
+    def retries(self) -> Retries:
+        return Retries(
             has_to_end=lambda: "the lease is over" if self.now >= self.ends_at else None,
             until=lambda: NOW + timedelta(seconds=self.ends_at),
             note=self.notes.append,
@@ -63,20 +63,20 @@ class Host:
 @pytest.mark.parametrize("outage", [0.0, 90.0, 20 * 60.0])
 def test_an_outage_costs_time_and_nothing_else(outage: float) -> None:
     host = Host(back_at=outage)
-    assert host.insistence().bring("model", host.upload) is None
+    assert host.retries().upload("model", host.upload) is None
     assert outage <= host.now < outage + 60
     assert abs(len(host.notes) - 1 - outage / 60) <= outage / 240 + 1, "a line a minute"
 
 
 def test_it_ends_with_the_lease() -> None:
     host = Host(back_at=1e9)
-    assert host.insistence().bring("model", host.upload) is SLOW_DOWN
+    assert host.retries().upload("model", host.upload) is SLOW_DOWN
     assert host.now < 3700
 
 
 def test_what_a_run_can_do_without_is_tried_for_ten_minutes() -> None:
     host = Host(back_at=1e9)
-    assert host.insistence().bring("log", host.upload, most_seconds=600) is SLOW_DOWN
+    assert host.retries().upload("log", host.upload, most_seconds=600) is SLOW_DOWN
     assert host.now < 660
 
 
@@ -102,7 +102,7 @@ def raising(error: Exception, host: Host | None = None) -> Callable[[], None]:
 )
 def test_what_does_not_pass_is_tried_once(sentence: str, error: Exception, said: str) -> None:
     host = Host(back_at=0)
-    trouble = host.insistence().bring("model", raising(error))
+    trouble = host.retries().upload("model", raising(error))
     assert trouble is not None, sentence
     assert said in trouble.reason
     assert host.now == 0
@@ -110,9 +110,9 @@ def test_what_does_not_pass_is_tried_once(sentence: str, error: Exception, said:
 
 def test_a_line_a_minute_says_what_fails_since_when_and_until_when_it_is_tried() -> None:
     host = Host(back_at=90)
-    host.insistence().bring("model", host.upload)
+    host.retries().upload("model", host.upload)
     assert re.fullmatch(
-        r"uploading its model fails since \d\d:\d\d:\d\d UTC: s3:PutObject .* failed: SlowDown. This host tries again "
+        r"uploading its model has failed since \d\d:\d\d:\d\d UTC: s3:PutObject .* failed: SlowDown. This host tries again "
         r"until 01:00:00 UTC at the latest, and is billed meanwhile",
         host.notes[0],
     )
@@ -128,7 +128,7 @@ def test_a_permission_that_is_gone_for_seconds_is_not_missing(lasts: float, is_d
         if host.now < lasts:
             raise DENIED
 
-    assert (host.insistence().bring("model", upload) is DENIED) is is_denied
+    assert (host.retries().upload("model", upload) is DENIED) is is_denied
     assert host.now < 75
 
 
@@ -159,16 +159,16 @@ def test_a_finished_programs_results_are_tried_without_a_permission_for_as_long_
         if host.now < lasts:
             raise DENIED
 
-    assert (host.insistence().bring("model", upload) is DENIED) is is_denied
+    assert (host.retries().upload("model", upload) is DENIED) is is_denied
     assert abs(host.now - min(max(600, ran), lasts, ends_at)) < 30
     assert len(host.notes) >= host.now / 80, "a line a minute"
 
 
 def test_the_line_about_a_denial_says_until_when_the_permission_may_be_added() -> None:
     host = Host(back_at=0, denied_seconds=600)
-    insistence = replace(host.insistence(), until=lambda: datetime.now(UTC) + timedelta(hours=2))
+    retries = replace(host.retries(), until=lambda: datetime.now(UTC) + timedelta(hours=2))
     before = datetime.now(UTC)
-    insistence.bring("model", raising(DENIED, host))
+    retries.upload("model", raising(DENIED, host))
     said = re.search(r"until (\d\d):(\d\d):(\d\d) UTC", host.notes[0])
     assert said
     hours, minutes, seconds = map(int, said.groups())
@@ -198,10 +198,10 @@ def test_what_a_host_waits_for_before_a_program_starts(trouble: HostTrouble, wai
         return "here"
 
     if waits:
-        assert host.insistence().get("fetching the job", fetch) == "here"
+        assert host.retries().get("fetching the job", fetch) == "here"
     else:
         with pytest.raises(type(trouble)):
-            host.insistence().get("fetching the job", fetch)
+            host.retries().get("fetching the job", fetch)
 
 
 @pytest.mark.parametrize(
@@ -233,14 +233,14 @@ ENDS = [
 @pytest.mark.parametrize(("given", "why"), [row[1:] for row in ENDS], ids=[str(row[0]) for row in ENDS])
 def test_when_a_host_may_not_wait_for_s3(given: dict[str, object], why: str | None) -> None:
     usual = {"notice_at": None, "going_down": False, "asked_at": None, "until": NOW + timedelta(hours=1)}
-    assert why_it_has_to_end(**(usual | given), now=NOW) == why  # type: ignore[arg-type]
+    assert reason_to_end(**(usual | given), now=NOW) == why  # type: ignore[arg-type]
 
 
-MODEL, LOG = Lacking("model", SLOW_DOWN), Lacking("log", SLOW_DOWN)
+MODEL, LOG = FailedUpload("model", SLOW_DOWN), FailedUpload("log", SLOW_DOWN)
 
 
 @pytest.mark.parametrize(
-    ("sentence", "ended", "lacking", "extras", "answer"),
+    ("sentence", "ended", "failed_upload", "extras", "answer"),
     [
         ("all is there", Finished(), None, None, Finished()),
         (
@@ -266,7 +266,7 @@ MODEL, LOG = Lacking("model", SLOW_DOWN), Lacking("log", SLOW_DOWN)
             "a missing permission ends the run",
             Finished(),
             None,
-            Lacking("log", DENIED),
+            FailedUpload("log", DENIED),
             Failed(
                 FailureKind.HOST,
                 f"the program finished, but its log could not be uploaded: {DENIED.reason}",
@@ -293,8 +293,8 @@ MODEL, LOG = Lacking("model", SLOW_DOWN), Lacking("log", SLOW_DOWN)
 def test_an_end_with_what_could_not_be_uploaded(
     sentence: str,
     ended: Finished | Stopped | Failed,
-    lacking: Lacking | None,
-    extras: Lacking | None,
+    failed_upload: FailedUpload | None,
+    extras: FailedUpload | None,
     answer: Finished | Stopped | Failed,
 ) -> None:
-    assert with_what_lacks(ended, 0, lacking, extras) == answer, sentence
+    assert with_failed_uploads(ended, 0, failed_upload, extras) == answer, sentence

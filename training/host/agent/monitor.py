@@ -1,4 +1,4 @@
-"""What a program reports and prints while it runs: into its log, its curve and the signals of its progress."""
+"""Read a running program's reports and output, for its log, its curve, and the signals of its progress."""
 
 import math
 import time
@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any
 
+from training.host.agent.context import Context
 from training.host.agent.life import Life, has_gpus
-from training.host.agent.surroundings import Surroundings
 from training.host.periodic import Repeat
 from training.host.reporting.events import EventFiles
 from training.host.reporting.metrics import Metrics
@@ -24,37 +24,37 @@ from trainyard.protocol import keys, signals
 from trainyard.values import floats
 
 LINES_AT_ONCE = 20
-"""Lines that are read for progress at each call of `listen`: 100 lines a second take 2 % of a processor."""
+"""Most lines that one call of `listen` reads for progress. 100 lines a second take 2 % of a processor."""
 
 
-class Listening:
-    """The progress of one program, from whichever source tells most."""
+class Monitor:
+    """The progress of one program, from the most exact source."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
-        cluster, assignment, paths = around.cluster, around.assignment, around.paths
-        pattern = around.job.program.progress if assignment.is_chief else None
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        cluster, assignment, paths = context.cluster, context.assignment, context.paths
+        pattern = context.job.program.progress if assignment.is_chief else None
         self._seen: SimpleQueue[tuple[Source, dict[str, Any]]] = SimpleQueue()
         self._printed = PrintedProgress(pattern) if pattern else None
         self._lines = PrintedLines()
         self._heard: deque[str] = deque(maxlen=LINES_AT_ONCE if assignment.is_chief and not pattern else 0)
         self._warned_of_nan = False
         self.progress = Progress(paths.progress(cluster.attempt), started=time.monotonic())
-        self.life = Life(paths, around.account, self.progress, has_gpus(around.identity.tags))
-        self.metrics = Metrics(around.bucket, keys.metrics(cluster.run))
+        self.life = Life(paths, context.account, self.progress, has_gpus(context.identity.tags))
+        self.metrics = Metrics(context.bucket, keys.metrics(cluster.run))
         self.log = ProgramLog(
             cluster,
             assignment,
             paths=paths,
-            bucket=around.bucket,
+            bucket=context.bucket,
             hear=self._hear,
             hear_open=self.life.hear,
         )
 
     def listen(self) -> None:
-        """Take in what the program has printed and reported since the last time."""
+        """Read the program's new lines and reports."""
         now = datetime.now(UTC)
-        with self._around.account.acting():
+        with self._context.account.acting():
             reported = self.progress.update()
         for facts in reported:
             self.metrics.add(facts, now)
@@ -69,58 +69,58 @@ class Listening:
         self._warn_of_nan()
 
     def note_at_once(self, text: str) -> None:
-        """Write a line into the program's log and let it be sent, also after the program's end."""
+        """Write a line into the program's log and stamp it, so that it is sent even after the program's end."""
         self.log.note(text)
         self.listen()
 
     def report(self) -> None:
-        """As long as this loop turns, whether or not the program does anything: the run's heartbeat is the host's."""
-        if not self._around.assignment.is_chief:
+        """Send progress if it is due. The signal is also the run's heartbeat, so an idle program has one, too."""
+        if not self._context.assignment.is_chief:
             return
         facts = self.progress.due(time.monotonic())
         if facts is not None:
-            self._around.say(signals.Progress(**facts))
+            self._context.say(signals.Progress(**facts))
 
     def look_at(self, *events: EventFiles) -> None:
-        """From a thread of its own: TensorBoard's scalars, unless the program or the job's pattern tells more."""
+        """Read TensorBoard's scalars, unless the program or the job's pattern gives progress. Has its own thread."""
         if self.progress.reports or self._printed:
             return
-        with self._around.account.acting():
+        with self._context.account.acting():
             found = [(each, facts) for each in events for facts in each.look()]
         for each, facts in found:
             self._seen.put((Source.EVENT_STEPS if each.counts_steps else Source.EVENT_EPOCHS, facts))
 
     @contextmanager
     def heartbeat(self) -> Iterator[None]:
-        """Inside, the agent itself works, and its heartbeat comes from a thread of its own."""
+        """Send the run's heartbeat from a thread while the agent itself works."""
         beat = Repeat(
             "heartbeat",
-            lambda _: self._around.say(signals.Progress(**self.progress.all)),
+            lambda _: self._context.say(signals.Progress(**self.progress.all)),
             every=ALIVE_SECONDS,
         )
-        if self._around.assignment.is_chief:
+        if self._context.assignment.is_chief:
             beat.start()
         try:
             yield
         finally:
-            if self._around.assignment.is_chief:
+            if self._context.assignment.is_chief:
                 beat.end()
 
     def nan_since(self, step: int | None) -> int:
-        """The step since which the loss has been no number, at the latest the last one."""
+        """Return the step since which the loss has been NaN or infinite, or the last step."""
         since = self.progress.nan_since
         return since if since is not None else step or 0
 
     def _warn_of_nan(self) -> None:
-        """Once an attempt: a loss that is NaN seldom becomes a number again, and every further hour is billed."""
+        """Warn once per attempt: a loss that is NaN rarely becomes a number again, and every further hour is billed."""
         since = self.progress.nan_since
         if since is None or self._warned_of_nan:
             return
         self._warned_of_nan = True
         loss = floats.text_of(self.progress.known.get("loss", math.nan))
         self.log.note(
-            f"the loss has been {loss} since step {since}. The program goes on, and its hosts are billed. "
-            f"To stop it: {command_line('stop', self._around.cluster.run)}"
+            f"the loss has been {loss} since step {since}. The program continues, and its hosts are billed. "
+            f"To stop it: {command_line('stop', self._context.cluster.run)}"
         )
 
     def _hear(self, line: str) -> None:
@@ -132,7 +132,7 @@ class Listening:
             self._seen.put((Source.PATTERN, facts))
 
     def _read_heard(self) -> None:
-        """Read progress from the newest lines: reading every line of a program that prints very many would be slow."""
+        """Read progress only from the newest lines: to read every line of a verbose program would be slow."""
         for line in self._heard:
             if facts := self._lines.facts(line):
                 counts_steps = self._lines.counts_steps

@@ -1,7 +1,7 @@
-"""Calls of AWS that a run depends on, tried again for as long as a trouble may pass and the host may stay.
+"""Retries of AWS calls that a run depends on, as long as the trouble may pass and the host may stay.
 
-Every such call is made here: the fetches before a program starts, and the uploads after it has ended. What a program
-has left is on this host alone until then, so an outage of S3 costs time, and never a training that has finished.
+All fetches before a program starts and all uploads after its end are retried here. Until the uploads succeed, the
+program's work exists only on this host. Therefore an outage of S3 costs time, but never a finished training.
 """
 
 import logging
@@ -19,34 +19,34 @@ from training.host.errors import AccessDenied, HostTrouble, Unreachable
 LONGEST_PAUSE_SECONDS = 15.0
 NOTE_SECONDS = 60.0
 EXTRAS_SECONDS = 600.0
-"""The longest a host waits to upload what a run can do without: its log, its curve, TensorBoard's events."""
+"""Time that a host retries uploads that a run does not depend on: its log, its curve, TensorBoard's events."""
 FINISHED_DENIED_SECONDS = 600.0
-"""The shortest time for which a finished program's results are tried although the permission is missing."""
+"""The shortest time for which a host retries the upload of a finished program's results without the permission."""
 
 logger = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
 
 def is_passing(trouble: HostTrouble) -> bool:
-    """Return True for each trouble that may pass on this host."""
+    """Return True if the trouble may pass on this host."""
     return trouble.passes
 
 
 def is_unreachable(trouble: HostTrouble) -> bool:
-    """Return True for a service that does not answer; what else fails before a program starts is reported at once."""
+    """Return True if a service does not answer. Before a program starts, every other trouble is reported at once."""
     return isinstance(trouble, Unreachable)
 
 
 @dataclass(slots=True, kw_only=True)
-class Insistence:
-    """Try a call again until it succeeds, its trouble cannot pass, or the host has to end."""
+class Retries:
+    """Rules by which a call is retried until it succeeds, its trouble cannot pass, or the host has to end."""
 
     has_to_end: Callable[[], str | None]
-    """Returns why the host may not wait any longer."""
+    """Returns why the host may not wait any longer, or None."""
     until: Callable[[], datetime]
-    """When the host has to end at the latest, for the log."""
+    """Returns the latest end of the host, for the log."""
     note: Callable[[str], None]
-    """Writes a line into the log that people read."""
+    """Writes a line into the run's log."""
     disk_trouble: Callable[[OSError], HostTrouble]
     """Explains an error of the operating system."""
     passes: Callable[[HostTrouble], bool] = is_passing
@@ -56,7 +56,7 @@ class Insistence:
     sleep: Callable[[float], None] = time.sleep
 
     def get(self, what: str, act: Callable[[], Value], *, most_seconds: float | None = None) -> Value:
-        """Return what `act` returns once it succeeds. Raises the trouble that kept it from succeeding."""
+        """Return the result of `act` once it succeeds. Raises its last trouble if it may not be retried any more."""
         began, since, noted, tries = self.clock(), datetime.now(UTC), float("-inf"), 0
         denials = Denials(self.denied_seconds, self.clock)
         while True:
@@ -77,10 +77,10 @@ class Insistence:
                     self.note(f"{what}: succeeded after {self.clock() - began:.0f} s")
                 return value
 
-    def bring(
+    def upload(
         self, what: str, upload: Callable[[], None], *, most_seconds: float | None = None
     ) -> HostTrouble | None:
-        """Upload until that succeeds; return the trouble that kept it from succeeding."""
+        """Upload with retries. Return the last trouble if the upload did not succeed."""
 
         def try_upload() -> None:
             try:
@@ -89,9 +89,7 @@ class Insistence:
                 raise self.disk_trouble(error) from error
             except HostTrouble:
                 raise
-            except (
-                Exception
-            ) as error:  # a fault of ours: the training has ended, and must not be repeated for it
+            except Exception as error:  # our own bug: the finished training must not be repeated for it
                 logger.exception("%s failed", what)
                 raise HostTrouble(f"the host agent itself failed: {error!r}", passes=False) from error
 
@@ -115,24 +113,24 @@ class Insistence:
             if seconds is not None:
                 until = min(until, since + timedelta(seconds=seconds))
         return (
-            f"{what} fails since {since:%H:%M:%S} UTC: {trouble.reason}. This host tries again until "
+            f"{what} has failed since {since:%H:%M:%S} UTC: {trouble.reason}. This host tries again until "
             f"{until:%H:%M:%S} UTC at the latest, and is billed meanwhile"
         )
 
 
 def patience_with_denials(ran_seconds: float) -> float:
-    """Return how long the results of a program that ran for `ran_seconds` and finished are tried without a permission.
+    """Return how many seconds to retry the upload of a finished program's results without the permission.
 
-    Only a person can add a permission, so an outage's patience (the lease) would be money for nothing. To train again
-    costs as much as the program has run; a host that waits as long costs no more than what it saves."""
+    Only a user can add a permission, so the patience for an outage (the lease) would waste money. Training again would
+    cost as much as the program's `ran_seconds`; waiting that long costs no more than it may save."""
     return max(FINISHED_DENIED_SECONDS, ran_seconds)
 
 
-def why_it_has_to_end(
+def reason_to_end(
     *, notice_at: datetime | None, going_down: bool, asked_at: datetime | None, until: datetime, now: datetime
 ) -> str | None:
-    """Return why a host may not wait any longer for S3. `until`: when the run's hours or dollars, or the host's lease,
-    are used up; `asked_at`: when it was first seen that the attempt is to leave."""
+    """Return why a host may not wait for S3 any longer, or None. `until` is when the run's limits or the host's lease
+    end, `asked_at` when the host first saw the order to leave."""
     if going_down:
         return "this host goes down"
     if notice_at and now >= notice_at - LAST_MOMENTS / 2:
@@ -145,4 +143,4 @@ def why_it_has_to_end(
 
 
 ASKED_GRACE = timedelta(seconds=90)
-"""How long a host goes on trying after somebody has stopped the run."""
+"""Time that a host still retries after the run was stopped."""

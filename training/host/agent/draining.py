@@ -1,19 +1,19 @@
-"""How a program is parted with: its SIGTERM, at once or once it has saved again, and SIGKILL when its time is over."""
+"""Drain a program: send SIGTERM, at once or after its next checkpoint, and SIGKILL when its time is over."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from training.host.agent.deadlines.notice import Leaving, is_held
+from training.host.agent.deadlines.notice import Drain, is_held
 from training.host.program import ending
 
 LOOK = timedelta(seconds=5)
-"""How often a host asks whether the chief has left."""
+"""Interval at which a host checks if the chief has left."""
 
 
 class Program(Protocol):
-    """As much of a program as is needed to part with it."""
+    """The part of a program that draining needs."""
 
     def hears(self) -> bool: ...
 
@@ -23,20 +23,22 @@ class Program(Protocol):
 
 
 @dataclass(slots=True)
-class Parting:
-    """Of a program that is to leave. `saves`: there is a checkpoint of the run; `saved` answers the last one;
-    `chief_has_left` asks that of another host's program, `note` writes into the program's log."""
+class Draining:
+    """The draining of one program."""
 
     program: Program
-    leaving: Leaving
+    drain: Drain
     saves: bool
+    """True if the run has a checkpoint."""
     saved: Callable[[], object]
+    """Returns the last checkpoint."""
     chief_has_left: Callable[[], bool]
     note: Callable[[str], None]
+    """Writes a line into the program's log."""
     asked_at: datetime | None = None
     """When SIGTERM was sent."""
     heard: bool = False
-    """The program had a handler for SIGTERM when it was sent."""
+    """True if the program had a handler for SIGTERM when it was sent."""
     killed: bool = False
     _hears: bool = field(init=False)
     _saved_before: object = field(init=False)
@@ -48,16 +50,16 @@ class Parting:
         self._hears, self._saved_before = self.program.hears(), self.saved()
 
     def turn(self, now: datetime) -> None:
-        """To be called again and again until the program has ended."""
+        """Send the signals that are due. Call it repeatedly until the program has ended."""
         if self.asked_at is None:
             if self._is_held(now):
-                self._say_that_it_is_held()
+                self._note_hold_back()
             else:
-                self.note(f"{ending.ASKING}: {self.leaving.in_words}")
+                self.note(f"{ending.ASKING}: {self.drain.in_words}")
                 self.heard = self.program.hears()
                 self.program.ask_to_leave()
                 self.asked_at = now
-        elif not self.killed and now >= self.leaving.kill_at:
+        elif not self.killed and now >= self.drain.kill_at:
             self.note("the program did not leave in time and is killed")
             self.program.kill()
             self.killed = True
@@ -66,7 +68,7 @@ class Parting:
         if self.saves and not self._hears and (self._looked is None or now - self._looked >= LOOK):
             self._looked, self._chief_has_left = now, self.chief_has_left()
         return is_held(
-            self.leaving,
+            self.drain,
             now,
             hears=self._hears,
             saves=self.saves,
@@ -74,10 +76,10 @@ class Parting:
             chief_has_left=self._chief_has_left,
         )
 
-    def _say_that_it_is_held(self) -> None:
+    def _note_hold_back(self) -> None:
         if not self._holds:
             self.note(
-                f"the program is to leave ({self.leaving.in_words}) and has no handler for SIGTERM: it goes on until "
-                f"its next checkpoint is taken, {self.leaving.kill_at:%H:%M:%S} at the latest"
+                f"the program has to leave ({self.drain.in_words}) and has no handler for SIGTERM: it continues until "
+                f"its next checkpoint is uploaded, {self.drain.kill_at:%H:%M:%S} at the latest"
             )
             self._holds = True

@@ -1,4 +1,4 @@
-"""What an attempt is given: its cluster and its job, and the host that it runs on."""
+"""The context of an attempt: its cluster, its job, and the host that it runs on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 from training.host import orders
 from training.host.account import Account
 from training.host.agent.deadlines.notice import (
-    Leaving,
+    Drain,
     order_to_leave,
 )
 from training.host.agent.life import Peers
@@ -25,8 +25,8 @@ from trainyard.protocol.signals import Signal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Surroundings:
-    """Everything that one attempt uses and does not own."""
+class Context:
+    """Everything that an attempt uses but does not own."""
 
     cluster: Cluster
     assignment: Assignment
@@ -35,17 +35,17 @@ class Surroundings:
     paths: Paths
     bucket: Bucket
     peers: Peers
-    """What the hosts of the gang tell each other."""
+    """The reports that the hosts of the gang exchange."""
     identity: Identity
     watchdog: Watchdog
     disk: Disk
     say: Callable[[Signal], None]
     note_checkpoint: Callable[[LastCheckpoint], None]
-    """Remembers the last whole checkpoint in the bucket."""
+    """Saves the last whole checkpoint of the bucket in the agent's state."""
     ssm: Callable[[], Any]
-    """Makes a client of Systems Manager with the run's credentials."""
+    """Creates a client of Systems Manager with the run's credentials."""
 
-    def order_to_leave(self) -> Leaving | None:
+    def order_to_leave(self) -> Drain | None:
         """Return why the program has to leave now, or None."""
         stop = orders.latest(OrderKind.STOP, self.paths)
         return order_to_leave(
