@@ -94,7 +94,7 @@ class Program:
         if self._leaving is None:
             self._leaving = self.gang.world.after(seconds, end, what=f"program {self.assignment.instance}")
 
-    def hears(self) -> bool:
+    def handles_sigterm(self) -> bool:
         """Return True if the program has a handler for SIGTERM."""
         return self.gang.work.handler
 

@@ -350,7 +350,7 @@ class Agent:
         return left or State(run=self._tags.run, instance=self.machine.instance, attempt=self._tags.attempt)
 
     def _change(self, **changes: Any) -> None:
-        self._state = self.machine.disk.state = self._state.but(**changes)
+        self._state = self.machine.disk.state = replace(self._state, **changes)
         self.machine.attempt = self._state.attempt
         if changes.get("phase") == "waiting":  # it looks for orders more often from now on
             self.ordered(self._tags.run)

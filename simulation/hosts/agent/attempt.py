@@ -280,7 +280,7 @@ class Attempt:
             code=code,
             tail=tail,
             asked=drain.reported if drain else None,
-            hears=bool(draining and draining.asked_at and draining.heard),
+            handled_sigterm=bool(draining and draining.asked_at and draining.had_handler),
             at_end=self._is_at_its_end(program, code),
             killed=bool(draining and draining.killed),
             with_keeper=code == KILLED and not (draining and draining.killed),

@@ -112,7 +112,7 @@ def test_one_that_is_told_to_leave_saves_and_goes_on_in_the_next_attempt(yard: Y
     def hears() -> bool:
         """Whether it takes SIGTERM for its kernel, which has a handler since its first cell."""
         program = Program.recall(yard.paths.process(1))
-        return program is not None and program.hears()
+        return program is not None and program.handles_sigterm()
 
     eventually(hears)
     yard.order("stop", 1)

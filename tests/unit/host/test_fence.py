@@ -62,7 +62,10 @@ def test_the_rules_replace_those_before_in_one_transaction() -> None:
 @pytest.mark.parametrize(
     ("nft", "said"),
     [
-        ("echo 'Error: No such file or directory' >&2; exit 1", "nft failed with Error: No such file or directory"),
+        (
+            "echo 'Error: No such file or directory' >&2; exit 1",
+            "nft failed with Error: No such file or directory",
+        ),
         (None, "No such file or directory: 'nft'"),
     ],
 )

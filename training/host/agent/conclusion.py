@@ -120,7 +120,7 @@ class Conclusion:
             code=code,
             tail=ending.up_to_its_cell(tail),
             asked=drain.reported if drain else None,
-            hears=bool(draining and draining.asked_at and draining.heard),
+            handled_sigterm=bool(draining and draining.asked_at and draining.had_handler),
             at_end=self._is_at_its_end(draining.asked_at if draining else None),
             killed=bool(draining and draining.killed),
             gang=len(self._context.cluster.assignments),

@@ -15,7 +15,7 @@ LOOK = timedelta(seconds=5)
 class Program(Protocol):
     """The part of a program that draining needs."""
 
-    def hears(self) -> bool: ...
+    def handles_sigterm(self) -> bool: ...
 
     def ask_to_leave(self) -> None: ...
 
@@ -37,17 +37,17 @@ class Draining:
     """Writes a line into the program's log."""
     asked_at: datetime | None = None
     """When SIGTERM was sent."""
-    heard: bool = False
+    had_handler: bool = False
     """True if the program had a handler for SIGTERM when it was sent."""
     killed: bool = False
-    _hears: bool = field(init=False)
+    _handles_sigterm: bool = field(init=False)
     _saved_before: object = field(init=False)
     _holds: bool = False
     _looked: datetime | None = None
     _chief_has_left: bool = False
 
     def __post_init__(self) -> None:
-        self._hears, self._saved_before = self.program.hears(), self.saved()
+        self._handles_sigterm, self._saved_before = self.program.handles_sigterm(), self.saved()
 
     def turn(self, now: datetime) -> None:
         """Send the signals that are due. Call it repeatedly until the program has ended."""
@@ -56,7 +56,7 @@ class Draining:
                 self._note_hold_back()
             else:
                 self.note(f"{ending.ASKING}: {self.drain.in_words}")
-                self.heard = self.program.hears()
+                self.had_handler = self.program.handles_sigterm()
                 self.program.ask_to_leave()
                 self.asked_at = now
         elif not self.killed and now >= self.drain.kill_at:
@@ -65,12 +65,12 @@ class Draining:
             self.killed = True
 
     def _is_held(self, now: datetime) -> bool:
-        if self.saves and not self._hears and (self._looked is None or now - self._looked >= LOOK):
+        if self.saves and not self._handles_sigterm and (self._looked is None or now - self._looked >= LOOK):
             self._looked, self._chief_has_left = now, self.chief_has_left()
         return is_held(
             self.drain,
             now,
-            hears=self._hears,
+            handles_sigterm=self._handles_sigterm,
             saves=self.saves,
             has_saved_since=self.saved() != self._saved_before,
             chief_has_left=self._chief_has_left,

@@ -111,7 +111,7 @@ class End:
     """The program's last lines."""
     asked: StopReason | None = None
     """Why this host has asked the program to leave, if it has."""
-    hears: bool = True
+    handled_sigterm: bool = True
     """SIGTERM reached a handler: a program without one would have ended by it. False too if it was not sent."""
     at_end: bool = False
     """The program had come to its last step, or written the last of its results."""
@@ -151,7 +151,7 @@ class End:
     @property
     def left_early(self) -> bool:
         """Return True for an exit code of 0 that is the answer to SIGTERM: the program saved, and is not at its end."""
-        return self.code == 0 and bool(self.asked) and self.hears and not self.at_end
+        return self.code == 0 and bool(self.asked) and self.handled_sigterm and not self.at_end
 
     @property
     def from_outside(self) -> bool:

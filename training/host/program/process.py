@@ -120,7 +120,9 @@ class Program:
                 each.pid for each in found.values() if each.parent == pid and each.state != processes.ZOMBIE
             ]
             is_shell = (
-                pid in found and found[pid].name in SHELLS and (not _hears(pid) or _runs_our_lines(pid))
+                pid in found
+                and found[pid].name in SHELLS
+                and (not _handles_sigterm(pid) or _runs_our_lines(pid))
             )
             if is_shell and below:
                 waiting += below
@@ -172,11 +174,11 @@ class Program:
             or any(above.pid == self.pid for above in processes.ancestors(each, found))
         )
 
-    def hears(self) -> bool:
+    def handles_sigterm(self) -> bool:
         """Whether SIGTERM does something else than end it: it has a handler, or ignores it. Of a shell, those
         that it runs."""
         workers = self._workers()
-        return not workers or any(map(_hears, workers))
+        return not workers or any(map(_handles_sigterm, workers))
 
     def ask_to_leave(self) -> None:
         """Send SIGTERM to the program alone: what it started itself is its own to end. A shell passes nothing on, so
@@ -186,15 +188,15 @@ class Program:
             return
         itself = self.itself()
         below = [pid for pid in self._workers() if pid != itself]
-        hearing = [pid for pid in below if _hears(pid)]
+        handling = [pid for pid in below if _handles_sigterm(pid)]
         is_ours = _runs_our_lines(itself)
         if (
             is_ours
         ):  # bash first: its trap waits for what it runs, after which it must not begin the next line
-            for pid in (itself, *(hearing or below)):
+            for pid in (itself, *(handling or below)):
                 _signal(pid)
-        elif hearing:
-            for pid in hearing:
+        elif handling:
+            for pid in handling:
                 _signal(pid)
         else:
             os.kill(self.pid, signal.SIGTERM)
@@ -253,7 +255,7 @@ def _signal(pid: int | None, number: signal.Signals = signal.SIGTERM) -> None:
         pass  # it has just ended by itself
 
 
-def _hears(pid: int) -> bool:
+def _handles_sigterm(pid: int) -> bool:
     """Return True if the process has a handler for SIGTERM or ignores it, and if it has just ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()

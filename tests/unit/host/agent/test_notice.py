@@ -89,7 +89,7 @@ HELD: list[tuple[str, Drain, int, dict[str, bool], bool]] = [
     ("until it has saved again", ASKED, 30, {"has_saved_since": True}, False),
     ("which may come late", ASKED, 84, {}, True),
     ("and not at all", ASKED, 85, {}, False),
-    ("a program with a handler decides itself", ASKED, 0, {"hears": True}, False),
+    ("a program with a handler decides itself", ASKED, 0, {"handles_sigterm": True}, False),
     ("nobody waits for one that has never saved", ASKED, 0, {"saves": False}, False),
     ("nor on other hosts when the chief has left", ASKED, 0, {"chief_has_left": True}, False),
     ("one that hangs will not save", HANGING, 0, {}, False),
@@ -103,5 +103,10 @@ HELD: list[tuple[str, Drain, int, dict[str, bool], bool]] = [
 def test_sigterm_waits_for_the_next_checkpoint_of_a_program_without_a_handler(
     drain: Drain, seconds: int, known: dict[str, bool], held: bool
 ) -> None:
-    facts = {"hears": False, "saves": True, "has_saved_since": False, "chief_has_left": False} | known
+    facts = {
+        "handles_sigterm": False,
+        "saves": True,
+        "has_saved_since": False,
+        "chief_has_left": False,
+    } | known
     assert is_held(drain, NOW + timedelta(seconds=seconds), **facts) is held

@@ -112,8 +112,8 @@ def test_a_line_a_minute_says_what_fails_since_when_and_until_when_it_is_tried()
     host = Host(back_at=90)
     host.retries().upload("model", host.upload)
     assert re.fullmatch(
-        r"uploading its model has failed since \d\d:\d\d:\d\d UTC: s3:PutObject .* failed: SlowDown. This host tries again "
-        r"until 01:00:00 UTC at the latest, and is billed meanwhile",
+        r"uploading its model has failed since \d\d:\d\d:\d\d UTC: s3:PutObject .* failed: SlowDown. This host tries "
+        r"again until 01:00:00 UTC at the latest, and is billed meanwhile",
         host.notes[0],
     )
     assert re.fullmatch(r"uploading its model: succeeded after \d+ s", host.notes[-1])

@@ -51,7 +51,11 @@ OWN = (
     ("sentence", "end", "answer"),
     [
         ("0 is finished", End(code=0, tail=""), Finished()),
-        ("0 before SIGTERM was sent", End(code=0, tail="", asked=StopReason.ASKED, hears=False), Finished()),
+        (
+            "0 before SIGTERM was sent",
+            End(code=0, tail="", asked=StopReason.ASKED, handled_sigterm=False),
+            Finished(),
+        ),
         (
             "0 after SIGTERM: it saved and left",
             End(code=0, tail=ASKED, asked=StopReason.INTERRUPTED),

@@ -276,7 +276,7 @@ def test_what_a_shell_runs_is_asked_to_leave(command: tuple[str, ...], code: int
     program = start_shell(tmp_path, *command)
     wait_until(lambda: "listening" in (tmp_path / "log").read_text())
     wait_until(
-        lambda: program.hears() is ("saves.py" in " ".join(command))
+        lambda: program.handles_sigterm() is ("saves.py" in " ".join(command))
     )  # between two lines it is bash itself
     program.ask_to_leave()
     assert code_of(program) == code
