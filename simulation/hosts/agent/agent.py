@@ -304,7 +304,7 @@ class Agent:
         if outcome.signal:
             self.say(cluster.attempt, outcome.signal)
         now = self.machine.now()
-        if outcome.may_go_on:
+        if outcome.may_continue:
             self._wait_for_next(cluster.deadline, now, job)
         else:
             self._change(phase="done")

@@ -484,7 +484,7 @@ def test_a_host_powers_itself_off_after_its_lease_and_says_why() -> None:
     (host,) = yard.launch(1, hours=0.5)
     (failed,) = yard.until("failed")
     assert failed["kind"] == "host"
-    assert "nobody has given this host an order" in failed["reason"]
+    assert "this host has received no order" in failed["reason"]
     yard.run(150)
     assert host.state == "off"
 

@@ -82,10 +82,10 @@ def is_held(
     has_saved_since: bool,
     chief_has_left: bool,
 ) -> bool:
-    """Return True if SIGTERM is to wait. A program without a handler for SIGTERM (`handles_sigterm` is False) ends by it at once,
-    and its work since the last checkpoint is lost. If the run `saves` checkpoints, the chief's program continues until
-    its next checkpoint is uploaded, the others until the chief has left, and all of them at most until shortly before
-    the end of the grace."""
+    """Return True if SIGTERM is to wait. A program without a handler for SIGTERM ends by it at once, and its work since
+    the last checkpoint is lost. If the run `saves` checkpoints, the chief's program continues until its next checkpoint
+    is uploaded, the others until the chief has left, and all of them at most until shortly before the end of the
+    grace."""
     if handles_sigterm or not saves or drain.why is StopReason.HANGS or drain.trouble:
         return False
     return not (has_saved_since or chief_has_left) and now < drain.kill_at - TERM_BEFORE_KILL
