@@ -29,8 +29,8 @@ from simulation.world.world import BEGINNING
 from training.host.agent.conclusion import EVALUATION_SECONDS, WORKERS_LOOK_SECONDS, Outcome
 from training.host.agent.deadlines import notice
 from training.host.agent.deadlines.notice import Drain
-from training.host.agent.life import REPORT_SECONDS, Peers, StillTraining, has_ended
 from training.host.agent.draining import Draining
+from training.host.agent.life import REPORT_SECONDS, Peers, StillTraining, has_ended
 from training.host.bucket import Bucket
 from training.host.checkpoints import in_bucket
 from training.host.checkpoints.catalogue import Version
