@@ -7,10 +7,10 @@
 When init ends, the kernel kills every process of its pid namespace, and the net and mount namespaces vanish. Init ends
 with the server, on SIGTERM, and (parent-death signal) when the supervisor is killed. So no cleanup is necessary.
 
-The listening socket is created before the namespaces are entered. A socket stays in the namespace in which it was
-created, where the user's clients are.
+The listening socket is created before the namespaces are entered. A socket stays in its original
+namespace, where the user's clients are.
 
-For an ordinary user, all this happens inside a user namespace in which the user is root.
+For an ordinary user, all this happens inside a user namespace with the user as root.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def _why_no_namespaces(number: int) -> str:
     cure = " and ".join(cures) or "run it as root, or in a container that may make namespaces (--privileged)"
     return (
         f"This kernel does not let you make namespaces ({os.strerror(number)}), and a local cloud's hosts are "
-        f"namespaces. What helps: {cure}."
+        f"namespaces. Remedy: {cure}."
     )
 
 

@@ -1,1 +1,1 @@
-"""Hosts that really run, without a virtual machine."""
+"""Hosts that run real processes without a virtual machine."""

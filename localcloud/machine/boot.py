@@ -1,10 +1,10 @@
-"""The firmware of a host: make its namespaces, wire it, mount its disk, become its init.
+"""The firmware of a host: create its namespaces, connect its network, mount its disk, and become its init.
 
-Runs as a process of its own with the standard library only (`hypervisor.hosts` starts `main` with the control socket's
-descriptor). Everything it mounts lives in the host's own mount namespace and vanishes with it.
+Runs as a separate process with only the standard library (`hypervisor.hosts` starts `main` with the control socket's
+descriptor). All mounts live in the host's own mount namespace and vanish with it.
 
-The control socket carries JSON messages: the server sends the specification, this program answers `namespaces`, the
-server plugs in the network card and says `wired`; from then on the socket is init's.
+The control socket carries JSON messages. The server sends the specification, this program answers `namespaces`, and the
+server plugs in the network card and sends `wired`. After that the socket belongs to init.
 """
 
 from __future__ import annotations
@@ -54,33 +54,35 @@ KEPT_CAPABILITIES = {
     "CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7,
     "SETPCAP": 8, "NET_BIND_SERVICE": 10, "SYS_CHROOT": 18, "SYS_PTRACE": 19, "SYS_NICE": 23, "SETFCAP": 31,
 }  # fmt: skip
-"""A host's root may do what root does inside a machine, but not reach around it: no mounts, no devices, no network
-settings (its address is its identity), no file handles into other disks."""
+"""Capabilities of a host's root: those that act inside the machine, not on its surroundings.
+
+Excluded are mounts, devices, network settings (the address identifies the host), and file handles into other disks.
+"""
 
 INSTALLED_PACKAGES = ("lib/python3*/dist-packages", "lib*/python3*/site-packages")
-"""Folders of packages below the prefix of an interpreter."""
+"""Package folders below an interpreter's prefix."""
 ANYWHERE = "0.0.0.0"  # noqa: S104 - the gateway field of a route that has none
 PRIVATE_NETWORKS = (("10.0.0.0", 8), ("172.16.0.0", 12), ("192.168.0.0", 16), ("100.64.0.0", 10))
 DESCRIPTORS = 1024
-"""What a program may open at once unless it asks for more, as on Ubuntu; the server has taken all it may."""
+"""Default limit of open files of a program, as on Ubuntu. The server's own limit is higher."""
 SHIMS = {
     **dict.fromkeys(
         ("systemctl", "systemd-run", "journalctl", "shutdown", "poweroff", "reboot", "halt"), "systemctl"
     ),
     "nft": "nft",
 }
-"""Commands by the module of the guest package that is them."""
+"""Commands, each with the module of the guest package that implements it."""
 
 DATA_CHANNEL = Path(__file__).parents[2] / "trainyard" / "datachannel"
-"""What sessions speak, beside the guest package in every host."""
+"""The protocol of sessions, installed beside the guest package in every host."""
 START = (
     "import sys; sys.path.insert(0, '/run/localcloud'); from localcloud.machine.guest.{0} import main; main()"
 )
-"""How a module of the guest package is run: nothing but it and the standard library is on the path."""
+"""Runs a module of the guest package with only that package and the standard library on the path."""
 
 
 class HostFile(TypedDict):
-    """host.json, which the host's init reads and removes."""
+    """Contents of host.json, which the host's init reads and removes."""
 
     environment: dict[str, str]
     user_data: str | None
@@ -88,26 +90,26 @@ class HostFile(TypedDict):
 
 
 class Specification(TypedDict):
-    """A host as the hypervisor orders it."""
+    """The hypervisor's order to boot a host."""
 
     instance_id: str
     state: str
     """The local cloud's state folder."""
     layers: Sequence[str]
-    """The layers of its disk, relative to the state folder, the nearest first."""
+    """Layers of the host's disk, relative to the state folder, nearest first."""
     hostname: str
     private_ip: str
     neighbours: list[str]
-    """Addresses on the bridge that it reaches besides other hosts."""
+    """Addresses on the bridge that the host reaches besides other hosts."""
     python: str
     python_home: str
     wheels: str | None
-    """A folder of this machine at /opt/wheels."""
+    """Folder of this machine that is mounted at /opt/wheels."""
     shared_memory_mib: int
     host: HostFile
 
 
-# --- the network card ---
+# --- network card ---
 
 SIOCADDRT, SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK = 0x890B, 0x8914, 0x8916, 0x891C
 IFF_UP, RTF_UP, RTF_HOST = 0x1, 0x1, 0x4
@@ -122,7 +124,10 @@ def netmask(prefix: int) -> str:
 
 
 def wire(private_ip: str, neighbours: list[str]) -> None:
-    """The loopback, the host's one address, and ways to other hosts and to `neighbours` on the bridge; no way out."""
+    """Set up loopback, the host's address, and routes to other hosts and `neighbours` on the bridge.
+
+    No route leads out.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as card:
 
         def set_up(name: str) -> None:
@@ -151,7 +156,7 @@ def add_route(card: socket.socket, network: str, prefix: int) -> None:
     fcntl.ioctl(card, SIOCADDRT, entry)
 
 
-# --- the disk ---
+# --- disk ---
 
 
 def in_user_namespace() -> bool:
@@ -159,7 +164,10 @@ def in_user_namespace() -> bool:
 
 
 def mount_disk(spec: Specification) -> Path:
-    """The host's root, at `instances/<id>/root`. Paths are relative: mount options hold 4096 bytes and no colon."""
+    """Mount the host's root at `instances/<id>/root` and return it.
+
+    Paths are relative, because mount options hold 4096 bytes and no colon.
+    """
     os.chdir(spec["state"])
     home = Path("instances", spec["instance_id"])
     options = f"lowerdir={':'.join(spec['layers'])},upperdir={home}/upper,workdir={home}/work"
@@ -170,7 +178,7 @@ def mount_disk(spec: Specification) -> Path:
 
 
 def mount_system(root: Path, spec: Specification) -> None:
-    """The machine's own programs and libraries, read-only; /usr/local stays the disk's unless Python lives there."""
+    """Mount the machine's programs and libraries read-only. /usr/local stays the host's unless it has Python."""
     python = Path(spec["python_home"])
     mount("tmpfs", below(root, "/run"), "tmpfs", MS_NOSUID | MS_NODEV, "mode=755")
     kept_local = below(root, "/run/usr-local")
@@ -191,8 +199,10 @@ def mount_system(root: Path, spec: Specification) -> None:
 
 
 def hide_packages(root: Path, prefix: Path) -> None:
-    """Cover the packages that the machine has for an interpreter below `prefix`. Only pip stays: AWS's base images have
-    it, too. A program must not succeed or fail because of a package that a user has installed on the machine."""
+    """Hide the machine's packages of an interpreter below `prefix`, except pip, which AWS's base images have too.
+
+    A program must not depend on packages that a user installed on the machine.
+    """
     for pattern in INSTALLED_PACKAGES:
         for packages in prefix.glob(pattern):
             inside = root / packages.relative_to("/")
@@ -203,7 +213,7 @@ def hide_packages(root: Path, prefix: Path) -> None:
 
 
 def open_way(root: Path, path: Path) -> None:
-    """Let every account of the host pass to `path`: on the machine it may lie in somebody's home."""
+    """Let every account of the host pass to `path`, which may be in a user's home folder on the machine."""
     for folder in path.parents:
         inside = root / folder.relative_to("/")
         if folder != Path("/"):
@@ -211,10 +221,10 @@ def open_way(root: Path, path: Path) -> None:
 
 
 def mount_own(root: Path, spec: Specification) -> None:
-    """/proc, /sys, /dev and /tmp of this host alone."""
+    """Mount the host's own /proc, /sys, /dev and /tmp."""
     mount("proc", below(root, "/proc"), "proc", MS_NOSUID | MS_NODEV)
     mount("sysfs", below(root, "/sys"), "sysfs", MS_NOSUID | MS_NODEV)
-    # a host's root writes no settings of the machine's kernel
+    # a host's root must not write settings of the machine's kernel
     make_read_only(root / "sys")
     for name in ("sys", "sysrq-trigger"):
         path = root / "proc" / name
@@ -237,7 +247,7 @@ def mount_own(root: Path, spec: Specification) -> None:
 
 
 def install_init(root: Path, spec: Specification) -> None:
-    """Init, and the commands that talk to it, in /run/localcloud and over the machine's own."""
+    """Install init in /run/localcloud, and its commands in place of the machine's."""
     home = below(root, "/run/localcloud")
     for folder in ("bin", "notify"):
         (home / folder).mkdir()
@@ -272,7 +282,7 @@ def name_host(root: Path, hostname: str, private_ip: str) -> None:
     (root / "etc/hosts").write_text(f"127.0.0.1 localhost\n{private_ip} {hostname}.ec2.internal {hostname}\n")
 
 
-# --- the sequence ---
+# --- boot sequence ---
 
 
 def messages(control: socket.socket) -> Iterator[dict[str, Any]]:
@@ -285,7 +295,7 @@ def send(control: socket.socket, **message: Any) -> None:
 
 
 def become_init(control: socket.socket, spec: Specification) -> None:
-    """Process 1 of the host: never returns, unless something stands in the way."""
+    """Become process 1 of the host. Return only on failure."""
     libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
     root = mount_disk(spec)
     name_host(root, spec["hostname"], spec["private_ip"])
@@ -315,7 +325,7 @@ def main() -> int:
         mount("none", Path("/"), flags=MS_REC | MS_PRIVATE)
         send(control, event="namespaces")
         if next(received, None) is None:
-            return 0  # called off while waiting for its network card
+            return 0  # cancelled while waiting for the network card
         wire(spec["private_ip"], spec["neighbours"])
         socket.sethostname(spec["hostname"])
         pid = os.fork()

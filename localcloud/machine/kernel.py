@@ -1,7 +1,7 @@
-"""The kernel's calls that put a process apart from the machine: namespaces, mounts, roots, capabilities.
+"""System calls that isolate a process from the machine: namespaces, mounts, roots, capabilities.
 
-For programs of their own with the standard library only (`boot`, a function's `sandbox`): namespaces belong to
-processes, and the server has threads.
+Only for standalone programs (`boot`, a function's `sandbox`), because namespaces belong to processes and the server has
+threads.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SOURCES = Path(__file__).resolve().parents[2]
 
 
 def alone(module: str) -> str:
-    """Return the text for `python -c` that runs `main` of a module of ours with the standard library only."""
+    """Return code for `python -c` that runs `main` of one of our modules with only the standard library."""
     return f"import sys; sys.path.insert(0, {str(SOURCES)!r}); from {module} import main; sys.exit(main())"
 
 
@@ -41,7 +41,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class KernelError(Exception):
-    """A call that this machine's kernel refuses; the text reaches the console of a host and the log of a function."""
+    """The machine's kernel refuses a call. The text reaches a host's console and a function's log."""
 
 
 def checked(result: int, doing: str) -> None:
@@ -62,7 +62,7 @@ def mount(source: str | Path, target: Path, kind: str = "", flags: int = 0, opti
 
 
 def make_read_only(target: Path) -> None:
-    """Read-only with everything mounted below; unlike a remount this needs no knowledge of flags that are locked."""
+    """Make a mount and everything below it read-only. Unlike a remount, this works with locked flags."""
     attributes = struct.pack("=QQQQ", MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV, 0, 0, 0)
     result = libc.syscall(
         SYS_MOUNT_SETATTR,
@@ -82,14 +82,14 @@ def bind(source: Path, target: Path, *, read_only: bool = False) -> None:
 
 
 def below(root: Path, path: str) -> Path:
-    """A folder of the host, made if it is not there."""
+    """Return a folder of the host, created if missing."""
     folder = root / path.lstrip("/")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def lend_system_folder(root: Path, source: Path) -> None:
-    """/bin and its like, which are links into /usr on most machines and folders on some."""
+    """Lend /bin and similar folders, which on most machines are links into /usr."""
     target = root / source.name
     if source.is_symlink():
         if not target.is_symlink():
@@ -117,7 +117,7 @@ def make_devices(dev: Path) -> None:
 
 
 def lend_system(root: Path) -> None:
-    """Show what programs of the machine need beside /usr: /bin and its like, certificates, the linker's cache."""
+    """Show what programs need besides /usr: /bin and similar folders, certificates, the linker's cache."""
     for name in SYSTEM_FOLDERS:
         lend_system_folder(root, Path("/", name))
     for name in BORROWED_ETC:
@@ -127,18 +127,18 @@ def lend_system(root: Path) -> None:
 
 
 def enter(root: Path) -> None:
-    """Make `root`, a mount, the root of this process and its children, and let go of the machine's own."""
+    """Make the mount `root` the root of this process and its children, and detach the machine's root."""
     os.chdir(root)
     machine = os.uname().machine
     if machine not in SYS_PIVOT_ROOT:
         raise KernelError(f"this machine is a {machine}; the local cloud runs on {', '.join(SYS_PIVOT_ROOT)}")
     checked(libc.syscall(SYS_PIVOT_ROOT[machine], b".", b"."), "change the root")
-    checked(libc.umount2(b".", MNT_DETACH), "let go of the machine's own root")
+    checked(libc.umount2(b".", MNT_DETACH), "detach the machine's root")
     os.chdir("/")
 
 
 def drop_capabilities(kept: Collection[int]) -> None:
-    """Take all other capabilities from whatever this process executes."""
+    """Drop all other capabilities from this process and the programs that it executes."""
     last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
     for capability in range(last + 1):
         if capability not in kept:

@@ -30,7 +30,7 @@ NOT_IN_MINISTACK = frozenset({"ec2"})
 """Services with state in another library, which their own part saves."""
 TRIES = 5
 LARGE = 64 * 1024
-"""Size in bytes from which a value gets its own file. Otherwise code and layers are written again with every change."""
+"""Values from this size in bytes on get their own file, so that code and layers are not written again and again."""
 BLOB = "__blob__"
 LARGE_STORES = ("cloudformation", "cloudwatch", "cloudwatch_logs", "dynamodb", "stepfunctions")
 """Services with large stores. Their `get_state` copies the whole store, which is most of the work of a save."""

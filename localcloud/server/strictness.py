@@ -117,7 +117,7 @@ def publish_refusal(service: str, _: str, body: bytes) -> Refusal | None:
 
 
 def reworded(text: str, rows: list[tuple[re.Pattern[str], str]]) -> str:
-    """Replace ministack's messages with those of AWS."""
+    """Replace ministack's messages with AWS's."""
     for pattern, words in rows:
         text = pattern.sub(words, text)
     return text

@@ -1,1 +1,1 @@
-"""AWS's services, each as far as ministack and moto do not have it."""
+"""AWS services, as far as ministack and moto lack them."""

@@ -32,13 +32,12 @@ TRANSACTIONS = ("TransactWriteItems", "TransactGetItems")
 
 
 def install(settings: Settings) -> None:
-    """Stand in front of ministack's DynamoDB."""
     name = "app:SERVICE_HANDLERS"
     MINISTACK.extend(name, {"dynamodb": Transactions(MINISTACK.stock(name)["dynamodb"], settings).handle})
 
 
 class Transactions:
-    """Which items and client tokens are taken by transactions that go on."""
+    """The items and client tokens of transactions in progress."""
 
     def __init__(self, stock: Handler, settings: Settings) -> None:
         self._stock, self._seconds = stock, settings.latencies.transaction
@@ -47,7 +46,7 @@ class Transactions:
     async def handle(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes, query_params: Mapping[str, Any]
     ) -> Answer:
-        """ministack's handler of service `dynamodb`; runs in the event loop, so nothing comes between two lines."""
+        """Handle a request for the service `dynamodb`. Runs in the event loop, so its steps are atomic."""
 
         async def pass_on() -> Answer:
             return await self._stock(method, path, headers, body, query_params)
@@ -59,7 +58,7 @@ class Transactions:
             request = json.loads(body)
             items = _items(operation, request)
         except (AttributeError, KeyError, TypeError, ValueError):
-            return await pass_on()  # the service itself says what is wrong with it
+            return await pass_on()  # the service itself reports the error
         if operation == "TransactWriteItems":
             return await self._write(request, items, pass_on)
         if self._taken.isdisjoint(items):
@@ -101,7 +100,7 @@ class Transactions:
 
 
 def _items(operation: str, request: Body) -> list[Item]:
-    """What a request is about, in its order."""
+    """Return the items of a request in order."""
     if operation in SINGLE:
         return [_item(request["TableName"], request.get("Key") or request["Item"])]
     return [
@@ -112,7 +111,7 @@ def _items(operation: str, request: Body) -> list[Item]:
 
 
 def _item(table: str, attributes: Body) -> Item:
-    """Whose row it is: account, region, table and the values of its key; KeyError where there is no such table."""
+    """Return an item's identity: account, region, table and key values. Raise KeyError for a missing table."""
     name = table.rpartition("/")[2]
     names: Iterable[str] = filter(
         None, (dynamodb._tables[name]["pk_name"], dynamodb._tables[name]["sk_name"])

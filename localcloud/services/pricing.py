@@ -1,4 +1,4 @@
-"""The price list's Query API: what the settings say that things cost in each region."""
+"""The Price List Query API, with the prices in the settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TARGET = "AWSPriceListService"
 
 
 def install(context: Context) -> None:
-    """Answer the service `pricing`, which ministack does not have."""
+    """Answer the service `pricing`, which ministack lacks."""
     prices = PriceList(context.settings)
 
     async def handle(
@@ -36,7 +36,7 @@ def install(context: Context) -> None:
 
 def _answer(prices: PriceList, operation: str, body: bytes, region: str) -> tuple[int, dict[str, Any]]:
     if operation != "GetProducts":
-        message = f"the local cloud does not know {operation}"
+        message = f"the local cloud does not support {operation}"
         return 400, {"__type": "UnknownOperationException", "message": message}
     try:
         return 200, prices.get_products(json.loads(body or b"{}"), asked_in=region)

@@ -1,5 +1,8 @@
-"""S3 as far as ministack has it otherwise than AWS: an object's version in its event, a full disk, the key `aws/s3`,
-the ETags of what is encrypted with a key, and listings of versions of which some are deleted between two pages."""
+"""S3 behavior that differs in ministack.
+
+Covers the object's version in events, a full disk, the key `aws/s3`, ETags of encrypted objects, and listings during
+the deletion of versions.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from localcloud.base.context import ACCOUNT, REGION, Context
 from localcloud.patches import MINISTACK
 
 KEY_BYTES = 1024
-"""Of the longest key that S3 takes."""
+"""Length of the longest key in S3."""
 
 _version: contextvars.ContextVar[str | None] = contextvars.ContextVar("s3_event_version", default=None)
 _keyed: contextvars.ContextVar[bool] = contextvars.ContextVar("s3_keyed", default=False)
@@ -28,7 +31,6 @@ _failures: contextvars.ContextVar[list[OSError] | None] = contextvars.ContextVar
 
 
 def install(context: Context) -> None:
-    """All of it, on ministack's S3."""
     name_the_version_in_events()
     refuse_on_a_full_disk(context.state)
     encrypt_by_the_managed_key()
@@ -37,12 +39,12 @@ def install(context: Context) -> None:
 
 
 def name_the_version_in_events() -> None:
-    """Add `detail.object.version-id`, which ministack leaves out, to S3's events on the default bus."""
+    """Add `detail.object.version-id` to S3's events on the default bus."""
     stock_fire = MINISTACK.stock("services.s3:_fire_s3_event")
     stock_dispatch = MINISTACK.stock("services.eventbridge:_dispatch_event")
 
     def fire_s3_event(*arguments: Any, version_id: str | None = None, **named: Any) -> None:
-        _version.set(version_id)  # this runs in a thread and a context of its own
+        _version.set(version_id)  # events are sent from another thread with another context
         stock_fire(*arguments, version_id=version_id, **named)
 
     def dispatch_event(event: Mapping[str, Any], view: Any = None) -> Any:
@@ -58,9 +60,10 @@ def name_the_version_in_events() -> None:
 
 
 def encrypt_by_the_managed_key() -> None:
-    """Take a write with `aws:kms` that names no key, as that of CDK's assets: every account has the key `aws/s3`.
+    """Accept a write with `aws:kms` and no key, such as CDK assets: every account has the key `aws/s3`.
 
-    The ETag of what a key encrypts is no sum of its bytes. (Of what came in parts it is one here.)"""
+    The ETag of an encrypted object is not a hash of its bytes. (For multipart uploads it still is one here.)
+    """
     stock_headers = MINISTACK.stock("services.s3:_resolve_sse_write_headers")
     stock_sum = MINISTACK.stock("services.s3:md5_hash")
     key = "x-amz-server-side-encryption-aws-kms-key-id"
@@ -80,7 +83,7 @@ def encrypt_by_the_managed_key() -> None:
 
 
 def refuse_what_no_bucket_takes() -> None:
-    """Refuse a key of more than 1,024 bytes, and a list of keys to delete that is no XML, before IAM is asked."""
+    """Refuse a key of more than 1,024 bytes, and a malformed list of keys to delete, before IAM's check."""
     stock = MINISTACK.stock("app:_handle_post_body_shortcuts")
 
     async def looked_at(
@@ -109,7 +112,7 @@ def _unfit(path: str, headers: Mapping[str, str], deleted: bytes | None) -> Any:
         return error_response_xml("KeyTooLongError", "Your key is too long", 400)
     if deleted is not None:
         try:
-            s3.fromstring(deleted)  # defused
+            s3.fromstring(deleted)  # safe parser
         except (ParseError, ValueError):
             message = (
                 "The XML you provided was not well-formed or did not validate against our published schema"
@@ -119,8 +122,10 @@ def _unfit(path: str, headers: Mapping[str, str], deleted: bytes | None) -> Any:
 
 
 def list_past_deleted_versions() -> None:
-    """List on when the version that a page ended with has been deleted: ministack would leave out the older versions of
-    its key. The whole key is listed again, since nothing tells where that version was."""
+    """Continue a listing whose marker version was deleted. ministack would skip older versions of that key.
+
+    The whole key is listed again, because the marker's position is unknown.
+    """
     name = "services.s3:_list_object_versions"
     stock = MINISTACK.stock(name)
 
@@ -128,9 +133,7 @@ def list_past_deleted_versions() -> None:
         key, version = s3._qp(query, "key-marker"), s3._qp(query, "version-id-marker")
         kept = s3._object_versions.get((bucket, key)) or ()
         if version and not any(each["version_id"] == version for each in kept):
-            before = (
-                f"{key[:-1]}{chr(ord(key[-1]) - 1)}{chr(sys.maxunicode)}"  # the last name before the key's
-            )
+            before = f"{key[:-1]}{chr(ord(key[-1]) - 1)}{chr(sys.maxunicode)}"  # the last name before the key
             query = {**query, "key-marker": [before], "version-id-marker": [""]}
         return stock(bucket, query)
 
@@ -138,8 +141,9 @@ def list_past_deleted_versions() -> None:
 
 
 def refuse_on_a_full_disk(state: Path) -> None:
-    """Answer InsufficientStorage (507, which no client tries again) when an object could not be written below `state`;
-    ministack takes it and forgets it later.
+    """Answer InsufficientStorage (507, which clients do not retry) if an object cannot be written below `state`.
+
+    ministack accepts such an object and loses it later.
     """
     stock_write = MINISTACK.stock("services.s3:_atomic_write")
     stock_handle = MINISTACK.stock("app:SERVICE_HANDLERS")["s3"]
@@ -157,7 +161,7 @@ def refuse_on_a_full_disk(state: Path) -> None:
         method: str, path: str, headers: Mapping[str, str], body: bytes, query_params: Mapping[str, Any]
     ) -> Any:
         failures: list[OSError] = []
-        _failures.set(failures)  # this request's: its context is its own
+        _failures.set(failures)  # only this request's failures: it has its own context
         answer = await stock_handle(method, path, headers, body, query_params)
         if not failures:
             return answer

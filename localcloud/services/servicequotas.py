@@ -1,4 +1,4 @@
-"""Service Quotas: what the settings say the account may have, and requests for more that wait for ever."""
+"""Service Quotas: the account's quotas from the settings, and increase requests that stay pending."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPEN = ("PENDING", "CASE_OPENED")
 
 
 class ServiceQuotasError(Exception):
-    """An error as the service answers it: its code and message."""
+    """An error of the service: code and message."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -41,32 +41,32 @@ class ServiceQuotas:
     requests: list[Body] = field(default_factory=list)
 
     def get_service_quota(self, body: Body) -> Body:
-        """The applied quota; where only AWS's default exists there is no such resource."""
+        """Return the applied quota. A quota with only AWS's default is not found."""
         code, quota = self._quota(body)
         if quota.applied is None:
             raise ServiceQuotasError("NoSuchResourceException", NO_SUCH_QUOTA)
         return {"Quota": described(code, quota, quota.applied)}
 
     def get_default(self, body: Body) -> Body:
-        """What AWS gives a new account."""
+        """Return AWS's default quota."""
         code, quota = self._quota(body)
         return {"Quota": described(code, quota, quota.default)}
 
     def list_quotas(self, body: Body) -> Body:
-        """Every applied quota of the service."""
+        """Return every applied quota of the service."""
         applied = {code: quota for code, quota in self._of_service(body).items() if quota.applied is not None}
         return _paged("Quotas", [described(code, q, q.value) for code, q in applied.items()], body)
 
     def list_defaults(self, body: Body) -> Body:
-        """Every default quota of the service."""
+        """Return every default quota of the service."""
         return _paged("Quotas", [described(c, q, q.default) for c, q in self._of_service(body).items()], body)
 
     def list_services(self, body: Body) -> Body:
-        """EC2 is the only service with quotas here."""
+        """Return EC2, the only service with quotas here."""
         return {"Services": [EC2]}
 
     def request_increase(self, body: Body) -> Body:
-        """The request is recorded and stays PENDING: nobody is there to grant it."""
+        """Record the request, which stays PENDING forever."""
         code, quota = self._quota(body)
         if float(body["DesiredValue"]) <= quota.value:
             raise ServiceQuotasError(
@@ -96,14 +96,14 @@ class ServiceQuotas:
         return {"RequestedQuota": request}
 
     def get_request(self, body: Body) -> Body:
-        """One request by its id."""
+        """Return a request by its id."""
         for request in self.requests:
             if request["Id"] == body["RequestId"]:
                 return {"RequestedQuota": request}
         raise ServiceQuotasError("NoSuchResourceException", "The specified request does not exist.")
 
     def history(self, body: Body) -> Body:
-        """Requests of a service, of one quota, in one state."""
+        """Return the requests of a service, filtered by quota and state."""
         matching = [
             request
             for request in self.requests
@@ -127,7 +127,7 @@ class ServiceQuotas:
 
 
 def described(code: str, quota: Quota, value: float) -> Body:
-    """A quota as the service shows it."""
+    """Return a quota in the service's format."""
     market = "Spot" if quota.market == "spot" else "OnDemand"
     family = "Standard" if "t" in quota.families else quota.families[0].upper()
     return {
@@ -151,7 +151,6 @@ def described(code: str, quota: Quota, value: float) -> Body:
 
 
 def quota_arn(code: str) -> str:
-    """The ARN of an EC2 quota."""
     return f"arn:aws:servicequotas:{get_region()}:{get_account_id()}:ec2/{code}"
 
 
@@ -162,7 +161,7 @@ def _paged(key: str, rows: list[Body], body: Body) -> Body:
 
 
 def install(context: Context) -> None:
-    """Answer the service `service-quotas`, which ministack does not have."""
+    """Answer the service `service-quotas`, which ministack lacks."""
     quotas = ServiceQuotas(context.settings, context.store.changed)
     operations: dict[str, Callable[[Body], Body]] = {
         "GetServiceQuota": quotas.get_service_quota,
@@ -199,7 +198,7 @@ def _answer(operations: Mapping[str, Callable[[Body], Body]], name: str, body: b
     if operation is None:
         return 400, {
             "__type": "UnknownOperationException",
-            "message": f"the local cloud does not know {name}",
+            "message": f"the local cloud does not support {name}",
         }
     try:
         return 200, operation(json.loads(body or b"{}"))

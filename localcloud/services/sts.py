@@ -1,4 +1,4 @@
-"""STS as far as ministack takes what AWS refuses, and the tags that sessions hand on to the sessions they begin."""
+"""STS refusals that ministack lacks, and transitive session tags."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from localcloud.base.assume_role import CHAINED, Asked, refusal
 from localcloud.patches import MINISTACK
 
 TRANSITIVE = "TransitiveTagKeys"
-"""In a session's record: the keys of its tags that chained sessions keep."""
+"""Field of a session's record: the tag keys that chained sessions inherit."""
 
 
 def install() -> None:
-    """Refuse what AWS does before ministack assumes a role."""
+    """Check AssumeRole before ministack performs it."""
     stock = MINISTACK.stock("app:SERVICE_HANDLERS")["sts"]
 
     async def handle(
@@ -49,7 +49,6 @@ def install() -> None:
 
 
 def asked_of(given: Mapping[str, str]) -> Asked:
-    """Read the parameters of a request."""
     return Asked(
         role=given.get("RoleArn", ""),
         name=given.get("RoleSessionName", ""),
@@ -64,7 +63,7 @@ def _members(given: Mapping[str, str], pattern: str) -> list[str]:
 
 
 def _hand_on(caller: Mapping[str, Any], asked: Asked, answer: Any) -> None:
-    """Give the new session the transitive tags of the caller's, and its own."""
+    """Give the new session the caller's transitive tags and its own tags."""
     inherited = list(caller.get(TRANSITIVE, ()))
     status, _, body = answer
     if status != 200 or not (inherited or asked.transitive):

@@ -1,4 +1,4 @@
-"""The accounts that sessions run as: root, the one that is asked for, or `ssm-user`."""
+"""Accounts for sessions: root, the requested account, or `ssm-user`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from localcloud.machine.guest.session_order import Order, SessionOver
 
 USER = "ssm-user"
 ACCOUNTS = (80_000, 90_000)
-"""Numbers of a host's accounts: no account of the machine has one of these (etc/login.defs of the image)."""
+"""Range of user IDs of a host's accounts, unused on the machine (see etc/login.defs of the image)."""
 SUDOERS = Path("/etc/sudoers.d/ssm-agent-users")
 
 
@@ -25,7 +25,10 @@ class Account:
     home: str
 
     def options(self) -> dict[str, Any]:
-        """For a process that is to run as it. Where the machine knows one account alone, that one."""
+        """Return the arguments with which a process runs as this account.
+
+        Empty if this process already has the account.
+        """
         if self.uid == os.geteuid():
             return {}
         groups = os.getgrouplist(self.name, self.gid)
@@ -50,13 +53,12 @@ def account_of(order: Order, *, elevated: bool = False) -> Account:
 
 
 def single_account() -> bool:
-    """In a user namespace there may be no other."""
+    """Return True in a user namespace with one account."""
     return int(Path("/proc/self/uid_map").read_text().split()[2]) == 1
 
 
 def make_user() -> None:
-    """The account that sessions run as, which the agent makes at the first unless somebody has: one that may become
-    root."""
+    """Create `ssm-user` with sudo rights if it is missing, as the SSM agent does before the first session."""
     SUDOERS.parent.mkdir(parents=True, exist_ok=True)
     SUDOERS.write_text(f"# User rules for {USER}\n{USER} ALL=(ALL) NOPASSWD:ALL\n")
     SUDOERS.chmod(0o440)

@@ -1,4 +1,4 @@
-"""The units of a host: those that are loaded, the order of their starts, and what systemctl asks about them."""
+"""The loaded units of a host, the order of their starts, and their properties for systemctl."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from localcloud.machine.guest.units import (
 )
 
 Request = dict[str, Any]
-"""A request of systemctl and its friends: a verb, and what belongs to it."""
+"""A request from systemctl or a related command: a verb and its parameters."""
 
 
 class HostUnits:
@@ -33,7 +33,7 @@ class HostUnits:
         return list(self._units.values())
 
     def add_transient(self, unit: UnitFile) -> Service:
-        """Add a service that has no file."""
+        """Add a service without a unit file."""
         service = Service(self._init, unit)
         service.transient = True
         self._units[unit.name] = service
@@ -69,7 +69,7 @@ class HostUnits:
                 reply(1, f"Unknown command verb {verb}.")
 
     def start_queued(self) -> None:
-        """Units that waited for another one's start may go now."""
+        """Start units whose dependencies have started."""
         queued, self._queued = self._queued, []
         names = {name for name, _ in queued}
         for name, reply in queued:
@@ -85,7 +85,7 @@ class HostUnits:
                 self._units[name].start(reply)
 
     def start_all(self, names: list[str], reply: Reply) -> None:
-        """Start them and what they require, in their order; answers when all are started or one has failed."""
+        """Start units and their requirements in order. Reply after all have started or one has failed."""
         wanted: list[str] = []
         try:
             for name in names:
@@ -110,7 +110,7 @@ class HostUnits:
             try:
                 self._collect(other, wanted)
             except UnitError as error:
-                self._init.print(f"{name}: wants a unit that is not there: {error}")
+                self._init.print(f"{name}: wants a missing unit: {error}")
         wanted.append(name)
 
     def _unit(self, name: str) -> Service | TimerUnit:
@@ -119,7 +119,7 @@ class HostUnits:
             return known
         unit = find_unit(name)
         if known is not None:
-            known.unit = unit  # read again: as after daemon-reload
+            known.unit = unit  # read again, as after daemon-reload
             return known
         self._units[name] = (
             TimerUnit(self._init, unit) if name.endswith(".timer") else Service(self._init, unit)
@@ -181,7 +181,7 @@ class HostUnits:
 
 
 def gather(count: int, reply: Reply) -> list[Reply]:
-    """`count` replies that become one: the first failure, or success when all have succeeded."""
+    """Return `count` replies that merge into one: the first failure, or success if all succeed."""
     left, answered = count, False
 
     def each(code: int, text: str) -> None:

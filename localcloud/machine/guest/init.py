@@ -1,7 +1,7 @@
-"""Process 1 of a host: starts the enabled units, runs commands for the SSM agent, reaps, and ends with the host.
+"""Process 1 of a host: start enabled units, run commands for the SSM agent, reap, and end with the host.
 
-The part of systemd that software on a host meets: service and timer units of /etc/systemd/system, their ordering,
-restarts, stop signals and timeouts, `systemctl`, `systemd-run`, `shutdown`. One thread, one loop.
+Covers the parts of systemd that host software uses: service and timer units of /etc/systemd/system, their order,
+restarts, stop signals and timeouts, and `systemctl`, `systemd-run`, `shutdown`. One thread runs one loop.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ HOME = Path("/run/localcloud")
 LOGS = Path("/var/log/units")
 CONSOLE_LIMIT = 1 << 20
 POWEROFF_SECONDS = 60.0
-OF_ALL = ("states",)
-"""What every account of the host may ask."""
-ASK_SECONDS = 1.0
-"""In which whoever asks must have said what."""
-"""What is left after the units have ended gets this long after SIGTERM (systemd: 90 s)."""
+"""Seconds between SIGTERM and SIGKILL for processes that remain after all units ended (systemd: 90 s)."""
+PUBLIC_VERBS = ("states",)
+"""Verbs that every account of the host may use."""
+REQUEST_SECONDS = 1.0
+"""Deadline for a client's complete request."""
 
 
 class Init:
@@ -80,10 +80,10 @@ class Init:
                 key.data()
             self._run_timers()
 
-    # --- for units ---
+    # --- interface for units ---
 
     def print(self, text: str) -> None:
-        """One line on the console, which is kept below a size."""
+        """Print a line on the console, whose file is limited in size."""
         data = (text.rstrip("\n") + "\n").encode(errors="replace")
         if self._console_size + len(data) > CONSOLE_LIMIT and stat.S_ISREG(os.fstat(1).st_mode):
             os.ftruncate(1, 0)
@@ -97,7 +97,7 @@ class Init:
             file.write(f"{INIT_PREFIX}{text}\n")
 
     def open_log(self, name: str, path: Path | None = None) -> int:
-        """A pipe whose lines reach the console and the unit's log, or the file at `path` instead."""
+        """Return a pipe whose lines reach the console and the unit's log, or the file at `path`."""
         read, write = os.pipe()
         os.set_blocking(read, False)
         target = path or LOGS / f"{name}.log"
@@ -117,7 +117,7 @@ class Init:
         return write
 
     def temporary(self, descriptor: int) -> int:
-        """Closed at the next turn, when the child that needed it has its own."""
+        """Close the descriptor at the next turn, when the child has its own copy."""
         self._temporary.append(descriptor)
         return descriptor
 
@@ -138,13 +138,13 @@ class Init:
         )
         return str(path)
 
-    # --- what init receives ---
+    # --- input of init ---
 
     def _listen(self) -> None:
         wake_read, wake_write = socket.socketpair()
         for end in (wake_read, wake_write):
             end.setblocking(False)
-        self._wake = wake_write  # closed, its number would soon be another socket's
+        self._wake = wake_write  # closed below; its number would soon belong to another socket
         signal.set_wakeup_fd(wake_write.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
@@ -159,7 +159,7 @@ class Init:
 
     def _signalled(self, numbers: bytes) -> None:
         if signal.SIGTERM in numbers or signal.SIGINT in numbers:
-            self._power_off("init was asked to end", reboot=False)
+            self._power_off("init received SIGTERM", reboot=False)
         self._reap()
 
     def _reap(self) -> None:
@@ -179,7 +179,7 @@ class Init:
             self._halt_when_alone()
 
     def _ordered(self) -> None:
-        """The hypervisor's orders; when its end of the cable is gone, so is this host."""
+        """Handle orders of the hypervisor. When its end of the socket closes, the host ends."""
         data, files, _, _ = socket.recv_fds(self._control, 1 << 20, 3)
         if not data:
             os._exit(1)
@@ -192,7 +192,7 @@ class Init:
                     if number == order["id"]:
                         os.killpg(pid, signal.SIGKILL)
             case "poweroff":
-                self._power_off("asked by the hypervisor", reboot=order["reboot"])
+                self._power_off("requested by the hypervisor", reboot=order["reboot"])
             case "oom":
                 self._run_out_of_memory(order["process"])
             case "answer":
@@ -210,7 +210,7 @@ class Init:
             os.close(descriptor)
 
     def _run_out_of_memory(self, text: str) -> None:
-        """Do what the kernel does, then what systemd does: end the process with most memory, and ask its unit."""
+        """Kill the process with the most memory, as the kernel does, then notify its unit, as systemd does."""
         pid = largest(text)
         if pid is None:
             self.print(f"kernel: out of memory, and no process has {text!r} in its command line")
@@ -228,16 +228,16 @@ class Init:
         except (BrokenPipeError, ConnectionResetError):
             os._exit(1)
 
-    # --- systemctl and its friends ---
+    # --- systemctl and related commands ---
 
     def _accept(self, client: socket.socket) -> None:
-        client.settimeout(ASK_SECONDS)
+        client.settimeout(REQUEST_SECONDS)
 
         def answer(code: int, text: str) -> None:
             try:
                 client.sendall(json.dumps({"code": code, "text": text}).encode() + b"\n")
             except OSError:
-                pass  # whoever asked did not wait for the answer
+                pass  # the client left without waiting for the answer
             client.close()
 
         def read() -> None:
@@ -245,7 +245,7 @@ class Init:
             try:
                 data = client.makefile("rb").readline()
                 request = json.loads(data)
-                if request["verb"] in OF_ALL or _uid_of(client) == os.geteuid():
+                if request["verb"] in PUBLIC_VERBS or _uid_of(client) == os.geteuid():
                     self._on_request(request, answer)
                 else:
                     answer(1, "Interactive authentication required.")
@@ -270,10 +270,10 @@ class Init:
             case _:
                 self.units.answer(request, reply)
 
-    # --- the ends ---
+    # --- shutdown ---
 
     def _start_user_data(self) -> None:
-        """A user data script runs once in an instance's life; cloud-init's other formats are not known."""
+        """Run the user data script once in the instance's life. Other formats of cloud-init are rejected."""
         text = self._host["user_data"]
         done = Path("/var/lib/cloud/instances", self._host["instance_id"])
         if not text or done.exists():
@@ -311,7 +311,7 @@ class Init:
         self._halt_when_alone()
 
     def _halt_when_alone(self) -> None:
-        """When every unit has ended, the rest gets a moment after SIGTERM; then there is nothing left to lose."""
+        """Once all units have ended, send SIGTERM to the remaining processes, wait briefly, and halt."""
         if any(unit.state in ("deactivating", "activating") for unit in self.units.all()):
             return
         if not others_alive():
@@ -324,7 +324,7 @@ class Init:
         self.print("systemd: down")
         os._exit(0)
 
-    # --- time ---
+    # --- timers ---
 
     def _pause(self) -> float | None:
         while self._timers and self._timers[0].cancelled:
@@ -344,7 +344,7 @@ class Init:
 
 
 def _uid_of(client: socket.socket) -> int:
-    """Who is at the other end."""
+    """Return the user ID of the client."""
     credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", credentials)[1])
 

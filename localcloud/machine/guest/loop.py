@@ -1,4 +1,4 @@
-"""What units may ask of the loop that runs them."""
+"""Interfaces that units use: the loop that runs them, timers, and the other units."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Protocol
 
 Reply = Callable[[int, str], None]
-"""Answers whoever asked: exit code and text."""
+"""Sends exit code and text to the client."""
 
 
 @dataclass(order=True)
 class Timer:
-    """Something that will be done at `at` (monotonic), unless cancelled."""
+    """An action that runs at `at` (monotonic clock) unless cancelled."""
 
     at: float
     number: int
@@ -25,14 +25,14 @@ class Units(Protocol):
     """The units of the host."""
 
     def start_queued(self) -> None:
-        """Start those that waited for another one's start or end."""
+        """Start units whose dependencies have started or ended."""
 
     def start_all(self, names: list[str], reply: Reply) -> None:
-        """Start units by name, and what they require."""
+        """Start units by name, and their requirements."""
 
 
 class Manager(Protocol):
-    """The init that a unit belongs to."""
+    """The init of a unit."""
 
     environment: dict[str, str]
     booted: float
@@ -42,19 +42,19 @@ class Manager(Protocol):
     def units(self) -> Units: ...
 
     def print(self, text: str) -> None:
-        """One line on the console."""
+        """Print a line on the console."""
 
     def log(self, name: str, text: str) -> None:
-        """A line about a unit, in its log and on the console."""
+        """Write a line about a unit to its log and the console."""
 
     def open_log(self, name: str, path: Path | None = None) -> int:
-        """A descriptor whose lines reach the console and the unit's log, or the file at `path` instead."""
+        """Return a descriptor whose lines reach the console and the unit's log, or the file at `path`."""
 
     def temporary(self, descriptor: int) -> int:
-        """The same descriptor, closed at the loop's next turn."""
+        """Return the descriptor and close it at the loop's next turn."""
 
     def after(self, pause: float, then: Callable[[], None]) -> Timer:
-        """Do it in `pause` seconds."""
+        """Call `then` after `pause` seconds."""
 
     def notify_socket(self, name: str, receive: Callable[[str], None]) -> str:
-        """The path of a new socket; `receive` gets what is sent to it."""
+        """Return the path of a new socket. `receive` gets the messages that arrive on it."""

@@ -1,4 +1,4 @@
-"""`nft --json --file -` on a host: the ruleset goes to init, which has it put in place (hypervisor/nft.py)."""
+"""`nft --json --file -` on a host: passes the ruleset to init, and the server applies it (hypervisor/nft.py)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import sys
 
 from localcloud.machine.guest.systemctl import ask, leave
 
-USAGE = "Error: here nft knows `nft --json --file -` alone, with the ruleset as standard input"
+USAGE = "Error: the local cloud supports only `nft --json --file -`, with the ruleset on standard input"
 
 
 def main() -> None:
-    """The command's name and its arguments are in sys.argv."""
+    """Entry point. sys.argv holds the command's name and arguments."""
     words = ["--json" if word == "-j" else "--file" if word == "-f" else word for word in sys.argv[2:]]
     if words not in (["--json", "--file", "-"], ["--file", "-", "--json"]):
         leave(1, USAGE)

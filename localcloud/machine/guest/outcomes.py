@@ -1,4 +1,4 @@
-"""How a service's end is judged: whether it was clean, and whether systemd starts the service again."""
+"""Results of a service's exit: success or failure, and whether systemd restarts it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from localcloud.machine.guest.processes import signal_number
 from localcloud.machine.guest.units import UnitFile
 
 OUT_OF_MEMORY = "oom-kill"
-"""The result of a unit that systemd has ended because of its OOMPolicy=."""
+"""Result of a unit that systemd ended because of OOMPolicy=."""
 
 
 def kill_signal(unit: UnitFile) -> int:

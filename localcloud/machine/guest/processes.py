@@ -1,6 +1,6 @@
-"""Processes of a host: starting them, finding those of a unit, ending them.
+"""Start, find and end processes of a host.
 
-A unit's processes are found by the INVOCATION_ID in their environment: there are no control groups here.
+The INVOCATION_ID in a process's environment identifies its unit, because the host has no control groups.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from localcloud.machine.guest.units import ResourceLimit
 CONTROL = 3
 MARK = b"INVOCATION_ID="
 CANNOT_RUN = 203
-"""Exit code when the program cannot be run, as with systemd."""
+"""Exit code of systemd if a program cannot be run."""
 
 
 def spawn(
@@ -31,10 +31,10 @@ def spawn(
     control: int | None = None,
     limits: Sequence[ResourceLimit] = (),
 ) -> int:
-    """A process in a session of its own; 203 is its exit code when the program cannot be run, as with systemd.
-    `control` is its descriptor 3.
+    """Start a process in its own session, with `control` as descriptor 3. It exits with 203 if it cannot run.
 
-    Back when the program runs: until then the child is a copy of init, with init's ears, and would lose a signal.
+    Returns once the program runs. Until then the child is a copy of init with init's signal handlers and would lose
+    signals.
     """
     runs, starting = os.pipe()
     pid = os.fork()
@@ -46,7 +46,7 @@ def spawn(
     try:
         os.setsid()
         signal.set_wakeup_fd(-1)
-        # nohup's too: a host has booted, whoever has started the local cloud
+        # also SIGHUP, which nohup ignores when it starts the local cloud
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
         null = os.open("/dev/null", os.O_RDONLY)
@@ -72,21 +72,23 @@ def spawn(
 
 
 def set_limit(limit: ResourceLimit) -> None:
-    """Set it as far as the machine allows: a host's root may not raise a hard limit of the machine."""
+    """Set a limit as far as the machine allows: a host's root cannot raise hard limits of the machine."""
     most = resource.getrlimit(limit.number)[1]
     hard = lower(limit.hard, most)
     resource.setrlimit(limit.number, (lower(limit.soft, hard), hard))
 
 
 def lower(first: int, second: int) -> int:
-    """Return the stricter of two limits; no limit is RLIM_INFINITY, which is -1."""
+    """Return the stricter of two limits. RLIM_INFINITY is -1."""
     finite = [each for each in (first, second) if each != resource.RLIM_INFINITY]
     return min(finite, default=resource.RLIM_INFINITY)
 
 
 def largest(text: str) -> int | None:
-    """Return the process that the kernel ends first when memory runs out: the one with most of it. Only processes with
-    `text` in their command line are considered. Return None if there is none."""
+    """Return the process with the most memory, which the kernel kills first when memory runs out.
+
+    Consider only processes with `text` in their command line. Return None without a match.
+    """
     found = [
         folder for folder in others_alive() if text.encode() in _read(folder / "cmdline").replace(b"\0", b" ")
     ]
@@ -94,7 +96,7 @@ def largest(text: str) -> int | None:
 
 
 def invocation_of(pid: int) -> str:
-    """Return the INVOCATION_ID in the environment of a process; empty if it belongs to no unit."""
+    """Return the INVOCATION_ID in the environment of a process, or an empty string."""
     variables = _read(Path(f"/proc/{pid}/environ")).split(b"\0")
     found = (line for line in variables if line.startswith(MARK))
     return next(found, MARK).removeprefix(MARK).decode()
@@ -105,7 +107,7 @@ def _resident_pages(folder: Path) -> int:
 
 
 def others_alive() -> list[Path]:
-    """The /proc folders of all processes but init; zombies are not alive."""
+    """Return the /proc folders of all living processes other than init."""
     folders = (path for path in Path("/proc").iterdir() if path.name.isdigit() and path.name != "1")
     return [
         folder
@@ -115,7 +117,7 @@ def others_alive() -> list[Path]:
 
 
 def members(invocation: str) -> list[int]:
-    """Every process, however far from its unit, that carries its INVOCATION_ID."""
+    """Return all processes with the unit's INVOCATION_ID, including distant descendants."""
     mark = MARK + invocation.encode()
     return [int(folder.name) for folder in others_alive() if mark in _read(folder / "environ").split(b"\0")]
 
@@ -123,7 +125,7 @@ def members(invocation: str) -> list[int]:
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except OSError:  # it ended while we looked
+    except OSError:  # it ended between listing and reading
         return b""
 
 
@@ -131,15 +133,15 @@ def send(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except ProcessLookupError:
-        pass  # ended by itself: what was asked for has happened
+        pass  # it has ended already
 
 
 def signal_all(number: int) -> None:
-    """To every process but init itself."""
+    """Send a signal to every process except init."""
     try:
         os.kill(-1, number)
     except ProcessLookupError:
-        pass  # there is none
+        pass  # no process is left
 
 
 def signal_number(name: str) -> int:

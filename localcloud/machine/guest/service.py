@@ -1,4 +1,4 @@
-"""A service unit through its life."""
+"""Life of a service unit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFAULT_START_SECONDS = 90.0
 
 
 class Service:
-    """One service unit through its life: inactive, activating, active, deactivating, failed."""
+    """A service unit with its state: inactive, activating, active, deactivating or failed."""
 
     def __init__(self, init: Manager, unit: UnitFile) -> None:
         self.init = init
@@ -54,7 +54,7 @@ class Service:
 
     @property
     def shown_state(self) -> str:
-        """What `systemctl is-active` prints: a service that waits for its restart is activating."""
+        """Return the state that `systemctl is-active` prints. A service that waits for its restart is activating."""
         return "activating" if self._pending_restart is not None else self.state
 
     def start(self, reply: Reply) -> None:
@@ -100,8 +100,10 @@ class Service:
             send(pid, number)
 
     def ran_out_of_memory(self) -> None:
-        """Act as OOMPolicy= says: the kernel has ended a process of this unit because memory ran out. Unless the policy
-        is `continue`, systemd ends the unit, whichever of its processes it was."""
+        """Apply OOMPolicy= after the kernel killed a process of this unit.
+
+        The unit ends unless the policy is `continue`.
+        """
         policy = self.unit.get("Service", "OOMPolicy", "stop")
         self.init.log(self.name, "A process of this unit has been killed by the OOM killer.")
         if policy == "continue" or self.state not in ("active", "activating"):
@@ -137,7 +139,7 @@ class Service:
                 self._activated()
 
     def process_ended(self, pid: int, code: int) -> None:
-        """One of init's children was reaped; is it ours?"""
+        """Handle a reaped child of init if it belongs to this unit."""
         if pid == self._control_pid:
             self._control_pid = 0
             self._control_ended(code)
@@ -159,7 +161,7 @@ class Service:
         else:
             self._stopped()
 
-    # --- inside ---
+    # --- internal ---
 
     def _may_start(self, reply: Reply) -> bool:
         if self.init.going_down:
@@ -267,7 +269,7 @@ class Service:
         self._wind_down()
 
     def _wind_down(self) -> None:
-        """The service has ended or must: what is left of it goes, then it is judged."""
+        """End the remaining processes of the service, then determine its result."""
         self._deactivate([])
         self._ask_to_end()
         self._check_stopped()
@@ -279,7 +281,7 @@ class Service:
         self._limit_stop()
 
     def _limit_stop(self) -> None:
-        """ExecStop and the processes' end have this long together; what follows, ExecStopPost, has it once more."""
+        """Limit the time for ExecStop and the end of all processes. ExecStopPost then gets the same time again."""
         self._arm(self.unit.seconds("Service", "TimeoutStopSec", DEFAULT_STOP_SECONDS), self._stop_timed_out)
 
     def _ask_to_end(self) -> None:
@@ -356,7 +358,7 @@ class Service:
         return env
 
     def _spawn(self, line: str) -> int:
-        """Run one Exec line; 0 when it could not even be prepared (the log says why)."""
+        """Run one Exec line. Return 0 if it could not be prepared; the log has the reason."""
         prefix = re.match(r"[-@+!:|]*", line)[0]  # type: ignore[index]
         self._ignore_failure = "-" in prefix
         try:
@@ -386,7 +388,7 @@ class Service:
         if kind == "null":
             return self.init.temporary(os.open("/dev/null", os.O_WRONLY))
         if self._log is None:
-            # append+console is not systemd's: it is what cloud-init does with what user data prints
+            # append+console is an extension, for the output of user data under cloud-init
             self._log = self.init.open_log(self.name, Path(path) if kind == "append+console" else None)
         return self._log
 

@@ -1,7 +1,7 @@
-"""The SSM agent's part of one session, inside the host: a shell, a command or a port, and the channel to its client.
+"""The SSM agent's part of a session, inside the host: a shell, a command or a port, and the channel to the client.
 
-Started by the server for each session, as root and with a socket to it at descriptor 3. Over that it is given the
-connections of the client, one after another: the channel outlives them. What happens is told there, too.
+The server starts it for each session as root, with a socket at descriptor 3. Over this socket it passes the connections
+of the client, one after another, because the channel outlives them. Events are reported there, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trainyard.datachannel.handshake import Complete, Request, Response
 from trainyard.datachannel.message import ChannelClosed, Kind, MessageError
 
 PROCESS = "ssm-session-worker"
-"""What such a process is called, as far as the kernel has room for it."""
+"""Name of the process, as far as the kernel has room for it."""
 BUFFER = 1 << 20
 
 
@@ -68,7 +68,7 @@ class Session:
         self._told = 0.0
 
     async def run(self) -> None:
-        """Until it is over, for one reason or another; then the client is told, and the server."""
+        """Run until the session ends, then report the reason to the client and the server."""
         loop = asyncio.get_running_loop()
         self.control.setblocking(False)
         loop.add_reader(self.control, self._ordered)
@@ -83,7 +83,7 @@ class Session:
             try:
                 await work
             except asyncio.CancelledError:
-                pass  # it was ended from outside
+                pass  # the session was ended from outside
             except SessionOver as end:
                 why = str(end)
             await self.channel.wait_until_idle(LAST_WORDS)
@@ -92,13 +92,13 @@ class Session:
             await self.channel.flush(LAST_WORDS)
         self._tell(event="ended", reason=why)
 
-    # --- the server's word ---
+    # --- orders of the server ---
 
     def _ordered(self) -> None:
-        """An order of the server's; without a server nothing goes on."""
+        """Handle orders of the server. The session ends if the server is gone."""
         data, files, _, _ = socket.recv_fds(self.control, READ, 2)
         if not data:
-            self._end("Systems Manager is gone")
+            self._end("the connection to Systems Manager closed")
             return
         order = json.loads(data)
         match order["op"]:
@@ -120,7 +120,7 @@ class Session:
         try:
             self.control.send(json.dumps(event).encode())
         except OSError:
-            self._end("Systems Manager is gone")
+            self._end("the connection to Systems Manager closed")
 
     async def _tell_activity(self) -> None:
         while True:
@@ -134,7 +134,7 @@ class Session:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # --- the client's connections ---
+    # --- connections of the client ---
 
     async def _attach(self, given: socket.socket, begun: bytes) -> None:
         given.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -174,7 +174,7 @@ class Session:
             if not data:
                 return
 
-    # --- what the session is for ---
+    # --- programs of the session ---
 
     async def _work(self) -> None:
         if self.order.kind == handshake.SHELL:

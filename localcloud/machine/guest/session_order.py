@@ -1,4 +1,4 @@
-"""A session as the server describes it to the host, and its end."""
+"""A session as the server orders it, and its end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Order:
-    """A session, as the server orders it."""
+    """The server's order for a session."""
 
     session: str
     target: str
@@ -21,10 +21,10 @@ class Order:
 
     @property
     def shell(self) -> Mapping[str, Any]:
-        """Of the properties those of a command on Linux."""
+        """Return the properties that apply to a command on Linux."""
         found = self.properties.get("linux")
         return found if isinstance(found, dict) else {}
 
 
 class SessionOver(Exception):  # noqa: N818 - as an end, not an error
-    """Carries the reason that the client is shown."""
+    """Ends a session. Carries the reason for the client."""

@@ -1,4 +1,4 @@
-"""A terminal, a command or a port, between the host and the channel to the client."""
+"""A terminal, a command or a port, connected to the client's channel."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from trainyard.datachannel.message import Flag, Kind
 from trainyard.datachannel.smux import SmuxError
 
 LAST_WORDS = 2.0
-"""Seconds in which the client must have what was said last, as the agent has it; what it has not by then is lost."""
+"""Seconds for the client to acknowledge the last output, as in AWS's agent. Later output is lost."""
 READ = 1 << 16
 MULTIPLEXED_SINCE, SEPARATE_SINCE = "1.1.69.9", "1.2.295"
-"""Of clients: from the version after this on, several connections through a port; errors beside output."""
+"""Client versions after which multiplexed ports and separate error output are supported."""
 SIGNALS = {0x03: signal.SIGINT, 0x1C: signal.SIGQUIT, 0x1A: signal.SIGTSTP}
-"""What a control character means to a command without a terminal."""
+"""Signals that control characters send to a command without a terminal."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Programs:
             if profile.strip():
                 await write_all(master, profile.encode() + b"\n")
             await process.wait()
-            await asyncio.wait([reading], timeout=LAST_WORDS)  # somebody else may still hold the terminal
+            await asyncio.wait([reading], timeout=LAST_WORDS)  # another process may still hold the terminal
         finally:
             for task in (reading, writing):
                 task.cancel()
@@ -77,7 +77,7 @@ class Programs:
             await self._kill(process)
 
     async def _type(self, master: int, shell: int) -> None:
-        """What the client types, to the terminal; its size, to it."""
+        """Forward the client's input and window size to the terminal."""
         async for kind, payload in self.channel.payloads():
             if kind == Kind.OUTPUT:
                 await write_all(master, payload)
@@ -87,7 +87,7 @@ class Programs:
                 fcntl.ioctl(master, termios.TIOCSWINSZ, size)
 
     async def _pump(self, descriptor: int, kind: int) -> None:
-        """What comes out of there, to the client, as fast as that takes it."""
+        """Forward output to the client as fast as the client accepts it."""
         while True:
             await readable(descriptor)
             try:
@@ -110,7 +110,7 @@ class Programs:
             await room.wait()
 
     async def command(self, commands: str) -> None:
-        """Without a terminal, and without a shell unless it names one. Its exit code is the last word."""
+        """Run a command without a terminal, and without a shell unless it names one. Its exit code is sent last."""
         account = account_of(self.order, elevated=bool(self.order.shell.get("runAsElevated")))
         separate = str(self.order.shell.get("separateOutputStream", "")).lower() == "true"
         try:
@@ -174,7 +174,7 @@ class Programs:
             streams.close()
 
     async def _one_connection(self, port: int) -> None:
-        """As for ssh, whose one connection is the session."""
+        """Serve a single connection, which is the whole session, as for ssh."""
         try:
             reader, writer = await asyncio.open_connection("localhost", port)
         except OSError as error:
@@ -203,7 +203,7 @@ class Programs:
         return {**inherited, **aws, "TERM": "xterm-256color", "HOME": account.home}
 
     async def _kill(self, process: asyncio.subprocess.Process) -> None:
-        """Whatever the session has started and is still of its group. Nothing of it is left."""
+        """Kill the remaining processes in the session's process group."""
         for number in (signal.SIGHUP, signal.SIGCONT, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, number)
@@ -226,7 +226,7 @@ async def _ready(
 
 
 async def write_all(descriptor: int, data: bytes) -> None:
-    """To a terminal, whose reader may be slow; one that is gone takes nothing."""
+    """Write to a terminal with a slow reader. Data for a closed terminal is dropped."""
     while data:
         try:
             data = data[os.write(descriptor, data) :]

@@ -1,6 +1,6 @@
-"""`systemctl`, `systemd-run`, `journalctl`, `shutdown` on a host: they ask init, print and exit as on systemd.
+"""`systemctl`, `systemd-run`, `journalctl` and `shutdown` on a host, with systemd's output and exit codes.
 
-`main` takes the command's name and its arguments from sys.argv.
+`main` takes the command's name and arguments from sys.argv and sends a request to init.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def ask(**request: Any) -> tuple[int, str]:
         init.sendall(json.dumps(request).encode() + b"\n")
         answer = init.makefile("rb").readline()
     if not answer:
-        return 0, ""  # the host went down while we waited
+        return 0, ""  # the host went down during the wait
     reply = json.loads(answer)
     return reply["code"], reply["text"]
 
@@ -40,7 +40,10 @@ def leave(code: int, text: str = "") -> NoReturn:
 
 
 def options(arguments: list[str], valued: set[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """Options and other words; the options in `valued` take a value (`--unit X`, `--unit=X`, `-uX`)."""
+    """Split arguments into options and other words.
+
+    Options in `valued` take a value (`--unit X`, `--unit=X`, `-uX`).
+    """
     found: dict[str, list[str]] = {}
     words: list[str] = []
     rest = list(arguments)
@@ -101,7 +104,7 @@ def systemctl(arguments: list[str]) -> NoReturn:
                 leave(*ask_units("start" if verb == "enable" else "stop", units, False))
             leave(0)
         case "daemon-reload" | "daemon-reexec":
-            leave(0)  # init reads a unit anew whenever it starts it
+            leave(0)  # init reads a unit file at each start
         case "kill":
             number = (flags.get("-s") or flags.get("--signal") or ["SIGTERM"])[-1]
             whom = (flags.get("--kill-whom") or flags.get("--kill-who") or ["all"])[-1]
@@ -125,7 +128,7 @@ def systemctl(arguments: list[str]) -> NoReturn:
         case "is-system-running":
             leave(0, "running")
         case _:
-            leave(1, f"Unknown command verb '{verb}', or one that the local cloud does not have.")
+            leave(1, f"Unknown command verb '{verb}', or not supported by the local cloud.")
 
 
 def ask_units(verb: str, units: list[str], forget: bool) -> tuple[int, str]:
@@ -222,7 +225,7 @@ def systemd_run(arguments: list[str]) -> NoReturn:
 
 
 def is_command(arguments: list[str], index: int, valued: set[str]) -> bool:
-    """Whether the command starts here: the first word that is neither an option nor an option's value."""
+    """Return True if the command starts here: the first word that is neither an option nor an option's value."""
     if arguments[index].startswith("-") and arguments[index] != "--":
         return False
     return index == 0 or arguments[index - 1] not in valued
@@ -259,7 +262,7 @@ def shutdown(arguments: list[str]) -> NoReturn:
     when = words[0] if words else "+1"
     minutes = re.fullmatch(r"\+(\d+)", "+0" if when == "now" else when)
     if minutes is None:
-        leave(1, f"Failed to parse time specification: {when} (the local cloud knows now and +minutes)")
+        leave(1, f"Failed to parse time specification: {when} (the local cloud supports now and +minutes)")
     leave(
         *ask(verb="poweroff", seconds=int(minutes[1]) * 60, reason=f"shutdown {when}", reboot="-r" in flags)
     )

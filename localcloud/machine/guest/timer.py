@@ -9,7 +9,7 @@ from localcloud.machine.guest.units import UnitError, UnitFile
 
 
 class TimerUnit:
-    """A .timer unit with the monotonic triggers; one with OnCalendar= is refused."""
+    """A .timer unit with monotonic triggers. OnCalendar= is rejected."""
 
     def __init__(self, init: Manager, unit: UnitFile) -> None:
         if unit.all("Timer", "OnCalendar"):

@@ -1,4 +1,4 @@
-"""Unit files as systemd reads them: sections, repeated keys, specifiers, time spans, enabled units."""
+"""Parser of systemd's unit files: sections, repeated keys, specifiers, time spans, enabled units."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SCALE = {
 
 
 INIT_PREFIX = "systemd[1]: "
-"""How lines in a unit's log begin that the unit did not print itself."""
+"""Prefix of log lines that do not come from the unit itself."""
 
 
 SIZE = re.compile(r"(\d+)([KMGT]?)")
@@ -39,7 +39,7 @@ LIMIT_PREFIX = "Limit"
 
 @dataclass(frozen=True)
 class ResourceLimit:
-    """A limit of setrlimit(2): the number of its resource, and what a unit asks for."""
+    """A limit for setrlimit(2): the resource number, and the soft and hard limits."""
 
     number: int
     soft: int
@@ -47,12 +47,12 @@ class ResourceLimit:
 
 
 class UnitError(Exception):
-    """A unit that does not exist or cannot be understood."""
+    """A unit is missing or cannot be parsed."""
 
 
 @dataclass
 class UnitFile:
-    """What a unit file says; every key may be repeated, an empty value forgets what came before."""
+    """A parsed unit file. Keys may repeat, and an empty value clears the earlier ones."""
 
     name: str
     values: dict[tuple[str, str], list[str]] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class UnitFile:
         return seconds(text) if text else default
 
     def limits(self) -> list[ResourceLimit]:
-        """Return the resource limits of a service: LimitNOFILE=, LimitMEMLOCK= and their like."""
+        """Return the resource limits of a service, such as LimitNOFILE= and LimitMEMLOCK=."""
         named = (key for section, key in self.values if section == "Service" and key.startswith(LIMIT_PREFIX))
         return [limit(key, text) for key in named if (text := self.get("Service", key))]
 
@@ -99,7 +99,7 @@ def parse_unit(name: str, text: str) -> UnitFile:
 
 
 def fill_in(value: str, name: str) -> str:
-    """The specifiers that ordinary units use."""
+    """Expand the common specifiers."""
     prefix, _, rest = name.partition("@")
     whole = name.rpartition(".")[0]
     instance = rest.rpartition(".")[0]
@@ -111,7 +111,7 @@ def fill_in(value: str, name: str) -> str:
 
 
 def seconds(text: str) -> float:
-    """`90`, `5min`, `1min 30s`, `200ms`, `infinity`."""
+    """Parse `90`, `5min`, `1min 30s`, `200ms` or `infinity`."""
     if text.strip() in ("infinity", "0"):
         return float("inf")
     total = 0.0
@@ -124,7 +124,7 @@ def seconds(text: str) -> float:
 
 
 def limit(key: str, text: str) -> ResourceLimit:
-    """Read `LimitNOFILE=65536:524288`; one number is both, the soft limit and the hard one."""
+    """Parse `LimitNOFILE=65536:524288`. A single number sets both the soft and the hard limit."""
     number = getattr(resource, f"RLIMIT_{key.removeprefix(LIMIT_PREFIX)}", None)
     if number is None:
         raise UnitError(f"not a resource limit: {key}")
@@ -133,7 +133,7 @@ def limit(key: str, text: str) -> ResourceLimit:
 
 
 def size(text: str) -> int:
-    """Read `65536`, `8M` (of 1,024 KiB), `infinity`."""
+    """Parse `65536`, `8M` (of 1,024 KiB) or `infinity`."""
     if text == "infinity":
         return resource.RLIM_INFINITY
     found = SIZE.fullmatch(text)
@@ -143,7 +143,7 @@ def size(text: str) -> int:
 
 
 def find_unit(name: str) -> UnitFile:
-    """The unit of this name; `job@7.service` is read from `job@.service` when it has no file of its own."""
+    """Return the unit of this name. `job@7.service` without its own file comes from `job@.service`."""
     for candidate in (name, template_of(name)):
         for folder in UNIT_FOLDERS:
             path = folder / candidate
@@ -156,7 +156,7 @@ def find_unit(name: str) -> UnitFile:
 
 
 def template_of(name: str) -> str:
-    """`job@.service` for `job@7.service`; any other name as it is."""
+    """Return `job@.service` for `job@7.service`, and other names unchanged."""
     return re.sub(r"@.*(\.\w+)$", r"@\1", name)
 
 
@@ -170,7 +170,7 @@ def enabled_units() -> list[str]:
 
 
 def expand(argv: list[str], env: dict[str, str]) -> list[str]:
-    """`$NAME` as a word of its own becomes words; `${NAME}` is pasted."""
+    """Expand variables: `$NAME` as a whole word becomes several words, `${NAME}` is inserted in place."""
     words: list[str] = []
     for word in argv:
         if re.fullmatch(r"\$\w+", word):

@@ -1,4 +1,4 @@
-"""WebSocket frames as a server reads and writes them (RFC 6455): bytes in, messages out, nothing else."""
+"""Server side of WebSocket framing (RFC 6455), without I/O."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 class WebSocketError(ValueError):
-    """The other end does not keep to the protocol; the connection is of no use any more."""
+    """The other end violates the protocol. The connection must be closed."""
 
 
 def accept(key: str) -> str:
-    """What a server answers to a client's Sec-WebSocket-Key."""
+    """Return the server's answer to a client's Sec-WebSocket-Key."""
     return base64.b64encode(hashlib.sha1(key.encode() + MAGIC, usedforsecurity=False).digest()).decode()
 
 
 def encode(opcode: int, payload: bytes) -> bytes:
-    """One whole message, as a server sends it."""
+    """Encode a whole message in the form that servers send."""
     first, size = FINAL | opcode, len(payload)
     if size < 126:
         return bytes((first, size)) + payload
@@ -33,7 +33,7 @@ def encode(opcode: int, payload: bytes) -> bytes:
 
 
 class Parser:
-    """Messages, and pings and closes between their parts, from bytes that come in pieces."""
+    """An incremental parser of messages, including pings and closes between fragments."""
 
     def __init__(self, begun: bytes = b"") -> None:
         self._rest = bytearray(begun)
@@ -42,7 +42,7 @@ class Parser:
         self._size = 0
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """All that is whole now: opcode and payload. Raises WebSocketError."""
+        """Yield opcode and payload of each complete message. Raise WebSocketError on a violation."""
         self._rest += data
         while (frame := self._frame()) is not None:
             first, payload = frame
@@ -51,19 +51,19 @@ class Parser:
                 yield opcode, payload
                 continue
             if (opcode == CONTINUED) is not bool(self._parts):
-                raise WebSocketError("a part of a message out of turn")
+                raise WebSocketError("a message fragment out of order")
             self._opcode = opcode or self._opcode
             self._parts.append(payload)
             self._size += len(payload)
             if self._size > LARGEST:
-                raise WebSocketError(f"a message of more than {LARGEST} bytes")
+                raise WebSocketError(f"a message larger than {LARGEST} bytes")
             if first & FINAL:
                 parts, self._parts, self._size = self._parts, [], 0
                 yield self._opcode, parts[0] if len(parts) == 1 else b"".join(parts)
 
     @property
     def rest(self) -> bytes:
-        """What has come of a frame that is not whole."""
+        """Return the bytes of an incomplete frame."""
         return bytes(self._rest)
 
     def _frame(self) -> tuple[int, bytes] | None:
@@ -72,14 +72,14 @@ class Parser:
             return None
         first, second = rest[0], rest[1]
         if not second & MASKED or first & 0x70:
-            raise WebSocketError("a frame that is not masked, or of an extension")
+            raise WebSocketError("an unmasked frame, or a frame of an extension")
         size, start = second & 0x7F, 2
         if size == 126:
             size, start = (struct.unpack_from(">H", rest, 2)[0] if len(rest) >= 4 else -1), 4
         elif size == 127:
             size, start = (struct.unpack_from(">Q", rest, 2)[0] if len(rest) >= 10 else -1), 10
         if size > LARGEST:
-            raise WebSocketError(f"a frame of more than {LARGEST} bytes")
+            raise WebSocketError(f"a frame larger than {LARGEST} bytes")
         end = start + 4 + size
         if size < 0 or len(rest) < end:
             return None
@@ -89,7 +89,7 @@ class Parser:
 
 
 def unmasked(data: bytes, mask: bytes) -> bytes:
-    """As one large number: the only quick way without a library."""
+    """Unmask the data as one large number, which is the only fast way without a library."""
     size = len(data)
     pattern = (mask * (size // 4 + 1))[:size]
     return (int.from_bytes(data, "little") ^ int.from_bytes(pattern, "little")).to_bytes(size, "little")

@@ -1,6 +1,6 @@
 """Machines for the local cloud's EC2: hosts with an address, a disk, a metadata service and processes.
 
-Knows nothing of EC2's states, spot rules or events: it boots, stops and copies machines and says what happened to them.
+The hypervisor boots, stops and copies machines and reports events. EC2's states, spot rules and API are elsewhere.
 """
 
 from __future__ import annotations

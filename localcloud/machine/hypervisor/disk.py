@@ -1,12 +1,12 @@
-"""Disks: image layers that many hosts share, and one thin layer of changes per host (overlayfs).
+"""Disks: image layers that many hosts share, and one thin layer of changes for each host (overlayfs).
 
     <state>/images/<ami>/layer       what this image adds to the images below it
     <state>/images/<ami>/image.json  {"below": [image ids, nearest first], "base": image id, "deleted": false}
     <state>/instances/<id>/upper     what this host changed
     <state>/instances/<id>/disk.json {"layers": [image ids, nearest first], "base": image id}
 
-A base image was never captured: its layer is what the settings say it carries, over the bare system that all of them
-share. Files are never written twice: a launch makes an empty layer, a capture copies the changes of that one host.
+The layer of a base image holds the files in the settings. Below all base images is the same bare system. Each file is
+written once: a launch creates an empty layer, and a capture copies only the changes of one host.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ from pathlib import Path
 from typing import Any
 
 SYSTEM = "base-5"
-"""The name of the bare system below all images; raise the number when `_write_skeleton` changes, for state folders that
-have an older one."""
+"""Name of the bare system below all images.
+
+Raise the number when `_write_skeleton` changes, so that existing state folders get the new system.
+"""
 
 
 class DiskError(Exception):
-    """A disk could not be copied; says what the copying command said."""
+    """A disk could not be copied. The message holds the output of the copy command."""
 
 
 @dataclass(frozen=True)
 class Disk:
-    """One host's disk, ready to be mounted: layers are paths relative to the state folder, nearest first."""
+    """A host's disk, ready to mount. Layers are paths relative to the state folder, nearest first."""
 
     layers: tuple[str, ...]
     base: str
-    """The base image at the bottom of it."""
+    """Base image at the bottom."""
 
 
 class Disks:
@@ -52,14 +54,14 @@ class Disks:
             with self._new_image(SYSTEM, {"below": [], "base": SYSTEM}) as layer:
                 _write_skeleton(layer)
         for folder in (self._images, self._instances):
-            for unfinished in folder.glob(".*"):  # what a server that was killed was writing or removing
+            for unfinished in folder.glob(".*"):  # leftovers of a killed server
                 _forget_mount(unfinished)
                 shutil.rmtree(unfinished)
         for instance in self._instances.iterdir():
             _forget_mount(instance)
 
     def provide(self, image_id: str, files: Mapping[str, str]) -> None:
-        """Make this base image carry these files (path -> content), and no others; only while no host is up."""
+        """Set the files (path -> content) of a base image. Call this only while no host runs."""
         with self._new_image(image_id, {"below": [SYSTEM], "base": image_id}) as layer:
             layer.mkdir()
             for path, content in files.items():
@@ -68,7 +70,7 @@ class Disks:
                 file.write_text(content)
 
     def prepare(self, instance_id: str, image_id: str) -> Disk:
-        """The disk of this instance; a clone of the image's (empty, on top of it) when it has none yet."""
+        """Return the disk of an instance. A new instance gets an empty layer on its image."""
         home = self._instances / instance_id
         with self._lock:
             if not (home / "disk.json").exists():
@@ -83,11 +85,11 @@ class Disks:
         return Disk(tuple(f"images/{layer}/layer" for layer in record["layers"]), record["base"])
 
     def release(self, instance_id: str) -> None:
-        """After the host is down: remove what only a mounted disk needs."""
+        """Remove files that only a mounted disk needs. Call this once the host is down."""
         _forget_mount(self._instances / instance_id)
 
     def capture(self, instance_id: str, image_id: str) -> None:
-        """Copy what this host changed into a new image; the image appears whole or not at all."""
+        """Copy the changes of a host into a new image. The image appears complete or not at all."""
         home = self._instances / instance_id
         if not (home / "disk.json").exists():
             raise DiskError(f"{instance_id} has no disk")
@@ -96,13 +98,13 @@ class Disks:
             _copy_tree(home / "upper", layer)
 
     def delete(self, instance_id: str) -> None:
-        """Its files are removed while others start: with many, that takes a while."""
+        """Delete a disk. Its files are removed in the background, because this takes a while for many hosts."""
         with self._lock:
             doomed = [_set_aside(self._instances / instance_id), *self._sweep()]
         _remove(doomed)
 
     def delete_image(self, image_id: str) -> None:
-        """Its layer goes when no host and no other image stands on it any more, as with EBS snapshots."""
+        """Delete an image. Its layer stays while a host or another image uses it, as with EBS snapshots."""
         with self._lock:
             record = self._image(image_id)
             if record is not None:
@@ -121,7 +123,7 @@ class Disks:
         return {"layers": [image_id, *record["below"]], "base": record["base"]}
 
     def _sweep(self) -> list[Path]:
-        """Set the images aside on which nothing stands any more: where they are now."""
+        """Set unused image layers aside and return their new paths."""
         kept = {SYSTEM}
         for disk in self._instances.glob("[!.]*/disk.json"):
             kept.update(json.loads(disk.read_text())["layers"])
@@ -135,7 +137,7 @@ class Disks:
 
     @contextmanager
     def _new_image(self, image_id: str, record: dict[str, Any]) -> Iterator[Path]:
-        """Where its layer is to be written; the image appears whole at the end, or not at all."""
+        """Yield the folder for a new layer. The image appears complete at the end, or not at all."""
         image, unfinished = self._images / image_id, self._images / f".{image_id}"
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
@@ -168,8 +170,8 @@ FILES = {
     "etc/profile": PROFILE,
     "etc/passwd": "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     "etc/group": "root:x:0:\nnogroup:x:65534:\n",
-    # Where the local cloud's user is root, an account of the machine with the same number could signal and read
-    # processes of a host. Distributions, systemd and containers leave these numbers alone.
+    # If the local cloud's user is root, a machine account with the same number could signal and read
+    # processes of a host. Distributions, systemd and containers leave this range free.
     "etc/login.defs": "USERGROUPS_ENAB yes\n"
     + "".join(
         f"SYS_{kind}_MIN 70000\nSYS_{kind}_MAX 79999\n{kind}_MIN 80000\n{kind}_MAX 89999\n"
@@ -177,9 +179,9 @@ FILES = {
     ),
     "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "etc/resolv.conf": "",
-    # hosts have no way out: what is installed on them comes from the wheels that the image carries
+    # hosts have no internet access: packages come from the image's wheels
     "etc/pip.conf": "[global]\nno-index = true\nfind-links = /opt/wheels\ndisable-pip-version-check = true\n",
-    # and apt-get knows no package: what is asked of it cannot be located
+    # apt-get has no package lists
     "etc/apt/sources.list": "",
     "var/lib/dpkg/status": "",
     "etc/uv/uv.toml": 'no-index = true\nfind-links = ["/opt/wheels"]\n',
@@ -187,7 +189,7 @@ FILES = {
 
 
 def _write_skeleton(layer: Path) -> None:
-    """The bare system of every image; the machine's programs are lent at boot (boot.py)."""
+    """Write the bare system of every image. The machine's programs are added at boot (boot.py)."""
     for folder in FOLDERS:
         (layer / folder).mkdir(parents=True, exist_ok=True)
     (layer / "var/tmp").chmod(0o1777)
@@ -199,7 +201,7 @@ def _write_skeleton(layer: Path) -> None:
 
 
 def _forget_mount(home: Path) -> None:
-    """The work folder of overlayfs is unreadable even for its owner, who must be able to delete it."""
+    """Make the work folder of overlayfs deletable. Its owner cannot read it by default."""
     work = home / "work" / "work"
     if work.exists():
         work.chmod(0o700)
@@ -209,7 +211,7 @@ def _forget_mount(home: Path) -> None:
 
 
 def _set_aside(folder: Path) -> Path:
-    """Under a name at which nobody looks, at once; a start of the local cloud removes what is left there."""
+    """Rename a folder to a hidden name at once. The next start of the local cloud removes leftovers."""
     aside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
     if folder.exists():
         folder.rename(aside)
@@ -222,7 +224,7 @@ def _remove(folders: list[Path]) -> None:
 
 
 def _copy_tree(source: Path, target: Path) -> None:
-    """All of it, hard links, markers of deleted files (devices) and overlay attributes too; shutil knows none."""
+    """Copy a tree with hard links, whiteout devices and overlay attributes, which shutil does not support."""
     command = ["cp", "--archive", "--reflink=auto", str(source), str(target)]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
     if done.returncode != 0:

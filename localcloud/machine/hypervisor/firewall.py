@@ -1,7 +1,7 @@
-"""What security groups let through, in each host's own network namespace: nftables, spoken to by netlink.
+"""Security group rules, applied with nftables over netlink in each host's network namespace.
 
-A host's root may not touch them (boot.py takes CAP_NET_ADMIN). They are stateful, as EC2's: answers to what was let
-through pass, whatever the rules say. A change is one transaction of the kernel: there is no moment without rules.
+A host's root cannot change them (boot.py drops CAP_NET_ADMIN). As on EC2 they are stateful, so answers to allowed
+packets pass. Each change is one kernel transaction, without a moment that lacks rules.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ ANYWHERE = "0.0.0.0/0"
 
 @dataclass(frozen=True)
 class Rule:
-    """Packets that pass: to or from these networks, of this protocol's number (None: of all), to these ports (of ICMP:
-    of these types; None: to all)."""
+    """Allowed packets: peer networks, protocol number (None: all), and ports (for ICMP: types; None: all)."""
 
     networks: frozenset[str]
     protocol: int | None = None
@@ -31,7 +30,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Rules:
-    """What reaches a host, and what it may reach. A host also reaches itself and its metadata service."""
+    """Inbound and outbound rules of a host. Traffic to itself and its metadata service is always allowed."""
 
     ingress: frozenset[Rule] = field(default_factory=frozenset)
     egress: frozenset[Rule] = field(default_factory=frozenset)
@@ -42,7 +41,7 @@ EVERYTHING = Rules(OPEN, OPEN)
 
 
 def missing() -> str | None:
-    """Why this kernel keeps no rules, tried in this process's own namespace; None where it does."""
+    """Return why this kernel cannot enforce rules, tested in this process's namespace, or None."""
     table = Table(TABLE)
     try:
         netlink.talk([table.add(), table.delete()])
@@ -52,18 +51,17 @@ def missing() -> str | None:
 
 
 def apply(rules: Rules, pid: int) -> None:
-    """Put these rules in place of all others in the network namespace of `pid`; fine when it is gone. Raises
-    FirewallError."""
+    """Replace all rules in the network namespace of `pid`, if it still exists. May raise FirewallError."""
     netlink.within(pid, _messages(rules))
 
 
 def lets_out(rules: Rules, address: str) -> bool:
-    """Whether anything may go to this address."""
+    """Return True if any rule allows traffic to the address."""
     where = ipaddress.IPv4Address(address)
     return any(where in ipaddress.IPv4Network(network) for rule in rules.egress for network in rule.networks)
 
 
-# --- rules as nftables has them ---
+# --- rules in nftables ---
 
 
 def _messages(rules: Rules) -> list[Message]:
@@ -92,7 +90,7 @@ def _chain(
 
 
 def _passing(table: Table, chain: str, rule: Rule, where: int) -> list[Message]:
-    """Addresses of many hosts are one set: a rule for each would be slow to make."""
+    """Return the messages of a rule. Many addresses become one set, because a rule for each is slow to create."""
     parsed = sorted(map(ipaddress.IPv4Network, rule.networks))
     single = [network.network_address.packed for network in parsed if network.prefixlen == 32]
     peers = [netlink.in_network(network, where) for network in parsed if network.prefixlen < 32]

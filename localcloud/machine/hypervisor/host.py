@@ -1,4 +1,4 @@
-"""A host that is up or on its way: its boot process, its control socket, the commands that run on it."""
+"""A running or booting host: its boot process, control socket and commands."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ BOOT = alone("localcloud.machine.boot")
 
 
 class HostNotRunningError(Exception):
-    """The instance is not running here."""
+    """The instance is not running."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a command on a host ended. `exit_code` is None when nobody could see it end."""
+    """Result of a command on a host. `exit_code` is None if the end was not observed."""
 
     ending: Literal["exited", "timed-out", "cancelled", "vanished"]
     exit_code: int | None
 
 
 class Execution:
-    """One command on one host. Its output goes straight to two files on this side."""
+    """A command on a host. Its output is written to two files on the server's side."""
 
     def __init__(self, host: Host, number: int, stdout: Path, stderr: Path, timeout: float) -> None:
         self.stdout = stdout
@@ -52,7 +52,7 @@ class Execution:
         self._why_killed: Literal["timed-out", "cancelled"] | None = None
 
     def wait(self) -> Result:
-        """Until it exits, is cancelled, runs out of time (then its process group is killed) or its host vanishes."""
+        """Wait until it exits, is cancelled, times out (its process group is then killed), or its host vanishes."""
         if not self._ended.wait(self._timeout):
             self._kill("timed-out")
             self._ended.wait()
@@ -60,7 +60,7 @@ class Execution:
         return self._result
 
     def cancel(self) -> None:
-        """SIGKILL to its whole process group; `wait` then answers `cancelled`. Harmless when it has already ended."""
+        """Kill its process group with SIGKILL, so that `wait` returns `cancelled`. Has no effect after its end."""
         self._kill("cancelled")
 
     def _kill(self, why: Literal["timed-out", "cancelled"]) -> None:
@@ -76,7 +76,7 @@ class Execution:
 
 
 class Host:
-    """One machine that is up or on its way: its boot process, its control socket, its running commands."""
+    """A running or booting machine: its boot process, control socket and running commands."""
 
     def __init__(self, machine: Machine, home: Path) -> None:
         self.machine = machine
@@ -113,12 +113,12 @@ class Host:
         return self._process.pid
 
     def boot_process(self) -> int | None:
-        """The process whose child is init; None while it is not up."""
+        """Return the parent process of init, or None if the host is down."""
         with self._lock:
             return self._process.pid if self.is_up and self._process is not None else None
 
     def guard(self, rules: Rules, *, first: bool = False) -> None:
-        """Put these rules in place of others; nothing where it has none yet, or is gone."""
+        """Replace the firewall rules. Does nothing if the host has no rules yet or is gone."""
         with self._guarding:
             if (first or self._rules is not None) and rules != self._rules:
                 firewall.apply(rules, self.pid)
@@ -150,7 +150,7 @@ class Host:
             yield json.loads(data)
 
     def send(self, **message: Any) -> None:
-        """Send init a message; one to a host that is gone is dropped, which is no error."""
+        """Send a message to init. Messages to a host that is gone are dropped."""
         self._send(json.dumps(message).encode(), [])
 
     def _send(self, data: bytes, files: list[int]) -> bool:
@@ -198,14 +198,14 @@ class Host:
             self.finish(number, None)
 
     def last_printed(self) -> str:
-        """The end of its console, on one line."""
+        """Return the end of the console on one line."""
         try:
             return " | ".join((self.home / "console.log").read_text(errors="replace").splitlines()[-20:])
         except OSError as error:
             return str(error)
 
     def ask_down(self, grace: float) -> None:
-        """Ask, and kill if it has not gone after the grace; one that is still booting or hangs is killed at once."""
+        """Request shutdown, and kill the host after the grace period. A booting or frozen host is killed at once."""
         if not self.is_up or self.is_frozen:
             self.kill()
             return
@@ -218,12 +218,12 @@ class Host:
         in_background(f"down {self.machine.instance_id}", insist)
 
     def reboot(self) -> None:
-        """Down and up again, which ends a hang."""
+        """Shut the host down and boot it again. This also ends a freeze."""
         self.thaw()
         self.send(op="poweroff", reboot=True)
 
     def reboot_around(self, work: Callable[[], None]) -> bool:
-        """Reboot it, and do this while it is down; False when it is not up, so that nothing needs to go down."""
+        """Reboot the host and run `work` while it is down. Return False if the host is not up."""
         with self._lock:
             if not self.is_up:
                 return False
@@ -232,14 +232,14 @@ class Host:
         return True
 
     def do_while_down(self) -> None:
-        """What `reboot_around` was asked for; the host is down now, or over."""
+        """Run the work of `reboot_around`. The host is down at this time."""
         with self._lock:
             asked, self._while_down = self._while_down, []
         for work in asked:
             work()
 
     def kill(self) -> None:
-        """Everything on it ends now. Its boot process ends when all of that is gone, so that `reap` waits for it."""
+        """Kill all processes. The boot process ends after them, so that `reap` waits for all."""
         with self._lock:
             self._killed = True
             process = self._process
@@ -251,15 +251,15 @@ class Host:
             self._stopped_pids += host_processes.stop_all(self.pid)
 
     def thaw(self) -> None:
-        """What `freeze` stopped goes on; what had been stopped before stays so."""
+        """Continue the processes that `freeze` stopped. Processes that were stopped before stay stopped."""
         with self._lock:
             host_processes.continue_all(self._stopped_pids)
             self._stopped_pids.clear()
 
     def reap(self) -> None:
-        """After the socket closed: the processes are gone or going; wait until they are, and collect them."""
+        """Wait for the processes to end after the socket closed, and collect them."""
         with self._guarding:
-            self._rules = None  # its process id may soon be another's
+            self._rules = None  # another process may soon have this process id
         with self._lock:
             self.is_up = False
             process, self._process = self._process, None
@@ -274,7 +274,7 @@ class Host:
 
 @contextmanager
 def stopped(host: Host | None) -> Iterator[None]:
-    """Every process of a host that is up stands still meanwhile; what had been stopped before stays so."""
+    """Stop all processes of a running host during the block. Processes that were stopped before stay stopped."""
     boot = host.boot_process() if host is not None else None
     held = host_processes.stop_all(boot) if boot is not None else []
     try:
@@ -284,8 +284,7 @@ def stopped(host: Host | None) -> Iterator[None]:
 
 
 def _receive(control: socket.socket) -> bytes:
-    """The next message; nothing once the host is gone. Who is gone before it has read all may have said something
-    first: the kernel tells of that end before it gives what was said."""
+    """Return the next message, or empty bytes once the host is gone. Messages before its end still arrive."""
     for _ in range(2):
         try:
             return control.recv(1 << 20)
@@ -295,5 +294,5 @@ def _receive(control: socket.socket) -> bytes:
 
 
 def python() -> str:
-    """The interpreter itself, which a host sees too; a virtual environment's is a link that a host cannot follow."""
+    """Return the interpreter behind a virtual environment's link, because hosts cannot follow the link."""
     return os.path.realpath(sys.executable)

@@ -1,4 +1,4 @@
-"""A host's processes, seen and held still from outside: what runs on it can neither notice nor prevent it."""
+"""Control of a host's processes from outside, where programs on the host can neither notice nor prevent it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 MOST_SECONDS = 10.0
 POLL_SECONDS = 0.01
 STILL = frozenset("TtZX")
-"""States of a process, as /proc names them, in which it does nothing: stopped, or ended."""
+"""States in /proc of a process that does nothing: stopped or ended."""
 
 
 def stop_all(boot: int) -> list[int]:
-    """Stop every process of the host that this boot process started; those that ran until now.
+    """Stop all processes of the host under this boot process. Return those that were running.
 
-    Again and again until none runs: a process may have started another just before it was stopped. One that waits
-    for a disk stops when that has answered, so it is not waited for without end.
+    Repeats until none runs, because a process may start another before it stops. Gives up after a while, because a
+    process that waits for a disk stops only when the disk answers.
     """
     held: list[int] = []
     deadline = time.monotonic() + MOST_SECONDS
@@ -30,35 +30,37 @@ def stop_all(boot: int) -> list[int]:
 
 
 def continue_all(held: list[int]) -> None:
-    """The opposite, for those that `stop_all` stopped."""
+    """Continue processes that `stop_all` stopped."""
     for pid in held:
         _send(pid, signal.SIGCONT)
 
 
 def end(boot: int) -> None:
-    """Kill the host's init, and with it, by the kernel, all that runs there: the boot process, whose child it is, ends
-    when nothing is left. One that has no init yet is killed itself, its group with it: it may just be making one."""
+    """Kill the host's init, with which the kernel ends all its processes; the boot process ends last.
+
+    Without an init yet, kill the boot process and its group, because it may be about to start one.
+    """
     for pid in _children(boot) or [-boot]:
         _send(pid, signal.SIGKILL)
 
 
 def namespace_inside(boot: int) -> str | None:
-    """The process namespace of the host that this boot process started; None when it is gone."""
+    """Return the process namespace of the host under this boot process, or None if it is gone."""
     return _link(f"/proc/{boot}/ns/pid_for_children")
 
 
 def namespace_of(pid: int) -> str | None:
-    """The process namespace that this process is in; None when it has ended."""
+    """Return the process namespace of a process, or None if it has ended."""
     return _link(f"/proc/{pid}/ns/pid")
 
 
 def processes() -> list[int]:
-    """Every process that this machine's /proc shows, the oldest first."""
+    """Return all processes in this machine's /proc, oldest first."""
     return sorted(int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit())
 
 
 def stat_of(pid: int) -> list[str]:
-    """What /proc/PID/stat says, from the state on; empty when it has ended."""
+    """Return the fields of /proc/PID/stat from the state on, or an empty list if it has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -66,7 +68,7 @@ def stat_of(pid: int) -> list[str]:
 
 
 def _running(boot: int) -> list[int]:
-    """The host's processes that are neither stopped nor over, its init first."""
+    """Return the host's running processes, init first."""
     namespace = namespace_inside(boot)
     if namespace is None:
         return []
@@ -74,7 +76,7 @@ def _running(boot: int) -> list[int]:
 
 
 def _children(pid: int) -> list[int]:
-    """None of one that has ended."""
+    """Return the children of a process, which is empty once it has ended."""
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
@@ -96,4 +98,4 @@ def _send(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except ProcessLookupError:
-        pass  # it has ended, which is still enough
+        pass  # it has ended, which is sufficient

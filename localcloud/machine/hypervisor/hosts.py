@@ -1,7 +1,7 @@
-"""Machines: boot, stop, terminate, kill, capture, execute. Every act is asynchronous; `listeners` get what happened.
+"""Machines: boot, stop, terminate, kill, capture, execute. All are asynchronous; `listeners` get the results.
 
-A host is a process tree under one `boot.py` process, whose child is the host's init. The socket between this server and
-init is the host's only cable to it: when it closes on this side, the host goes down.
+A host is a process tree below one `boot.py` process, whose child is the host's init. The only connection between this
+server and init is a socket. When it closes on this side, the host shuts down.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from localcloud.machine.hypervisor.usage import Usage, measure
 logger = logging.getLogger(__name__)
 
 SESSION_SECONDS = 25 * 3600.0
-"""A session lasts a day at most, and its end is another's to see to."""
-CONSOLE_SHOWN = 64 * 1024  # as much as GetConsoleOutput gives
+"""A session lasts a day at most. Another part ends it earlier."""
+CONSOLE_SHOWN = 64 * 1024  # limit of GetConsoleOutput
 
 Change = Literal["running", "stopped", "terminated", "powered-off", "died"]
 
 
 class Hypervisor:
-    """All hosts of one state folder. Needs the network, process and mount namespaces of the local cloud around it."""
+    """All hosts of one state folder. Requires the local cloud's network, process and mount namespaces."""
 
     def __init__(
         self,
@@ -45,19 +45,19 @@ class Hypervisor:
         *,
         grace: float = 150.0,
     ) -> None:
-        """`grace`: seconds between asking a host down and killing it; its init has given up long before.
+        """`grace` is the number of seconds between a shutdown request and the kill, longer than init's own timeouts.
 
-        Once this returns the bridge has the metadata and endpoint addresses, so that a server can listen on them.
+        Afterwards the bridge has the metadata and endpoint addresses, so that a server can listen on them.
         """
         self.listeners: list[Callable[[str, str, str], None]] = []
-        """Called with the instance id, what happened (`Change`) and why."""
+        """Called with instance id, event (`Change`) and reason."""
         self.metadata: Callable[[str], InstanceDetails] = lambda instance_id: InstanceDetails()
         self.rules: Callable[[Collection[str]], Mapping[str, Rules]] = lambda ids: dict.fromkeys(
             ids, EVERYTHING
         )
-        """What security groups let through, of each of these instances; `rules_changed` has it asked again."""
+        """Returns the security group rules of instances. Call `rules_changed` after a change."""
         self.no_firewall = firewall.missing()
-        """Why this machine cannot enforce it, then everything passes; None where it can."""
+        """Why this machine cannot enforce rules, so that all traffic passes; None if it can."""
         self._rules_changed = threading.Event()
         self._wheels: dict[str, Path] = {}
         self._state = state.resolve()
@@ -78,17 +78,21 @@ class Hypervisor:
             logger.warning("security groups are not enforced: %s", self.no_firewall)
 
     def provide_base_image(self, image_id: str, files: Mapping[str, str], wheels: Path | None) -> None:
-        """What hosts of this image, and of images made from it, find on their disk: files by path, and a folder of
-        this machine at /opt/wheels, which need not exist yet. Before the first host boots.
+        """Set the disk content of a base image: files by path, and a folder of this machine at /opt/wheels.
+
+        The folder may be missing until the first host boots. Call this before the first boot.
         """
         self._disks.provide(image_id, files)
         if wheels is not None:
             self._wheels[image_id] = wheels
 
-    # --- for EC2 ---
+    # --- interface for EC2 ---
 
     def boot(self, machine: Machine) -> None:
-        """Start it; with a clone of its image's disk when it has none of its own. Answers `running` or `died`."""
+        """Boot a machine.
+
+        Without a disk of its own it gets a clone of its image's disk. Reports `running` or `died`.
+        """
         with self._lock:
             if machine.instance_id in self._hosts:
                 raise ValueError(f"{machine.instance_id} is already up")
@@ -97,59 +101,60 @@ class Hypervisor:
         in_background(f"host {machine.instance_id}", lambda: self._run(host))
 
     def stop(self, instance_id: str) -> None:
-        """Ask it down, kill it after the grace, keep its disk. Answers `stopped`; at once when it is not up."""
+        """Shut a host down, kill it after the grace period, and keep its disk. Reports `stopped`."""
         self._end(instance_id, "stopped")
 
     def terminate(self, instance_id: str) -> None:
-        """The same and delete its disk. Answers `terminated`."""
+        """Shut a host down, kill it after the grace period, and delete its disk. Reports `terminated`."""
         self._end(instance_id, "terminated")
 
     def kill(self, instance_id: str) -> None:
-        """As if its power failed: nothing on it is asked or warned. Answers `died`; nothing when it is not up."""
+        """Cut a host's power. Reports `died` if the host was up."""
         host = self._hosts.get(instance_id)
         if host is not None:
             host.kill()
 
     def reboot(self, instance_id: str) -> None:
-        """Down and up again with the same disk and address, which ends a hang. Answers `running` once more."""
+        """Reboot a host with the same disk and address, which ends a freeze. Reports `running` again."""
         self._up(instance_id).reboot()
 
     def freeze(self, instance_id: str) -> None:
-        """Every process on it stops where it is, init too, and nobody is told: it hangs. For a host that is up."""
+        """Stop all processes of a running host, including init, without notice."""
         self._up(instance_id).freeze()
 
     def thaw(self, instance_id: str) -> None:
-        """The frozen processes go on; nothing when it is gone."""
+        """Continue the frozen processes of a host, if it still exists."""
         host = self._hosts.get(instance_id)
         if host is not None:
             host.thaw()
 
     def run_out_of_memory(self, instance_id: str, process: str) -> None:
-        """Its kernel ends the process that has most memory, of those with `process` in their command line."""
+        """Kill the host's process with the most memory, among those with `process` in their command line."""
         self._up(instance_id).send(op="oom", process=process)
 
     def cut(self, instance_id: str) -> None:
-        """No packet reaches it or comes from it, a reboot included. For a host that is up."""
+        """Drop all packets from and to a running host, also after a reboot."""
         host = self._up(instance_id)
         host.is_cut = True
         self._network.cut(host.machine)
 
     def reconnect(self, instance_id: str) -> None:
-        """Its cable carries packets again; nothing when it is gone."""
+        """End the packet drop of a host, if it still exists."""
         host = self._hosts.get(instance_id)
         if host is not None:
             host.is_cut = False
             self._network.reconnect(host.machine)
 
     def rules_changed(self) -> None:
-        """What security groups let through may be something else now: every host gets its rules anew, soon."""
+        """Apply changed security group rules to every host soon."""
         self._rules_changed.set()
 
     def capture(
         self, instance_id: str, image_id: str, done: Callable[[str | None], None], *, reboot: bool = False
     ) -> None:
-        """Copy its disk as a new image, at one instant: a running host is frozen meanwhile or, with `reboot`, taken
-        down, copied and brought up again. `done` is given what went wrong, or None.
+        """Copy a host's disk to a new image, from one instant. `done` gets the error or None.
+
+        A running host is frozen during the copy or, with `reboot`, shut down and booted again.
         """
 
         def copy() -> None:
@@ -168,11 +173,11 @@ class Hypervisor:
         in_background(f"capture {instance_id}", copy)
 
     def delete_image(self, image_id: str) -> None:
-        """Hosts that were launched from it keep working."""
+        """Delete an image. Hosts that were launched from it keep working."""
         self._disks.delete_image(image_id)
 
     def console(self, instance_id: str) -> str:
-        """What boot, init and units printed since the last boot, the last 64 KiB of it."""
+        """Return the last 64 KiB of output from boot, init and units since the last boot."""
         path = self._state / "instances" / instance_id / "console.log"
         if not path.exists():
             return ""
@@ -180,16 +185,15 @@ class Hypervisor:
             console.seek(max(0, path.stat().st_size - CONSOLE_SHOWN))
             return console.read().decode(errors="replace")
 
-    # --- for the SSM agent ---
+    # --- interface for the SSM agent ---
 
     def running(self) -> Mapping[str, Machine]:
-        """The machines whose init is up."""
+        """Return the machines whose init is up."""
         with self._lock:
             return {name: host.machine for name, host in self._hosts.items() if host.is_up}
 
     def impairments(self, instance_id: str) -> frozenset[str]:
-        """What keeps the software on it from hearing and answering: `frozen`, `cut`, `fenced` (its rules let nothing
-        out to the endpoint)."""
+        """Return what disconnects software on a host: `frozen`, `cut`, or `fenced` (no rule allows the endpoint)."""
         with self._lock:
             host = self._hosts.get(instance_id)
         if host is None:
@@ -198,7 +202,7 @@ class Hypervisor:
         return frozenset(word for word, holds in found if holds)
 
     def usage(self) -> Mapping[str, Usage]:
-        """What the processes of every host use that is up."""
+        """Return the resource usage of every running host."""
         with self._lock:
             hosts = list(self._hosts.values())
         boots = {host.machine.instance_id: host.boot_process() for host in hosts}
@@ -215,20 +219,20 @@ class Hypervisor:
         cwd: str = "/",
         control: socket.socket | None = None,
     ) -> Execution:
-        """Run as root in a process group of its own, with the host's environment plus `env`.
+        """Run a command as root in its own process group, with the host's environment plus `env`.
 
-        Its output is in `output`/stdout and `output`/stderr (a folder beside the disk when not given). `control` is its
-        descriptor 3.
+        Its output goes to `output`/stdout and `output`/stderr (default: a folder beside the disk). `control` becomes
+        its descriptor 3.
         """
         return self._up(instance_id).execute(argv, env, timeout, output, cwd, control)
 
     def start_session(self, instance_id: str, control: socket.socket, output: Path) -> Execution:
-        """The agent's part of a session (`guest/session.py`), on the host; through `control` it is told what it is."""
+        """Start the agent's part of a session (`guest/session.py`) on the host. `control` carries its order."""
         argv = [python(), "-I", "-S", "-c", START.format("session")]
         return self.execute(instance_id, argv, {}, SESSION_SECONDS, output=output, control=control)
 
     def close(self) -> None:
-        """Take every host down at once, as at the end of the local cloud; disks stay, and nobody is told."""
+        """Kill all hosts at the end of the local cloud. Disks stay, and listeners get no events."""
         with self._lock:
             hosts = list(self._hosts.values())
             self._is_closed = True
@@ -238,7 +242,7 @@ class Hypervisor:
             host.gone.wait(10)
         self._metadata_server.stop()
 
-    # --- inside ---
+    # --- internal ---
 
     def _up(self, instance_id: str) -> Host:
         host = self._hosts.get(instance_id)
@@ -261,7 +265,7 @@ class Hypervisor:
         host.ask_down(self._grace)
 
     def _run(self, host: Host) -> None:
-        """A host's whole life, boot to end; reboots included."""
+        """Run a host from boot to end, including reboots."""
         machine = host.machine
         reason = "did not start"
         again = True
@@ -299,14 +303,14 @@ class Hypervisor:
                     logger.exception("the rules of %s", instance_id)
 
     def _guard(self, host: Host) -> None:
-        """Its first rules, before its first packet; changes that come meanwhile are not missed."""
+        """Apply the first rules before the first packet. Changes in the meantime are applied, too."""
         if self.no_firewall is None:
             name = host.machine.instance_id
             host.guard(self.rules([name]).get(name, Rules()), first=True)
             self.rules_changed()
 
     def _release(self, instance_id: str) -> None:
-        """What is left lying is taken away before the next boot; a host that has ended is told of whatever happens."""
+        """Release the host's disk before its next boot, and reset its impairments."""
         try:
             self._disks.release(instance_id)
         except OSError:
@@ -317,7 +321,7 @@ class Hypervisor:
         host.start(self._specification(host.machine, disk))
 
     def _follow(self, host: Host) -> str:
-        """Serve the host's messages until it is gone; why it went."""
+        """Handle the host's messages until its end, and return the reason."""
         reason = VANISHED
         for message in host.messages():
             match message["event"]:
@@ -330,7 +334,9 @@ class Hypervisor:
                 case "running":
                     host.is_up = True
                     self._notify(host.machine.instance_id, "running", "init is up")
-                case "exited" if not host.powered_off:  # going down, a host's agent reports nothing any more
+                case "exited" if (
+                    not host.powered_off
+                ):  # a host that goes down sends no more reports of its agent
                     host.finish(message["id"], message["code"])
                 case "nft":
                     enforced = self.no_firewall is None
@@ -361,7 +367,7 @@ class Hypervisor:
         try:
             for listener in self.listeners:
                 listener(instance_id, what, reason)
-        except Exception:  # a listener's fault must not keep the host from being cleaned up
+        except Exception:  # an error in a listener must not prevent the cleanup
             logger.exception("a listener failed at %s: %s", instance_id, what)
 
     def _specification(self, machine: Machine, disk: Disk) -> Specification:

@@ -1,4 +1,4 @@
-"""What the hypervisor is told about one machine, and what a host's metadata service may tell about it."""
+"""Data about a machine: its fixed properties, and the details that its metadata service shows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 ENDPOINT_ADDRESS = "169.254.169.253"
-"""At which hosts find the endpoint; Lambdas and the user's clients use 127.0.0.1."""
+"""Address of the endpoint for hosts. Lambdas and the user's clients use 127.0.0.1."""
 METADATA_ADDRESS = "169.254.169.254"
 
 
 @dataclass(frozen=True)
 class Machine:
-    """One EC2 instance as a machine: everything that does not change while it exists."""
+    """Fixed properties of an EC2 instance."""
 
     instance_id: str
     image_id: str
@@ -26,7 +26,7 @@ class Machine:
     vcpus: int
     memory_mib: int
     role: str | None
-    """Name of the role in the instance profile, not its ARN."""
+    """Name, not ARN, of the role in the instance profile."""
     user_data: bytes | None
     launched_at: datetime
 
@@ -37,15 +37,15 @@ class Machine:
 
 @dataclass(frozen=True)
 class InstanceDetails:
-    """What may change while a host runs; asked for at every request to its metadata service."""
+    """Properties that change while a host runs. Each request to its metadata service reads them again."""
 
     tags: Mapping[str, str] = field(default_factory=dict)
     shows_tags: bool = False
-    """InstanceMetadataTags=enabled: the host may read them there. Systems Manager knows them all the same."""
+    """True with InstanceMetadataTags=enabled: the metadata service shows tags. Systems Manager always reads them."""
     spot_action: tuple[str, datetime] | None = None
-    """(`terminate` or `stop`, the instant it happens); None while no interruption is announced."""
+    """`terminate` or `stop`, and the time; None without an announced interruption."""
     credentials: Mapping[str, str] | None = None
-    """As the metadata service answers: Code, Type, LastUpdated, AccessKeyId, SecretAccessKey, Token, Expiration."""
+    """Answer of the metadata service: Code, Type, LastUpdated, AccessKeyId, SecretAccessKey, Token, Expiration."""
     is_spot: bool = False
     account: str = "123456789012"
     instance_profile_arn: str | None = None

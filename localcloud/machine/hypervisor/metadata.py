@@ -1,6 +1,6 @@
-"""The instance metadata service, IMDSv2 only: a host is known by its address, and answers need a session token.
+"""The instance metadata service, IMDSv2 only. It identifies a host by its address and requires a session token.
 
-Paths and answers are those that boto3, the SSM agent and host software read on AWS; a path it does not know is 404.
+Paths and answers are those that boto3, the SSM agent and host software read on AWS. Other paths return 404.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 LONGEST_TTL = 21600
 IDLE_SECONDS = 75.0
-"""After which a connection ends on which nothing is asked: a host that was cut off never ends its own."""
+"""Timeout of an idle connection, because a disconnected host never closes its own."""
 TTL_HEADER = "X-aws-ec2-metadata-token-ttl-seconds"
 TOKEN_HEADER = "X-aws-ec2-metadata-token"  # noqa: S105 - the header's name
 
@@ -37,7 +37,7 @@ class Token:
 
 
 class Tokens:
-    """Session tokens; one is good for the instance that asked for it, until its time is over."""
+    """Session tokens, each valid for one instance until it expires."""
 
     def __init__(self) -> None:
         self._tokens: dict[str, Token] = {}
@@ -60,7 +60,7 @@ def timestamp(at: datetime) -> str:
 
 
 def metadata_tree(machine: Machine, details: InstanceDetails) -> Tree:
-    """Everything below /latest/meta-data that this host may read now."""
+    """Return everything below /latest/meta-data that this host may read now."""
     tree: dict[str, Tree | str] = {
         "ami-id": machine.image_id,
         "hostname": f"{machine.hostname}.ec2.internal",
@@ -121,7 +121,7 @@ def _profile(machine: Machine, details: InstanceDetails) -> dict[str, str]:
 
 
 def look_up(tree: Tree | str, path: str) -> str | None:
-    """The answer for a path: a value, a listing of what is below (folders end in `/`), or None for 404."""
+    """Return a value, a listing (folders end in `/`), or None for 404."""
     node: Tree | str = tree
     for name in [part for part in path.split("/") if part]:
         if isinstance(node, str) or name not in node:
@@ -133,8 +133,8 @@ def look_up(tree: Tree | str, path: str) -> str | None:
 
 
 def answer(machine: Machine, details: InstanceDetails, path: str) -> bytes | None:
-    """What GET `path` gives this host, or None for 404."""
-    # any version of the tree will do: latest, 2021-07-15 ...
+    """Return the answer to GET `path` from this host, or None for 404."""
+    # any version is accepted: latest, 2021-07-15 ...
     _, _, rest = unquote(path.partition("?")[0]).strip("/").partition("/")
     category, _, below = rest.partition("/")
     match category:
@@ -153,7 +153,7 @@ def answer(machine: Machine, details: InstanceDetails, path: str) -> bytes | Non
 
 
 class MetadataServer:
-    """Listens on the metadata address; `start` returns once it does."""
+    """A server on the metadata address. `start` returns once it listens."""
 
     def __init__(
         self, machine_at: Callable[[str], Machine | None], details: Callable[[str], InstanceDetails]
@@ -192,7 +192,7 @@ class _Handler(BaseHTTPRequestHandler):
         if machine is None or not self.path.endswith("/api/token"):
             self._give(404 if machine else 403)
         elif self.headers.get("X-Forwarded-For") is not None:
-            self._give(403)  # a token must not travel through a proxy
+            self._give(403)  # a token must not pass through a proxy
         elif (ttl := self._ttl()) is None:
             self._give(400)
         else:

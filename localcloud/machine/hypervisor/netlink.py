@@ -1,6 +1,6 @@
-"""nftables by netlink: expressions, rules, and changes of a network namespace in one transaction of the kernel.
+"""nftables over netlink: expressions, rules, and changes of a network namespace in one kernel transaction.
 
-nft and iptables are not in every system (docs/decisions/0027). Numbers are those of linux/netfilter/nf_tables.h.
+Not every system has nft or iptables (docs/decisions/0027). Numbers are from linux/netfilter/nf_tables.h.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ CLONE_NEWNET = 0x40000000
 EQUAL, LOWER, LOWER_OR_EQUAL, GREATER, GREATER_OR_EQUAL, UNEQUAL = 0, 2, 3, 4, 5, 1
 IIFNAME, OIFNAME, SKUID, NFPROTO, L4PROTO = 6, 7, 10, 15, 16
 SOURCE, DESTINATION = 12, 16
-"""Where an IPv4 header has them."""
+"""Offsets in an IPv4 header."""
 DESTINATION_6 = 24
-"""Where an IPv6 header has it."""
+"""Offset in an IPv6 header."""
 IPV4, IPV6 = 2, 10
 HOOKS = {"input": 1, "output": 3}
 
@@ -42,14 +42,14 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class FirewallError(OSError):
-    """The kernel does not take the rules; the text says why."""
+    """The kernel refuses the rules. The text has the reason."""
 
 
-# --- one transaction ---
+# --- transactions ---
 
 
 def within(pid: int, messages: Sequence[Message]) -> None:
-    """All of these in the network namespace of `pid`, or none; fine when it is gone."""
+    """Apply all messages or none in the network namespace of `pid`, if it still exists."""
     failed: list[OSError] = []
 
     def inside() -> None:
@@ -63,7 +63,7 @@ def within(pid: int, messages: Sequence[Message]) -> None:
         except OSError as error:
             failed.append(error)
 
-    # a namespace is a thread's own: this one ends there
+    # a namespace belongs to a thread, so this thread ends here
     entering = threading.Thread(target=inside, name=f"firewall of {pid}")
     entering.start()
     entering.join()
@@ -72,7 +72,7 @@ def within(pid: int, messages: Sequence[Message]) -> None:
 
 
 def talk(messages: Sequence[Message]) -> None:
-    """The same in this thread's own namespace; FirewallError for the first that the kernel refuses."""
+    """Apply messages in this thread's namespace. Raise FirewallError for the first refused one."""
     batch = b""
     for number, message in enumerate([_edge(_BATCH_BEGIN), *messages, _edge(_BATCH_END)]):
         batch += (
@@ -99,7 +99,7 @@ def talk(messages: Sequence[Message]) -> None:
 
 
 class Table:
-    """Messages about one table of the family inet."""
+    """Messages about a table of the family inet."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -112,7 +112,7 @@ class Table:
         return _message(_DELTABLE, text(1, self.name))
 
     def chain(self, name: str, hook: int) -> Message:
-        """What passes all its rules is accepted."""
+        """Return the message that creates a chain. Packets that pass all its rules are accepted."""
         content = nest(4, number(1, hook) + number(2, 0)) + text(7, "filter")
         return _message(_NEWCHAIN, text(1, self.name) + text(3, name) + content)
 
@@ -120,7 +120,7 @@ class Table:
         return _message(_NEWRULE, text(1, self.name) + text(2, chain) + nest(4, b"".join(expressions)))
 
     def addresses(self, packed: Iterable[bytes]) -> tuple[str, list[Message]]:
-        """A set of IPv4 addresses: one rule for many. Its name, and what makes it."""
+        """Return the name of a set of IPv4 addresses, and the messages that create it. One set replaces many rules."""
         count = next(self._sets)
         name = f"hosts{count}"
         elements = b"".join(nest(1, nest(1, attribute(1, address))) for address in packed)
@@ -166,7 +166,7 @@ def payload(base: int, offset: int, length: int) -> Expression:
 
 
 def address(where: int) -> Expression:
-    """Of an IPv4 header."""
+    """Load an address from an IPv4 header."""
     return payload(1, where, 4)
 
 
@@ -218,7 +218,7 @@ KNOWN = [
 
 
 def _message(kind: int, content: bytes) -> Message:
-    """Without its number, which `talk` gives."""
+    """Return a message without its number, which `talk` adds."""
     flags = _REQUEST | _ACKNOWLEDGE | (0 if kind == _DELTABLE else _CREATE | _APPEND)
     return struct.pack("=HH", _SUBSYSTEM << 8 | kind, flags) + struct.pack("=BBH", _INET, 0, 0) + content
 

@@ -1,7 +1,7 @@
-"""The hosts' network: one bridge, a cable to each host, and nothing that leads out of it.
+"""The hosts' network: one bridge, a cable to each host, and no route out.
 
-Must run inside a network namespace that belongs to the local cloud: the two link-local addresses are put on the bridge.
-A host is who its address says it is; boot.py takes from it the right to change that address.
+Requires the local cloud's network namespace, because the bridge gets the two link-local addresses. The address
+identifies a host; boot.py removes the right to change it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from localcloud.machine.hypervisor.machine import ENDPOINT_ADDRESS, METADATA_ADD
 
 BRIDGE = "hosts0"
 BRIDGE_MAC = "02:00:a9:fe:a9:fe"
-"""Given, because a bridge without one takes the lowest of its cables': it would change as hosts come and go, and every
-host that stays would talk to the old one for a minute."""
+"""A fixed address, because a bridge without one takes the lowest address of its cables.
+
+It would change as hosts come and go, and remaining hosts would send to the old one for a minute.
+"""
 
 
 class Network:
@@ -39,7 +41,7 @@ class Network:
             return bridge
 
     def plug_in(self, machine: Machine, pid: int) -> None:
-        """Lay a cable from the bridge to `eth0` of the network namespace of `pid`."""
+        """Connect the bridge with `eth0` in the network namespace of `pid`."""
         cable = _cable_name(machine)
         with self._lock, IPRoute() as ip:
             _remove(ip, cable)
@@ -54,11 +56,10 @@ class Network:
             ip.route("replace", dst=f"{machine.private_ip}/32", oif=self._bridge, scope="link")
 
     def cut(self, machine: Machine) -> None:
-        """No packet passes its cable in either direction; nobody is told, packets just vanish."""
+        """Drop all packets of a machine in both directions, without notice."""
         self._switch(machine, "down")
 
     def reconnect(self, machine: Machine) -> None:
-        """Packets pass again."""
         self._switch(machine, "up")
 
     def _switch(self, machine: Machine, state: str) -> None:
@@ -67,13 +68,13 @@ class Network:
                 ip.link("set", index=index, state=state)
 
     def unplug(self, machine: Machine) -> None:
-        """Take the cable away; fine if the host's end has already taken it along."""
+        """Remove the cable, if it still exists."""
         with self._lock, IPRoute() as ip:
             _remove(ip, _cable_name(machine))
             try:
                 ip.route("del", dst=f"{machine.private_ip}/32", oif=self._bridge, scope="link")
             except NetlinkError as error:
-                if error.code != errno.ESRCH:  # it was never plugged in
+                if error.code != errno.ESRCH:  # it was never connected
                     raise
 
 
@@ -91,5 +92,5 @@ def _remove(ip: IPRoute, cable: str) -> None:
 
 
 def _cable_name(machine: Machine) -> str:
-    """Interface names hold 15 characters; an instance id has 19."""
+    """Return an interface name of at most 15 characters. An instance id has 19."""
     return "h-" + machine.instance_id.removeprefix("i-")[-13:]

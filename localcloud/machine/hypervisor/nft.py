@@ -1,7 +1,7 @@
-"""`nft --json --file -` on a host: what its root may ask of the kernel's packet filter, of nft's JSON the part below.
+"""The part of `nft --json --file -` that a host's root may use.
 
-A host's root has no CAP_NET_ADMIN, so init passes the ruleset on to the server, which speaks to the kernel
-(netlink.py). The table of the security groups is not the host's to change: on AWS it is not on the host at all.
+A host's root lacks CAP_NET_ADMIN, so init passes the ruleset to the server, which calls the kernel (netlink.py). The
+table of the security groups is protected, because on AWS it is not on the host.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ KNOWN_STATES = ["established", "related"]
 
 
 class UnknownToNftError(Exception):
-    """What of the ruleset is not known here, or wrong; as nft says it, after `Error: `."""
+    """An unsupported or wrong part of a ruleset, in nft's words without `Error: `."""
 
 
 def apply(ruleset: str, pid: int, *, enforced: bool) -> tuple[int, str]:
-    """In the network namespace of `pid`, all or nothing: nft's exit code, and what it says. What cannot be `enforced`
-    on this machine is looked at all the same."""
+    """Apply a ruleset in the network namespace of `pid`, all or nothing. Return nft's exit code and output.
+
+    If this machine cannot enforce rules, the ruleset is still validated.
+    """
     try:
         messages = parsed(ruleset)
         if enforced:
@@ -46,7 +48,7 @@ def apply(ruleset: str, pid: int, *, enforced: bool) -> tuple[int, str]:
 
 
 def parsed(ruleset: str) -> list[Message]:
-    """Raises UnknownToNftError."""
+    """Return the messages of a ruleset. Raise UnknownToNftError for an unsupported part."""
     try:
         commands = json.loads(ruleset)["nftables"]
         return [message for command in commands for message in _command(command)]
@@ -125,7 +127,7 @@ def _match(
 
 
 def _address(table: Table, where: int, right: Any) -> tuple[list[Message], list[Expression]]:
-    """One address, or several as an anonymous set."""
+    """Return the expressions for one address, or for an anonymous set of several."""
     ip = netlink.version(netlink.IPV4)
     if isinstance(right, str):
         packed = ipaddress.IPv4Address(right).packed

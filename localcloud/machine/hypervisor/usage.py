@@ -1,4 +1,4 @@
-"""What a host's processes use, seen from outside: processor time, time they waited for a processor, memory."""
+"""Resource usage of a host's processes, seen from outside: processor time, waiting time, memory."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from localcloud.machine.hypervisor.host_processes import namespace_inside, names
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 UTIME, STIME, CUTIME, CSTIME, RSS = 11, 12, 13, 14, 21
-"""Where /proc/PID/stat says it, counted from the state on: user and system time, those of ended children, pages."""
+"""Positions in /proc/PID/stat, counted from the state: user time, system time, both for ended children, and pages."""
 
 
 @dataclass(frozen=True)
 class Usage:
-    """One look at one host."""
+    """A measurement of a host."""
 
     at: float
-    """Seconds of a clock that only goes forward."""
+    """Seconds of a monotonic clock."""
     boot: str
-    """Another one after every boot."""
+    """Identifies the boot."""
     processor_seconds: float
-    """Of all its processes since then, those that have ended included."""
+    """Processor time of all processes since the boot, including ended ones."""
     wanted_seconds: Mapping[int, float]
-    """By thread that is still there: how long it ran or waited for a processor."""
+    """Running and waiting time by living thread."""
     memory_bytes: int
-    """Resident memory of its processes now; what they share counts for each."""
+    """Resident memory of the processes. Shared pages count for each."""
 
 
 def busy(before: Usage, after: Usage) -> float | None:
-    """The share, 0 to 1, of the time between two looks in which the host computed; None when it booted in between.
+    """Return the busy share, 0 to 1, between two measurements; None if the host booted in between.
 
-    What one thread computes without a pause is 1, whoever else uses this machine's processors: waiting for one counts
-    like running. More cannot be than 1.
+    One thread that always computes counts as 1. Waiting for a processor counts as running, so other users of the
+    machine do not matter.
     """
     seconds = after.at - before.at
     if before.boot != after.boot or seconds <= 0:
@@ -50,7 +50,7 @@ def busy(before: Usage, after: Usage) -> float | None:
 
 
 def measure(boots: Mapping[str, int]) -> dict[str, Usage]:
-    """The usage of every host, by the process id of its boot process; a host that goes meanwhile is left out."""
+    """Measure every host by the process id of its boot process. Hosts that end meanwhile are left out."""
     hosts = {namespace: host for host, boot in boots.items() if (namespace := namespace_inside(boot))}
     inside: dict[str, list[int]] = {}
     for pid in processes():
@@ -72,7 +72,7 @@ def _usage(namespace: str, pids: list[int]) -> Usage:
 
 
 def _threads(pid: int) -> Iterator[tuple[int, float]]:
-    """What each thread wanted; nothing where the kernel keeps no such account (CONFIG_SCHED_INFO)."""
+    """Yield the wanted time of each thread, if the kernel records it (CONFIG_SCHED_INFO)."""
     try:
         threads = [folder.name for folder in Path(f"/proc/{pid}/task").iterdir()]
     except OSError:
@@ -80,6 +80,6 @@ def _threads(pid: int) -> Iterator[tuple[int, float]]:
     for thread in threads:
         try:
             ran, waited, _ = Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()
-        except OSError:  # it ended while we looked
+        except OSError:  # it ended during the measurement
             continue
         yield int(thread), (int(ran) + int(waited)) / 1e9

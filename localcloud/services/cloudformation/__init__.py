@@ -1,11 +1,9 @@
-"""CloudFormation where ministack forgives what AWS refuses: exports in use, properties that nothing applies, names that
-exist, deletions."""
+"""Refusals of CloudFormation that ministack lacks: exports in use, unknown properties, existing names, deletions."""
 
 from localcloud.services.cloudformation import creations, deletions, events, exports, properties
 
 
 def install() -> None:
-    """All of it, on ministack's CloudFormation; and events of what an update changes alone."""
     exports.install()
     properties.install()
     creations.install()

@@ -1,6 +1,6 @@
-"""Properties that ministack's CloudFormation drops on the floor, given to ministack's own services.
+"""Resource properties that ministack's CloudFormation ignores, applied through ministack's services.
 
-Each function gets a resource's physical id, its properties before ({} where it is new) and now.
+Each function receives a resource's physical id, its old properties ({} for a new resource) and its new ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Properties = Mapping[str, Any]
 
 def bucket(name: str, old: Properties, new: Properties) -> None:
     if new.get("AccessControl", "Private") != "Private":
-        raise ValueError("The local cloud knows no AccessControl of AWS::S3::Bucket but Private.")
+        raise ValueError("The local cloud supports only Private as AccessControl of AWS::S3::Bucket.")
     s3._bucket_tags[name] = _tags(new)
     if not s3._bucket_tags[name]:
         s3._bucket_tags.pop(name, None)
@@ -63,7 +63,7 @@ def function(name: str, old: Properties, new: Properties) -> None:
 
 
 def role(name: str, old: Properties, new: Properties) -> None:
-    """Its boundary, which IAM then evaluates."""
+    """Set the role's permissions boundary, which IAM evaluates."""
     iam._roles[name]["PermissionsBoundary"] = new.get("PermissionsBoundary")
 
 
@@ -75,7 +75,7 @@ def topic(arn: str, old: Properties, new: Properties) -> None:
 
 
 def log_group(name: str, old: Properties, new: Properties) -> None:
-    """CloudWatch Logs asks the key's own policy whether it may."""
+    """Encrypt a log group if the key's own policy allows CloudWatch Logs."""
     key, service = new.get("KmsKeyId"), f"logs.{get_region()}.amazonaws.com"
     if key and not (keys.customers(key) and keys.lets_service(key, service, "kms:GenerateDataKey")):
         raise ValueError(
@@ -105,7 +105,7 @@ def _tags(properties: Properties) -> dict[str, str]:
 
 
 def _is_true(value: Any) -> bool:
-    """Templates write `true` as a word, too."""
+    """Return True for `true` as a boolean or a string."""
     return str(value).lower() == "true"
 
 
@@ -116,7 +116,7 @@ def _taken(answer: tuple[int, Any, Any]) -> None:
 
 
 def _xml(operation: str, **given: Any) -> bytes:
-    """The body of a request to S3, as botocore writes it."""
+    """Return the XML body of a request to S3, as botocore serializes it."""
     model = botocore.session.get_session().get_service_model("s3").operation_model(operation)
     body = create_serializer("rest-xml").serialize_to_request({"Bucket": "bucket", **given}, model)["body"]
     return body if isinstance(body, bytes) else bytes(body)
@@ -143,7 +143,7 @@ def _lifecycle(given: Properties) -> bytes:
 
 
 def _rule(given: Properties) -> dict[str, Any]:
-    """A rule with the API's names for what templates name otherwise."""
+    """Return a rule with the API's names for properties that templates name differently."""
     days, marker = given.get("ExpirationInDays"), given.get("ExpiredObjectDeleteMarker")
     expires = {
         "Days": _number(days),

@@ -1,8 +1,7 @@
-"""Names of new resources, as AWS guards them: a name that a service holds already fails its resource, and a generated
-name is never given twice.
+"""Checks of the names of new resources: an existing name fails the resource, and generated names never repeat.
 
-ministack overwrites most resources of the same name, and derives a generated name from stack and logical id alone: a
-stack that is made again would take over, empty, what its predecessor has retained.
+ministack overwrites most resources of the same name, and derives a generated name only from stack and logical id. A
+stack that is created again would then overwrite resources that its predecessor retained.
 """
 
 from __future__ import annotations
@@ -37,25 +36,27 @@ CONFLICT = "services.cloudformation.provisioners:s3_bucket_name_conflict"
 Properties = Mapping[str, Any]
 
 _imported: ContextVar[frozenset[str]] = ContextVar("imported_buckets", default=frozenset())
-"""The buckets that the change set under way imports."""
+"""Buckets that the current change set imports."""
 
 
 def install() -> None:
-    """Ask before a stack creates a resource. An import of an existing resource creates none."""
+    """Check each resource before a stack creates it. Imports of existing resources are exempt."""
     import_buckets()
     stock = MINISTACK.stock(CREATE)
 
     def create(kind: str, logical_id: str, properties: Properties, stack: str) -> Any:
         refuse_existing(kind, properties)
         if not provisioners._NAME_SEED.get():
-            provisioners._NAME_SEED.set(uuid.uuid4().hex[:8])  # kept with the resource's record by the caller
+            provisioners._NAME_SEED.set(
+                uuid.uuid4().hex[:8]
+            )  # the caller stores the name with the resource's record
         return stock(kind, logical_id, properties, stack)
 
     MINISTACK.replace(CREATE, create)
 
 
 def import_buckets() -> None:
-    """Let a change set with ImportExistingResources import a bucket; ministack's validation takes it for a conflict."""
+    """Let a change set with ImportExistingResources import a bucket. ministack's validation would report a conflict."""
     stock_deploy, stock_conflict = MINISTACK.stock(DEPLOY), MINISTACK.stock(CONFLICT)
 
     async def deploy(*given: Any, imports: Mapping[str, Properties] | None = None, **named: Any) -> None:
@@ -71,7 +72,7 @@ def import_buckets() -> None:
 
 
 def refuse_existing(kind: str, properties: Properties) -> None:
-    """Raise ValueError in AWS's words if a resource of this type has the name that the template gives."""
+    """Raise ValueError in AWS's words if a resource of this type already has the name in the template."""
     if kind not in NAMED:
         return
     key, exists = NAMED[kind]
@@ -91,12 +92,12 @@ def _rule(name: str, properties: Properties) -> bool:
 
 
 def _has(store: str, module: Any) -> Callable[[str, Properties], bool]:
-    """Return the check of a store that is kept by names."""
+    """Return a check for a store with names as keys."""
     return lambda name, _: name in getattr(module, store)
 
 
 def _ends_an_arn(store: str, module: Any) -> Callable[[str, Properties], bool]:
-    """Return the check of a store that is kept by ARNs, each of which ends with the resource's name."""
+    """Return a check for a store with ARNs as keys that end with the resource's name."""
     return lambda name, _: any(arn.rpartition(":")[2] == name for arn in getattr(module, store))
 
 
@@ -118,5 +119,7 @@ NAMED: Mapping[str, tuple[str, Callable[[str, Properties], bool]]] = {
     "AWS::SSM::Parameter": ("Name", _has("_parameters", ssm)),
     "AWS::StepFunctions::StateMachine": ("StateMachineName", _ends_an_arn("_state_machines", stepfunctions)),
 }
-"""By resource type: the property that names it, and whether its service holds one of a name. Types of EC2 and SSM's
-documents are calls of their own APIs, which refuse by themselves."""
+"""For each resource type: the naming property and a check for existing names.
+
+EC2 and SSM documents check in their APIs.
+"""

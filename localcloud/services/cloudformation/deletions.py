@@ -1,5 +1,7 @@
-"""What services refuse to delete stays, and its stack says so: full buckets, protected tables, and policies, roles and
-users of IAM that hold what no template gave them."""
+"""Refusals of deletions: full buckets, protected tables, and IAM resources with attachments outside the template.
+
+The resource stays, and the stack's status and events report the failure.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ Properties = Mapping[str, Any]
 
 
 class NotDeletedError(Exception):
-    """Why a resource stays, as its service says it: the reason of its event DELETE_FAILED."""
+    """A service's reason to refuse a deletion, shown in the event DELETE_FAILED."""
 
 
 def install() -> None:
-    """Ask before each."""
+    """Check each resource before its deletion."""
     for kind, check in CHECKS.items():
         stock = MINISTACK.stock(HANDLERS)[kind]
         MINISTACK.extend(HANDLERS, {kind: {**stock, "delete": _preceded_by(check, stock["delete"])}})
@@ -41,7 +43,10 @@ def _is_unprotected(name: str, properties: Properties) -> None:
 
 
 def _is_detached(arn: str, properties: Properties) -> None:
-    """A policy goes once it is attached only to what the template names, which CloudFormation detaches by itself."""
+    """Refuse to delete a policy with attachments that the template does not list.
+
+    CloudFormation detaches the listed ones.
+    """
     for store, listed in ((iam._roles, "Roles"), (iam._users, "Users"), (iam._groups, "Groups")):
         named = properties.get(listed) or ()
         if any(arn in held.get("AttachedPolicies", ()) for name, held in store.items() if name not in named):
@@ -49,7 +54,7 @@ def _is_detached(arn: str, properties: Properties) -> None:
 
 
 def _holds_no_other(attached: Collection[str], inline: Collection[str], properties: Properties) -> None:
-    """Policies that the template gives are taken off by CloudFormation itself."""
+    """Refuse a deletion if policies outside the template remain. CloudFormation removes those in the template."""
     if set(attached) - set(properties.get("ManagedPolicyArns") or ()):
         raise NotDeletedError(_conflict("Cannot delete entity, must detach all policies first."))
     if set(inline) - {each["PolicyName"] for each in properties.get("Policies") or ()}:
@@ -93,11 +98,11 @@ CHECKS: Mapping[str, Callable[[str, Properties], None]] = {
     "AWS::IAM::User": _is_a_free_user,
     "AWS::Events::EventBus": _has_no_rules,
 }
-"""By resource type: raises NotDeletedError if its service would refuse. ECR and EC2 refuse by themselves."""
+"""Checks by resource type. Each raises NotDeletedError if the service would refuse. ECR and EC2 check themselves."""
 
 
 def _preceded_by(check: Callable[[str, Properties], None], delete: Any) -> Any:
-    """A resource type's delete, if `check(physical id, properties)` does not raise."""
+    """Return a delete function that first runs `check(physical id, properties)`."""
 
     def deleted(physical_id: str, properties: Properties, *more: Any, **named: Any) -> Any:
         check(physical_id, properties)

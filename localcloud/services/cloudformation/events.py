@@ -1,4 +1,4 @@
-"""An update tells of what it changes: a resource whose properties stay has no event, and keeps its status and time."""
+"""Events only for resources that an update changes. Unchanged resources keep their status and time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UPDATE = "services.cloudformation.stacks:_update_resource"
 
 
 def install() -> None:
-    """Take back what ministack says of resources that it does not touch."""
+    """Remove ministack's events of unchanged resources."""
     stock_add, stock_update = MINISTACK.stock(ADD), MINISTACK.stock(UPDATE)
     untouched: dict[tuple[str, str], dict[str, Any]] = {}
 

@@ -1,8 +1,7 @@
-"""Exports between stacks, as AWS guards them: what another stack imports neither changes nor goes, names are unique,
-and what nobody exports cannot be imported.
+"""Checks of exports between stacks: imported exports cannot change or disappear, and names are unique.
 
-ministack asks for these refusals nowhere but at DeleteStack. An update or a creation that is refused here ends as on
-AWS: after its resources, with a roll-back.
+An import of a missing export fails. ministack checks only in DeleteStack. As on AWS, a refused update or creation ends
+after its resources, with a rollback.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Stack = dict[str, Any]
 
 
 def install() -> None:
-    """Look at what a stack exports before it is told, and at what it imports when it is resolved."""
+    """Check a stack's exports before they are stored, and its imports when they are resolved."""
     stock_outputs, stock_resolve = MINISTACK.stock(OUTPUTS), MINISTACK.stock(RESOLVERS[0])
     stock_delete = MINISTACK.stock(ACTIONS)["DeleteStack"]
 
@@ -63,7 +62,7 @@ def install() -> None:
 
 
 def check(stack_id: str, names: list[str], exported: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise ValueError with AWS's sentence where a stack may not have these exports now."""
+    """Raise ValueError in AWS's words if a stack may not have these exports now."""
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"Duplicate Export names: [{', '.join(twice)}]")
     for name in exported:
@@ -83,8 +82,10 @@ def check(stack_id: str, names: list[str], exported: Mapping[str, Mapping[str, A
 
 
 def _in_use(names: Iterable[str], refused: str) -> Iterator[str]:
-    """AWS's sentence for each of these exports that another stack imports, whatever that is doing: one that is being
-    deleted imports until it is gone."""
+    """Yield AWS's message for each of these exports that another stack imports.
+
+    A stack imports until its deletion ends.
+    """
     for name in sorted(names):
         users = [
             other
@@ -105,7 +106,7 @@ def _name_of(stack_id: str) -> str:
 
 
 def _stays(stack: Stack) -> Any:
-    """DeleteStack is answered as always, and the stack's status is what it was: its reason and an event say why."""
+    """Answer DeleteStack as always, but keep the stack's status and record the reason in an event."""
     stacks._add_event(
         stack["StackId"],
         stack["StackName"],

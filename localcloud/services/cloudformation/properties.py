@@ -1,4 +1,4 @@
-"""What a template asks of a resource is applied, or refused by its name: AWS would act on it."""
+"""Refusal of template properties that the local cloud does not apply, because AWS would apply them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ TABLE = Path(__file__).with_suffix(".yaml")
 KNOWN: Mapping[str, frozenset[str]] = {
     kind: frozenset(names) for kind, names in yaml.safe_load(TABLE.read_text()).items()
 }
-"""The properties that are applied, by resource type."""
+"""Supported properties by resource type."""
 
 
 def install() -> None:
-    """Refuse what nothing applies, and apply what ministack drops."""
+    """Refuse unsupported properties, and apply those that ministack ignores."""
     for name in CREATES:
         MINISTACK.replace(name, _creates(MINISTACK.stock(name)))
     stock_update = MINISTACK.stock(UPDATE)
@@ -43,7 +43,7 @@ def install() -> None:
 
 
 def refuse_unknown(kind: str, properties: Mapping[str, Any]) -> None:
-    """Raise ValueError naming every property of this type that the table does not have."""
+    """Raise ValueError that names each unsupported property of the resource."""
     unknown = sorted(set(properties) - KNOWN.get(kind, set(properties)))
     if unknown:
         raise ValueError(
@@ -61,7 +61,7 @@ def _creates(stock: Any) -> Any:
 
 
 def _followed_by(apply: Any, handlers: Mapping[str, Any]) -> dict[str, Any]:
-    """A resource type's create and update, each followed by `apply(physical id, old properties, properties)`."""
+    """Return create and update functions that also run `apply(physical id, old properties, properties)`."""
     create, update = handlers["create"], handlers["update"]
 
     def created(logical_id: str, properties: Mapping[str, Any], stack: str) -> Any:

@@ -1,1 +1,1 @@
-"""CloudWatch: metrics, alarms, and the agent that publishes how busy GPUs are."""
+"""CloudWatch: metrics, alarms, and the agent's GPU metrics."""

@@ -1,7 +1,6 @@
-"""Alarms, each by its own metric, dimensions and periods, looked at as often as metrics are told of (on AWS, and here
-unless the settings say otherwise, once a minute).
+"""Alarms, evaluated by metric, dimensions and periods at each metric interval (once a minute by default, as on AWS).
 
-ministack pools all dimensions of a metric and all periods, looks when somebody puts data, and never at what is missing.
+ministack merges all dimensions and periods of a metric, evaluates only when data arrives, and ignores missing data.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ BREACHES: Mapping[str, Callable[[float, float], bool]] = {
     "LessThanOrEqualToThreshold": operator.le,
 }
 OF_NOTHING = {"breaching": "ALARM", "notBreaching": "OK", "missing": "INSUFFICIENT_DATA"}
-"""The state of an alarm without any data, by TreatMissingData; `ignore` keeps what it was."""
+"""State of an alarm without any data, by TreatMissingData. `ignore` keeps the last state."""
 
 
 def install(context: Context) -> None:
-    """Judge in ministack's place, and by the clock."""
+    """Replace ministack's evaluation of alarms."""
     stock_put = MINISTACK.stock("services.cloudwatch:_put_metric_alarm")
 
     def put(
         params: Mapping[str, Any], request: Mapping[str, Any], is_cbor: bool, is_json: bool = False
     ) -> Any:
-        """ministack would keep an alarm on an expression as one on nothing."""
+        """Refuse alarms on expressions, which ministack would store as alarms without a metric."""
         if (request or {}).get("Metrics") or any(name.startswith("Metrics.") for name in params or ()):
-            refusal = "The local cloud computes no expressions: an alarm is on one metric here."
+            refusal = "The local cloud does not support expressions: an alarm needs one metric."
             return stock._error("ValidationError", refusal, 400, is_json, is_cbor)
         return stock_put(params, request, is_cbor, is_json)
 
@@ -51,7 +50,7 @@ def install(context: Context) -> None:
 
 
 def _when_data_came(alarm: dict[str, Any]) -> None:
-    """What ministack calls at once: without data in its periods an alarm waits for the clock, as a new one does."""
+    """Leave the state of an alarm without data unchanged. ministack calls this when data arrives."""
     values = values_of(alarm, time.time())
     if any(value is not None for value in values):
         judge(alarm, values)
@@ -65,12 +64,12 @@ def _look_forever(seconds: float) -> None:
             for (account, region, _), alarm in list(stock._alarms.all_items()):
                 with request_scope(account, region):
                     judge(alarm, values_of(alarm, time.time()))
-        except Exception:  # one failed look must not end all later ones
-            log.exception("alarms were not looked at")
+        except Exception:  # one failed evaluation must not stop the thread
+            log.exception("alarms were not evaluated")
 
 
 def values_of(alarm: Mapping[str, Any], now: float) -> list[float | None]:
-    """The statistic of each period that the alarm looks at, the newest last; None where nothing was put."""
+    """Return the statistic of each evaluation period, newest last; None for a period without data."""
     if not alarm.get("MetricName"):
         return []
     period, count = int(alarm["Period"]), int(alarm["EvaluationPeriods"])
@@ -85,7 +84,7 @@ def values_of(alarm: Mapping[str, Any], now: float) -> list[float | None]:
 
 
 def state_of(alarm: Mapping[str, Any], values: Sequence[float | None]) -> str:
-    """OK, ALARM or INSUFFICIENT_DATA."""
+    """Return OK, ALARM or INSUFFICIENT_DATA."""
     missing = str(alarm.get("TreatMissingData") or "missing")
     known = [value for value in values if value is not None]
     if not known:
@@ -97,7 +96,7 @@ def state_of(alarm: Mapping[str, Any], values: Sequence[float | None]) -> str:
 
 
 def judge(alarm: dict[str, Any], values: Sequence[float | None]) -> None:
-    """Give the alarm its state; a change is told to whom it names."""
+    """Set the alarm's state. A change notifies the alarm's actions."""
     if not values or alarm.get("ComparisonOperator") not in BREACHES:
         return
     before, after = str(alarm["StateValue"]), state_of(alarm, values)

@@ -1,7 +1,7 @@
-"""Metrics in lines of a log, by CloudWatch's embedded metric format: functions print them, and whoever puts log events.
+"""Metrics in log lines in CloudWatch's embedded metric format, from functions and PutLogEvents.
 
-A line that is meant as one and is against the specification gives no metric, as on AWS, and is counted in `AWS/Logs`:
-`EMFParsingErrors` where it is no JSON, `EMFValidationErrors` for all else.
+As on AWS, an invalid line gives no metric and is counted in `AWS/Logs`: as `EMFParsingErrors` if it is not JSON,
+otherwise as `EMFValidationErrors`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 MARK = '"CloudWatchMetrics"'
 OLDEST, NEWEST = 14 * 24 * 3600.0, 2 * 3600.0
-"""Seconds before and after now."""
+"""Range of accepted times, in seconds before and after now."""
 MOST_METRICS, MOST_VALUES, MOST_DIMENSIONS = 100, 100, 30
 MOST_NAME, MOST_DIMENSION_NAME, MOST_DIMENSION_VALUE = 1024, 250, 1024
 BYTES, BITS = (
@@ -48,7 +48,7 @@ class Datum:
 
 
 def install() -> None:
-    """Look into every line that any log group gets."""
+    """Check every line that reaches a log group."""
     stock = MINISTACK.stock("services.cloudwatch_logs:_fanout_to_subscription_filters")
 
     def ingested(group_name: str, stream_name: str, events: Iterable[Mapping[str, Any]]) -> None:
@@ -60,7 +60,7 @@ def install() -> None:
 
 
 def extract(group: str, line: str) -> None:
-    """Record what the line holds."""
+    """Record the metrics in a line."""
     if MARK not in line:
         return
     try:
@@ -82,7 +82,7 @@ def _refuse(group: str, metric: str, why: str) -> None:
 
 
 def data_of(document: Mapping[str, Any]) -> Iterator[Datum]:
-    """What a document without faults says: each value once for each set of dimensions."""
+    """Yield each value of a valid object once for each set of dimensions."""
     for directive in document["_aws"]["CloudWatchMetrics"]:
         for named in directive["Dimensions"]:
             for metric in directive["Metrics"]:
@@ -99,38 +99,38 @@ def data_of(document: Mapping[str, Any]) -> Iterator[Datum]:
 
 
 def faults(document: Any, now: float) -> Iterator[str]:
-    """What of it is against the specification."""
+    """Yield the violations of the specification."""
     metadata = document.get("_aws") if isinstance(document, dict) else None
     if not isinstance(metadata, dict):
-        yield "_aws is no object at the root"
+        yield "_aws is not an object at the root"
         return
     stamp: Any = metadata.get("Timestamp")
     if not _is_number(stamp) or not float(stamp).is_integer():
-        yield "_aws.Timestamp is no number of milliseconds"
+        yield "_aws.Timestamp is not a number of milliseconds"
     elif not now - OLDEST <= stamp / 1000 <= now + NEWEST:
         yield "_aws.Timestamp is not within 14 days before and 2 hours after now"
     directives = metadata.get("CloudWatchMetrics")
     if not isinstance(directives, list):
-        yield "_aws.CloudWatchMetrics is no list"
+        yield "_aws.CloudWatchMetrics is not a list"
         return
     for directive in directives:
         if isinstance(directive, dict):
             yield from _faults_of_directive(directive, document)
         else:
-            yield "a directive is no object"
+            yield "a directive is not an object"
 
 
 def _faults_of_directive(directive: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[str]:
     if not _is_text(directive.get("Namespace"), MOST_NAME):
-        yield "Namespace is no text of 1 to 1024 characters"
+        yield "Namespace is not a text of 1 to 1024 characters"
     sets, metrics = directive.get("Dimensions"), directive.get("Metrics")
     if not isinstance(sets, list) or not sets:
-        yield "Dimensions is no list of sets"
+        yield "Dimensions is not a list of sets"
     else:
         for each in sets:
             yield from _faults_of_dimensions(each, document)
     if not isinstance(metrics, list) or not 1 <= len(metrics) <= MOST_METRICS:
-        yield "Metrics is no list of 1 to 100"
+        yield "Metrics is not a list of 1 to 100"
     else:
         for each in metrics:
             yield from _faults_of_metric(each, document)
@@ -138,28 +138,28 @@ def _faults_of_directive(directive: Mapping[str, Any], document: Mapping[str, An
 
 def _faults_of_dimensions(named: Any, document: Mapping[str, Any]) -> Iterator[str]:
     if not isinstance(named, list) or len(named) > MOST_DIMENSIONS:
-        yield "a set of dimensions is no list of up to 30"
+        yield "a set of dimensions is not a list of up to 30"
         return
     for name in named:
         if not _is_text(name, MOST_DIMENSION_NAME) or name.startswith(":"):
-            yield f"{name!r} is no name of a dimension"
+            yield f"{name!r} is not a valid dimension name"
         elif not _is_text(document.get(name), MOST_DIMENSION_VALUE):
-            yield f"the root has no text of 1 to 1024 characters for the dimension {name}"
+            yield f"the root lacks a text of 1 to 1024 characters for the dimension {name}"
 
 
 def _faults_of_metric(metric: Any, document: Mapping[str, Any]) -> Iterator[str]:
     name = metric.get("Name") if isinstance(metric, dict) else None
     if not isinstance(name, str) or not _is_text(name, MOST_NAME):
-        yield "a metric has no Name"
+        yield "a metric lacks a Name"
         return
     if metric.get("Unit", "None") not in UNITS:
-        yield f"{name}: no unit of CloudWatch: {metric['Unit']!r}"
+        yield f"{name}: not a unit of CloudWatch: {metric['Unit']!r}"
     if metric.get("StorageResolution", 60) not in (1, 60):
         yield f"{name}: StorageResolution is neither 1 nor 60"
     found = document.get(name)
     values = found if isinstance(found, list) else [found]
     if not 1 <= len(values) <= MOST_VALUES or not all(map(_is_number, values)):
-        yield f"{name}: the root has no number for it, nor 1 to 100 of them"
+        yield f"{name}: the root lacks a number or 1 to 100 numbers for it"
 
 
 def _is_text(value: Any, most: int) -> bool:

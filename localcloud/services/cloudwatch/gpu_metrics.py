@@ -1,8 +1,8 @@
-"""GPU metrics in CloudWatch, as the agent on a host with GPUs publishes them on AWS.
+"""GPU metrics in CloudWatch, as the agent of a GPU host publishes them on AWS.
 
-There is no GPU here, so the host's processes stand for what would run on one: the utilization is the share of the
-interval in which the host computed (`hypervisor.usage.busy`), the memory what its processes hold. A host that is
-frozen or cut off publishes nothing, nor does one whose agent a fault has muted.
+Without a GPU, the host's processes take its place. Utilization is the busy share of the interval
+(`hypervisor.usage.busy`), and memory is the memory of its processes. A frozen, disconnected or muted host publishes
+nothing.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ MEBIBYTE = 1 << 20
 EVERY_HOST = "*"
 
 muted = Lasting()
-"""The hosts (EVERY_HOST: all of them) that publish nothing."""
+"""Hosts that publish nothing (EVERY_HOST: all hosts)."""
 
 
 def install(context: Context, hypervisor: Hypervisor) -> None:
-    """Publish from now on, in a thread of its own."""
+    """Start the publishing thread."""
     in_background("gpu-metrics", lambda: _publish_forever(context, hypervisor))
 
 
 def measured(before: Mapping[str, Usage], after: Mapping[str, Usage]) -> dict[str, dict[str, float]]:
-    """The metrics of every host that was looked at twice since it booted: percent and MiB by name."""
+    """Return percent and MiB by metric name for each host with two measurements since its boot."""
     found = {}
     for host, usage in after.items():
         share = busy(before[host], usage) if host in before else None
@@ -59,7 +59,7 @@ def _publish_forever(context: Context, hypervisor: Hypervisor) -> None:
             }
             _publish(context, able, measured(before, after))
             before = after
-        except Exception:  # one failed look must not end all later ones
+        except Exception:  # one failed measurement must not stop the thread
             log.exception("GPU metrics were not published")
 
 

@@ -1,7 +1,7 @@
-"""CPUUtilization in CloudWatch's namespace AWS/EC2, as EC2 itself tells of every instance: by basic monitoring, which
-takes five minutes and no agent, so that a host which is frozen or cut off is told of too.
+"""CPUUtilization in CloudWatch's namespace AWS/EC2, which EC2 publishes for every instance.
 
-What one thread computes without a pause is one of the instance's vCPUs; more threads are not told apart, since this
+As in basic monitoring, the period is five minutes and no agent is involved, so frozen and disconnected hosts have the
+metric, too. One busy thread counts as one vCPU of the instance. Several threads still count as one, because this
 machine has fewer processors than its hosts.
 """
 
@@ -25,12 +25,12 @@ NAMESPACE, METRIC = "AWS/EC2", "CPUUtilization"
 
 
 def install(context: Context, hypervisor: Hypervisor) -> None:
-    """Publish from now on, in a thread of its own."""
+    """Start the publishing thread."""
     in_background("instance-metrics", lambda: _publish_forever(context, hypervisor))
 
 
 def _publish_forever(context: Context, hypervisor: Hypervisor) -> None:
-    """At the end of each period, as of its begin."""
+    """Publish at the end of each period, with the time of its start."""
     before: Mapping[str, Usage] = {}
     period = context.settings.metrics.instance_seconds
     while True:
@@ -40,7 +40,7 @@ def _publish_forever(context: Context, hypervisor: Hypervisor) -> None:
             after = hypervisor.usage()
             _publish(context, hypervisor, before, after, begin)
             before = after
-        except Exception:  # one failed look must not end all later ones
+        except Exception:  # one failed measurement must not stop the thread
             log.exception("CPUUtilization was not published")
 
 

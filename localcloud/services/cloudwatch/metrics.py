@@ -1,7 +1,7 @@
-"""GetMetricData and GetMetricStatistics as CloudWatch answers them, and metrics that come from inside.
+"""CloudWatch's GetMetricData and GetMetricStatistics, and metrics that the local cloud itself records.
 
-ministack looks at every metric of the account for each query, knows neither pages nor ScanBy nor limits, takes a query
-without dimensions for one of all dimensions, and answers what it cannot compute with an empty result.
+ministack scans every metric of the account for each query, lacks pages, ScanBy and limits, ignores missing dimensions,
+and answers unsupported queries with an empty result.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from moto.core.utils import get_service_model
 from localcloud.patches import MINISTACK
 
 Request = dict[str, Any]
-"""The body of a request to CloudWatch, in any of its protocols."""
+"""Body of a request to CloudWatch in any protocol."""
 Answer = dict[str, Any]
-"""An answer of CloudWatch, or a structure in it, named as its API names them."""
+"""An answer of CloudWatch or a structure in it, with the API's names."""
 Point = dict[str, Any]
 
 MOST_QUERIES, MOST_DATAPOINTS = 500, 100_800
@@ -41,7 +41,7 @@ _swept: list[float] = [0.0]
 
 
 class RefusedError(Exception):
-    """What is wrong with a request: CloudWatch's sentence and its error code."""
+    """An error of CloudWatch: message and code."""
 
     def __init__(self, message: str, code: str = "ValidationError") -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Series:
-    """One query's datapoints, in the order in which they are shown."""
+    """The datapoints of one query in the order of the answer."""
 
     id: str
     label: str
@@ -59,7 +59,7 @@ class Series:
 
 
 def install() -> None:
-    """Answer in ministack's place."""
+    """Replace ministack's operations."""
     data = partial(_answered, "GetMetricData", metric_data, "MetricDataResults")
     statistics = partial(_answered, "GetMetricStatistics", metric_statistics, "Datapoints")
     MINISTACK.replace(
@@ -82,15 +82,17 @@ def record(
     *,
     at: float | None = None,
 ) -> None:
-    """One datapoint of then (Unix time), or of now, in the current account and region, as if somebody had put it."""
+    """Record a datapoint at `at` (Unix time, default: now) in the current account and region."""
     point = {"Timestamp": at or time.time(), "Value": value, "Unit": unit, "Dimensions": dict(dimensions)}
     with _lock:
         cloudwatch._metric_bucket((namespace, name, cloudwatch._dims_key(point["Dimensions"]))).append(point)
 
 
 def count(namespace: str, name: str, value: float, unit: str, dimensions: Mapping[str, str]) -> None:
-    """The same of now, by the minute, as services tell of themselves: what is told of a minute again and again is one
-    datapoint, so that a million invocations are not a million."""
+    """Add to the current minute's datapoint of a metric, as services do for their own metrics.
+
+    A million calls in a minute are one datapoint.
+    """
     now, key = time.time(), (namespace, name, cloudwatch._dims_key(dict(dimensions)))
     with _lock:
         points = cloudwatch._metric_bucket(key)
@@ -102,7 +104,7 @@ def count(namespace: str, name: str, value: float, unit: str, dimensions: Mappin
 
 
 def sweep() -> None:
-    """Forget what is older than two weeks: now and then, not at every request."""
+    """Remove datapoints older than two weeks, at intervals."""
     present = time.time()
     if present - _swept[0] < SWEEP_SECONDS:
         return
@@ -115,7 +117,7 @@ def sweep() -> None:
 
 
 def _put(stock_put: Any, params: Any, body: Request, is_cbor: bool, is_json: bool = False) -> Any:
-    """PutMetricData, refused as a whole where one of its metrics contradicts itself."""
+    """Answer PutMetricData. One contradictory metric fails the whole request."""
     request = body if is_cbor or is_json else _from_query("PutMetricData", params)
     for number, each in enumerate(request.get("MetricData") or [], 1):
         where = f"The parameters MetricData.member.{number}"
@@ -137,7 +139,7 @@ def _put(stock_put: Any, params: Any, body: Request, is_cbor: bool, is_json: boo
 
 
 def metric_data(request: Mapping[str, Any]) -> Answer:
-    """What GetMetricData answers to this request; times are ISO-8601."""
+    """Answer GetMetricData. Times are in ISO-8601."""
     start, end = _span(request)
     queries = request.get("MetricDataQueries") or []
     _check_queries(queries)
@@ -151,9 +153,9 @@ def metric_data(request: Mapping[str, Any]) -> Answer:
 
 
 def page_of(all_series: Sequence[Series], start: int, most: int) -> tuple[list[Answer], str | None]:
-    """The results from datapoint `start` on, `most` datapoints of them, and the next page's token.
+    """Return `most` datapoints from position `start` on, and the next page's token.
 
-    A query whose datapoints go on there is PartialData; one without datapoints is Complete and empty.
+    A query with more datapoints is PartialData; one without datapoints is Complete and empty.
     """
     results, position = [], 0
     end, total = start + most, sum(len(series.times) for series in all_series)
@@ -195,7 +197,7 @@ def _check_queries(queries: Sequence[Mapping[str, Any]]) -> None:
             raise RefusedError(f"The values for parameter Id in MetricDataQueries must be unique: {name}.")
         seen.add(name)
         if query.get("Expression") or not query.get("MetricStat"):
-            raise RefusedError(f"{where}: the local cloud computes no expressions; ask for a MetricStat.")
+            raise RefusedError(f"{where}: the local cloud does not support expressions. Use a MetricStat.")
         stat = query["MetricStat"]
         _check_period(int(stat.get("Period") or 0), f"{where}.MetricStat.Period")
         if stat.get("Stat") not in STATISTICS and not PERCENTILE.fullmatch(str(stat.get("Stat"))):
@@ -223,7 +225,7 @@ def _series(query: Mapping[str, Any], start: float, end: float, newest_first: bo
 
 
 def metric_statistics(request: Mapping[str, Any]) -> Answer:
-    """What GetMetricStatistics answers to this request; times are ISO-8601, the oldest first."""
+    """Answer GetMetricStatistics. Times are in ISO-8601, oldest first."""
     start, end = _span(request, "InvalidParameterValue")
     period = int(request.get("Period") or 0)
     _check_period(period, "Period")
@@ -253,7 +255,7 @@ def _datapoint(at: float, bucket: list[Point], wanted: Sequence[str], extended: 
     return point | ({"ExtendedStatistics": further} if further else {})
 
 
-# --------------------------------------------------------------------------------------------------- what both need
+# --------------------------------------------------------------------------------------------------- shared parts
 
 
 def _answered(
@@ -266,7 +268,7 @@ def _answered(
     is_cbor: bool,
     is_json: bool = False,
 ) -> Any:
-    """An operation's answer in the client's protocol. `key`: what of it has to be made fit for CBOR, one by one."""
+    """Return the answer in the client's protocol. `key` names the list whose items need conversion for CBOR."""
     try:
         answer = compute(body if is_cbor or is_json else _from_query(operation, params))
     except RefusedError as refused:
@@ -282,9 +284,9 @@ def _answered(
 def buckets(
     points: Sequence[Point], start: float, end: float, period: int
 ) -> Iterator[tuple[float, list[Point]]]:
-    """The points of [start, end) by period, the oldest first; a period in which nothing was put is not there.
+    """Yield the points of [start, end) by period, oldest first. Empty periods are left out.
 
-    Periods begin at the start of the request, rounded down to the minute, or to a short period.
+    Periods begin at the request's start, rounded down to the minute or to a shorter period.
     """
     begin = math.floor(start / min(period, 60)) * min(period, 60)
     found: dict[int, list[Point]] = {}
@@ -296,7 +298,7 @@ def buckets(
 
 
 def points_of(metric: Mapping[str, Any], unit: str | None) -> list[Point]:
-    """What was put for exactly this metric: its namespace, its name and all of its dimensions."""
+    """Return the points with exactly this namespace, name and dimensions."""
     dimensions = cloudwatch._dims_from_list(metric.get("Dimensions") or [])
     key = (metric["Namespace"], metric["MetricName"], cloudwatch._dims_key(dimensions))
     points = list(cloudwatch._metrics.get(key) or ())
@@ -304,7 +306,7 @@ def points_of(metric: Mapping[str, Any], unit: str | None) -> list[Point]:
 
 
 def value_of(bucket: list[Point], statistic: str) -> float | None:
-    """Of the points of one period, by the statistic's name."""
+    """Return the statistic of the points of one period."""
     found: float | None = cloudwatch._stat_value(cloudwatch._calc_stats(bucket), statistic, bucket)
     return found
 
@@ -338,7 +340,7 @@ def _iso(at: float) -> str:
 
 
 def _from_query(operation: str, params: Mapping[str, Any]) -> Answer:
-    """The request of a client that still speaks the query protocol."""
+    """Answer a client that uses the query protocol."""
     from werkzeug.datastructures import MultiDict
 
     flat = {key: value[0] if isinstance(value, list) else value for key, value in params.items()}

@@ -1,7 +1,7 @@
-"""From an HTTP request to moto's EC2 and back.
+"""Dispatch of HTTP requests to moto's EC2.
 
-moto keeps the store, parses requests and writes answers; `Ec2Response` puts our actions in front of moto's. A request
-holds LOCK all along. Events and calls to other services are made outside of it.
+moto keeps the store, parses requests and serializes answers. `Ec2Response` puts our actions in front of moto's. A
+request holds LOCK from start to end. Events and calls to other services happen outside the lock.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ log = logging.getLogger(__name__)
 Answer = tuple[int, dict[str, str], bytes]
 
 NOT_FORWARDED = {"host", "content-length", "authorization", "content-encoding"}
-"""ministack has judged the signature; moto must not see it and cannot decode twice."""
+"""Headers that moto must not see: ministack has checked the signature and decoded the body."""
 
 SET = re.compile(r"\{('[^{}]*')\}")
-"""How moto names what it does not find."""
+"""Pattern of ids in moto's "not found" messages."""
 NO_MESSAGE = re.compile(r"<Code>([^<]*)</Code>(\s*)<Message\s*(?:/>|>\s*</Message>)")
 CHANGES_RULES = re.compile(
     r"^(?!Describe).*(SecurityGroup|NetworkInterface|Instances|InstanceAttribute|Fleet)"
 )
-"""Actions after which hosts may reach others than before."""
+"""Actions that may change which hosts are reachable."""
 MOTOS_REQUEST_ID = b"<requestId>request-id</requestId>"
 
 _for_a_service: contextvars.ContextVar[bool] = contextvars.ContextVar("for_a_service", default=False)
-"""Whether CloudFormation asks, which may write tags that are AWS's own."""
+"""True while CloudFormation is the caller, which may write tags with the prefix `aws:`."""
 
 
 class Ec2Response(
@@ -70,7 +70,7 @@ class Ec2Response(
     AddressActions,
     EC2Response,
 ):
-    """An action's method of one of the mixins wins over moto's."""
+    """The actions of all mixins. They take precedence over moto's."""
 
     def call_action(self) -> Any:
         try:
@@ -86,7 +86,7 @@ class Ec2Response(
 
 
 class Api:
-    """Answers every EC2 request, over the network or from within the server."""
+    """Handler of every EC2 request, from the network or from inside the server."""
 
     def __init__(self, ec2: Ec2) -> None:
         self._responses: type[Ec2Response] = type("Ec2Response", (Ec2Response,), {"ec2": ec2})
@@ -95,7 +95,7 @@ class Api:
     def dispatch(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes, query: str = ""
     ) -> Answer:
-        """One request of the current account and region; always answers EC2 XML, also for our own faults."""
+        """Answer a request of the current account and region, always in EC2's XML, also for internal errors."""
         url = f"https://ec2.{get_region()}.amazonaws.com{path}" + (f"?{query}" if query else "")
         kept = {name: value for name, value in headers.items() if name.lower() not in NOT_FORWARDED}
         kept["x-moto-account-id"] = get_account_id()
@@ -105,7 +105,7 @@ class Api:
                 status, answer_headers, answer = self._responses.dispatch(request)
         except NotImplementedError as missing:
             return _not_implemented(missing)
-        except Exception as fault:  # an EC2 client cannot read anything but EC2 XML
+        except Exception as fault:  # EC2 clients can only parse EC2's XML
             log.exception("an EC2 request failed inside the local cloud")
             return error_answer("InternalError", f"{type(fault).__name__}: {fault}", 500)
         if int(status) >= 400:
@@ -118,15 +118,15 @@ class Api:
     async def handle(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes, query_params: Mapping[str, Any]
     ) -> Answer:
-        """ministack's handler of service `ec2`."""
+        """Handle a request for ministack's service `ec2`."""
         pairs = [(name, value) for name, given in (query_params or {}).items() for value in _as_list(given)]
         query = urllib.parse.urlencode(pairs) if method == "GET" else ""
         return await asyncio.to_thread(self.dispatch, method, path, headers, body, query)
 
     def client(self) -> Any:
-        """A boto3 client of the current region whose HTTP layer is `dispatch`: no socket, no credentials, any thread.
+        """Return a boto3 client of the current region that calls `dispatch` directly, from any thread.
 
-        The account is the calling context's, so one client serves all.
+        It uses the account of the calling context, so one client serves all.
         """
         region = get_region()
         if region not in self._clients:
@@ -158,7 +158,7 @@ class Api:
 
 
 def error_answer(code: str, message: str, status: int = 400) -> Answer:
-    """An EC2 error; without a namespace, as AWS sends it (and as Step Functions' aws-sdk integration reads it)."""
+    """Return an EC2 error without a namespace, as AWS and Step Functions' aws-sdk integration format it."""
     document = (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f"<Response><Errors><Error><Code>{escape(code)}</Code><Message>{escape(message)}</Message></Error></Errors>"
@@ -179,7 +179,7 @@ def _error_as_aws_writes_it(status: int, answer: str | bytes) -> Answer:
 
 
 def _not_implemented(missing: NotImplementedError) -> Answer:
-    """moto says so for unknown filters and for unknown actions; AWS has a code for each."""
+    """Return AWS's error for a filter or an action that moto does not implement."""
     text = " ".join(str(part) for part in missing.args)
     named = re.search(
         r"filter (\S+) in|implemented in Moto for '([^']+)'|The filter '([^']+)'|Moto yet.*, '?([\w-]+)", text
@@ -187,7 +187,7 @@ def _not_implemented(missing: NotImplementedError) -> Answer:
     if named is not None:
         name = next(group for group in named.groups() if group)
         return error_answer("InvalidParameterValue", f"The filter '{name}' is invalid")
-    return error_answer("InvalidAction", f"The local cloud's EC2 does not know this action ({text})")
+    return error_answer("InvalidAction", f"The local cloud's EC2 does not support this action ({text})")
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -195,7 +195,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 class _Body(io.BytesIO):
-    """What botocore reads an answer from."""
+    """The body of an answer, as botocore reads it."""
 
     def stream(self, *_: Any, **__: Any) -> Iterator[bytes]:
         yield self.read()

@@ -1,4 +1,4 @@
-"""What is made to go wrong in EC2: images that go wrong, hosts that hang or are cut off."""
+"""Injected faults in EC2: failing or slow images, and frozen or disconnected hosts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from localcloud.machine.hypervisor import Hypervisor
 from localcloud.services.ec2.store.records import now
 
 KEPT_SNAPSHOT_CODES = ("internal-error", "missing-permissions", "client-error", "skipped")
-"""What DeregisterImage answers for a snapshot that it did not delete."""
+"""Return codes of DeregisterImage for a snapshot that was not deleted."""
 CREATED, DEREGISTERED = "created", "deregistered"
 
 Impairment = Literal["frozen", "cut"]
@@ -27,11 +27,11 @@ class Slowed:
 
     seconds: float
     finish: Callable[[], None] = lambda: None
-    """Set when the disk is copied and nothing but this waiting is left."""
+    """Set once the disk is copied and only the delay remains."""
 
 
 class ImageFaults:
-    """Images that go wrong: the next so many end failed or leave their snapshot behind, all take longer."""
+    """Faults of images: the next ones fail or leave their snapshot behind, or all are delayed."""
 
     def __init__(self) -> None:
         self._faults: Injected[str] = Injected()
@@ -39,19 +39,19 @@ class ImageFaults:
         self._slowed: list[Slowed] = []
 
     def fail(self, reason: str, times: int) -> None:
-        """The next `times` images end `failed` for this reason; 0 takes it back."""
+        """Fail the next `times` images with this reason. 0 removes the fault."""
         self._faults.set(CREATED, reason, times)
 
     def keep_snapshots(self, code: str, times: int) -> None:
-        """The next `times` deregistered images leave their snapshot, which is answered with `code`; 0 takes it back."""
+        """Keep the snapshots of the next `times` deregistered images and answer `code`. 0 removes the fault."""
         self._faults.set(DEREGISTERED, code, times)
 
     def take_failure(self) -> str | None:
-        """Why the image that is being made will end failed, counted; None when it will not."""
+        """Return the failure reason for this image and count it, or None."""
         return self._faults.take(CREATED)
 
     def take_kept_snapshot(self) -> str | None:
-        """What DeregisterImage must answer instead of deleting the snapshot, counted; None when it deletes it."""
+        """Return the code for a snapshot that must stay and count it, or None."""
         return self._faults.take(DEREGISTERED)
 
     def slow_down(self, seconds: float) -> None:
@@ -64,19 +64,19 @@ class ImageFaults:
                 slowed.finish()
 
     def take_slowness(self) -> Slowed:
-        """How much longer than the settings say the image that is being made takes."""
+        """Return the delay for this image."""
         slowed = Slowed(self._extra_seconds)
         if slowed.seconds:
             self._slowed.append(slowed)
         return slowed
 
     def clear(self) -> None:
-        """Images are made and go as they should; those that wait are finished now."""
+        """End all image faults and complete delayed images."""
         self._faults.clear()
         self.slow_down(0)
 
     def active(self) -> list[str]:
-        """Which of these faults last, in words."""
+        """Return a description of each active fault."""
         faults = self._faults.active()
         found = [f"every image takes {self._extra_seconds:g} s longer"] if self._extra_seconds else []
         if CREATED in faults:
@@ -89,9 +89,9 @@ class ImageFaults:
 
 
 class Impairments:
-    """Hosts that hang or are cut off though EC2 calls them running: which, and until when.
+    """Running hosts that are frozen or disconnected, with end times.
 
-    A host's impairments end with it: what is kept here only says when one that still lasts shall end.
+    An impairment ends with its host. The end times here only matter for hosts that still have it.
     """
 
     def __init__(self, hypervisor: Hypervisor, timers: Timers) -> None:
@@ -101,9 +101,9 @@ class Impairments:
         self._until: dict[tuple[str, Impairment], datetime | None] = {}
 
     def impair(self, instance_id: str, kind: Impairment, seconds: float | None) -> datetime | None:
-        """Freeze the host or cut its cable, for so many seconds or without end; the instant it will end.
+        """Freeze or disconnect a host for `seconds` (None: until cleared). Return the end time.
 
-        A second time, only the end changes. HostNotRunningError while the host is not up.
+        A second call only changes the end time. Raise HostNotRunningError if the host is not up.
         """
         until = None if seconds is None else now() + timedelta(seconds=seconds)
         with self._lock:
@@ -117,11 +117,11 @@ class Impairments:
         return until
 
     def run_out_of_memory(self, instance_id: str, process: str) -> None:
-        """End a process of the host as its kernel does. HostNotRunningError while the host is not up."""
+        """Kill a process of the host as its kernel does. Raise HostNotRunningError if the host is not up."""
         self._hypervisor.run_out_of_memory(instance_id, process)
 
     def end_all(self) -> list[str]:
-        """Every host is reachable and works again; which ones did not."""
+        """End all impairments and return them."""
         with self._lock:
             ended = [
                 f"{instance_id} {kind}" for instance_id, kinds in self.active().items() for kind in kinds
@@ -131,7 +131,7 @@ class Impairments:
         return ended
 
     def active(self) -> dict[str, dict[str, str | None]]:
-        """Instance id -> what it suffers from -> until when (None: without end)."""
+        """Return the impairments by instance id, each with its end time (None: until cleared)."""
         found: dict[str, dict[str, str | None]] = {}
         with self._lock:
             for (instance_id, kind), until in self._until.items():

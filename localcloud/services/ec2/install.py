@@ -1,4 +1,4 @@
-"""Puts the local cloud's EC2 together: moto's store and serialising, our actions, lifecycle, network and faults."""
+"""Installation of the local cloud's EC2: moto's store, our actions, lifecycle, network and faults."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def install(context: Context, hypervisor: Hypervisor) -> Ec2:
-    """Answer service `ec2`, provision AWS::EC2::*, keep both over restarts."""
+    """Answer the service `ec2`, provision AWS::EC2::*, and save the state of both."""
     settings, timers = context.settings, Timers()
     lifecycle = Lifecycle(settings, hypervisor, timers, context.store.changed)
     impairments = Impairments(hypervisor, timers)
@@ -60,7 +60,7 @@ def install(context: Context, hypervisor: Hypervisor) -> Ec2:
 
 
 def patch_moto() -> None:
-    """Where moto's EC2 has a function that our settings, or our sense of speed, contradict."""
+    """Replace functions of moto that contradict the settings or are slow."""
     catalogue.add_filters()
     for module in ("models.iam_instance_profile", "responses.instances"):
         MOTO.replace(f"ec2.{module}:filter_iam_instance_profiles", profiles.moto_profile)
@@ -84,8 +84,10 @@ def patch_moto() -> None:
 
 
 def remembering(possible_keys: PossibleKeys) -> PossibleKeys:
-    """The same names, in the same order, of what a member of an answer may be called in moto's records. They depend on
-    the record's class, the member and the structure it is of; moto finds them out anew for each value of an answer."""
+    """Cache the names under which moto's records may hold a member of an answer.
+
+    They depend on the record's class, the member and its structure. moto computes them again for each value.
+    """
     known: dict[tuple[str, type, str, str], tuple[str, ...]] = {}
 
     def keys(picker: object, context: AttributePickerContext) -> Iterable[str]:

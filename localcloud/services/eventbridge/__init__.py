@@ -1,1 +1,1 @@
-"""EventBridge: the events that services send, and whom rules hand them to under which role."""
+"""EventBridge: events of services, rules, and the targets and roles of rules."""

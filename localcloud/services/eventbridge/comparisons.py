@@ -1,6 +1,6 @@
-"""The comparisons of an event pattern: `["a", {"prefix": "b"}]` becomes a test of one value.
+"""Comparisons in an event pattern: `["a", {"prefix": "b"}]` becomes a test of one value.
 
-The words of the refusals are AWS's.
+Error messages match AWS.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Test = Callable[[Any], bool]
 NOT_ONE = "Value of anything-but must be an array or single string/number value."
 COMPARED = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 NAMED = {"=": "equals"}
-"""How a refusal names a sign, if not as itself."""
+"""Names of operators in messages, if different from the operator."""
 MOST_ALIKE = 3
-"""Wildcards that the same character may follow: AWS refuses five, takes one, and names no limit."""
+"""Limit of wildcards before the same character. AWS refuses five, accepts one, and documents no limit."""
 IPV4, IPV6 = re.compile(r"\d+(\.\d+){3}", re.ASCII), re.compile(r"[0-9a-fA-F:]*:[0-9a-fA-F:]*")
 MASK = re.compile(r"[+-]?\d{1,9}", re.ASCII)
 
@@ -79,7 +79,7 @@ def _only(wanted: Mapping[str, Any], whose: str) -> tuple[str, Any]:
 
 
 def _equal(wanted: Any, value: Any) -> bool:
-    """Types count: "1" is not 1, and true is not 1."""
+    """Compare values and types: "1" differs from 1, and true from 1."""
     if isinstance(wanted, bool) or isinstance(value, bool):
         return wanted is value
     return bool(wanted == value)
@@ -119,7 +119,7 @@ def _ignore_case(given: Any) -> Test:
 
 
 def _any_case(text: str) -> str:
-    """Each character in its lower or its upper case, as AWS takes them."""
+    """Return an expression for each character in lower or upper case, as AWS compares."""
     return "".join(f"(?:{re.escape(each.lower())}|{re.escape(each.upper())})" for each in text)
 
 
@@ -152,7 +152,7 @@ def _wildcard(given: Any) -> Test:
     first, *others = map(re.escape, pieces)
     if not others:
         return _full(first)
-    # Each piece at its first place, as (?>...) would have it: a pattern of many pieces stays fast.
+    # Each piece matches at its first position, like (?>...), so that patterns of many pieces stay fast.
     inner = "".join(f"(?=(?P<p{number}>.*?{each}))(?P=p{number})" for number, each in enumerate(others[:-1]))
     return _full(f"{first}{inner}.*{others[-1]}")
 
@@ -191,7 +191,7 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _numeric(given: Any) -> Test:
-    """One comparison, or a lower bound and then an upper one."""
+    """Compile one comparison, or a lower and an upper bound."""
     if not isinstance(given, list | tuple):
         raise InvalidPatternError("Value of numeric must be an array.")
     signs = given[::2]
@@ -217,7 +217,7 @@ def _numeric(given: Any) -> Test:
 
 
 def _token(value: Any) -> str:
-    """The first token of the value's JSON, which is as far as AWS has read."""
+    """Return the first token of the value's JSON, at which AWS stops reading."""
     return (
         {True: "true", False: "false", None: "null"}.get(value, str(value))
         if _is_plain(value)
@@ -273,7 +273,7 @@ def _plain_values(given: Any) -> Sequence[Any]:
 
 
 def _nested(kind: str, wanted: Any) -> list[Test]:
-    """The comparisons that `anything-but` denies."""
+    """Return the comparisons that `anything-but` negates."""
     if wanted is None or isinstance(wanted, bool | Mapping):
         raise InvalidPatternError(NOT_ONE)
     each_of = wanted if isinstance(wanted, list | tuple) else [wanted]

@@ -1,7 +1,7 @@
-"""Event patterns: which events a rule matches, and which patterns EventBridge refuses.
+"""Event patterns: matching of events, and patterns that EventBridge refuses.
 
-Pure: the local cloud and the simulator both match with this module. Patterns and events become flat paths
-(`detail.state`), as in AWS's own matcher: dots join keys, and values from one array must agree on its element.
+Pure, because the local cloud and the simulator both use this module. As in AWS's matcher, patterns and events become
+flat paths (`detail.state`). Dots join keys, and values from one array must come from the same element.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def compiled(pattern: Any) -> Pattern:
 def _extended(
     alternatives: list[Alternative], path: str, pattern: Any, *, expand: bool, in_or: bool = False
 ) -> list[Alternative]:
-    """Add the fields in the order of the text: of two conditions for one path, the last one counts."""
+    """Add the fields in the order of the text. For two conditions on one path, the last one counts."""
     if not isinstance(pattern, Mapping):
         raise InvalidPatternError("Filter is not an object")
     if not pattern:
@@ -116,7 +116,7 @@ def _branches(alternatives: list[Alternative], path: str, branches: Any) -> list
 def _leaves(
     value: Any, path: str, place: Place, prefixes: frozenset[str], arrays: Iterator[int]
 ) -> Iterator[tuple[str, Any, Place]]:
-    """Yield the plain values at the paths that matter. An empty array or object has none: the field does not exist."""
+    """Yield the plain values at relevant paths. Empty arrays and objects count as missing fields."""
     match value:
         case Mapping():
             for key, each in value.items():

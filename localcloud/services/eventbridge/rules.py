@@ -1,4 +1,4 @@
-"""Rules on the local cloud match by `patterns`, in the place of ministack's own matcher."""
+"""Matching of rules by `patterns`, instead of by ministack's matcher."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def refusal(text: Any) -> str | None:
 
 
 def matches(text: str, view: Any, owner: str = "rule") -> bool:
-    """Return True if the event of a view matches the pattern. `owner` is ministack's, for its log."""
+    """Return True if the event of a view matches the pattern. `owner` is for ministack's log."""
     return parsed(text).matches(view.event_with_detail())
 
 

@@ -1,7 +1,7 @@
-"""Events that AWS services put on the default bus by themselves (aws.ec2, aws.ssm, ...).
+"""Events that AWS services put on the default bus (aws.ec2, aws.ssm, ...).
 
-`emit` only queues: callers hold moto's lock, and a target (a Lambda that calls EC2) must never be awaited
-under it. One thread delivers, so events keep the order in which they were emitted.
+`emit` only queues, because its callers hold moto's lock, and a target such as a Lambda that calls EC2 would wait for
+that lock. One thread delivers, so events keep their order.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ BEST_EFFORT = (
     "EC2 Spot Instance Interruption Warning",
     "Step Functions Execution Status Change",
 )
-"""The kinds of events that happen here and that AWS may lose; those of S3 always arrive."""
+"""Kinds of events that AWS may lose. Events of S3 always arrive."""
 
 losing: Injected[bool] = Injected()
-"""By kind: the events that never arrive."""
+"""Faults by kind of event."""
 _outbox: queue.Queue[tuple[contextvars.Context, Event]] = queue.Queue()
 
 
 def emit(source: str, detail_type: str, detail: Mapping[str, Any], resources: Iterable[str] = ()) -> None:
-    """Put one event on the default bus of the current request's account and region, later but in order."""
+    """Queue an event for the default bus of the current request's account and region."""
     event = {
         "Source": source,
         "DetailType": detail_type,
@@ -49,7 +49,6 @@ def emit(source: str, detail_type: str, detail: Mapping[str, Any], resources: It
 
 
 def install() -> None:
-    """Start the delivery thread."""
     threading.Thread(target=_deliver_forever, name="events", daemon=True).start()
 
 
@@ -58,7 +57,7 @@ def _deliver_forever() -> None:
         request, event = _outbox.get()
         try:
             request.run(_deliver, event)
-        except Exception:  # delivery is best effort, as on AWS; the next event must still go out
+        except Exception:  # delivery is best effort, as on AWS; one failure must not stop the thread
             log.exception("event %s of %s was not delivered", event["DetailType"], event["Source"])
 
 

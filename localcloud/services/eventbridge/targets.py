@@ -1,8 +1,7 @@
-"""What a rule or a schedule may start, and what happens when it may not or when it fails.
+"""Permissions, retries and dead letters of the targets of rules and schedules.
 
-ministack hands events to any target. AWS asks the target's role (state machines, buses, everything of a
-schedule) or the function's own policy, retries functions, and gives what it could not deliver to the
-target's dead-letter queue.
+ministack delivers to any target. AWS checks the target's role (for state machines, buses and schedules) or the
+function's own policy, retries functions, and sends failed events to the target's dead-letter queue.
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ ROLE_NEEDS = {
 
 
 def install() -> None:
-    """Stand between every rule or schedule and its targets."""
     stock_invoke = MINISTACK.stock("services.eventbridge:_invoke_target")
 
     def invoke_target(
@@ -64,13 +62,13 @@ def install() -> None:
 
 
 def without_lost(data: dict[str, Any]) -> dict[str, Any]:
-    """What AWS services put, less what a fault makes AWS lose."""
+    """Remove the entries of AWS services that a fault loses."""
     arriving = [entry for entry in data["Entries"] if not losing.take(entry["DetailType"])]
     return {**data, "Entries": arriving}
 
 
 def put_valid_events(stock_put: Callable[..., Any], data: Mapping[str, Any], allow_aws_source: bool) -> Any:
-    """PutEvents: entries with something missing, or a detail that is no JSON object, fail; the others are put."""
+    """Answer PutEvents. Entries with a missing field or an invalid detail fail; the others are put."""
     entries = data.get("Entries") or []
     if are_too_large(entries):
         return error_response_json("ValidationException", TOO_LARGE, 400)
@@ -86,7 +84,7 @@ def put_valid_events(stock_put: Callable[..., Any], data: Mapping[str, Any], all
 
 
 def why_refused(target: Mapping[str, Any], event: Mapping[str, Any], rule: Mapping[str, Any]) -> str | None:
-    """Why this rule or schedule may not call this target; None: it may."""
+    """Return why the rule or schedule may not call the target, or None."""
     arn = str(target.get("Arn", ""))
     service = arn.split(":")[2] if arn.count(":") >= 5 else ""
     is_schedule = event.get("Source") == "aws.scheduler"
@@ -111,7 +109,7 @@ def _role_refuses(role: str, principal: str, service: str, arn: str, event: Mapp
 
 
 def _function_policy_refuses(arn: str, rule_arn: str) -> str | None:
-    """A function says itself which rules may invoke it (`AddPermission`)."""
+    """Return why the function's own policy (`AddPermission`) refuses the rule, or None."""
     found = lambda_svc.function_policy_for_arn(arn)
     policy = found[0] if found else None
     asked = iam_evaluator.EvalContext(
@@ -130,7 +128,7 @@ def _function_policy_refuses(arn: str, rule_arn: str) -> str | None:
 
 
 def invoke_function(arn: str, payload: str) -> None:
-    """Invoke asynchronously, as AWS does: two more tries, then the function's own dead-letter queue."""
+    """Invoke asynchronously like AWS: up to two retries, then the function's own dead-letter queue."""
     function, config, name = lambda_svc._get_func_record_for_ref(arn)
     if not function or not config:
         log.warning("a rule's function does not exist: %s", name)

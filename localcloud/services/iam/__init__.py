@@ -1,8 +1,8 @@
-"""IAM, enforced: every request under its caller's policies, every service's act under the role it was given.
+"""IAM enforcement: requests are checked under their caller's policies, and actions of services under their role.
 
-ministack computes signatures and evaluates policies. Added here: no request passes unsigned (`signatures`), a request
-is split into every (action, resource) pair AWS checks (`expansion`), iam:PassRole among them, each with the facts its
-conditions ask for; and each act of a service is checked under the role it was given (`roles`).
+ministack computes signatures and evaluates policies. This package refuses unsigned requests (`signatures`), splits a
+request into all (action, resource) pairs that AWS checks (`expansion`), including iam:PassRole, with the condition keys
+of each, and checks each action of a service under its role (`roles`).
 """
 
 from __future__ import annotations

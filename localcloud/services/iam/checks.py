@@ -1,4 +1,4 @@
-"""What a request needs: one check for every (action, resource) pair, each with the facts its conditions may ask."""
+"""Checks of a request: one for every (action, resource) pair, each with its condition keys."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Check:
-    """The caller must be allowed `action` on `resource`; `context` holds condition keys in lower case.
+    """The caller needs permission for `action` on `resource`. `context` holds condition keys in lower case.
 
-    A request is allowed when every one of its checks is that is not `optional`.
+    A request is allowed if all of its checks pass that are not `optional`.
     """
 
     action: str
     resource: str
     context: Mapping[str, Any] = field(default_factory=dict)
     optional: bool = False
-    """Denied, it keeps the service from this one act and not from the request; `is_skipped` tells the service."""
+    """A denial only stops the service from this part of the request. `is_skipped` reports the denial to the service."""
 
 
 _skipped: contextvars.ContextVar[frozenset[str]] = contextvars.ContextVar("iam_skipped", default=frozenset())
 
 
 def skip(denied: Iterable[Check]) -> None:
-    """Let the service of the current request know which of its optional checks were denied."""
+    """Record the denied optional checks of the current request for its service."""
     _skipped.set(frozenset(check.action for check in denied))
 
 
 def is_skipped(action: str) -> bool:
-    """Whether the caller of the current request may not do this part of it."""
+    """Return True if the caller of the current request may not do this part."""
     return action in _skipped.get()

@@ -1,4 +1,4 @@
-"""Where a request is stopped: around ministack's own check, which judges one pair at a time."""
+"""Enforcement of permissions, around ministack's own check, which judges one pair at a time."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _request: contextvars.ContextVar[Request | None] = contextvars.ContextVar("iam_r
 _denied: contextvars.ContextVar[Check | None] = contextvars.ContextVar("iam_denied", default=None)
 
 WAYS: dict[str, Callable[[str, str], Mapping[str, str]]] = {}
-"""By service: what conditions may ask of a request's way to it, from the service and the address it came from."""
+"""For each service: a function from service and source address to the condition keys of the network path."""
 _stock_enforce: list[Any] = []
 _stock_tags: list[Any] = []
 RPC_OPERATION = re.compile(r"/service/\w+/operation/(\w+)$")
 
 
 def install() -> None:
-    """Wrap ministack's check, its denial and what it knows of a request's transport."""
+    """Wrap ministack's check, its denial, and its view of a request's transport."""
     stock_tags = MINISTACK.stock("core.iam_actions:request_tag_context")
     _stock_tags.append(stock_tags)
     _stock_enforce.append(MINISTACK.stock("core.iam_evaluator:enforce"))
@@ -38,7 +38,7 @@ def install() -> None:
     namespaces = MINISTACK.stock("core.iam_actions:SERVICE_TO_IAM_NAMESPACE")
 
     def remember_request(service: str, iam_action: str, body: bytes, params: Mapping[str, Any]) -> Any:
-        """Called once per request, just before its check: the only place that sees all of it."""
+        """Remember the request before its check. Only this call receives all parts of it."""
         _request.set(Request(service, iam_action, body, params))
         _denied.set(None)
         return stock_tags(service, iam_action, body, params)
@@ -65,7 +65,7 @@ def install() -> None:
         elif request is None or request.action != iam_action or service not in _EXPANDED:
             checks = [base]
         elif request.expanded:
-            return None  # ministack asks again for every further resource: all were judged the first time
+            return None  # ministack calls this for every further resource; the first call judged all
         else:
             request.expanded = True
             checks = checks_of(request, base)
@@ -95,7 +95,7 @@ def install() -> None:
         body: bytes,
         query: Mapping[str, Any],
     ) -> str | None:
-        """ministack lets a request pass whose action it cannot tell; what boto3 speaks to CloudWatch is one."""
+        """Return the action in every protocol. ministack lets requests pass if it cannot parse their action."""
         rpc = RPC_OPERATION.search(path)
         if rpc and service in namespaces:
             return f"{namespaces[service]}:{rpc[1]}"
@@ -103,7 +103,7 @@ def install() -> None:
         return found
 
     def loopback_is_secure(source_ip: str, secure_transport: bool) -> None:
-        """Plain http that never leaves this machine counts as TLS: policies that demand TLS stay as they are."""
+        """Treat plain http on loopback as TLS, so that policies that demand TLS need no change."""
         stock_origin(source_ip, True)
 
     headers.install()
@@ -116,13 +116,13 @@ def install() -> None:
 
 
 def _way(service: str) -> dict[str, str]:
-    """None of a request that came in no connection: a service makes it."""
+    """Return the condition keys of the connection. Empty for a request that a service makes itself."""
     find, came = WAYS.get(service), iam_evaluator._request_origin.get()
     return dict(find(service, came[0])) if find and came else {}
 
 
 def _of_what_is_not_there(check: Check) -> list[Check]:
-    """Who may not list a bucket is not told that an object is not there: "denied" is the answer then."""
+    """Return the check for a missing object: callers without s3:ListBucket get "denied" instead of "not found"."""
     name, _, key = check.resource.removeprefix("arn:aws:s3:::").partition("/")
     bucket = s3._buckets.get(name)
     if check.action != "s3:GetObject" or bucket is None or key in bucket["objects"]:
@@ -146,18 +146,18 @@ _EXPANDED = frozenset(
         "kms",
     }
 )
-"""Services whose requests `expansion` splits. S3 and DynamoDB name their pairs to ministack themselves."""
+"""Services whose requests `expansion` splits. S3 and DynamoDB pass their pairs to ministack themselves."""
 
 
 @dataclass(frozen=True)
 class Denial:
-    """A check that did not pass, and ministack's answer to it (an EvalResult, or an AuthError)."""
+    """A failed check and ministack's result (an EvalResult or an AuthError)."""
 
     check: Check
     answer: Any
 
     def message(self, service: str, principal_arn: str) -> str:
-        """What AWS says: who may not do what on what, and why not."""
+        """Return AWS's message with caller, action, resource and reason."""
         if not hasattr(self.answer, "decision"):
             return str(self.answer.message)
         return denial_message(
@@ -166,11 +166,11 @@ class Denial:
 
 
 def first_denial(access_key_id: str, service: str, region: str, checks: Iterable[Check]) -> Denial | None:
-    """The first check that does not pass for the holder of this key, or None; optional ones are skipped instead."""
+    """Return the first failed check for the holder of this key, or None. Optional checks are skipped instead."""
     skipped = []
     for check in checks:
         context = {key: value for key, value in check.context.items() if value is not None}
-        asked = "kms" if check.action.startswith("kms:") else service  # a key has a policy of its own
+        asked = "kms" if check.action.startswith("kms:") else service  # a key has its own policy
         answer = _stock_enforce[0](
             access_key_id, check.action, asked, region, resource_arn=check.resource, service_context=context
         )
@@ -183,7 +183,7 @@ def first_denial(access_key_id: str, service: str, region: str, checks: Iterable
 
 
 def denial_message(service: str, failed: Check, principal_arn: str, *, explicit_deny: bool = False) -> str:
-    """The sentence AWS denies with."""
+    """Return AWS's message for a denial."""
     reason = (
         "with an explicit deny in an identity-based policy"
         if explicit_deny
@@ -197,7 +197,7 @@ def denial_message(service: str, failed: Check, principal_arn: str, *, explicit_
 
 
 def request_tags(service: str, action: str, body: bytes, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """aws:RequestTag/... and aws:TagKeys of a request that did not come over the wire."""
+    """Return aws:RequestTag/... and aws:TagKeys of a request that did not come over the network."""
     found: dict[str, Any] = _stock_tags[0](service, action, body, parameters)
     return found
 

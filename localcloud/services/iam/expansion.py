@@ -1,7 +1,7 @@
-"""From a request to all the pairs AWS checks for it.
+"""Expansion of a request into all the (action, resource) pairs that AWS checks.
 
-ministack checks one (action, resource) pair per request, for most services. AWS checks every resource a
-request names, and that the caller may hand over each role it names.
+For most services ministack checks one pair for each request. AWS checks every resource that a request names, and
+iam:PassRole for each role.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PASSED_TO = {
     "cloudformation:DeleteStack": (("RoleARN",), "cloudformation.amazonaws.com"),
     "cloudformation:CreateChangeSet": (("RoleARN",), "cloudformation.amazonaws.com"),
 }
-"""Where a request names a role, and to which service it hands it."""
+"""Paths of role names in requests, and the service that receives each role."""
 
 ROLE_NAME_PASSED_TO = {"iam:AddRoleToInstanceProfile": ("RoleName", "ec2.amazonaws.com")}
 
@@ -56,13 +56,13 @@ TOKEN_ACTIONS = {"states:SendTaskSuccess", "states:SendTaskFailure", "states:Sen
 
 
 def checks_of(request: Request, base: Check) -> list[Check]:
-    """Every check of the request; `base` is the one that ministack derived."""
+    """Return all checks of the request. `base` is the check that ministack derived."""
     expand = EXPANDERS.get(request.action) or SERVICE_EXPANDERS.get(request.service)
     checks = (expand(request, base) if expand else None) or [base]
     return [*checks, *_passed_roles(request)]
 
 
-# ------------------------------------------------------------------------------------------------ roles handed over
+# ------------------------------------------------------------------------------------------------- passed roles
 
 
 def _passed_roles(request: Request) -> list[Check]:
@@ -79,7 +79,7 @@ def _passed_roles(request: Request) -> list[Check]:
 
 
 def _at(value: Any, path: tuple[str, ...]) -> Iterable[str]:
-    """The strings at a path, through any lists on the way."""
+    """Yield the strings at a path, including those inside lists."""
     if isinstance(value, list):
         return [found for item in value for found in _at(item, path)]
     if not path:
@@ -107,10 +107,11 @@ def _parameters(request: Request, base: Check) -> list[Check]:
 
 
 def _put_events(request: Request, base: Check) -> list[Check]:
-    """Each entry on its own bus, with the source and detail type it claims; and each bus with those of all entries.
+    """Check each entry on its bus by source and type, and each bus by all sources and types.
 
-    AWS's reference calls both keys arrays, and documents no operator without a set for arrays: such an operator allows
-    no request of several sources here, and ForAllValues one whose entries are all allowed."""
+    AWS's reference declares both keys as arrays and documents no operator for arrays without a set prefix. Here such an
+    operator refuses a request with several sources, and ForAllValues allows one if all entries are allowed.
+    """
     entries = [entry for entry in request.fields().get("Entries") or [] if isinstance(entry, dict)]
     buses = [_bus_arn(str(entry.get("EventBusName") or "default")) for entry in entries]
     said = [(_said(entry, "Source"), _said(entry, "DetailType")) for entry in entries]
@@ -127,7 +128,7 @@ def _said(entry: dict[str, Any], word: str) -> str | None:
 
 
 def _together(values: list[str | None]) -> str | list[str | None] | None:
-    """Return the one value, or a list of all that differ."""
+    """Return the single distinct value, or a list of all distinct values."""
     found = list(dict.fromkeys(values))
     return found[0] if len(found) == 1 else found
 
@@ -138,7 +139,7 @@ def _put_metric_data(request: Request, base: Check) -> list[Check]:
 
 
 def _task_token(request: Request, base: Check) -> list[Check]:
-    """AWS judges the answer to a task by the state machine that waits for it."""
+    """Check the answer to a task against its state machine, as AWS does."""
     machine = machine_of(str(request.fields().get("taskToken", "")))
     return [Check(request.action, machine or "*", base.context)]
 
@@ -174,14 +175,14 @@ EXPANDERS: dict[str, Expander] = {
     **dict.fromkeys(TOKEN_ACTIONS, _task_token),
 }
 SERVICE_EXPANDERS: dict[str, Expander] = {}
-"""By service. EC2 adds its own when it is installed, and to the above the actions of others on its instances."""
+"""Functions by service. EC2 adds its own and extends functions of services that act on its instances."""
 
 
 # ------------------------------------------------------------------------------------------------------------ names
 
 
 def document_arn(name: str) -> str:
-    """A document's ARN; those of AWS belong to no account. `SSM-SessionManagerRunShell` is an account's own."""
+    """Return a document's ARN. AWS's documents have no account, except `SSM-SessionManagerRunShell`."""
     if name.startswith("arn:"):
         return name
     owner = "" if name.startswith(("AWS-", "Amazon")) else get_account_id()

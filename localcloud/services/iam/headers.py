@@ -1,4 +1,4 @@
-"""Headers of PutObject that S3 asks a permission of their own for: rights, tags and locks of the object.
+"""Headers of PutObject that need separate S3 permissions: ACLs, tags and object locks.
 
 docs.aws.amazon.com/AmazonS3/latest/API/API_PutObject.html, "Permissions".
 """
@@ -18,7 +18,7 @@ LOCKS = {
     "x-amz-object-lock-retain-until-date": "s3:object-lock-retain-until-date",
     "x-amz-object-lock-legal-hold": "s3:object-lock-legal-hold",
 }
-"""The condition key of each header."""
+"""Condition key of each header."""
 ACTIONS = {
     "s3:x-amz-acl": "s3:PutObjectAcl",
     "s3:x-amz-grant-": "s3:PutObjectAcl",
@@ -26,11 +26,11 @@ ACTIONS = {
     "s3:object-lock-legal-hold": "s3:PutObjectLegalHold",
     "s3:object-lock-": "s3:PutObjectRetention",
 }
-"""The action by the beginning of a condition key, in small letters; the first that fits counts."""
+"""Actions by prefix of the condition key in lower case. The first match counts."""
 
 
 def install() -> None:
-    """Add tags and locks to the condition keys that ministack finds in a request."""
+    """Add tags and locks to ministack's condition keys of a request."""
     stock = MINISTACK.stock("core.iam_actions:s3_service_context")
 
     def context(
@@ -43,7 +43,7 @@ def install() -> None:
 
 
 def checks_of(base: Check) -> Iterator[Check]:
-    """Yield what the headers of a write ask for, besides the write itself."""
+    """Yield the checks for a write's headers, besides the check of the write itself."""
     if base.action == "s3:PutObject":
         actions = {_action_of(key) for key in base.context} - {None}
         yield from (Check(str(action), base.resource, base.context) for action in sorted(map(str, actions)))

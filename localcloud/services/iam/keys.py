@@ -1,7 +1,8 @@
-"""Customers' KMS keys as other services use them: whoever asks for what is encrypted with one must be allowed to use
-the key as well, through the service that was asked; and EC2's own roles, in whose name fleets launch, need a grant.
+"""Permissions for customer managed KMS keys that other services use.
 
-AWS's own keys ask for nothing. Key policies and identity policies are evaluated by ministack, grants of others here.
+A caller needs permission for the key of encrypted data, through the service that holds the data. EC2's service-linked
+roles, which launch for fleets, need a grant. AWS managed keys need no permission. ministack evaluates key and identity
+policies; this module evaluates grants.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ VOLUMES = (
 )
 """docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption-requirements.html, "Permissions for IAM users"."""
 GRANTED = frozenset({"CreateGrant", "Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext"})
-"""What a grant to a service-linked role must hold at least."""
+"""Operations that a grant to a service-linked role must contain."""
 
 
 def customers(named: object) -> Mapping[str, Any] | None:
-    """The key of this id, ARN or alias, if it is a customer's."""
+    """Return the key of this id, ARN or alias if it is customer managed."""
     found: Mapping[str, Any] | None = kms._resolve_key(str(named)) if named else None
     return found
 
 
 def checks_of(request: Request | None, service: str, base: Check) -> Iterator[Check]:
-    """What a request for objects, rows or notices asks of the key that these are encrypted with."""
+    """Yield the key's checks for a request for encrypted objects, rows or notifications."""
     if service == "s3":
         yield from _objects(request, base)
     elif service == "dynamodb" and ":table/" in base.resource:
@@ -63,8 +64,10 @@ def _objects(request: Request | None, base: Check) -> Iterator[Check]:
 
 
 def checks_of_parameters(asked: Mapping[str, Any], names: Sequence[str]) -> Iterator[Check]:
-    """What a request for these parameters asks of the keys that they are encrypted with, or shall be
-    (docs.aws.amazon.com/kms/latest/developerguide/services-parameter-store.html)."""
+    """Yield the key's checks for reading or writing these parameters.
+
+    docs.aws.amazon.com/kms/latest/developerguide/services-parameter-store.html
+    """
     if asked.get("Type") == "SecureString":
         yield from _through("ssm", asked.get("KeyId"), "kms:Encrypt")
     if asked.get("WithDecryption"):
@@ -76,15 +79,17 @@ def checks_of_parameters(asked: Mapping[str, Any], names: Sequence[str]) -> Iter
 
 
 def checks_of_volumes(named: object) -> Iterator[Check]:
-    """What EC2 asks of who launches or starts a host with a volume of this key. Denied, the request is answered all the
-    same, and the host does not come up."""
+    """Yield the key's checks for a caller that launches or starts a host with an encrypted volume.
+
+    After a denial the request still succeeds, but the host does not start.
+    """
     for check in _through("ec2", named, *VOLUMES):
         context = {**check.context, "kms:grantisforawsresource": "true"}
         yield Check(check.action, check.resource, context, optional=True)
 
 
 def create_grant(request: Request, base: Check) -> list[Check]:
-    """Somebody's own CreateGrant, with what its conditions may ask."""
+    """Return the checks of a caller's CreateGrant, with its condition keys."""
     asked = request.fields()
     context = {
         "kms:granteeprincipal": asked.get("GranteePrincipal"),
@@ -100,7 +105,7 @@ def is_usable(named: str) -> bool:
 
 
 def lets(named: str, role: str) -> bool:
-    """Whether a grant, or the key's policy by its name, lets this role of AWS use the key for a volume."""
+    """Return True if a grant or the key policy lets this role use the key for a volume."""
     key = customers(named)
     if key is None:
         return True
@@ -115,7 +120,7 @@ def lets(named: str, role: str) -> bool:
 
 
 def lets_service(named: str, service: str, action: str) -> bool:
-    """Whether the key's policy lets a service of AWS do this."""
+    """Return True if the key policy allows the action to an AWS service."""
     key = customers(named)
     return key is None or _policy_allows(key, action, service=service)
 

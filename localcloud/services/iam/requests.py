@@ -1,4 +1,4 @@
-"""One AWS request as IAM sees it."""
+"""An AWS request as IAM sees it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import cbor2
 
 @dataclass
 class Request:
-    """What was asked of which service. `expanded` tells that its pairs were checked once already."""
+    """A request to a service. `expanded` is True once all its pairs were checked."""
 
     service: str
     action: str
@@ -21,7 +21,7 @@ class Request:
     expanded: bool = False
 
     def fields(self) -> dict[str, Any]:
-        """The request's top-level members, whatever protocol it came in; empty when it cannot be read."""
+        """Return the top-level members of the request in any protocol. Empty if it cannot be parsed."""
         try:
             if self.body[:1] == b"{":
                 parsed = json.loads(self.body)
@@ -30,10 +30,10 @@ class Request:
             else:
                 parsed = {name: self.parameter(name) for name in self.parameters}
         except (ValueError, cbor2.CBORDecodeError):
-            return {}  # the service itself answers for a body it cannot read
+            return {}  # the service itself answers a body that it cannot parse
         return parsed if isinstance(parsed, dict) else {}
 
     def parameter(self, name: str) -> Any:
-        """One query parameter, without the list that parsers put around it."""
+        """Return a query parameter without the list that parsers add."""
         value = self.parameters.get(name)
         return value[0] if isinstance(value, list) and value else value

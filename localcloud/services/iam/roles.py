@@ -1,4 +1,4 @@
-"""What a service does on somebody's behalf, under the role it was given: executions, rules, schedules."""
+"""Actions of a service under the role that it was given: executions, rules, schedules."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from localcloud.services.iam import enforcement
 from localcloud.services.iam.checks import Check
 
 LIFETIME = 3600.0
-"""Seconds for which ministack's STS is told of a session; one that is used for longer is told again."""
+"""Lifetime of a session in ministack's STS, in seconds. A longer use renews the session."""
 
 
 class NotAllowedError(Exception):
-    """The role may not do it; the message is the one AWS gives."""
+    """The role lacks a permission. The message is AWS's."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Session:
 
     @property
     def arn(self) -> str:
-        """Who the service acts as."""
+        """Return the ARN of the assumed role session."""
         role = self.role_arn.rsplit("/", 1)[-1]
         return f"arn:aws:sts::{self.account}:assumed-role/{role}/{self.name}"
 
     def require(self, service: str, *checks: Check) -> None:
-        """Return when the role trusts the service and may do all of it; NotAllowedError says what it may not."""
+        """Check that the role trusts the service and passes all checks. Raise NotAllowedError otherwise."""
         if not trusts(self.role_arn, self.principal, account=self.account, region=self.region):
             raise NotAllowedError(
                 f"{self.principal} is not authorized to assume the provided role {self.role_arn}"
@@ -51,7 +51,7 @@ class Session:
             raise NotAllowedError(failed.message(service, self.arn))
 
     def _access_key(self) -> str:
-        """The key of the session, known to ministack's STS from now on."""
+        """Return the session's key, after ministack's STS has stored it."""
         digest = hashlib.sha256(f"{self.role_arn}/{self.name}".encode()).hexdigest()
         key = f"ASIA{digest[:16].upper()}"
         known, now = sts._sessions.get(key), time.time()
@@ -70,7 +70,7 @@ class Session:
 
 
 def trusts(role_arn: str, principal: str, *, account: str, region: str) -> bool:
-    """Whether the role's trust policy lets this AWS service assume it on behalf of the account."""
+    """Return True if the role's trust policy lets this AWS service assume it for the account."""
     role = iam._roles.get(role_arn.rsplit("/", 1)[-1])
     document = (role or {}).get("AssumeRolePolicyDocument") or "{}"
     parsed = json.loads(document) if isinstance(document, str) else document

@@ -1,4 +1,4 @@
-"""Service-linked roles under AWS's names, which an account has once."""
+"""Service-linked roles with AWS's names. An account has each of them once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = {
     "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
     "ec2fleet.amazonaws.com": "AWSServiceRoleForEC2Fleet",
 }
-"""Those that EC2 acts through; ministack makes names of its own."""
+"""Names of the roles that EC2 uses. ministack would generate others."""
 CALLED = {"spot.amazonaws.com": "EC2 Spot Instances", "ec2fleet.amazonaws.com": "EC2 Fleet"}
 MAKE = "iam:CreateServiceLinkedRole"
 
@@ -43,7 +43,7 @@ def install() -> None:
 
 
 def creation(request: Request, base: Check) -> list[Check]:
-    """The role that comes into being, and for which service."""
+    """Return the check for the new role and its service."""
     service = str(request.parameter("AWSServiceName"))
     context = {**base.context, "iam:awsservicename": service}
     name = NAMES.get(service) or _stock_name(service)
@@ -60,7 +60,7 @@ def exists(service: str) -> bool:
 
 
 def make(service: str) -> None:
-    """As EC2 does at its first use by somebody who may."""
+    """Create the role at EC2's first use by a caller with permission."""
     MINISTACK.stock(HANDLERS)["CreateServiceLinkedRole"]({"AWSServiceName": [service]})
 
 

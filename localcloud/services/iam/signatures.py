@@ -1,7 +1,7 @@
-"""Signatures: each request is verified, the root's too, before any service or admin route of ministack sees it.
+"""Verification of signatures before any service or admin route of ministack sees a request, also for the root.
 
-ministack lets unsigned requests to S3 pass, takes the key `test` and any account id for the root, whose signatures it
-does not check, and has routes in front of its check (health, reset, messages, CORS). None of these is left.
+ministack accepts unsigned requests to S3, takes the key `test` and any account id as the root without verification, and
+has routes in front of its check (health, reset, messages, CORS). All of these are disabled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from localcloud.patches import MINISTACK
 Answer = tuple[int, dict[str, str], bytes]
 
 CUSTOM_RESOURCES = "/_ministack/cfn-response/"
-"""Followed by a random token: AWS has a presigned URL here, which a custom resource is given."""
+"""Prefix of callback URLs for custom resources; a random token follows. AWS uses a presigned URL."""
 UNSIGNED = "Request is missing Authentication Token"
 
 
@@ -39,7 +39,7 @@ def install(root: RootKey) -> None:
         query: Mapping[str, Any],
         request_id: str,
     ) -> Answer | None:
-        """Called once the body is there, in front of all that answers."""
+        """Verify a request once its body is complete, before any handler. Return an error answer or None."""
         if path.startswith(CUSTOM_RESOURCES):
             shortcut: Answer | None = await stock_shortcuts(method, path, headers, body, query, request_id)
             return shortcut
@@ -57,7 +57,7 @@ def install(root: RootKey) -> None:
         return refusal
 
     async def no_route(*_: Any) -> None:
-        """Answer nothing in front of the check."""
+        """Disable a route in front of the check."""
 
     MINISTACK.replace("core.iam_evaluator:is_root_access_key", lambda _: False)
     MINISTACK.replace("app:_handle_pre_body_request", no_route)
@@ -77,10 +77,10 @@ def _is_presigned_for_s3() -> bool:
 
 
 def _failure(headers: Mapping[str, str], query: Mapping[str, Any]) -> AuthError | None:
-    if iam_evaluator._signed_request.get() is None:  # nothing that could be a signature
+    if iam_evaluator._signed_request.get() is None:  # not a signature
         return AuthError("MissingAuthenticationToken", UNSIGNED)
     key = extract_access_key_id(dict(headers), query)
     checked = iam_evaluator.authenticate(key, get_account_id())
-    if checked is None:  # signed with one key, in the name of another
+    if checked is None:  # signed with one key, on behalf of another
         return AuthError("IncompleteSignature", "The request names more than one access key.")
     return checked if isinstance(checked, AuthError) else None

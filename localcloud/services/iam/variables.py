@@ -1,7 +1,7 @@
-"""Policy variables, which ministack's evaluator takes for text: `${aws:userid}` in a resource, or in what a condition
-compares with, is that key's value in the request.
+"""Policy variables, which ministack's evaluator treats as text.
 
-A key that the request does not have fits nothing, but for the default that stands beside it (`${aws:userid, 'none'}`).
+`${aws:userid}` in a resource or in a condition's value stands for that key's value in the request. A missing key
+matches nothing, unless a default follows (`${aws:userid, 'none'}`).
 docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html
 """
 
@@ -19,11 +19,11 @@ from localcloud.patches import MINISTACK
 
 VARIABLE = re.compile(r"\$\{\s*([^},]*?)\s*(?:,\s*'([^']*)'\s*)?\}")
 NOTHING = "\0"
-"""Fits no value."""
+"""Matches no value."""
 
 
 def install() -> None:
-    """Have every statement compared with its variables' values in it."""
+    """Substitute variables in every statement before its evaluation."""
     stock = MINISTACK.stock("core.iam_evaluator:_first_match")
 
     def first_match(
@@ -36,12 +36,12 @@ def install() -> None:
 
 
 def are_in(statement: ParsedStatement) -> bool:
-    """Whether what the statement says depends on who asks for what."""
+    """Return True if the statement contains variables."""
     return any("${" in text for text in _texts(statement))
 
 
 def filled(statement: ParsedStatement, context: EvalContext) -> ParsedStatement:
-    """The statement as it reads in this request."""
+    """Return the statement with the variables of this request substituted."""
     if not are_in(statement):
         return statement
     conditions = {

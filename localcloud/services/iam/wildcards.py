@@ -1,6 +1,6 @@
-"""Names as IAM compares them, where ministack compares others.
+"""Wildcards in names, compared as IAM compares them.
 
-`*` and `?` stand for any character, a newline too. The key of an object counts as it is written, with each slash.
+`*` and `?` match any character, including a newline. An object's key is compared literally, with each slash.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WILD = {"*": ".*", "?": "."}
 
 
 def install() -> None:
-    """Compare patterns with whole names, and S3's resources by their keys."""
+    """Match patterns against whole names, and S3 resources by their keys."""
     stock_arn = MINISTACK.stock("core.iam_actions:extract_resource_arn")
 
     def resource_arn(
@@ -43,6 +43,6 @@ def install() -> None:
 
 @functools.lru_cache(PATTERNS)
 def compiled(pattern: str, ignore_case: bool) -> re.Pattern[str]:
-    """Return the expression that the whole of a name must match."""
+    """Return the expression that must match a whole name."""
     text = "".join(WILD.get(character) or re.escape(character) for character in pattern)
     return re.compile(rf"{text}\Z", re.DOTALL | (re.IGNORECASE if ignore_case else 0))

@@ -1,1 +1,1 @@
-"""Lambda: a process for each concurrent invocation, given what AWS's runtime gives."""
+"""Lambda: a process for each concurrent invocation, with the environment of AWS's runtime."""

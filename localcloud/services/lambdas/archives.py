@@ -1,4 +1,4 @@
-"""The archives that functions were uploaded as: which there are, and the folders where they lie unpacked."""
+"""The code archives of functions, and the folders with their unpacked files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     pass
 
 ARCHIVES = 128
-"""How many archives are known by their content: more than a yard has, so that none is hashed again and again."""
+"""Size of the hash cache. A yard has fewer archives, so each is hashed once."""
 
 
 def archives_of_functions() -> Iterator[bytes]:
-    """The code of every function and of its versions, and their layers."""
+    """Yield the code of every function and version, and their layers."""
     from ministack.core.responses import request_scope
     from ministack.services import lambda_svc
 
@@ -39,7 +39,7 @@ def layers_of(config: Mapping[str, Any]) -> list[bytes]:
 
 
 class Unpacked:
-    """Uploaded archives, each unpacked once however many processes use it: a cold start is not an unzip."""
+    """Unpacked archives. Each is unpacked once for all processes, which keeps cold starts fast."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -48,16 +48,16 @@ class Unpacked:
         self._digest = functools.lru_cache(ARCHIVES)(lambda archive: hashlib.sha256(archive).hexdigest()[:32])
 
     def folders(self, user: object, archives: Iterable[bytes]) -> list[Path]:
-        """A folder with the files of each archive, with the permissions they were packed with.
+        """Return a folder with the files of each archive, with their packed permissions.
 
-        They stay as long as there is the `user`, ministack's object behind a process: it lives as long as that does.
+        The folders stay while `user` exists, which is ministack's object for a process.
         """
         with self._lock:
             self._used[user] = [self._unpacked(archive) for archive in archives]
             return self._used[user]
 
     def keep_only(self, archives: Iterable[bytes]) -> None:
-        """Remove all but the folders of these archives and those in use, so also what a killed server left."""
+        """Remove all other folders that are not in use, such as leftovers of a killed server."""
         kept = {self._digest(archive) for archive in archives}
         with self._lock:
             kept.update(folder.name for folders in self._used.values() for folder in folders)

@@ -1,8 +1,8 @@
-"""Functions: in a process of their own, with their own environment, credentials and packages, and true errors.
+"""Functions in processes with their own environment, credentials and packages, and with AWS's error reports.
 
-ministack starts one process per concurrent invocation and keeps it warm. Ours are what that process is given
-(nothing of the server's environment, of its packages only what Lambda's runtime brings too) and how a
-function's failure is reported: class name, message, stack trace.
+ministack starts one process for each concurrent invocation and keeps it warm. This module determines the environment of
+that process (nothing from the server, and only the packages of Lambda's runtime) and reports failures like AWS: class
+name, message, stack trace.
 """
 
 from __future__ import annotations
@@ -38,32 +38,34 @@ from localcloud.services.lambdas.archives import Unpacked, archives_of_functions
 log = logging.getLogger(__name__)
 
 RUNTIME_PACKAGES = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "urllib3", "six.py")
-"""What AWS's Python runtime brings; everything else has to come with the function or its layers."""
+"""Packages of AWS's Python runtime. All others must come with the function or its layers."""
 INTERPRETER = (getattr(sys, "_base_executable", sys.executable), "-S", "-s", "-P", "-c")
 SANDBOX = alone("localcloud.services.lambdas.sandbox")
 TMP_MIB = 512
-"""Of /tmp, unless the function asks for more."""
+"""Default size of /tmp."""
 IDLE_SECONDS = 900.0
-"""How long a process waits for its next invocation; AWS does not say how long it keeps one."""
+"""Seconds until an idle process ends. AWS documents no value."""
 STARTS = threading.BoundedSemaphore(2 * len(os.sched_getaffinity(0)))
-"""A start is a second of a processor. A hundred of them at once, on one machine with the endpoint they all call,
-would end in time-outs, which are retried by a hundred more starts."""
+"""Limits concurrent starts, because each takes a second of processor time.
+
+A hundred at once, beside the endpoint that they all call, would time out and be retried.
+"""
 STARTER = "function-starter"
-"""The name of the threads that start functions' processes."""
+"""Name of the threads that start functions' processes."""
 TURN_SECONDS = 60.0
-"""How long a start waits for its turn, since one before it may never end."""
+"""Longest wait of a start for its turn, because an earlier start may hang."""
 START_FAILED = "Worker init failed: "
 PROCESS_GONE = re.compile(r"Worker process (died|exited immediately)")
 TIMED_OUT = re.compile(r"Task timed out after [\d.]+ seconds")
 LAST_LINES_SECONDS = 2.0
-"""How long the log of a process that has gone is waited for: a child of it may hold it open."""
+"""Longest wait for the log of an ended process, because a child process may keep it open."""
 
 Function = dict[str, Any]
-"""A function or a version of one, as ministack keeps it."""
+"""A function or version as ministack stores it."""
 
 
 class Answer(TypedDict, total=False):
-    """An invocation's answer, as ministack takes it from the process."""
+    """An invocation's result in ministack's format."""
 
     body: Any
     error: bool
@@ -72,11 +74,11 @@ class Answer(TypedDict, total=False):
 
 
 _peak: contextvars.ContextVar[int] = contextvars.ContextVar("peak_megabytes", default=0)
-"""Of the process that the current context has invoked last."""
+"""Peak memory of the process that the current context invoked last."""
 
 
 def install(context: Context) -> None:
-    """Isolate functions and report their errors as AWS does."""
+    """Isolate functions and report their errors like AWS."""
     home = context.state / "lambda"
     unpacked = Unpacked(home / "unpacked")
     Process = process_class(context, home, unpacked)
@@ -93,13 +95,13 @@ def install(context: Context) -> None:
 
 
 def tidy_up(unpacked: Unpacked) -> None:
-    """What ministack calls now and then: processes that have idled for too long end, replaced code goes."""
+    """End processes that were idle for too long, and remove replaced code. ministack calls this at intervals."""
     end_idle()
     unpacked.keep_only(archives_of_functions())
 
 
 def end_idle() -> None:
-    """End the processes that have waited for too long; ministack keeps the first of every function for ever."""
+    """End idle processes. ministack would keep the first one of each function forever."""
     from ministack.core import lambda_runtime
 
     lambda_runtime.reap_idle_workers()
@@ -117,7 +119,7 @@ def end_idle() -> None:
 
 
 def process_class(context: Context, home: Path, unpacked: Unpacked) -> Any:
-    """ministack's worker, started our way. A class made here: its base is there only once ministack is imported."""
+    """Return ministack's worker class with our process start. Created here, because its base requires ministack."""
     Worker: Any = MINISTACK.stock("core.lambda_runtime:Worker")
     root, packages = home / "root", [str(_location(name)) for name in RUNTIME_PACKAGES]
     root.mkdir(parents=True, exist_ok=True)
@@ -168,7 +170,7 @@ def process_class(context: Context, home: Path, unpacked: Unpacked) -> Any:
             self._start_time = time.time()
 
         def _drain_stderr(self, **_: float) -> str:
-            """All of an invocation's log, where ministack takes what came in some milliseconds."""
+            """Return the whole log of an invocation. ministack takes only what arrives within milliseconds."""
             process: subprocess.Popen[str] | None = self._proc
             _peak.set(peak_megabytes(process.pid) if process else 0)
             return printed(self._stderr_queue, self._stderr_thread)
@@ -179,11 +181,10 @@ def process_class(context: Context, home: Path, unpacked: Unpacked) -> Any:
 
 
 def start_apart(command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
-    """Start a process as the first of a process namespace, in which it sees and reaches no process of ours.
+    """Start a process as the first of a process namespace, where it can neither see nor reach other processes.
 
-    A thread of its own starts it, because the namespace for children belongs to a thread, and only one process can be
-    its first. The thread lives as long as the process: the kernel kills a process with PR_SET_PDEATHSIG as soon as the
-    thread that started it ends.
+    A separate thread starts it, because a thread's namespace for children accepts only one first process. The thread
+    lives as long as the process, because PR_SET_PDEATHSIG kills a process when its starting thread ends.
     """
     started: Future[subprocess.Popen[str]] = Future()
 
@@ -204,7 +205,7 @@ def start_apart(command: list[str], environment: Mapping[str, str]) -> subproces
             started.set_exception(error)
             return
         started.set_result(process)
-        with suppress(ChildProcessError):  # its end was seen before
+        with suppress(ChildProcessError):  # its end was already handled
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
     threading.Thread(target=start_and_wait, name=STARTER, daemon=True).start()
@@ -212,7 +213,7 @@ def start_apart(command: list[str], environment: Mapping[str, str]) -> subproces
 
 
 def peak_megabytes(pid: int) -> int:
-    """The most memory that a process has held so far; 0 of one that is gone."""
+    """Return the peak memory of a process, or 0 if it is gone."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:
@@ -222,7 +223,7 @@ def peak_megabytes(pid: int) -> int:
 
 
 def printed(lines: queue.Queue[str], reader: threading.Thread) -> str:
-    """What an invocation has printed: until its end of the log, or that of its process."""
+    """Return an invocation's output, up to the end marker of its log or the end of the process."""
     found: list[str] = []
     ends = time.monotonic() + LAST_LINES_SECONDS
     while time.monotonic() < ends:
@@ -250,7 +251,7 @@ def _location(package: str) -> Path:
 
 
 def environment_of(config: Mapping[str, Any], context: Context) -> dict[str, str]:
-    """All that a function's process sees: its own variables, its role's credentials, what Lambda sets."""
+    """Return all environment variables of a function's process: its own, credentials, and Lambda's."""
     name = str(config["FunctionName"])
     group = (config.get("LoggingConfig") or {}).get("LogGroup") or f"/aws/lambda/{name}"
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -299,14 +300,13 @@ def credentials_of(function_arn: str, role_arn: str, name: str) -> dict[str, str
 
 
 def count_throttle(function_name: str, duration_ms: float, error: bool, throttle: bool) -> None:
-    """What ministack calls of some invocations, before and after them: of those that never began, which take no time.
-    All others `execute` counts, whoever has called."""
+    """Count throttled invocations. ministack also calls this for other invocations, which `execute` counts."""
     if throttle and not duration_ms:
         metrics.count("AWS/Lambda", "Throttles", 1.0, "Count", {"FunctionName": function_name})
 
 
 def execute(function: Function, event: Any, request_id: str) -> Answer:
-    """Invoke a function, and tell CloudWatch of it: `Invocations`, `Errors` and `Duration`, or `Throttles`."""
+    """Invoke a function and record `Invocations`, `Errors` and `Duration`, or `Throttles`, in CloudWatch."""
     name, began = (function.get("config") or function)["FunctionName"], time.monotonic()
     answer = _execute(function, event, request_id)
     milliseconds = round(1000 * (time.monotonic() - began))
@@ -325,7 +325,7 @@ def execute(function: Function, event: Any, request_id: str) -> Answer:
 
 
 def _execute(function: Function, event: Any, request_id: str) -> Answer:
-    """In a warm process; its answer, or its error as Lambda's runtime reports it."""
+    """Invoke a function in a warm process. Return its result or Lambda's error report."""
     from ministack.core import lambda_runtime
     from ministack.services import lambda_svc
 
@@ -370,7 +370,7 @@ def _raised(answer: Mapping[str, Any], request_id: str) -> Answer:
 
 
 def _did_not_start(text: str, request_id: str) -> Answer:
-    """The module could not be imported, or the process ended while it was."""
+    """Report that the module could not be imported, or that the process ended during the import."""
     log.warning("a function did not start: %s", text)
     if text.startswith(START_FAILED + "{"):
         fault = json.loads(text.removeprefix(START_FAILED))

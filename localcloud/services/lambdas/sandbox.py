@@ -1,8 +1,8 @@
-"""Where a function runs: a root of its own with its bundle, its layers, Python, and an empty /tmp.
+"""The isolated environment of a function: a root with its bundle, its layers, Python, and an empty /tmp.
 
-Runs as a process of its own with the standard library only, as process 1 of a process namespace (`functions` starts
-it), and then is the function's `worker`. Paths are those of AWS: /var/task, /opt, /var/runtime. What else is
-on the machine is not there, nor are the processes of the server, the hosts and other functions.
+Runs as a standalone program with only the standard library, as process 1 of a process namespace (`functions` starts
+it), and then becomes the function's `worker`. Paths match AWS: /var/task, /opt, /var/runtime. Other files of the
+machine and other processes are hidden.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ OWN_ETC = {
     "hosts": "127.0.0.1 localhost\n",
 }
 HIDDEN = ("/usr/local", "/usr/src")
-"""Below /usr, and not of the system."""
+"""Folders below /usr that do not belong to the system."""
 DESCRIPTORS = 1024
-"""What a function's process may open at once, as on AWS."""
+"""Limit of open files of a function's process, as on AWS."""
 
 
 def main() -> None:
-    """Enter the root that the first argument describes, then answer invocations until stdin ends."""
+    """Enter the root that the first argument describes, then answer invocations until stdin closes."""
     spec: dict[str, Any] = json.loads(sys.argv[1])
     del sys.argv[1:]
     libc.prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def make_root(spec: dict[str, Any]) -> Path:
-    """Mount all that the function sees on an empty folder of the local cloud's."""
+    """Mount everything that the function sees on an empty folder."""
     root, python = Path(spec["root"]), Path(spec["python_home"])
     mount("tmpfs", root, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m")
     lend(root, Path("/usr"), Path("/usr"))
@@ -100,33 +100,33 @@ def make_root(spec: dict[str, Any]) -> Path:
 
 
 def lend_layers(root: Path, layers: list[str]) -> None:
-    """Show the layers as one folder; of two files of one path that of the later layer."""
+    """Mount the layers as one folder. For equal paths the later layer wins."""
     folder = below(root, LAYERS)
     if len(layers) == 1:
         bind(Path(layers[0]), folder, read_only=True)
     elif layers:
-        os.chdir(Path(layers[0]).parent)  # mount options hold no colon, and 4096 bytes
+        os.chdir(Path(layers[0]).parent)  # mount options hold 4096 bytes and no colon
         names = [Path(layer).name for layer in reversed(layers)]
         mount("overlay", folder, "overlay", options=f"lowerdir={':'.join(names)}")
 
 
 def close(root: Path) -> None:
-    """Make the root itself read-only; what is mounted on it stays as it is."""
+    """Make the root itself read-only. Mounts on it stay as they are."""
     flags = 0x20 | 0x1 | MS_NOSUID | MS_NODEV  # MS_REMOUNT | MS_RDONLY
     checked(libc.mount(None, bytes(root), None, ctypes.c_ulong(flags), b"mode=755,size=1m"), "close the root")
 
 
 def give_up_capabilities() -> None:
-    """Do nothing from here on that needs a capability, nor let a child: no mount, no node of a device, no setting."""
+    """Drop all capabilities for this process and its children, so that mounts, device nodes and settings fail."""
     drop_capabilities(())
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
     checked(libc.capset(header, (ctypes.c_uint32 * 6)()), "give up capabilities")
-    checked(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0), "let no program have more")
+    checked(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0), "forbid new privileges")
 
 
 def forget_sources() -> None:
-    """Leave the local cloud's modules out of what the function may import."""
+    """Remove the local cloud's modules from the import path."""
     del sys.path[0]
-    sys.path_importer_cache.clear()  # the paths were others until now
+    sys.path_importer_cache.clear()  # the cached paths are outdated
     for name in [name for name in sys.modules if name.partition(".")[0] == "localcloud"]:
         del sys.modules[name]

@@ -1,7 +1,7 @@
-"""What runs inside a function's process: loads the handler, then answers one invocation per line.
+"""The program inside a function's process: load the handler, then answer one invocation for each line of input.
 
-Stands alone: `sandbox` runs it with the base interpreter, without the server's packages. Speaks ministack's
-worker protocol on the original stdout; whatever the function prints goes to its log (stderr).
+`sandbox` runs it with the base interpreter, without the server's packages. It uses ministack's worker protocol on the
+original stdout. Output of the function goes to its log (stderr).
 """
 
 import gc
@@ -15,13 +15,13 @@ from typing import Any
 
 FAULT_OF_IMPORT = "Runtime.ImportModuleError"
 GIVES_WAY = 5
-"""How much nicer a function's process is than the endpoint, which answers the calls of all of them."""
+"""Niceness of a function's process relative to the endpoint, which answers the calls of all functions."""
 END_OF_LOG = "\x1eend of this invocation's log"
-"""The line on stderr after all that an invocation, its children too, have printed."""
+"""Line on stderr after the output of an invocation and its children."""
 
 
 class Context:
-    """The context object of one invocation."""
+    """The context object of an invocation."""
 
     identity = None
     client_context = None
@@ -38,16 +38,16 @@ class Context:
         self._deadline = time.time() + float(call.get("timeout_ms") or 3000) / 1000
 
     def get_remaining_time_in_millis(self) -> int:
-        """Milliseconds until the function is ended."""
+        """Return the milliseconds until the timeout."""
         return max(0, int((self._deadline - time.time()) * 1000))
 
 
 def main() -> None:
-    """Load, then answer until stdin ends."""
+    """Load the handler, then answer until stdin closes."""
     os.nice(GIVES_WAY)
-    gc.set_threshold(50_000, 20, 100)  # what a handler imports is no garbage
+    gc.set_threshold(50_000, 20, 100)  # imported objects are permanent
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # a print, also of a child process, must not mix with the answers
+    os.dup2(2, 1)  # output of the function and its children must not mix with the answers
     sys.stdout = sys.stderr
     init = json.loads(sys.stdin.readline())
     make_path(init["code_dir"])
@@ -78,13 +78,13 @@ def main() -> None:
 
 
 def end_log() -> None:
-    """Past sys.stderr, which the handler may have replaced by now."""
+    """Write the marker to the original stderr, because the handler may have replaced sys.stderr."""
     sys.stderr.flush()
     os.write(2, f"{END_OF_LOG}\n".encode())
 
 
 def make_path(code: str) -> None:
-    """The function's own code first, then its layers, then what the runtime brings; as on AWS."""
+    """Order the path as on AWS: the function's own code, its layers, then the runtime."""
     import site
 
     runtime = sys.path[:]
@@ -99,13 +99,13 @@ def make_path(code: str) -> None:
 
 
 def fault(error: BaseException) -> dict[str, Any]:
-    """An error as the runtime reports it: the class's own name, which Retry and Catch match."""
+    """Return the runtime's report of an error. Retry and Catch match its class name."""
     frames = traceback.format_list(traceback.extract_tb(error.__traceback__)[1:])
     return {"errorMessage": str(error), "errorType": type(error).__name__, "stackTrace": frames}
 
 
 def fault_of_start(error: BaseException, init: dict[str, Any]) -> dict[str, Any]:
-    """Why the handler could not be loaded, in the runtime's words."""
+    """Return the runtime's report of a handler that could not be loaded."""
     module, name = init["module"], init["handler"]
     if isinstance(error, ImportError):
         message = f"Unable to import module '{module}': {error}"

@@ -1,4 +1,4 @@
-"""Systems Manager: documents, Run Command, sessions and the agents on the hosts. Parameters stay with ministack."""
+"""Systems Manager: documents, Run Command, sessions and agents on hosts. ministack provides parameters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Handler = Callable[..., Awaitable[Any]]
 
 
 def install(context: Context, hypervisor: Hypervisor) -> None:
-    """Put our actions in front of ministack's SSM, the document type into CloudFormation, an agent on every host."""
+    """Install our actions in ministack's SSM, the document type in CloudFormation, and an agent on every host."""
     service = make_service(context, hypervisor)
     stock = MINISTACK.stock("app:SERVICE_HANDLERS")["ssm"]
     MINISTACK.extend("app:SERVICE_HANDLERS", {"ssm": with_our_actions(stock, service)})
@@ -74,7 +74,7 @@ def make_service(context: Context, hypervisor: Hypervisor) -> Service:
 
 
 def with_our_actions(stock: Handler, service: Service) -> Handler:
-    """ministack's handler for SSM, with what it lacks answered by ours."""
+    """Return a handler that answers our actions and passes all others to ministack."""
     ours, of_callers = service.actions(), service.actions_of_callers()
 
     async def handle(method: str, path: str, headers: Any, body: bytes, query: Any) -> Any:

@@ -1,7 +1,7 @@
-"""The SSM agent of every host: registers with the host's own role, takes commands, runs them, reports, uploads output.
+"""The SSM agent of every host: register with the host's role, run commands, report results, upload output.
 
-It lives in the server but acts as the host: its AWS calls carry the credentials that the host's metadata service gives,
-so a role without `ssm:UpdateInstanceInformation` never registers and one without `s3:PutObject` leaves no output.
+It runs in the server but acts as the host. Its AWS calls use the credentials from the host's metadata service. A role
+without `ssm:UpdateInstanceInformation` therefore never registers, and one without `s3:PutObject` uploads no output.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ TRUNCATED = "--output truncated--"
 KILLED = 137
 
 unknown = Lasting()
-"""Hosts that Systems Manager does not know, whatever their agents say."""
+"""Hosts hidden from Systems Manager by a fault."""
 
 
 @dataclass
 class Registration:
-    """What DescribeInstanceInformation knows of a host."""
+    """A host's entry in DescribeInstanceInformation."""
 
     machine: Machine
     registered: float
@@ -58,7 +58,7 @@ class Registration:
 
 @dataclass
 class Agent:
-    """One host's agent: at most WORKERS commands at a time, the others wait in order."""
+    """The agent of one host. It runs up to WORKERS commands at once and queues the others."""
 
     machine: Machine
     gone: threading.Event = field(default_factory=threading.Event)
@@ -71,8 +71,10 @@ class Agent:
 
 @dataclass(eq=False)
 class Agents:
-    """The agents of all hosts that are up. `boot_seconds`: from the host's init being up to the agent's first call;
-    None: it never makes one."""
+    """Agents of all running hosts.
+
+    `boot_seconds` is the time from the host's boot to the agent's first call (None: never).
+    """
 
     hypervisor: Hypervisor
     commands: Commands
@@ -98,7 +100,7 @@ class Agents:
             agent.gone.set()
         if what == "running":
             machine = self.hypervisor.running().get(instance_id)
-            if machine is not None:  # it may have died meanwhile
+            if machine is not None:  # the host may have died in the meantime
                 self._start(machine)
 
     def _start(self, machine: Machine) -> None:
@@ -109,7 +111,7 @@ class Agents:
             pause = self.boot_seconds.draw(self._chance)
             in_background(f"ssm agent {machine.instance_id}", lambda: self._stay_registered(agent, pause))
 
-    # --- asked by the service ---
+    # --- called by the service ---
 
     def registered(self) -> dict[str, Registration]:
         missing = unknown.active()
@@ -122,10 +124,10 @@ class Agents:
     def tags(self, instance_id: str) -> Mapping[str, str]:
         return self.hypervisor.metadata(instance_id).tags
 
-    # --- asked by Commands ---
+    # --- called by Commands ---
 
     def deliver(self, command: Command, invocation: Invocation) -> None:
-        """Nobody hears of it when the host is gone; the command's deadline ends it."""
+        """Hand a command to a host's agent. If the host is gone, only the deadline ends the command."""
         with self._lock:
             agent = self._agents.get(invocation.instance_id)
             if agent is None:
@@ -145,7 +147,7 @@ class Agents:
         if execution is not None:
             execution.cancel()
 
-    # --- registering ---
+    # --- registration ---
 
     def _stay_registered(self, agent: Agent, pause: float) -> None:
         while not agent.gone.wait(pause):
@@ -163,18 +165,18 @@ class Agents:
                 agent.registration = Registration(agent.machine, registered, self.now())
 
     def _log_on_host(self, machine: Machine, refusal: str) -> None:
-        """What keeps the agent from registering is in its log on the host's disk, as on AWS."""
+        """Write the refusal to the agent's log on the host's disk, as on AWS."""
         line = f"ERROR [HealthCheck] error when calling AWS APIs. error details - {refusal}"
         write = f'mkdir -p {ERRORS.parent} && printf "%s %s\\n" "$(date -u "+%F %T")" "$LINE" >> {ERRORS}'
         try:
             self.hypervisor.execute(machine.instance_id, ["/bin/sh", "-c", write], {"LINE": line}, 10.0)
         except HostNotRunningError:
-            return  # it went down meanwhile, and its log with it
+            return  # the host went down in the meantime, and its log with it
 
     def _ping(self, machine: Machine) -> str | None:
-        """UpdateInstanceInformation as the host; why it was refused, or None.
+        """Call UpdateInstanceInformation as the host. Return the refusal or None.
 
-        Not a public operation, so botocore has no client for it: the request is signed by hand.
+        The operation is not public, so botocore has no client for it and the request is signed here.
         """
         credentials = self._credentials(machine)
         if credentials is None:
@@ -202,10 +204,10 @@ class Agents:
         given = details.credentials
         return given["AccessKeyId"], given["SecretAccessKey"], given["Token"]
 
-    # --- working ---
+    # --- commands ---
 
     def _work(self, agent: Agent) -> None:
-        """Take invocations until none waits or the host is gone."""
+        """Run invocations until none waits or the host is gone."""
         while True:
             self._wait_until_it_hears(agent)
             with self._lock:
@@ -217,7 +219,7 @@ class Agents:
                 self._run(agent, command, invocation)
 
     def _wait_until_it_hears(self, agent: Agent) -> None:
-        """An agent that is frozen or cut off takes nothing up and reports nothing."""
+        """Wait while the host is frozen or disconnected, because its agent does no work then."""
         while self.hypervisor.impairments(agent.machine.instance_id) and not agent.gone.wait(POLL_SECONDS):
             pass
 
@@ -230,7 +232,7 @@ class Agents:
                 continue
             answer = self._run_step(agent, command, script, step)
             if answer is None:
-                return  # the host vanished; nobody is left to report
+                return  # the host vanished, so no agent remains to report
             if answer[0] != "Success":
                 worst = answer
                 leaving = leaving or script.on_failure_exit or answer[0] == "Cancelled"
@@ -241,7 +243,7 @@ class Agents:
     def _run_step(
         self, agent: Agent, command: Command, script: Script, step: StepRun
     ) -> tuple[str, str] | None:
-        """Status and details of one step, or None when its host vanished."""
+        """Run a step. Return its status and details, or None if the host vanished."""
         if script.skipped is not None:
             self.commands.step_ended(step, "Success", "Success", 0, script.skipped, "")
             return "Success", "Success"
@@ -295,7 +297,7 @@ class Agents:
                 agent.running.pop(command.id, None)
 
     def _upload(self, machine: Machine, command: Command, script: Script, folder: Path) -> None:
-        """Output to S3, as the host. A refusal does not fail the command, as on AWS: it is only in the log."""
+        """Upload output to S3 with the host's credentials. As on AWS, a refusal is only logged."""
         credentials = self._credentials(machine)
         if not command.bucket or credentials is None:
             return
@@ -332,7 +334,7 @@ def outcome(result: Result) -> tuple[str, str]:
 
 
 def epitaph(result: Result) -> str:
-    """What the agent adds to stderr when a script did not end well."""
+    """Return the agent's last line on stderr after a failed script."""
     if result.ending == "timed-out":
         return "failed to run commands: signal: killed (execution timed out)"
     if result.ending == "cancelled":
@@ -341,7 +343,7 @@ def epitaph(result: Result) -> str:
 
 
 def read_start(path: Path, limit: int) -> str:
-    """The first characters of a file; when there are more, it ends by saying so."""
+    """Return the first characters of a file, with a mark if more follow."""
     with path.open("rb") as file:
         text = file.read(4 * limit + 4).decode(errors="replace")
     return text if len(text) <= limit else text[: limit - len(TRUNCATED)] + TRUNCATED

@@ -1,4 +1,4 @@
-"""The SSM documents that Amazon provides, as far as the local cloud has them."""
+"""SSM documents that Amazon provides, as far as the local cloud supports them."""
 
 from __future__ import annotations
 
@@ -75,4 +75,4 @@ SESSION_DOCUMENTS: dict[str, dict[str, Any]] = {
         "properties": _ON_LINUX,
     },
 }
-"""Of Amazon's, by what their names promise; their texts are our own."""
+"""Amazon's session documents by name. The texts are our own."""

@@ -1,4 +1,4 @@
-"""What SSM says on the default bus about commands (aws-sdk names the fields with dashes, as AWS does)."""
+"""Events of commands on the default bus. Field names have dashes, as on AWS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Emit = Callable[[str, str, Mapping[str, Any], Iterable[str]], None]
 
 
 def announcer(emit: Emit, region: str, account: str) -> Callable[[str, Command, Invocation | None], None]:
-    """Turns a change of status into the event AWS sends for it."""
+    """Return a function that emits the event for a change of status."""
 
     def announce(kind: str, command: Command, invocation: Invocation | None) -> None:
         common: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The shape of answers of Systems Manager: pages, and fields that are left out."""
+"""Pagination of Systems Manager's answers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Any, TypeVar
 from localcloud.services.ssm.document import SsmError
 
 Json = dict[str, Any]
-"""The body of a request or an answer."""
 Item = TypeVar("Item")
 
 
 def page(found: Sequence[Item], request: Json, key: str, shown: Callable[[Item], Json], most: int) -> Json:
-    """One page, in AWS's shape; the token is the position."""
+    """Return one page in AWS's format. The token is a position."""
     token = request.get("NextToken") or "0"
     if not token.isdigit() or int(token) > len(found):
         raise SsmError("InvalidNextToken", f"{token!r} is not a token of this listing.")

@@ -15,7 +15,7 @@ Created = tuple[str, dict[str, Any]]
 
 
 def resource_handler(documents: Documents) -> dict[str, Any]:
-    """create, update and delete as ministack's table of resource types wants them."""
+    """Return create, update and delete for ministack's table of resource types."""
 
     def create(logical_id: str, properties: Properties, stack_name: str) -> Created:
         name = properties.get("Name") or f"{stack_name}-{logical_id}-{uuid.uuid4().hex[:12]}"
@@ -32,7 +32,10 @@ def resource_handler(documents: Documents) -> dict[str, Any]:
         return name, {"Name": name}
 
     def update(name: str, old: Properties, new: Properties, stack_name: str, logical_id: str = "") -> Created:
-        """UpdateMethod NewVersion adds a version and makes it the default; Replace makes a new document."""
+        """Update a document.
+
+        UpdateMethod NewVersion adds a version and makes it the default; Replace creates a new document.
+        """
         if old.get("Name") != new.get("Name"):
             return create(logical_id, new, stack_name)
         written_in = new.get("DocumentFormat", "JSON")
@@ -51,7 +54,7 @@ def resource_handler(documents: Documents) -> dict[str, Any]:
         return name, {"Name": name}
 
     def back_to(name: str, content: str) -> None:
-        """An earlier content again, as in a rollback: its version becomes the default."""
+        """Make the version with this earlier content the default, as in a rollback."""
         kept = documents.get(name)
         earlier = next(version for version in kept.versions if version.content == content)
         documents.set_default(name, str(earlier.number))
@@ -68,14 +71,14 @@ def resource_handler(documents: Documents) -> dict[str, Any]:
         try:
             documents.delete(name)
         except SsmError as error:
-            if error.code != "InvalidDocument":  # deleted by hand: the stack may go on
+            if error.code != "InvalidDocument":  # deleted outside the stack, which may continue
                 raise
 
     return {"create": create, "update": update, "delete": delete, "update_with_logical_id": True}
 
 
 def text(content: Any) -> str:
-    """A template gives the content as text or as an object."""
+    """Return the content as text. Templates may give an object."""
     return content if isinstance(content, str) else json.dumps(content, indent=2)
 
 

@@ -1,4 +1,4 @@
-"""The API for Run Command: parse, ask, answer."""
+"""API actions of Run Command."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class CommandActions:
         return {"Command": {**answer, "Status": "Pending", "StatusDetails": "Pending"}}
 
     def addressed(self, request: Json) -> list[str]:
-        """The instances a SendCommand goes to. Named ones must all be registered; others are passed over silently."""
+        """Return the instances of a SendCommand. Named instances must be registered; others are skipped."""
         registered = self.agents.registered()
         named = list(request.get("InstanceIds") or [])
         if named:
@@ -218,7 +218,7 @@ class CommandActions:
 
 
 def as_command(request: Json, name: str, document: Document) -> Command:
-    """The command a request asks for; raises InvalidParameters when the document does not take its parameters."""
+    """Return the command of a request. Raise InvalidParameters if the document refuses its parameters."""
     values = document.check(request.get("Parameters") or {})
     return Command(
         id=new_command_id(),
@@ -274,6 +274,6 @@ def elapsed(step: StepRun) -> str:
 
 
 def summary(step: StepRun) -> str:
-    """Output as the listing shows it: both streams in one, 2500 characters."""
+    """Return both output streams in one text of at most 2500 characters, as listings show it."""
     text = step.stdout + (f"\n----------ERROR-------\n{step.stderr}" if step.stderr else "")
     return text if len(text) <= SUMMARY_LIMIT else text[: SUMMARY_LIMIT - 20] + "--output truncated--"

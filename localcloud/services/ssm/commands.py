@@ -1,7 +1,7 @@
-"""Commands and their invocations: who gets a command when, how it stands, and what is announced about it.
+"""Commands and their invocations: delivery, status and events.
 
-`Commands` keeps the state and decides; agents (agent.py) do the work and report back through `delivered`,
-`step_ended` and `ended`. A host that vanishes reports nothing: its invocation stays InProgress until its time is over.
+`Commands` keeps the state and decides. Agents (agent.py) do the work and report through `delivered`, `step_ended` and
+`ended`. A host that vanishes reports nothing, so its invocation stays InProgress until its timeout.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HISTORY_SECONDS = 30 * 86400
 
 @dataclass
 class StepRun:
-    """How one step of one invocation stands."""
+    """Status of one step of an invocation."""
 
     name: str
     action: str
@@ -39,7 +39,7 @@ class StepRun:
 
 @dataclass
 class Invocation:
-    """One command on one host."""
+    """A command on one host."""
 
     command_id: str
     instance_id: str
@@ -57,7 +57,7 @@ class Invocation:
 
 @dataclass
 class Command:
-    """One SendCommand."""
+    """A SendCommand request with its invocations."""
 
     id: str
     document: str
@@ -74,7 +74,7 @@ class Command:
     bucket: str
     prefix: str
     asked: dict[str, Any]
-    """What the request said besides: service role, notification, output to logs; shown, not acted on."""
+    """Other fields of the request, which are only shown: service role, notification, output to logs."""
     invocations: dict[str, Invocation] = field(default_factory=dict)
     status: str = "Pending"
     details: str = "Pending"
@@ -85,7 +85,7 @@ class Command:
 
     @property
     def expires(self) -> float:
-        """Delivery and execution together; what is not over by then has timed out."""
+        """Return the end of delivery and execution time, after which the command times out."""
         return self.requested + self.timeout + self.execution_seconds
 
     @property
@@ -97,7 +97,7 @@ class Command:
 
 
 def who_is_next(command: Command) -> list[Invocation]:
-    """Invocations that may be sent now under MaxConcurrency; none once MaxErrors is exceeded."""
+    """Return the invocations that MaxConcurrency allows now. Empty once MaxErrors is exceeded."""
     if has_too_many_errors(command):
         return []
     limit = allowance(command.max_concurrency, len(command.invocations), at_least=1)
@@ -114,8 +114,8 @@ def has_too_many_errors(command: Command) -> bool:
 class Commands:
     """All commands of the account.
 
-    `deliver(command, invocation)` hands an invocation to its host's agent; `stop(invocation)` has that agent
-    kill it. Neither may block, and both may be called with this object's lock held.
+    `deliver(command, invocation)` hands an invocation to its host's agent, and `stop(invocation)` makes that agent kill
+    it. Neither may block. Both may be called while this object's lock is held.
     """
 
     def __init__(
@@ -134,10 +134,10 @@ class Commands:
         self._commands: dict[str, Command] = {}
         threading.Thread(target=self._watch_deadlines, name="ssm deadlines", daemon=True).start()
 
-    # --- asked by people ---
+    # --- called by the API ---
 
     def send(self, command: Command, names: Mapping[str, str]) -> Command:
-        """Take it and send it to as many hosts as it allows; `names` are the targets and their Name tags."""
+        """Store a command and deliver it to as many hosts as it allows. `names` maps targets to Name tags."""
         command.invocations = {
             instance_id: Invocation(
                 command.id,
@@ -156,7 +156,7 @@ class Commands:
         return command
 
     def cancel(self, command_id: str, instance_ids: list[str]) -> None:
-        """What was not delivered is cancelled at once; what runs is killed. Best effort, no error when all is over."""
+        """Cancel undelivered invocations at once and kill running ones. Has no effect on ended ones."""
         with self._lock:
             command = self.get(command_id)
             for invocation in command.invocations.values():
@@ -179,14 +179,13 @@ class Commands:
         return self._commands.get(command_id)
 
     def all(self) -> list[Command]:
-        """Newest first."""
         with self._lock:
             return sorted(self._commands.values(), key=lambda command: -command.requested)
 
     # --- called by agents ---
 
     def delivered(self, invocation: Invocation) -> bool:
-        """The agent takes it up; False when it is too late for that."""
+        """Record that the agent starts the invocation. Return False if it is too late."""
         with self._lock:
             if invocation.status != "Pending":
                 return False
@@ -214,7 +213,7 @@ class Commands:
             self._close(invocation, status, details)
             self._advance(command)
 
-    # --- kept ---
+    # --- saved state ---
 
     def save(self) -> dict[str, Command]:
         with self._lock:
@@ -227,10 +226,10 @@ class Commands:
 
     @property
     def lock(self) -> threading.RLock:
-        """For whoever reads several facts that must fit together."""
+        """Return the lock, for callers that read several consistent values."""
         return self._lock  # type: ignore[return-value, unused-ignore]
 
-    # --- inside ---
+    # --- internal ---
 
     def _advance(self, command: Command) -> None:
         if has_too_many_errors(command):

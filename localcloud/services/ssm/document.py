@@ -1,7 +1,7 @@
-"""An SSM document: what it asks for and what it runs. Nothing here knows hosts or requests.
+"""An SSM document: its parameters and steps, without hosts or requests.
 
-Those of commands have schema 2.2, those of sessions 1.0 (docs.aws.amazon.com/systems-manager/latest/userguide,
-"Session document schema").
+Command documents have schema 2.2, session documents 1.0 (docs.aws.amazon.com/systems-manager/latest/userguide, "Session
+document schema").
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Values = dict[str, list[str]]
 
 
 class SsmError(Exception):
-    """An error as SSM answers it."""
+    """An error of SSM."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -38,13 +38,13 @@ class SsmError(Exception):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter a document takes."""
+    """A parameter of a document."""
 
     name: str
     type: str
     default: list[str] | None
     as_environment: bool
-    """interpolationType ENV_VAR: the value arrives as $SSM_<name> and is never pasted into the script."""
+    """interpolationType ENV_VAR: the value is passed as $SSM_<name> and never inserted into the script."""
     allowed_pattern: str | None
     allowed_values: tuple[str, ...] | None
     description: str
@@ -52,7 +52,7 @@ class Parameter:
     max_chars: int | None
 
     def fault(self, values: list[str]) -> str | None:
-        """What is wrong with these values, or None."""
+        """Return the error in these values, or None."""
         if self.type != "StringList" and len(values) != 1:
             return f"Parameter {self.name} takes one value, got {len(values)}"
         for value in values:
@@ -71,7 +71,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Step:
-    """One step as the document says it, parameters not yet filled in."""
+    """A step of a document, before parameters are inserted."""
 
     name: str
     action: str
@@ -81,7 +81,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Script:
-    """One step ready to run. `skipped` says why it must not run here."""
+    """A step ready to run. `skipped` is the reason to skip it."""
 
     name: str
     action: str
@@ -97,7 +97,7 @@ class Script:
 
 @dataclass(frozen=True)
 class SessionDocument:
-    """What a document says of a session: its type, its preferences (`inputs`), what it is for (`properties`)."""
+    """A session document: type, preferences (`inputs`) and purpose (`properties`)."""
 
     type: str
     inputs: Mapping[str, Any]
@@ -106,7 +106,7 @@ class SessionDocument:
 
 @dataclass(frozen=True)
 class Document:
-    """What one version of a document says. Of a session it has no steps."""
+    """One version of a document. Session documents have no steps."""
 
     description: str
     schema_version: str
@@ -121,7 +121,7 @@ class Document:
         )
 
     def check(self, given: Mapping[str, Any]) -> Values:
-        """The values the steps will see; raises InvalidParameters."""
+        """Return the values for the steps, or raise InvalidParameters."""
         values: Values = {}
         unknown = sorted(given.keys() - self.parameters.keys())
         if unknown:
@@ -139,7 +139,7 @@ class Document:
         return values
 
     def properties(self, values: Values) -> dict[str, Any]:
-        """Of a session: what it is for, with these (checked) values filled in."""
+        """Return the session's properties with these checked values inserted."""
         assert self.session is not None
 
         def filled(found: Any) -> Any:
@@ -152,7 +152,7 @@ class Document:
         return {key: filled(value) for key, value in self.session.properties.items()}
 
     def scripts(self, values: Values) -> tuple[Script, ...]:
-        """The steps with these (checked) values filled in, as the agent runs them."""
+        """Return the steps with these checked values inserted, as the agent runs them."""
         env = {f"SSM_{name}": joined(values[name], parameter) for name, parameter in self.parameters.items()
                if parameter.as_environment}  # fmt: skip
         return tuple(self._script(step, values, env) for step in self.steps)
@@ -216,7 +216,7 @@ def joined(values: list[str], parameter: Parameter) -> str:
 
 
 def parse(content: str, written_in: str = "JSON") -> Document:
-    """A document from its text; raises as CreateDocument does."""
+    """Parse a document. Raise CreateDocument's errors."""
     if len(content.encode()) > LARGEST:
         raise SsmError("MaxDocumentSizeExceeded", "The size limit of a document is 64 KB.")
     try:
@@ -261,11 +261,11 @@ def _session(document: dict[str, Any]) -> Document:
     kind = document["sessionType"]
     if kind not in SESSION_TYPES:
         raise SsmError(
-            "InvalidDocumentContent", f"sessionType {kind!r} is none of {', '.join(SESSION_TYPES)}."
+            "InvalidDocumentContent", f"sessionType {kind!r} is not one of {', '.join(SESSION_TYPES)}."
         )
     parts = {name: document.get(name) or {} for name in ("parameters", "inputs", "properties")}
     if wrong := [name for name, part in parts.items() if not isinstance(part, dict)]:
-        raise SsmError("InvalidDocumentContent", f"{wrong[0]} is no object.")
+        raise SsmError("InvalidDocumentContent", f"{wrong[0]} is not an object.")
     parameters = {name: _parameter(name, definition) for name, definition in parts["parameters"].items()}
     used = set(REFERENCE.findall(json.dumps(parts["properties"])))
     if undefined := sorted(used - parameters.keys()):

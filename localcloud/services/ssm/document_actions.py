@@ -1,4 +1,4 @@
-"""The API for SSM documents: parse, ask, answer."""
+"""API actions of SSM documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The account's and Amazon's SSM documents, with their versions."""
+"""SSM documents of the account and of Amazon, with their versions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Version:
 
 @dataclass(frozen=True)
 class StoredDocument:
-    """A document with its versions. The default is what SendCommand runs unless told otherwise."""
+    """A document with its versions. SendCommand runs the default version unless the request names another."""
 
     name: str
     type: str
@@ -64,7 +64,7 @@ class StoredDocument:
 
 
 class Documents:
-    """All documents of the account; every method is one step that other threads see whole."""
+    """All documents of the account. Every method is atomic."""
 
     def __init__(self, account: str) -> None:
         self._account = account
@@ -85,7 +85,7 @@ class Documents:
         self._own: dict[str, StoredDocument] = {}
 
     def get(self, name: str) -> StoredDocument:
-        """By name or ARN; raises InvalidDocument."""
+        """Return a document by name or ARN. Raise InvalidDocument if it does not exist."""
         short = name.rpartition("document/")[2] if name.startswith("arn:") else name
         found = self._own.get(short) or self._amazon.get(short)
         if found is None:
@@ -93,7 +93,7 @@ class Documents:
         return found
 
     def find(self, name: str) -> StoredDocument | None:
-        """An own one, by its name."""
+        """Return one of the account's documents by name, or None."""
         return self._own.get(name)
 
     def all(self) -> list[StoredDocument]:
@@ -134,7 +134,7 @@ class Documents:
     def update(
         self, name: str, content: str, written_in: str, now: float, version_name: str | None = None
     ) -> StoredDocument:
-        """A new version, which becomes the latest but not the default."""
+        """Add a version, which becomes the latest but not the default."""
         parse(content, written_in)
         with self._lock:
             kept = self._of_own(name)

@@ -1,4 +1,4 @@
-"""What Parameter Store refuses, and ministack takes."""
+"""Refusals of Parameter Store that ministack lacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Request = dict[str, Any]
 TYPES = ("String", "StringList", "SecureString")
 TIERS = ("Standard", "Advanced", "Intelligent-Tiering")
 MOST = {"Standard": 4096, "Advanced": 8192}
-"""Bytes of a value, by tier."""
+"""Maximum size of a value in bytes, by tier."""
 POLICIES = ("Expiration", "ExpirationNotification", "NoChangeNotification")
 NAME = re.compile(r"[a-zA-Z0-9_.\-/]+")
 DEEPEST = 15
@@ -26,11 +26,11 @@ FILTERS: Mapping[str, tuple[str, ...]] = {
     "Path": ("OneLevel", "Recursive"),
     **dict.fromkeys(("Type", "KeyId", "Tier", "DataType"), ("BeginsWith", "Equals")),
 }
-"""What DescribeParameters filters by, and how."""
+"""Filters of DescribeParameters and their options."""
 
 
 def as_taken(action: str, request: Request) -> Request:
-    """The request as ministack shall have it; SsmError where AWS refuses it."""
+    """Return the request in ministack's form. Raise SsmError if AWS refuses it."""
     if action == "PutParameter":
         return _put(request)
     if action == "DescribeParameters":
@@ -75,7 +75,7 @@ def _put(request: Request) -> Request:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that no parameter can have."""
+    """Refuse an invalid name."""
     if not NAME.fullmatch(name) or ("/" in name and not name.startswith("/")) or "//" in name:
         raise SsmError(
             "ValidationException",
@@ -91,7 +91,7 @@ def check_name(name: str) -> None:
 
 
 def _policies(text: str) -> list[Request]:
-    """As DescribeParameters shows them."""
+    """Return the policies in the format of DescribeParameters."""
     try:
         policies = [(policy, str(policy["Type"])) for policy in json.loads(text)]
     except (KeyError, TypeError, ValueError) as wrong:

@@ -1,6 +1,6 @@
-"""Systems Manager's API for managed instances and sessions, and all its actions in one table.
+"""Systems Manager's API for managed instances and sessions, and the table of all its actions.
 
-Parameters stay with ministack.
+ministack provides parameters.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HOST_FILTERS = {
     "SourceIds": "SourceId",
     "SourceTypes": "SourceType",
 }
-"""What DescribeInstanceInformation filters by, and what it asks of."""
+"""Filters of DescribeInstanceInformation and the fields that they compare."""
 
 SESSION_FILTERS: dict[str, Callable[[Session, str], bool]] = {
     "InvokedAfter": lambda session, value: iso(session.started) >= value,
@@ -41,7 +41,7 @@ SESSION_FILTERS: dict[str, Callable[[Session, str], bool]] = {
 
 @dataclass(frozen=True)
 class Service:
-    """The actions, by name. Each takes the request's JSON and answers the response's, or raises SsmError."""
+    """All actions by name. Each takes the request's JSON and returns the answer's, or raises SsmError."""
 
     account: str
     region: str
@@ -100,7 +100,7 @@ class Service:
         return True
 
     def update_instance_information(self, request: Json) -> Json:
-        """What agents call to register; being allowed to is all there is to it here."""
+        """Answer an agent's registration. Only the permission matters here."""
         return {}
 
     def get_connection_status(self, request: Json) -> Json:
@@ -157,7 +157,7 @@ def shown_host(host: Registration) -> Json:
 
 
 def opened(session: Session, host: str) -> Json:
-    """Where its channel is, by the name by which the caller knows the endpoint."""
+    """Return the URL of the session's channel, with the endpoint's name that the caller used."""
     url = f"ws://{host}{PREFIX}{quote(session.id)}?role=publish_subscribe"
     return {"SessionId": session.id, "TokenValue": session.token, "StreamUrl": url}
 

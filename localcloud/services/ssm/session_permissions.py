@@ -1,4 +1,4 @@
-"""What IAM says of sessions: whose they are, who may open their channels, whose agents may have some."""
+"""Permissions for sessions: their owners, opening of channels, and agents."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SERVICE = "ssmmessages"
 
 
 def caller(headers: Mapping[str, str], query: Mapping[str, Any]) -> Caller:
-    """Who has signed this request, and the name by which it knows the endpoint."""
+    """Return the signer of this request, and the endpoint's name that it used."""
     key = extract_access_key_id(dict(headers), query) or ""
     known = iam_evaluator.resolve_caller_identity(key) or {}
     return Caller(str(known.get("userArn", "")), str(known.get("userId", "")), headers.get("host", ""))
 
 
 def expanders(sessions: Sessions) -> dict[str, Callable[[Request, Check], list[Check] | None]]:
-    """Resuming and terminating are of one session, which has its owner's mark."""
+    """Return the checks for resuming and terminating a session, including its owner's tag."""
 
     def of_session(request: Request, base: Check) -> list[Check]:
         session_id = str(request.fields().get("SessionId", ""))
@@ -42,7 +42,7 @@ def arn(session_id: str) -> str:
 
 
 def condition_keys(session: Session | None) -> dict[str, str]:
-    """Its tags, as conditions name them."""
+    """Return the session's tags as condition keys."""
     tags = session.tags() if session else {}
     return {f"{prefix}:resourcetag/{key}": value for key, value in tags.items() for prefix in ("aws", "ssm")}
 
@@ -54,8 +54,7 @@ def may_speak(access_key: str, account: str, region: str) -> bool:
 
 
 def refusal(upgrade: Upgrade, session: Session, account: str, region: str) -> Refusal | None:
-    """Of an opening that is signed: who signed it must be allowed to. One that is not has but its token, as clients
-    before 1.2.764 had it."""
+    """Check the permission of a signed opening. An unsigned one, by clients before 1.2.764, needs only its token."""
     scope = {
         "raw_path": upgrade.path.encode(),
         "path": upgrade.path,

@@ -1,7 +1,7 @@
-"""Sessions: who has which on which host, their connections, their ends.
+"""Sessions with their hosts, connections and ends.
 
-The service's part and the message gateway's. The agent's part runs on the host (`machine/guest/session.py`), and is
-given a client's connection itself: nothing of what is said goes through this process.
+Contains the parts of the service and of the message gateway. The agent's part runs on the host
+(`machine/guest/session.py`) and receives the client's connection, so session data never passes through this process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PREFERENCES = "SSM-SessionManagerRunShell"
 IDLE_MINUTES, DAY_MINUTES = 20, 1440
 LOOK_SECONDS = 0.25
 PATIENCE_SECONDS = 10.0
-"""For a session that is to end, before its process is killed; a frozen host's has no say."""
+"""Seconds for a session to end before its process is killed. A frozen host never answers."""
 SUFFIX = string.digits + string.ascii_lowercase
 LETTERS = 26
 OVER = ("Terminated", "Failed")
@@ -42,16 +42,16 @@ MOST_KEPT = 1000
 IDLE = "Your session has been terminated for the following reasons: it was idle for too long"
 TOO_LONG = "Your session has been terminated for the following reasons: it has reached its maximum duration"
 LOGS = ("s3BucketName", "cloudWatchLogGroupName", "kmsKeyId")
-"""Preferences that the local cloud cannot keep."""
+"""Preferences that the local cloud does not support."""
 CHANNEL_ACTIONS = tuple(
     f"ssmmessages:{verb}{kind}Channel" for verb in ("Create", "Open") for kind in ("Control", "Data")
 )
-"""What an agent needs for sessions, beside being registered."""
+"""Actions that an agent needs for sessions, besides its registration."""
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks, and by which name of this endpoint."""
+    """The caller of a request, and the endpoint's name that it used."""
 
     arn: str
     user_id: str
@@ -59,13 +59,13 @@ class Caller:
 
     @property
     def name(self) -> str:
-        """What a session's id begins with: the user's name, or that of a role's session."""
+        """Return the prefix of session ids: the name of the user or of the role session."""
         return self.arn.rpartition(":")[2].rpartition("/")[2]
 
 
 @dataclass(frozen=True)
 class Session:
-    """As it is now; a change is another value."""
+    """A session's current state. Changes create a new value."""
 
     id: str
     target: str
@@ -89,11 +89,11 @@ class Session:
         return self.status in OVER
 
     def tags(self) -> dict[str, str]:
-        """What Session Manager marks it with; policies name these."""
+        """Return the tags of Session Manager, which policies name."""
         return {"aws:ssmmessages:session-id": self.user_id, "aws:ssmmessages:target-id": self.target}
 
     def overdue(self, now: float) -> str | None:
-        """Why it is to end now."""
+        """Return why the session must end now, or None."""
         if self.longest_seconds is not None and now - self.started > self.longest_seconds:
             return TOO_LONG
         return IDLE if now - self.active > self.idle_seconds else None
@@ -101,14 +101,14 @@ class Session:
 
 @dataclass
 class Line:
-    """To the session's process."""
+    """The connection to a session's process."""
 
     control: socket.socket
     execution: Execution
     held: bool = False
 
     def say(self, files: Iterable[int] = (), **order: Any) -> bool:
-        """Whether it was taken: a process that is gone takes nothing, and a frozen one not without end."""
+        """Send an order. Return False if the process is gone, or frozen for too long."""
         try:
             socket.send_fds(self.control, [json.dumps(order).encode()], list(files), socket.MSG_DONTWAIT)
         except OSError:
@@ -117,7 +117,7 @@ class Line:
 
 
 class Sessions:
-    """All of the account's."""
+    """All sessions of the account."""
 
     def __init__(
         self,
@@ -132,8 +132,10 @@ class Sessions:
         may_open: Callable[[Upgrade, Session], Refusal | None],
         changed: Callable[[], None],
     ) -> None:
-        """`may_speak`: whether the role of the host with this access key lets its agent have sessions; `may_open`: why
-        whoever signed the opening of a channel may not have it."""
+        """`may_speak` returns True if the role with this access key lets its agent hold sessions.
+
+        `may_open` returns the refusal of a signed opening of a channel.
+        """
         self._hypervisor = hypervisor
         self._agents = agents
         self._documents = documents
@@ -149,10 +151,10 @@ class Sessions:
         self._some = threading.Event()
         threading.Thread(target=self._keep, name="sessions", daemon=True).start()
 
-    # --- asked by the service ---
+    # --- called by the service ---
 
     def is_connected(self, target: str) -> bool:
-        """Whether the host's agent hears of sessions."""
+        """Return True if the host's agent can receive sessions."""
         if target not in self._agents.registered() or self._hypervisor.impairments(target):
             return False
         credentials = self._hypervisor.metadata(target).credentials
@@ -195,12 +197,12 @@ class Sessions:
         return session
 
     def resume(self, session_id: str) -> Session:
-        """With a token that replaces the one before."""
+        """Return the session with a new token that replaces the earlier one."""
         with self._lock:
             return self._change(self._active(session_id), token=_token())
 
     def terminate(self, session_id: str, why: str = "") -> None:
-        """Once is enough, and more does no harm."""
+        """End a session. Repeated calls have no effect."""
         with self._lock:
             session = self.get(session_id)
             if session is None:
@@ -216,17 +218,17 @@ class Sessions:
             return self._sessions.get(session_id)
 
     def all(self, *, over: bool) -> list[Session]:
-        """The newest first."""
+        """Return sessions, newest first."""
         with self._lock:
             found = [each for each in self._sessions.values() if each.is_over is over]
         return sorted(found, key=lambda each: each.started, reverse=True)
 
-    # --- connections, as base.upgrades has them ---
+    # --- connections, for base.upgrades ---
 
     def refusal(self, upgrade: Upgrade) -> Refusal | None:
         session = self.get(upgrade.path.removeprefix(PREFIX))
         if session is None or session.is_over:
-            return Refusal(404, "there is no such session")
+            return Refusal(404, "the session does not exist")
         return self._may_open(upgrade, session)
 
     def take(self, upgrade: Upgrade, opening: str, connection: socket.socket, begun: bytes) -> bool:
@@ -240,7 +242,7 @@ class Sessions:
             if session is None or session.is_over or not hmac.compare_digest(session.token, token):
                 return False
             line = self._lines[session.id]
-        with tempfile.TemporaryFile() as file:  # a client that comes back says much at once
+        with tempfile.TemporaryFile() as file:  # a client that reconnects sends many messages at once
             file.write(begun)
             file.seek(0)
             taken = line.say([connection.fileno(), file.fileno()], op="attach")
@@ -248,10 +250,10 @@ class Sessions:
             connection.close()
         return taken
 
-    # --- what is kept ---
+    # --- saved state ---
 
     def save(self) -> dict[str, Session]:
-        """Those that are over; the others end with their hosts."""
+        """Return ended sessions. Others end with their hosts."""
         with self._lock:
             return {
                 name: each if each.is_over else replace(each, status="Terminated", ended=self._now())
@@ -262,10 +264,10 @@ class Sessions:
         with self._lock:
             self._sessions = {**saved, **self._sessions}
 
-    # --- inside ---
+    # --- internal ---
 
     def _document(self, name: str | None, parameters: Mapping[str, Any]) -> tuple[Document, Values]:
-        """What is asked for; without a name the account's preferences, which need not be there."""
+        """Return the named document, or the account's preferences, which may be missing."""
         if name is None:
             return self._own_preferences(), {}
         kept = self._documents.find(PREFERENCES) if name == PREFERENCES else self._documents.get(name)
@@ -279,7 +281,7 @@ class Sessions:
         return kept.version("$DEFAULT").document if kept else NO_PREFERENCES
 
     def _preferences(self, document: Document) -> Mapping[str, Any]:
-        """The document's own, over the account's."""
+        """Return the document's preferences merged over the account's."""
         account = self._own_preferences().session
         own = document.session
         found = {**(account.inputs if account else {}), **(own.inputs if own else {})}
@@ -309,7 +311,7 @@ class Sessions:
         in_background(f"session {session.id}", lambda: self._follow(session.id, line))
 
     def _follow(self, session_id: str, line: Line) -> None:
-        """What its process tells, until it is gone."""
+        """Handle messages of the session's process until its end."""
         status, why = "Failed", "the session's process has vanished"
         while data := _received(line.control):
             event = json.loads(data)
@@ -335,7 +337,7 @@ class Sessions:
         log.info("session %s on %s: %s (%s)", session_id, session.target, status, why or "ended")
 
     def _keep(self) -> None:
-        """Time-outs, and hosts that hear nothing: looked at while there is a session."""
+        """Check timeouts and unreachable hosts while any session exists."""
         while True:
             self._some.wait()
             with self._lock:

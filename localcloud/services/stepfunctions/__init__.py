@@ -1,9 +1,9 @@
-"""Step Functions as AWS runs them, on ministack's interpreter.
+"""Step Functions with AWS's behavior, on ministack's interpreter.
 
-Ours: how a task is carried out (`tasks`: retries, fresh tokens, timeouts, heartbeats), who answers a token
-(`callbacks`), under which role it acts (`authority`), what its history says (`history`) and writes to its log
-(`logs`), what is told of those that a restart has ended (`restart`), which definitions are accepted (`definition`) and
-the names of errors (`errors`). ministack's: everything between tasks.
+This package contains the execution of tasks (`tasks`: retries, task tokens, timeouts, heartbeats), answers to task
+tokens (`callbacks`), the role of an execution (`authority`), its history (`history`) and log (`logs`), events after a
+restart (`restart`), validation of definitions (`definition`), and error names (`errors`). ministack runs everything
+between tasks.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from localcloud.services.stepfunctions import (
 )
 
 NAME = re.compile(r"""[^\s<>{}\[\]?*"#%\\^|~`$&,;:/\x00-\x1f\x7f-\x9f]+""")
-"""Of an execution."""
+"""Valid names of executions."""
 
 
 def install(context: Context) -> None:
-    """Put our tasks into ministack's interpreter."""
+    """Install the parts into ministack's interpreter."""
     errors.install()
     history.install()
     logs.install()
@@ -53,7 +53,7 @@ def install(context: Context) -> None:
 
 
 def _end_executions_once() -> None:
-    """An aborted execution stays aborted, and its waiting tasks end with it."""
+    """Keep an aborted execution aborted, and end its waiting tasks."""
     stock_stop = MINISTACK.stock("services.stepfunctions:_stop_execution")
 
     def fail_execution(execution: dict[str, Any], error: str | None, cause: str | None) -> None:
@@ -77,13 +77,13 @@ def _end_executions_once() -> None:
 
 
 def _state_of(execution: Mapping[str, Any]) -> str:
-    """The state that the execution entered last."""
+    """Return the state that the execution entered last."""
     entered = (event.get("stateEnteredEventDetails") for event in reversed(execution["events"]))
     return next((str(details["name"]) for details in entered if details), "")
 
 
 def _let_succeed_have_an_output() -> None:
-    """ministack ignores the `Output` of a JSONata Succeed state."""
+    """Evaluate the `Output` of a JSONata Succeed state, which ministack ignores."""
     stock_output = MINISTACK.stock("services.stepfunctions:_apply_output_path")
 
     def apply_output_path(state: Mapping[str, Any], data: Any, ctx: dict[str, Any] | None = None) -> Any:
@@ -96,7 +96,7 @@ def _let_succeed_have_an_output() -> None:
 
 
 def _start_as_aws_does() -> None:
-    """The input is JSON, the name one; the same name with the same input is the execution that runs."""
+    """Validate input and name. A repeated name and input return the running execution."""
     stock_start = MINISTACK.stock("services.stepfunctions:_start_execution")
 
     def start_execution(data: dict[str, Any]) -> Any:
@@ -124,7 +124,7 @@ def _start_as_aws_does() -> None:
 
 
 def _show_no_output_of_a_failure() -> None:
-    """DescribeExecution has an `output` of an execution that succeeded; of one that failed `error` and `cause`."""
+    """Show `output` only for a succeeded execution, and `error` and `cause` for a failed one."""
     stock_describe = MINISTACK.stock("services.stepfunctions:_describe_execution")
 
     def describe_execution(data: dict[str, Any]) -> Any:

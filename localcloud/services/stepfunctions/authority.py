@@ -1,4 +1,4 @@
-"""Executions act under their state machine's role, and may do what it may do, no more."""
+"""Permissions of executions: each acts under its state machine's role."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from localcloud.services.iam.roles import NotAllowedError, Session
 from localcloud.services.stepfunctions.errors import execution_error
 
 THROTTLED = "TooManyRequestsException"
-"""A function without room to run: ministack says Lambda.Unknown, which no Retry waits for."""
+"""Error of a throttled function. ministack reports Lambda.Unknown, which no Retry covers."""
 PRINCIPAL = "states.amazonaws.com"
 _acting: contextvars.ContextVar[Session | None] = contextvars.ContextVar("acting_role", default=None)
 
 
 def session_of(execution: Mapping[str, Any]) -> Session:
-    """The role an execution acts under."""
+    """Return the role session of an execution."""
     machine = stock._state_machines[execution["stateMachineArn"]]
     return Session(machine["roleArn"], str(execution["name"])[:64], PRINCIPAL, get_account_id(), get_region())
 
 
 def act_as(session: Session) -> None:
-    """What the current context does from now on, it does under this role."""
+    """Use this role for all further actions of the current context."""
     _acting.set(session)
 
 
@@ -87,7 +87,7 @@ def install() -> None:
 
 
 def _guarded_integration(prefix: str, handler: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
-    """An optimized integration that ministack serves without a request: sqs, sns, events, dynamodb."""
+    """Return an integration (sqs, sns, events, dynamodb) with checks. ministack serves these without a request."""
     service, operation = prefix.removeprefix("arn:aws:states:::").split(":")
     action = f"{service}:{operation[0].upper()}{operation[1:]}"
     error = {
@@ -123,7 +123,7 @@ def _target(service: str, data: Mapping[str, Any]) -> str:
 def _require_request(
     service: str, method: str, path: str, headers: Mapping[str, str], body: Any, query: Mapping[str, Any]
 ) -> None:
-    """The checks that the same request would meet, had it come over the wire."""
+    """Apply the checks that the same request over HTTP would get."""
     from urllib.parse import parse_qs
 
     content = body.encode() if isinstance(body, str) else body or b""

@@ -1,4 +1,4 @@
-"""Task tokens: who waits for one, and what an answer to it does."""
+"""Task tokens: waiting tasks, and the effects of answers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from localcloud.base.states_language import HEARTBEAT_TIMEOUT, TIMEOUT
 from localcloud.patches import MINISTACK
 
 ABANDONED = "States.Abandoned"
-"""The end of a wait whose execution was stopped; never seen from outside."""
+"""Internal result of a wait whose execution was stopped."""
 
 
 @dataclass
 class Wait:
-    """A task that waits to be ended: by its own call, by whoever holds its token, or by the clock."""
+    """A waiting task. Its own call, an answer to its task token, or a timeout ends it."""
 
     execution: str
     over: threading.Event = field(default_factory=threading.Event)
@@ -31,19 +31,19 @@ class Wait:
     last_heartbeat: float = field(default_factory=time.monotonic)
 
     def succeed(self, result: Any) -> None:
-        """End it; the first end counts."""
+        """End the wait with a result. Only the first end counts."""
         if not self.over.is_set():
             self.result = result
             self.over.set()
 
     def fail(self, error: str | None, cause: str | None) -> None:
-        """End it with an error; the first end counts."""
+        """End the wait with an error. Only the first end counts."""
         if not self.over.is_set():
             self.error = (error, cause)
             self.over.set()
 
     def until(self, timeout: float | None, heartbeat: float | None) -> None:
-        """Return when it is over, at the latest when its time is up or a heartbeat is missing."""
+        """Return when the wait ended, the timeout passed, or a heartbeat is missing."""
         while not self.over.is_set():
             now = time.monotonic()
             left = self.began + timeout - now if timeout is not None else None
@@ -61,7 +61,7 @@ _lock = threading.Lock()
 
 
 def open_wait(token: str, execution: str) -> Wait:
-    """A wait that the holder of `token` can end."""
+    """Open a wait for this task token."""
     wait = Wait(execution)
     with _lock:
         _waits[token] = wait
@@ -69,13 +69,13 @@ def open_wait(token: str, execution: str) -> Wait:
 
 
 def close(token: str) -> None:
-    """Answers to this token come too late from now on."""
+    """Close a task token. Later answers are refused."""
     with _lock:
         _waits.pop(token, None)
 
 
 def abandon(execution: str) -> None:
-    """End every wait of an execution that was stopped."""
+    """End every wait of a stopped execution."""
     with _lock:
         mine = [token for token, wait in _waits.items() if wait.execution == execution]
         waits = [_waits.pop(token) for token in mine]
@@ -84,7 +84,7 @@ def abandon(execution: str) -> None:
 
 
 def install() -> None:
-    """Answer SendTaskSuccess, SendTaskFailure and SendTaskHeartbeat as AWS does."""
+    """Answer SendTaskSuccess, SendTaskFailure and SendTaskHeartbeat like AWS."""
     stock_success = MINISTACK.stock("services.stepfunctions:_send_task_success")
     stock_failure = MINISTACK.stock("services.stepfunctions:_send_task_failure")
     stock_heartbeat = MINISTACK.stock("services.stepfunctions:_send_task_heartbeat")
@@ -120,13 +120,13 @@ def install() -> None:
 
 
 def _take(data: dict[str, Any]) -> Wait | None:
-    """The wait of a token, for whoever answers first."""
+    """Remove and return the wait of a task token. Only the first answer gets it."""
     with _lock:
         return _waits.pop(str(data.get("taskToken")), None)
 
 
 def _too_late(data: dict[str, Any], stock_answer: Any) -> Any:
-    """Nobody waits for this token: an activity's (ministack's business), one that is over, or none at all."""
+    """Answer for a task token without a wait: an activity's (handled by ministack), an ended one, or an invalid one."""
     token = str(data.get("taskToken") or "")
     if token in stock._task_tokens:
         return stock_answer(data)

@@ -1,4 +1,4 @@
-"""Which definitions are accepted: those whose states exist, are reachable, and speak one query language."""
+"""Validation of definitions: their states exist, are reachable, and use one query language."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ States = Mapping[str, Mapping[str, Any]]
 
 
 def install() -> None:
-    """Refuse a faulty definition when it is created, by API or by template, as AWS does."""
+    """Refuse an invalid definition at its creation by API or template, as AWS does."""
     stock_jsonata = MINISTACK.stock("services.stepfunctions:_validate_definition_jsonata")
     stock_template = MINISTACK.stock("services.cloudformation.provisioners:_sfn_definition")
 
@@ -34,7 +34,7 @@ def install() -> None:
 
 
 def faults(definition: str) -> Iterator[str]:
-    """Each fault as AWS words it: code, what is wrong, where."""
+    """Yield AWS's message for each error: code, description, location."""
     try:
         machine = json.loads(definition)
     except (TypeError, ValueError) as error:
@@ -91,7 +91,7 @@ def _of_state(
 
 
 def targets(state: Mapping[str, Any]) -> list[str]:
-    """Every state this one can lead to."""
+    """Return all states that may follow this one."""
     rules = [*(state.get("Choices") or []), *(state.get("Catch") or [])]
     named = [state.get("Next"), state.get("Default"), *(rule.get("Next") for rule in rules)]
     return [str(target) for target in named if target is not None]

@@ -1,4 +1,4 @@
-"""The error names that Retry and Catch match."""
+"""Error names for Retry and Catch."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ BOTO_NAMES = {
     "eventbridge": "events",
     "rdsdata": "rds-data",
 }
-"""Services that Step Functions calls otherwise than botocore does."""
+"""Services with a different name in botocore."""
 
 
 def install() -> None:
-    """Give aws-sdk errors AWS's names, and match names as AWS does."""
+    """Use AWS's names for aws-sdk errors, and AWS's rules of matching."""
     names = functools.partial(sdk_error_name, stock._AWS_SDK_ERROR_PREFIX)
     MINISTACK.replace("services.stepfunctions:_prefix_sdk_error", names)
     MINISTACK.replace("services.stepfunctions:_error_matches", matches)
 
 
 def sdk_error_name(prefixes: dict[str, str], service: str, code: str) -> str:
-    """`Ssm.InvalidDocumentException` for a code the service's model knows, `Ec2.Ec2Exception` for all others.
+    """Return `Ssm.InvalidDocumentException` for a modeled code, or `Ec2.Ec2Exception` for any other.
 
-    Step Functions speaks through the AWS SDK for Java, which has a class for each modelled error only.
+    Step Functions uses the AWS SDK for Java, which has a class only for each modeled error.
     """
     if code.startswith("States."):
         return code
@@ -43,7 +43,7 @@ def sdk_error_name(prefixes: dict[str, str], service: str, code: str) -> str:
 
 @functools.cache
 def _modelled_errors(service: str) -> frozenset[str]:
-    """The error codes of a service's model; none for EC2."""
+    """Return the error codes in a service's model. EC2's model has none."""
     import botocore.session
     from botocore.exceptions import UnknownServiceError
 
@@ -56,5 +56,5 @@ def _modelled_errors(service: str) -> frozenset[str]:
 
 
 def execution_error(error: str | None, cause: str | None) -> Any:
-    """The exception ministack's interpreter understands."""
+    """Return the exception for ministack's interpreter."""
     return stock._ExecutionError(error, cause)

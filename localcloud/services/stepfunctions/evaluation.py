@@ -1,4 +1,4 @@
-"""Fields of JSONata states on the local cloud: evaluated, held to their types, and their failures told as AWS does."""
+"""Evaluation of JSONata fields with type checks and AWS's error reports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Ctx = dict[str, Any]
 
 
 def install() -> None:
-    """Evaluate fields in the place of ministack."""
+    """Replace ministack's evaluation of fields."""
     MINISTACK.replace("services.stepfunctions:_apply_jsonata_arguments", arguments)
     MINISTACK.replace("services.stepfunctions:_apply_jsonata_output", output)
     MINISTACK.replace("services.stepfunctions:_apply_state_assign", assign)
@@ -80,7 +80,7 @@ def output(
 def assign(
     state: State, raw_input: Any, ctx: Ctx | None, result: Any = None, error_output: Any = None
 ) -> None:
-    """Set variables. Every expression sees them as they were before the state; then all change together."""
+    """Set variables. All expressions use the values from before the state, and all variables change together."""
     assigned = state.get("Assign")
     if ctx is None or not isinstance(assigned, dict) or stock._state_query_language(state, ctx) != "JSONata":
         return
@@ -221,7 +221,7 @@ def _one(source: str, location: str, raw_input: Any, ctx: Ctx, result: Any, erro
         stock._register_sfn_jsonata_functions(parsed)
         parsed.register_lambda("range", _range)
         value = parsed.evaluate(None, bindings)
-    except Exception as error:  # the library raises whatever
+    except Exception as error:  # the library raises arbitrary exceptions
         code = getattr(error, "error", None)
         raise _failed(ctx, language.threw(source, location, code, str(error))) from error
     if value is None and not stock._jsonata_result_defined(source, bindings):
@@ -232,13 +232,13 @@ def _one(source: str, location: str, raw_input: Any, ctx: Ctx, result: Any, erro
 
 
 def _range(start: Any, end: Any, step: Any) -> Any:
-    """`$range`, a sequence of JSONata: one element is that element."""
+    """Return a JSONata sequence for `$range`. A single element stands for itself."""
     numbers = stock._sfn_jsonata_range(start, end, step)
     return numbers[0] if len(numbers) == 1 else numbers
 
 
 def context_of(ctx: Ctx) -> dict[str, Any]:
-    """Return the context object as machines see it: only tasks count their retries."""
+    """Return the context object for expressions. Only tasks have a retry count."""
     execution = stock._executions.get(ctx["Execution"]["Id"]) or {}
     machine = stock._state_machines.get(execution.get("stateMachineArn")) or {}
     own = {"RoleArn": machine.get("roleArn"), "RedriveCount": 0}
@@ -253,7 +253,7 @@ def context_of(ctx: Ctx) -> dict[str, Any]:
 
 
 def resolve_path(path: str, data: Any) -> Any:
-    """Return what a JSONPath means in an input. A missing value fails the execution."""
+    """Return the value of a JSONPath in an input. A missing value fails the execution."""
     try:
         return paths.resolved(path, data) if path else data
     except PathError as error:
@@ -261,7 +261,7 @@ def resolve_path(path: str, data: Any) -> Any:
 
 
 def resolve_path_or_context(path: str, data: Any, ctx: Ctx | None = None) -> Any:
-    """Return what a JSONPath means in the input, a variable (`$name`) or the context object (`$$`)."""
+    """Return the value of a JSONPath in the input, a variable (`$name`) or the context object (`$$`)."""
     if path.startswith("$$"):
         return resolve_path(path[1:], context_of(ctx or {}))
     variable = re.match(r"\$([A-Za-z_]\w*)", path)
@@ -274,7 +274,7 @@ def resolve_path_or_context(path: str, data: Any, ctx: Ctx | None = None) -> Any
 
 
 def template(given: Any, data: Any, ctx: Ctx | None = None) -> Any:
-    """Return `Parameters` or a selector with the values of its paths and intrinsic functions."""
+    """Return `Parameters` or a selector with its paths and intrinsic functions evaluated."""
     match given:
         case dict():
             return {
@@ -311,7 +311,7 @@ def _held(ctx: Ctx, check: Callable[[], Any]) -> Any:
 
 
 def _failed(ctx: Ctx, error: QueryError) -> Any:
-    """Return the exception that fails the state, after the history has its event."""
+    """Add the failure to the history and return the exception that fails the state."""
     execution, state = stock._executions.get(ctx["Execution"]["Id"]), str(ctx["State"]["Name"])
     cause = located(execution, state, QUERY_ERROR, str(error))
     details = {"cause": cause, "error": QUERY_ERROR, "location": error.location, "state": state}
@@ -333,5 +333,5 @@ def located(execution: Mapping[str, Any], state: str, error: str, cause: str) ->
 
 
 def _source(value: Any) -> str:
-    """The text of an expression, without its marks."""
+    """Return the text of an expression without its delimiters."""
     return value[2:-2].strip() if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""What GetExecutionHistory tells of a task, in AWS's event types."""
+"""Events of tasks in GetExecutionHistory, with AWS's event types."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ METRICS = {
     "ExecutionFailed": "ExecutionsFailed",
     "ExecutionAborted": "ExecutionsAborted",
 }
-"""What of `AWS/States` each end of an execution counts in."""
+"""Metric in `AWS/States` for each end of an execution."""
 _lock = threading.Lock()
 
 
 def install() -> None:
-    """Number events without gaps, also from tasks that run at the same time; none after the end."""
+    """Number events without gaps, also for parallel tasks, and add none after the end."""
 
     def add_event(
         execution: dict[str, Any], event_type: str, details: Mapping[str, Any] | None = None
@@ -49,20 +49,20 @@ def install() -> None:
 
 
 def count(metric: str, execution: Mapping[str, Any]) -> None:
-    """One more of it, of the execution's state machine."""
+    """Count a metric of the execution's state machine."""
     metrics.count("AWS/States", metric, 1.0, "Count", {"StateMachineArn": execution["stateMachineArn"]})
 
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """Writes one attempt's events: LambdaFunction... for a bare function, Task... for an integration."""
+    """The events of one attempt: LambdaFunction... for a plain function, Task... for an integration."""
 
     execution: dict[str, Any]
     target: str
     resource: str
 
     def scheduled(self, arguments: Any, timeout: float | None, heartbeat: float | None) -> None:
-        """The attempt is about to be made, with these arguments."""
+        """Record a scheduled attempt."""
         limits = {"timeoutInSeconds": timeout, "heartbeatInSeconds": heartbeat}
         given: dict[str, Any] = {name: int(value) for name, value in limits.items() if value is not None}
         if self._is_function:
@@ -73,19 +73,19 @@ class TaskRecord:
             self._add("Scheduled", {**self._kind, **call, **given})
 
     def started(self) -> None:
-        """The call is on its way."""
+        """Record the start of the call."""
         self._add("Started", None if self._is_function else dict(self._kind))
 
     def submitted(self, output: Any) -> None:
-        """The call came back; the token is still out."""
+        """Record the end of the call of a task that still waits for its task token."""
         self._add("Submitted", {**self._kind, "output": _json(output)})
 
     def succeeded(self, output: Any) -> None:
-        """The attempt has a result."""
+        """Record the result."""
         self._add("Succeeded", {**self._kind, "output": _json(output)})
 
     def failed(self, error: str | None, cause: str | None) -> None:
-        """The attempt is over, without one. AWS leaves out what nobody has given, and the cause of a timeout."""
+        """Record a failure. Like AWS, leave out missing fields and the cause of a timeout."""
         told = {"error": error and reported(error), "cause": cause}
         if timed_out := error in {TIMEOUT, HEARTBEAT_TIMEOUT}:
             told.pop("cause")
@@ -98,7 +98,7 @@ class TaskRecord:
 
     @property
     def _kind(self) -> dict[str, str]:
-        """`resourceType` and `resource` as AWS splits an integration's ARN; nothing for a bare function."""
+        """Return `resourceType` and `resource` of an integration's ARN, or nothing for a plain function."""
         if self._is_function:
             return {}
         service, _, action = self.resource.removeprefix("arn:aws:states:::").rpartition(":")

@@ -1,4 +1,4 @@
-"""What a state machine writes to its log group: the events of its executions, as its LoggingConfiguration asks."""
+"""Logging of executions to a log group, as the LoggingConfiguration of the state machine specifies."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from localcloud.patches import MINISTACK
 FATAL = ("ExecutionAborted", "ExecutionFailed", "ExecutionTimedOut")
 ENDINGS = ("Aborted", "Failed", "TimedOut")
 DATA = ("input", "output", "parameters", "inputDetails", "outputDetails")
-"""What is left out of an event's details where execution data is not to be logged."""
+"""Fields without execution data are logged; these are left out unless IncludeExecutionData is set."""
 
 
 def install() -> None:
-    """After `history`, whose events these are. The first one of an execution is not added but begins it."""
+    """Install after `history`, which adds the events. ministack creates the first event without adding it."""
     add_event = MINISTACK.stock("services.stepfunctions:_add_event")
 
     def add_and_log(
@@ -35,7 +35,7 @@ def install() -> None:
 
 
 def log(execution: Mapping[str, Any], event: Mapping[str, Any]) -> None:
-    """Write the event where the execution's machine wants it."""
+    """Write the event if the state machine's configuration includes it."""
     machine = stock._state_machines.get(execution["stateMachineArn"]) or {}
     wanted = machine.get("loggingConfiguration") or {}
     if not _is_wanted(str(wanted.get("level", "OFF")), str(event["type"])):

@@ -1,7 +1,7 @@
-"""JSONPath as Step Functions reads it. Pure.
+"""JSONPath with the semantics of Step Functions. Pure.
 
-A path that can meet several values (`*`, a slice, a filter, `..`) gives a list, empty if nothing is there. Any other
-path gives its one value.
+A path that may match several values (`*`, a slice, a filter, `..`) returns a list, which may be empty. Any other path
+returns its single value.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ SIGNS: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 Find = Callable[[Any], Iterator[Any]]
-"""The values that one step meets from a value."""
+"""Yields the matches of one step from a value."""
 
 
 class PathError(Exception):
-    """The path is none, or leads to no value. The message is AWS's."""
+    """The path is invalid or matches no value. The message is AWS's."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a path: what it finds, and how AWS writes it."""
+    """A step of a path: its function, and AWS's notation."""
 
     find: Find
     is_single: bool
@@ -47,7 +47,7 @@ class Step:
 
 
 def resolved(path: str, data: Any) -> Any:
-    """Return what the path means. Raise PathError if it means one value that is not there."""
+    """Return the value of a path. Raise PathError if a single value is missing."""
     steps = _steps(path)
     is_single = all(step.is_single for step in steps)
     found: Sequence[Any] = [data]

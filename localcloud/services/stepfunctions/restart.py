@@ -1,4 +1,4 @@
-"""Executions that ran when the local cloud ended: FAILED, and whoever listens is told, once somebody can be."""
+"""Executions that ran when the local cloud stopped: they are FAILED, and their events follow later."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAUSE, LONGEST = 0.1, 60.0
 
 
 def install(context: Context) -> None:
-    """ministack fails them in silence when it reads what was kept."""
+    """Report the failed executions. ministack fails them silently when it loads its state."""
     stock_restore = MINISTACK.stock("services.stepfunctions:load_persisted_state")
 
     def restore(data: dict[str, Any]) -> None:
@@ -39,7 +39,7 @@ def _executions(data: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _tell(context: Context, running: list[str]) -> None:
-    """Rules and functions are read later than executions, and functions call the endpoint."""
+    """Emit events and run targets later, because rules and functions load after executions and call the endpoint."""
     _until_it_answers(context.port)
     for arn in running:
         region, account = arn.split(":")[3:5]

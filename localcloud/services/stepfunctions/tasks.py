@@ -1,4 +1,4 @@
-"""How a Task state is carried out: attempts, each with its own token, time limit and heartbeat."""
+"""Execution of Task states: attempts, each with its task token, timeout and heartbeat."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ Ctx = dict[str, Any]
 
 @dataclass(frozen=True)
 class Limits:
-    """How long an attempt may take, and how long it may be silent."""
+    """Timeout and heartbeat of an attempt."""
 
     timeout: float | None
     heartbeat: float | None
 
 
 def execute_task(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -> tuple[Any, str | None]:
-    """Run a Task state to its output and its next state, through its Retry and Catch."""
-    # Branches of a Parallel share ctx: what belongs to this task alone must not be theirs.
+    """Run a Task state with its Retry and Catch. Return its output and its next state."""
+    # Branches of a Parallel state share ctx, so a task's own values need a copy.
     mine = {**ctx, "State": dict(ctx["State"]), "is_task": True}
     retries: dict[int, int] = {}
     while True:
@@ -73,7 +73,7 @@ def _attempt(state: State, raw_input: Any, execution: Execution, ctx: Ctx) -> An
     wait = callbacks.open_wait(token, execution["executionArn"])
     try:
         _start(resource, arguments, wait, record, execution, wants_token=wants_token)
-        is_activity = ":activity:" in resource  # its clock starts when a worker takes the task
+        is_activity = ":activity:" in resource  # the clock starts when a worker takes the task
         wait.until(None if is_activity else limits.timeout, limits.heartbeat if wants_token else None)
     finally:
         callbacks.close(token)
@@ -93,9 +93,9 @@ def _start(
     *,
     wants_token: bool,
 ) -> None:
-    """Make the call in a thread of its own: the wait may end before the call does.
+    """Start the call in a separate thread, because the wait may end first.
 
-    A call that fails ends the wait, also where a token is waited for: nobody would ever answer it.
+    A failed call ends the wait, even one for a task token, because no answer would come.
     """
 
     def call() -> None:
@@ -142,7 +142,7 @@ def _limits(state: State, raw_input: Any, ctx: Ctx) -> Limits:
 
 
 def _seconds(state: State, name: str, raw_input: Any, ctx: Ctx) -> float | None:
-    """A limit: a number, a JSONata expression, or (JSONPath) a path under `<name>Path`."""
+    """Return a limit: a number, a JSONata expression, or (JSONPath) a path in `<name>Path`."""
     if f"{name}Path" in state:
         value = stock._resolve_path_or_ctx(state[f"{name}Path"], raw_input, ctx)
     elif name not in state:

@@ -78,7 +78,7 @@ def test_a_host_lets_in_whom_it_names_and_cannot_open_what_security_groups_close
 def test_what_nft_cannot_do_here_is_an_error_that_names_it(hosts: Hosts) -> None:
     host = hosts.one()
     for line, said in (
-        ("nft list ruleset", "Error: here nft knows"),
+        ("nft list ruleset", "Error: the local cloud supports only"),
         ("echo '{}' | nft -j -f -", "Error: Invalid JSON"),
         (nft({"add": {"table": {"family": "bridge", "name": "x"}}}), "Error: family 'bridge' is not known"),
     ):

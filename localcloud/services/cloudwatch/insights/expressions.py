@@ -1,4 +1,4 @@
-"""Expressions, conditions and statistics of Logs Insights, over the rows of a query."""
+"""Expressions, conditions and statistics of Logs Insights, applied to the rows of a query."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Condition = Callable[[Row], bool]
 
 
 def named(tokens: Tokens) -> tuple[str, Expression]:
-    """An expression under its alias, or as it is written."""
+    """Parse an expression. Its name is its alias or its text."""
     begin = tokens.position
     value = operand(tokens)
     written = tokens.written(begin)
@@ -30,7 +30,7 @@ def figure_of_group(tokens: Tokens) -> tuple[str, Callable[[list[Row]], Value]]:
     begin = tokens.position
     function = tokens.name().lower()
     if function not in FIGURES:
-        raise MalformedError(f"unknown statistic {function!r}; there is {', '.join(FIGURES)}")
+        raise MalformedError(f"unknown statistic {function!r}; supported: {', '.join(FIGURES)}")
     tokens.expect("(")
     field = None if tokens.mark("*") else operand(tokens)
     share = tokens.number() if function == "pct" and tokens.mark(",") else 0.0
@@ -93,7 +93,7 @@ def operand(tokens: Tokens) -> Expression:
         return _bin(tokens)
     function = FUNCTIONS.get(name.lower())
     if function is None:
-        raise MalformedError(f"unknown function {name!r}; there is bin, {', '.join(FUNCTIONS)}")
+        raise MalformedError(f"unknown function {name!r}; supported: bin, {', '.join(FUNCTIONS)}")
     arguments = tokens.listed(operand)
     tokens.expect(")")
     return lambda row: function(*(argument(row) for argument in arguments))
@@ -187,7 +187,7 @@ def _number(value: Value) -> float | None:
 
 
 def order(value: Value) -> tuple[int, float, str]:
-    """Nothing before numbers before texts."""
+    """Return a sort key: empty values first, then numbers, then texts."""
     number = _number(value)
     if number is not None:
         return (1, number, "")

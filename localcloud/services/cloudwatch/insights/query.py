@@ -1,6 +1,6 @@
-"""Logs Insights: fields, display, filter, stats, sort, limit and dedup of events and of the JSON in them.
+"""Logs Insights queries: fields, display, filter, stats, sort, limit and dedup over events and their JSON.
 
-What is not known here is refused as malformed: ministack leaves it out and answers something else.
+Unsupported syntax is refused as malformed, because ministack ignores it and returns other results.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Stage = Callable[[list[Row]], list[Row]]
 
 MOST = 10_000
 SHOWN = ("@timestamp", "@message")
-"""Of a query that names no fields."""
+"""Default fields of a query."""
 
 
 def install() -> None:
-    """Answer StartQuery's queries in ministack's place."""
+    """Answer StartQuery's queries instead of ministack."""
     start = MINISTACK.stock("services.cloudwatch_logs:_start_query")
 
     def start_query(data: dict[str, Any]) -> Any:
@@ -54,13 +54,13 @@ def install() -> None:
 
 @dataclass(frozen=True)
 class Query:
-    """Stages, and which fields are shown (None: whatever the rows have)."""
+    """Stages and shown fields (None: all fields of the rows)."""
 
     stages: Sequence[Stage]
     shown: Sequence[str] | None
 
     def answer(self, records: Iterable[Mapping[str, Any]], limit: int) -> list[list[dict[str, str]]]:
-        """The rows as GetQueryResults has them."""
+        """Return the rows in GetQueryResults' format."""
         rows = [_row(record) for record in records]
         rows.sort(key=lambda row: float(row["@time"] or 0), reverse=True)
         for stage in self.stages:
@@ -73,7 +73,7 @@ class Query:
 
 
 def parsed(text: str) -> Query:
-    """A query, from what a user writes."""
+    """Parse the text of a query."""
     tokens = Tokens(text)
     stages: list[Stage] = []
     shown: Sequence[str] | None = SHOWN
@@ -81,7 +81,7 @@ def parsed(text: str) -> Query:
         command = tokens.name().lower()
         make = COMMANDS.get(command)
         if make is None:
-            raise MalformedError(f"unknown command {command!r}; there is {', '.join(COMMANDS)}")
+            raise MalformedError(f"unknown command {command!r}; supported: {', '.join(COMMANDS)}")
         stage, fields = make(tokens)
         stages.append(stage)
         shown = None if command == "stats" else fields if fields is not None else shown
@@ -163,7 +163,7 @@ COMMANDS: Mapping[str, Callable[[Tokens], tuple[Stage, Sequence[str] | None]]] =
 
 
 def _row(record: Mapping[str, Any]) -> Row:
-    """An event's own fields, and those of the JSON it holds, "details.error" for what is inside."""
+    """Return an event's fields, plus the fields of its JSON. Nested fields are named like "details.error"."""
     row: Row = {name: str(value) for name, value in record.items() if name.startswith("@")}
     row["@time"] = float(record["_timestamp_ms"])
     message = str(record["@message"])

@@ -1,4 +1,4 @@
-"""The words of a query of Logs Insights, one after the other."""
+"""Tokenizer of Logs Insights queries."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ TOKEN = re.compile(
 
 
 class MalformedError(Exception):
-    """What is wrong with a query."""
+    """A syntax error in a query."""
 
 
 class Tokens:
-    """A query's words, one after the other."""
+    """The tokens of a query, with a position."""
 
     def __init__(self, text: str) -> None:
         self._found: list[tuple[str, str]] = []
@@ -46,11 +46,11 @@ class Tokens:
         return self.left and self._found[self.position][1].lower() in texts
 
     def word(self, *words: str) -> str | None:
-        """One of these words, if it comes next."""
+        """Consume and return the next token if it is one of these words."""
         return (self._take("name") or "").lower() if self.next_is(*words) else None
 
     def mark(self, mark: str) -> bool:
-        """Whether this mark came next."""
+        """Consume the next token if it is this mark. Return True if it was."""
         return self.next_is(mark) and self._take("mark") is not None
 
     def expect(self, mark: str) -> None:
@@ -78,7 +78,7 @@ class Tokens:
         return float(number) if (number := self._take("number")) is not None else None
 
     def pattern(self) -> re.Pattern[str]:
-        """What comes after `like`."""
+        """Consume the operand of `like`."""
         expression, text = self._take("regex"), None
         if expression is None:
             text = self.literal()
@@ -98,5 +98,5 @@ class Tokens:
         return found
 
     def written(self, begin: int) -> str:
-        """The words since then, as one."""
+        """Return the text of the tokens from `begin` to the current position."""
         return "".join(text for _, text in self._found[begin : self.position]).strip("`")

@@ -1,1 +1,1 @@
-"""The actions of EC2's API that moto does not have, or has otherwise than AWS."""
+"""Actions of EC2's API that moto lacks or implements differently from AWS."""

@@ -1,4 +1,4 @@
-"""Elastic IP addresses: every one is of a VPC and has an allocation id, since there is no EC2-Classic any more."""
+"""Elastic IP addresses. Each belongs to a VPC and has an allocation id."""
 
 from typing import Any
 
@@ -7,6 +7,6 @@ from localcloud.services.ec2.actions.base import Actions
 
 class AddressActions(Actions):
     def allocate_address(self) -> Any:
-        """Domain=standard, which older clients say, is EC2-Classic's word."""
+        """Accept Domain=standard, the EC2-Classic value that older clients send."""
         self.params["Domain"] = "vpc"
         return super().allocate_address()

@@ -1,4 +1,4 @@
-"""What the actions share: the EC2 that they work on, MaxResults and NextToken, and filters as AWS has them."""
+"""Shared parts of the actions: EC2's state, MaxResults and NextToken, and filters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from localcloud.services.ec2.instances.lifecycle import Lifecycle
 
 @dataclass(frozen=True)
 class Ec2:
-    """The local cloud's EC2 beyond moto's store. Made once, when it is installed."""
+    """The local cloud's EC2 besides moto's store. Created once at the install."""
 
     settings: Settings
     hypervisor: Hypervisor
@@ -35,19 +35,19 @@ class Ec2:
 
 
 class Actions(EC2BaseResponse):
-    """Some of the API's actions. moto makes an instance for every request, so the class knows its EC2."""
+    """Base class of a group of actions. moto creates an instance for each request, so the class holds EC2."""
 
     ec2: ClassVar[Ec2]
 
 
 def page(response: EC2BaseResponse, key: str, rows: list[Any]) -> ActionResult:
-    """The rows this request asks for, and the token for the next ones when some are left."""
+    """Return the requested page of rows, and a token if more remain."""
     shown, token = cut(response, rows)
     return ActionResult({key: shown, "NextToken": token})
 
 
 def cut(response: EC2BaseResponse, rows: list[Any]) -> tuple[list[Any], str | None]:
-    """The part of `rows` this request asks for, and the token of the next part."""
+    """Return the requested part of `rows`, and the token of the next part."""
     start = _start(response._get_param("NextToken"))
     size = response._get_param("MaxResults")
     end = len(rows) if size is None else start + int(size)
@@ -73,12 +73,12 @@ def _start(token: str | None) -> int:
 def matching_rows(
     rows: list[dict[str, Any]], fields: Mapping[str, str], wanted: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """The rows that every filter fits; `fields` says which field of a row each filter asks about."""
+    """Return the rows that match every filter. `fields` maps filters to fields of a row."""
     return [row for row in rows if matches({name: [str(row[key])] for name, key in fields.items()}, wanted)]
 
 
 def matches(values_by_name: dict[str, list[str]], wanted: dict[str, Any]) -> bool:
-    """True when every filter finds one of its values (wildcards allowed); an unknown filter is an error."""
+    """Return True if each filter has a matching value (wildcards allowed). Raise an error for an unknown filter."""
     for name, values in wanted.items():
         if name not in values_by_name and not name.startswith("tag:"):
             raise EC2ClientError("InvalidParameterValue", f"The filter '{name}' is invalid")

@@ -1,4 +1,4 @@
-"""What there is to choose from: instances, instance types, zones, with filters and pages as EC2 has them."""
+"""Listings of instances, instance types and zones, with EC2's filters and pages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INSTANCE_FILTERS = {
 
 
 def add_filters() -> None:
-    """Give moto's DescribeInstances the filters it lacks, and wildcards."""
+    """Add missing filters, and wildcards, to moto's DescribeInstances."""
     MOTO.extend("ec2.utils:filter_dict_attribute_mapping", INSTANCE_FILTERS)
     for name, value in {
         "profile_arn": property(lambda i: (i.iam_instance_profile or {}).get("Arn")),
@@ -50,7 +50,7 @@ def add_filters() -> None:
 
 
 class CatalogueActions(Actions):
-    """DescribeInstances in pages of instances, and the catalogue restricted to the settings' zones."""
+    """DescribeInstances in pages of instances, and a catalogue restricted to the zones in the settings."""
 
     def describe_instances(self) -> ActionResult:
         self.error_on_dryrun()
@@ -69,7 +69,7 @@ class CatalogueActions(Actions):
         if ids:
             self.ec2_backend.get_multi_instances_by_id(
                 ids
-            )  # an unknown one is an error, a repeated one is not
+            )  # raises an error for an unknown id and accepts a repeated one
             reservations = self.ec2_backend.get_reservations_by_instance_ids(
                 list(dict.fromkeys(ids)), filters=wanted
             )
@@ -82,7 +82,7 @@ class CatalogueActions(Actions):
         return ActionResult({"Reservations": _regrouped(shown), "NextToken": token})
 
     def get_launch_template_data(self) -> ActionResult:
-        """moto answers placeholders."""
+        """Refuse the request. moto would return placeholders."""
         raise EC2ClientError(
             "UnsupportedOperation",
             "The local cloud does not derive template data from an instance: see describe-launch-template-versions.",
@@ -149,7 +149,7 @@ class CatalogueActions(Actions):
         return ActionResult({"AvailabilityZones": matching_rows(rows, filters, wanted)})
 
     def create_subnet(self) -> ActionResult:
-        """Where no zone is asked for moto takes any it knows, also one that the settings do not have."""
+        """Choose a zone from the settings if the request names none. moto would choose any of its zones."""
         if not (self._get_param("AvailabilityZone") or self._get_param("AvailabilityZoneId")):
             self.params["AvailabilityZone"] = next(iter(self.ec2.settings.zones))
         return EC2Response.create_subnet(self)
@@ -159,7 +159,7 @@ Row = tuple[Any, Any]
 
 
 def _after(rows: list[Row], token: str | None, size: int) -> tuple[list[Row], str | None]:
-    """The next `size` rows after the instance the token names, also when it is gone by now."""
+    """Return the next `size` rows after the instance that the token names, even if it is gone."""
     ranked = sorted(rows, key=lambda row: row[1].id)
     last = base64.urlsafe_b64decode(token.encode()).decode() if token else ""
     left = [row for row in ranked if row[1].id > last]
@@ -169,7 +169,7 @@ def _after(rows: list[Row], token: str | None, size: int) -> tuple[list[Row], st
 
 
 def _regrouped(rows: list[Row]) -> list[Reservation]:
-    """The rows as reservations again, without touching moto's own."""
+    """Group the rows into reservations without changing moto's objects."""
     groups: dict[str, Reservation] = {}
     for reservation, one in rows:
         group = groups.setdefault(reservation.id, Reservation(reservation.id, reservation.owner_id))

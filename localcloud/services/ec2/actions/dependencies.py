@@ -1,4 +1,4 @@
-"""What moto deletes and EC2 does not, networks in use (DependencyViolation), and what moto cannot: endpoints."""
+"""Refused deletions of networks in use (DependencyViolation), and VPC endpoints, which moto cannot delete."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class DependencyActions(Actions):
         return EC2Response.detach_internet_gateway(self)
 
     def create_vpc_endpoint(self) -> ActionResult:
-        """Of type Gateway where none is named: moto leaves it out then, and cannot delete what it has made."""
+        """Default the type to Gateway. moto leaves it out and then cannot delete the endpoint."""
         self.params.setdefault("VpcEndpointType", "Gateway")
         return EC2Response.create_vpc_endpoint(self)
 
     def delete_vpc_endpoints(self) -> ActionResult:
-        """One that is not there makes no error of the request: it is told of in the answer."""
+        """Delete endpoints. The answer lists missing ones, and the request succeeds."""
         self.error_on_dryrun()
         asked = self._get_param("VpcEndpointIds", [])
         known = self.ec2_backend.vpc_end_points

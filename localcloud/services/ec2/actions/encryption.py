@@ -1,6 +1,6 @@
-"""Encrypted volumes: the account's default, and which customer's key a launch needs.
+"""Encrypted volumes: the account's default key, and the customer managed keys of a launch.
 
-Who may not use that key is answered all the same, and the host does not come up (`trouble`).
+A launch without permission for its key succeeds, but the host does not start (`trouble`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ UNUSABLE = Reason(
 
 
 def default_key() -> str:
-    """What new volumes are encrypted with where nobody names a key: its ARN where it is a customer's."""
+    """Return the default key of new volumes, as an ARN if it is customer managed."""
     key = keys.customers(backend().default_kms_key_id)
     return str(key["Arn"]) if key else AWS_KEY
 
 
 def key_of(device: dict[str, Any]) -> str | None:
-    """Of one device of a prepared launch: the one it names, else its snapshot's, else the account's default; None
-    where it is not encrypted."""
+    """Return the key of a device: its own, its snapshot's, or the account's default; None if unencrypted."""
     ebs = device.get("Ebs") or {}
     if not is_true(ebs.get("Encrypted")):
         return None
@@ -43,7 +42,7 @@ def key_of(device: dict[str, Any]) -> str | None:
 
 
 def keys_of(devices: list[dict[str, Any]]) -> list[str]:
-    """Every key that a launch with these devices uses: those of its volumes, and of the snapshots they are made of."""
+    """Return all keys of a launch with these devices: keys of volumes and of their snapshots."""
     found = [key for device in devices for key in (key_of(device), _key_of_snapshot(device)) if key]
     return list(dict.fromkeys(found))
 
@@ -59,8 +58,10 @@ def keys_of_volumes(instance: Any) -> list[str]:
 
 
 def trouble(named: list[str], services: tuple[str, ...]) -> Reason | None:
-    """Why a host with volumes of these keys does not come up, asked for by the caller of this request and launched in
-    the name of the `services`; None where it does."""
+    """Return why a host with volumes of these keys cannot start, or None.
+
+    The caller of this request launches the host on behalf of the `services`.
+    """
     if not all(keys.is_usable(key) for key in named):
         return UNUSABLE
     customers = [key for key in named if keys.customers(key)]
@@ -76,7 +77,7 @@ def is_true(value: object) -> bool:
 
 
 class EncryptionActions(Actions):
-    """The account's default key."""
+    """Actions for the account's default key."""
 
     def get_ebs_default_kms_key_id(self) -> ActionResult:
         self.error_on_dryrun()

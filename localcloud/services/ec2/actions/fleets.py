@@ -1,4 +1,4 @@
-"""CreateFleet of type instant: one attempt, several pools, all or nothing where the caller says so."""
+"""CreateFleet of type instant: one attempt over several capacity pools, all or nothing on request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OVERRIDES_OF_A_LAUNCH = (
 
 @dataclass(frozen=True)
 class Override:
-    """One way to launch a member: a template version with one entry of Overrides applied."""
+    """A way to launch a member: a template version combined with one entry of Overrides."""
 
     launch: Launch
     shown: Parameters
@@ -33,12 +33,11 @@ class Override:
 
     @property
     def pool(self) -> Pool:
-        """Where it launches."""
         return self.launch.pool
 
 
 def ranked(ec2: Ec2, overrides: list[Override], market: str, strategy: str) -> list[Override]:
-    """The order in which a strategy tries the overrides; the request's own order breaks ties."""
+    """Sort the overrides by a strategy. Ties keep the request's order."""
     if strategy in ("prioritized", "capacity-optimized-prioritized"):
         return sorted(overrides, key=lambda override: override.priority)
     if strategy in ("capacity-optimized", "price-capacity-optimized"):
@@ -58,7 +57,7 @@ def _price(settings: Settings, pool: Pool, market: str) -> float:
 
 
 def rules_of(options: Parameters) -> Rules:
-    """SpotOptions or OnDemandOptions of a request."""
+    """Return the rules in SpotOptions or OnDemandOptions of a request."""
 
     def is_set(key: str) -> bool:
         return str(options.get(key)).lower() == "true"
@@ -81,7 +80,7 @@ def rules_of(options: Parameters) -> Rules:
 
 
 def targets(capacity: Parameters) -> dict[str, int]:
-    """How much is wanted on each market: what is named, and the rest on the default one."""
+    """Return the target capacity of each market. Unspecified capacity goes to the default market."""
     total, default = (
         int(capacity["TotalTargetCapacity"]),
         capacity.get("DefaultTargetCapacityType") or "on-demand",
@@ -103,7 +102,7 @@ def targets(capacity: Parameters) -> dict[str, int]:
 
 
 def launch_requests(fleet: Parameters, market: str) -> list[tuple[Parameters, Parameters, Parameters]]:
-    """For every override: the RunInstances parameters it means, how the answer shows it, and the override itself."""
+    """Return for each override: the parameters for RunInstances, the entry for the answer, and the override."""
     requests = []
     for config in fleet["LaunchTemplateConfigs"]:
         specification = dict(config["LaunchTemplateSpecification"])
@@ -136,8 +135,6 @@ def launch_requests(fleet: Parameters, market: str) -> list[tuple[Parameters, Pa
 
 
 class FleetActions(Actions):
-    """CreateFleet, DescribeFleets, DeleteFleets."""
-
     def create_fleet(self) -> ActionResult:
         request = plain(self.params)
         request.pop("DryRun", None)
@@ -202,7 +199,7 @@ class FleetActions(Actions):
             )
 
     def describe_fleets(self) -> ActionResult:
-        """An instant fleet is shown only to who names it."""
+        """Show an instant fleet only to requests that name it."""
         self.error_on_dryrun()
         chosen = [_known(fleet_id) for fleet_id in self._get_param("FleetIds", [])]
         wanted = self._filters_from_querystring()
@@ -222,7 +219,7 @@ class FleetActions(Actions):
         )
 
     def delete_fleets(self) -> ActionResult:
-        """An instant fleet's instances always go with it."""
+        """Delete instant fleets together with their instances."""
         self.error_on_dryrun()
         ids = self._get_param("FleetIds", [])
         if len(ids) > 25:
@@ -258,7 +255,7 @@ def _one_subnet_in_each_zone(overrides: list[Override]) -> None:
 
 
 def _priority(override: Parameters) -> float:
-    """0 is the highest; an override without one comes last."""
+    """Return the priority. 0 is the highest, and overrides without one come last."""
     return math.inf if override.get("Priority") is None else float(override["Priority"])
 
 

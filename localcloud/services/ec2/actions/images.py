@@ -1,4 +1,4 @@
-"""Images: what exists from the start, CreateImage as a copy of a host's disk, DeregisterImage with its snapshots."""
+"""Images: base images, CreateImage as a copy of a host's disk, and DeregisterImage with its snapshots."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NAME = re.compile(r"[A-Za-z0-9()\[\] ./\-'@_]{3,128}")
 
 
 class ImageActions(Actions):
-    """Images, the snapshots they are made of, and volumes."""
+    """Actions for images, snapshots and volumes."""
 
     def create_volume(self) -> ActionResult:
         made = EC2Response.create_volume(self)
@@ -44,7 +44,7 @@ class ImageActions(Actions):
         return EC2Response.describe_volumes(self)
 
     def _say_no_snapshot(self) -> None:
-        """EC2 says an empty id of a volume that no snapshot made."""
+        """Show an empty snapshot id for a volume without a snapshot, as EC2 does."""
         for volume in self.ec2_backend.volumes.values():
             volume.snapshot_id = volume.snapshot_id or ""
 
@@ -111,7 +111,7 @@ class ImageActions(Actions):
         return ActionResult({"Images": shown, "NextToken": token})
 
     def deregister_image(self) -> ActionResult:
-        """The image; with DeleteAssociatedSnapshots also what it is made of, reported one by one."""
+        """Delete the image and, with DeleteAssociatedSnapshots, its snapshots. The answer lists each snapshot."""
         image_id = self._get_param("ImageId")
         image = self.ec2_backend.amis.get(image_id)
         if image is None:
@@ -133,7 +133,7 @@ class ImageActions(Actions):
         return ActionResult({"Return": True, "DeleteSnapshotResults": results})
 
     def describe_snapshots(self) -> ActionResult:
-        """moto does not look at whose they are."""
+        """Filter snapshots by owner, which moto ignores."""
         self.error_on_dryrun()
         owners = _accounts(self._get_param("OwnerIds", []), self.current_account)
         wanted = self._filters_from_querystring()
@@ -146,7 +146,7 @@ class ImageActions(Actions):
         return page(self, "Snapshots", matching)
 
     def delete_snapshot(self) -> ActionResult:
-        """A snapshot that an image stands on stays."""
+        """Delete a snapshot unless an image uses it."""
         snapshot_id = self._get_param("SnapshotId")
         user = next((a for a in self.ec2_backend.amis.values() if a.ebs_snapshot.id == snapshot_id), None)
         if user is not None:
@@ -157,13 +157,13 @@ class ImageActions(Actions):
 
 
 def _accounts(owners: list[str], own: str) -> set[str]:
-    """The accounts that Owners or OwnerIds name."""
+    """Return the accounts in Owners or OwnerIds."""
     names = {"self": own, "amazon": AMAZON}
     return {names.get(owner, owner) for owner in owners}
 
 
 def _facts_of_image(image: Any) -> dict[str, list[str]]:
-    """What filters can ask of an image."""
+    """Return the filter values of an image."""
     root = image.block_device_mappings[0]["Ebs"]
     return {
         "architecture": [image.architecture],
@@ -187,7 +187,7 @@ def _facts_of_image(image: Any) -> dict[str, list[str]]:
 
 
 def _facts_of_snapshot(snapshot: Any) -> dict[str, list[str]]:
-    """What filters can ask of a snapshot."""
+    """Return the filter values of a snapshot."""
     return {
         "description": [snapshot.description],
         "encrypted": [str(snapshot.encrypted).lower()],
@@ -203,7 +203,7 @@ def _facts_of_snapshot(snapshot: Any) -> dict[str, list[str]]:
 
 
 def _delete_snapshot_of(image: Any, faults: ImageFaults) -> dict[str, str]:
-    """What DeregisterImage says of the snapshot of an image that is gone: a failure is told, not raised."""
+    """Delete the snapshot of a deregistered image. Return its entry for the answer, also for a failure."""
     snapshot_id, code = image.ebs_snapshot.id, faults.take_kept_snapshot()
     if code is None and is_skipped("ec2:DeleteSnapshot"):
         code = "missing-permissions"
@@ -213,7 +213,7 @@ def _delete_snapshot_of(image: Any, faults: ImageFaults) -> dict[str, str]:
 
 
 def _new_image(source: Any, name: str, request: dict[str, Any]) -> Ami:
-    """A pending image of the instance, its snapshot one of the instance's root volume."""
+    """Create a pending image of the instance, with a snapshot of its root volume."""
     store, image_id = backend(), random_ami_id()
     image = Ami(
         store,
@@ -243,24 +243,24 @@ def _new_image(source: Any, name: str, request: dict[str, Any]) -> Ami:
 
 
 def _after_all_others() -> datetime:
-    """Now, but in its milliseconds later than any image so far was made, so that dates tell the order."""
+    """Return the current time, at least one millisecond after the latest image, so that dates show the order."""
     last: datetime = max(image.creation_date for image in backend().amis.values())
     return max(now().replace(tzinfo=None), last + timedelta(milliseconds=1))
 
 
 def stamp(moment: datetime) -> str:
-    """As EC2 writes a date, with the milliseconds that moto leaves out."""
+    """Format a date like EC2, with the milliseconds that moto omits."""
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
 def _captured(ec2: Ec2, image: Ami, account: str, region: str) -> Callable[[str | None], None]:
-    """What to do when the copy of the disk is finished, or failed with a reason."""
+    """Return the callback for the end of the disk copy, which gets the error or None."""
     foreseen = ec2.image_faults.take_failure()
     slowed = ec2.image_faults.take_slowness()
 
     def finish(error: str | None) -> None:
         with request_scope(account, region), LOCK:
-            if image.id not in backend().amis:  # deregistered meanwhile
+            if image.id not in backend().amis:  # deregistered in the meantime
                 ec2.hypervisor.delete_image(image.id)
             elif image.state == "pending":
                 _finish(ec2, image, region, error)
@@ -288,14 +288,14 @@ def _fail(image: Ami, reason: str) -> None:
 
 
 def resume() -> None:
-    """After a restart of the current region: an image that was being copied is lost."""
+    """Fail images whose copy a restart interrupted, in the current region."""
     for image in backend().amis.values():
         if image.state == "pending":
             _fail(image, "The local cloud ended while it copied the disk.")
 
 
 def seed(images: dict[str, BaseImage]) -> None:
-    """The settings' images, in the current region; those that exist stay as they are."""
+    """Add the base images of the settings to the current region. Existing ones stay unchanged."""
     store = backend()
     for image_id, base_image in images.items():
         if image_id in store.amis:
@@ -321,8 +321,10 @@ def seed(images: dict[str, BaseImage]) -> None:
 
 
 def note_wheels(images: dict[str, BaseImage]) -> None:
-    """A base image was made when the wheels that it carries changed last (`make jupyter` adds some). On AWS another
-    image would be published then; a bake from it is not the one before."""
+    """Set a base image's creation time to the last change of its wheels (`make jupyter` adds some).
+
+    AWS would publish a new image, so a bake from the old one is outdated.
+    """
     store = backend()
     for image_id, base_image in images.items():
         wheels = Path(base_image.wheels) if base_image.wheels else None
@@ -332,7 +334,7 @@ def note_wheels(images: dict[str, BaseImage]) -> None:
 
 
 def publish_parameters(images: dict[str, BaseImage]) -> None:
-    """The public SSM parameters under which AWS publishes its images; users cannot write there."""
+    """Publish the image ids in the public SSM parameters of AWS, which users cannot write."""
     for image_id, base_image in images.items():
         if base_image.parameter is not None:
             ministack_ssm._parameters[base_image.parameter] = {
@@ -354,7 +356,7 @@ def publish_parameters(images: dict[str, BaseImage]) -> None:
 
 
 def devices(image: Ami) -> list[dict[str, Any]]:
-    """Replaces moto's fixed 15 GiB: the size is that of the snapshot."""
+    """Return the block devices with the snapshot's size. moto reports 15 GiB."""
     ebs = {
         "SnapshotId": image.ebs_snapshot.id,
         "VolumeSize": image.ebs_snapshot.volume.size,

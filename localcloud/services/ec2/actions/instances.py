@@ -1,4 +1,4 @@
-"""Start, stop, reboot, terminate, change, and what an instance printed."""
+"""Start, stop, reboot, terminate and modify instances, and read their console output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from localcloud.services.ec2.store.records import GONE, now
 
 
 class InstanceActions(Actions):
-    """What happens to an instance after its launch."""
+    """Actions for launched instances."""
 
     def start_instances(self) -> ActionResult:
         self.error_on_dryrun()
@@ -90,7 +90,7 @@ class InstanceActions(Actions):
         return ActionResult({"TerminatingInstances": rows})
 
     def reboot_instances(self) -> ActionResult:
-        """The same disk, address and state; one that is going down or gone is passed over, as on AWS."""
+        """Reboot with the same disk, address and state. As on AWS, stopping and terminated instances are skipped."""
         self.error_on_dryrun()
         chosen = self.ec2_backend.get_multi_instances_by_id(self._get_param("InstanceIds", []))
         for one in chosen:
@@ -109,7 +109,7 @@ class InstanceActions(Actions):
         return ActionResult({"InstanceId": one.id, "Output": encoded, "Timestamp": now()})
 
     def modify_instance_attribute(self) -> ActionResult:
-        """moto takes what it does not know for a change of security groups and empties them."""
+        """Change one attribute. moto treats unknown attributes as a change to no security groups."""
         self.error_on_dryrun()
         one = self.ec2_backend.get_instance(self._get_param("InstanceId"))
         named = self._get_param("Attribute")
@@ -141,7 +141,7 @@ class InstanceActions(Actions):
         raise EC2ClientError("InvalidParameterCombination", "No attributes specified.")
 
     def _change_groups(self, one: Any, group_ids: list[str]) -> ActionResult:
-        """moto shows them at the instance and leaves its network card in the old ones."""
+        """Change the groups of the instance and of its network card, which moto leaves unchanged."""
         groups = [self.ec2_backend.get_security_group_from_id(group_id) for group_id in group_ids]
         for group_id, group in zip(group_ids, groups, strict=True):
             if group is None:
@@ -151,7 +151,7 @@ class InstanceActions(Actions):
         return EmptyResult()
 
     def modify_network_interface_attribute(self) -> ActionResult:
-        """moto shows the card in its new groups and its instance in the old ones, which the card then is in, too."""
+        """Change the groups of the network card and of its instance, which moto leaves unchanged."""
         answer = super().modify_network_interface_attribute()
         card = self.ec2_backend.get_network_interface(self._get_param("NetworkInterfaceId"))
         if card.instance is not None:
@@ -184,7 +184,7 @@ ATTRIBUTES = (
     *("InstanceInitiatedShutdownBehavior", "InstanceType", "Groups", "BlockDeviceMappings", "UserData"),
     *("Kernel", "Ramdisk", "SriovNetSupport", "EnaSupport"),
 )
-"""What one call may change one of."""
+"""Attributes that a call may change, one at a time."""
 
 
 def _change(one: Any, before: InstanceState) -> dict[str, Any]:

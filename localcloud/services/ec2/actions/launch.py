@@ -1,6 +1,6 @@
-"""From a RunInstances request to instances: image, checks, capacity, moto's launch, and what moto drops.
+"""Launches from a RunInstances request: image, checks, capacity, moto's launch, and fields that moto drops.
 
-CreateFleet launches through the same steps, one pool at a time.
+CreateFleet uses the same steps, one capacity pool at a time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ USER_DATA_LIMIT = 16 * 1024
 
 @dataclass(frozen=True)
 class Launch:
-    """One homogeneous launch, checked: RunInstances parameters with the template folded in, and the pool they need."""
+    """A validated launch: RunInstances parameters merged with the template, and the capacity pool."""
 
     parameters: Parameters
     pool: Pool
@@ -47,22 +47,22 @@ class Launch:
 
     @property
     def spot_options(self) -> Parameters:
-        """SpotOptions of a spot launch."""
+        """Return SpotOptions of a spot launch."""
         return (self.parameters.get("InstanceMarketOptions") or {}).get("SpotOptions") or {}
 
     @property
     def initialization_rate(self) -> int:
-        """MiB/s of all disks of one instance together."""
+        """Return the initialization rate in MiB/s of all disks of one instance."""
         asked = (device.get("Ebs") or {} for device in self.parameters["BlockDeviceMappings"])
         return sum(int(ebs.get("VolumeInitializationRate") or 0) for ebs in asked)
 
     def tags(self, resource_type: str) -> dict[str, str]:
-        """The tags this launch gives to resources of this type."""
+        """Return the launch's tags for resources of this type."""
         return tags_for(self.parameters, resource_type)
 
 
 def resolved_image(image_id: str | None) -> str | None:
-    """The AMI id; `resolve:ssm:NAME[:VERSION]` is looked up now, at launch."""
+    """Return the AMI id. `resolve:ssm:NAME[:VERSION]` is resolved at the launch."""
     if not image_id or not image_id.startswith("resolve:ssm:"):
         return image_id
     name = image_id.removeprefix("resolve:ssm:")
@@ -82,7 +82,7 @@ def resolved_image(image_id: str | None) -> str | None:
 
 
 def usable_image(image_id: str | None) -> Any:
-    """The image, if instances can be launched from it."""
+    """Return the image if it can be launched, or raise AWS's error."""
     if not image_id:
         raise EC2ClientError("MissingParameter", "The request must contain the parameter ImageId")
     if not re.fullmatch(r"ami-[0-9a-f]{8,17}", image_id):
@@ -95,11 +95,11 @@ def usable_image(image_id: str | None) -> Any:
     return image
 
 
-# ------------------------------------------------------------------------------------------ a checked launch
+# ------------------------------------------------------------------------------------------ validation
 
 
 def prepared(request: Parameters, zones: Collection[str]) -> Launch:
-    """The launch a request asks for, in one of the `zones`; raises AWS's error for whatever is wrong with it."""
+    """Validate a request and return its launch in one of the `zones`. Raise AWS's error for an invalid request."""
     parameters = with_template(request)
     instance_type = parameters.setdefault("InstanceType", DEFAULT_TYPE)
     if instance_type not in INSTANCE_TYPES:
@@ -137,7 +137,7 @@ def _check_architecture(instance_type: str, image: Any) -> None:
 
 
 def _devices(image: Any, parameters: Parameters) -> list[Parameters]:
-    """The image's root device unless the request says otherwise, and what else the request asks for."""
+    """Return the block devices: the image's root device unless overridden, and the request's other devices."""
     root = image.block_device_mappings[0]
     given = {d["DeviceName"]: d for d in parameters.get("BlockDeviceMappings") or []}
     own = given.pop(root["DeviceName"], {})
@@ -155,7 +155,7 @@ def _devices(image: Any, parameters: Parameters) -> list[Parameters]:
             f"expect size >= {root['Ebs']['VolumeSize']}GB",
         )
     whole = {**ebs, "VolumeSize": size}
-    if root["Ebs"]["Encrypted"]:  # what is encrypted stays so
+    if root["Ebs"]["Encrypted"]:  # an encrypted snapshot gives an encrypted volume
         whole["Encrypted"] = True
     devices = [{"DeviceName": root["DeviceName"], "Ebs": whole}, *given.values()]
     for device in devices:
@@ -169,7 +169,7 @@ def _devices(image: Any, parameters: Parameters) -> list[Parameters]:
 
 
 def _subnet(parameters: Parameters, zones: Collection[str]) -> Any:
-    """Where the launch goes: the named subnet, or the default one of the named zone (or of the first zone)."""
+    """Return the named subnet, or the default subnet of the named or first zone."""
     cards = parameters.get("NetworkInterfaces") or []
     named = parameters.get("SubnetId") or next((c["SubnetId"] for c in cards if c.get("SubnetId")), None)
     if named:
@@ -187,7 +187,7 @@ def _subnet(parameters: Parameters, zones: Collection[str]) -> Any:
 
 
 def _put_subnet(parameters: Parameters, subnet_id: str) -> None:
-    """A subnet of the request (or of a fleet's override) goes into the template's network card, where there is one."""
+    """Set the subnet of the request or override, in the template's network card if there is one."""
     cards = [dict(card) for card in parameters.get("NetworkInterfaces") or []]
     if not cards:
         parameters["SubnetId"] = subnet_id
@@ -226,7 +226,7 @@ def _check_user_data(user_data: str | None) -> None:
 
 
 def _check_metadata_tags(parameters: Parameters) -> None:
-    """Tags that hosts read from their metadata service are paths there."""
+    """Refuse tags that cannot be paths in the metadata service."""
     if (parameters.get("MetadataOptions") or {}).get("InstanceMetadataTags") != "enabled":
         return
     for key in tags_for(parameters, "instance"):
@@ -238,11 +238,11 @@ def _check_metadata_tags(parameters: Parameters) -> None:
             )
 
 
-# ------------------------------------------------------------------------------------------ launching
+# ------------------------------------------------------------------------------------------ launch
 
 
 def launched(responder: Actions, launch: Launch, count: int, fleet_id: str | None = None) -> Any:
-    """`count` instances through moto's own RunInstances, then everything moto drops. Answers moto's reservation."""
+    """Launch `count` instances through moto's RunInstances, then add what moto drops. Return moto's reservation."""
     given, ec2 = launch.parameters, responder.ec2
     services = acting(launch.pool.market, is_fleet=fleet_id is not None)
     _have_their_roles(services)
@@ -272,13 +272,13 @@ def launched(responder: Actions, launch: Launch, count: int, fleet_id: str | Non
 
 
 def acting(market: str, *, is_fleet: bool) -> tuple[str, ...]:
-    """The services in whose roles EC2 launches."""
+    """Return the services whose roles EC2 uses for a launch."""
     fleet = ("ec2fleet.amazonaws.com",) if is_fleet else ()
     return (*fleet, "spot.amazonaws.com") if market == "spot" else fleet
 
 
 def _have_their_roles(services: tuple[str, ...]) -> None:
-    """Made now where they are missing and the caller may."""
+    """Create missing service-linked roles if the caller may."""
     for service in services:
         if not service_linked_roles.exists(service):
             if is_skipped(service_linked_roles.MAKE):
@@ -291,7 +291,7 @@ def _have_their_roles(services: tuple[str, ...]) -> None:
 
 
 def _complete(new: Any, launch: Launch) -> None:
-    """What the request said and moto's RunInstances does not keep."""
+    """Set fields of the request that moto's RunInstances drops."""
     given, store = launch.parameters, backend()
     profile = profile_of(given)
     if profile is not None:
@@ -329,7 +329,7 @@ def _enabled(monitoring: Parameters | None) -> str:
 
 
 def idempotent(action: str, token: str | None, parameters: Parameters, make: Callable[[], Any]) -> Any:
-    """`make`'s answer, or the one this client token already got; the same token with other parameters is an error."""
+    """Return `make`'s answer, or the earlier answer to this client token. Different parameters raise an error."""
     if not token:
         return make()
     if len(token) > 64:
@@ -349,8 +349,6 @@ def idempotent(action: str, token: str | None, parameters: Parameters, make: Cal
 
 
 class LaunchActions(Actions):
-    """RunInstances."""
-
     def run_instances(self) -> ActionResult:
         request = plain(self.params)
         request.pop("DryRun", None)

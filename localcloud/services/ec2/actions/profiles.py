@@ -1,4 +1,4 @@
-"""Instance profiles, which live in ministack's IAM, for EC2's launches."""
+"""Instance profiles for EC2's launches. They are stored in ministack's IAM."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from localcloud.services.ec2.actions.template import Parameters
 
 
 def profile_of(parameters: Parameters) -> Parameters | None:
-    """The instance profile of a launch, from IAM; raises when it names one that does not exist."""
+    """Return the instance profile of a launch. Raise an error if it does not exist."""
     named = parameters.get("IamInstanceProfile") or {}
     if not named:
         return None
@@ -19,7 +19,7 @@ def profile_of(parameters: Parameters) -> Parameters | None:
 
 
 def known_profile(name: str | None, arn: str | None) -> Parameters:
-    """An instance profile of ministack's IAM."""
+    """Return an instance profile of ministack's IAM."""
     profile: Parameters | None = ministack_iam._lookup_instance_profile(name or "", arn or "")
     if profile is None:
         kind = "iamInstanceProfile.name" if name else "iamInstanceProfile.arn"
@@ -31,7 +31,7 @@ def known_profile(name: str | None, arn: str | None) -> Parameters:
 
 
 def moto_profile(account_id: str, partition: str, **named: str | None) -> SimpleNamespace:
-    """What moto's own look-up of an instance profile answers; profiles live in ministack's IAM."""
+    """Return an instance profile in the form of moto's own lookup."""
     profile = known_profile(named.get("iam_instance_profile_name"), named.get("iam_instance_profile_arn"))
     return SimpleNamespace(
         arn=profile["Arn"],

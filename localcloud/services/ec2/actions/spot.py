@@ -1,4 +1,4 @@
-"""What the API shows of spot requests, and what spot costs."""
+"""Spot requests, prices and placement scores in the API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from localcloud.services.ec2.store.records import PRODUCT, SpotRequest, backend,
 
 
 class SpotActions(Actions):
-    """DescribeSpotInstanceRequests and what spot costs."""
+    """DescribeSpotInstanceRequests, price history and placement scores."""
 
     def request_spot_instances(self) -> ActionResult:
         raise EC2ClientError(
@@ -46,7 +46,7 @@ class SpotActions(Actions):
         return ActionResult({"CancelledSpotInstanceRequests": rows})
 
     def describe_spot_price_history(self) -> ActionResult:
-        """The settings' prices, as of now; moto knows none."""
+        """Answer the current prices in the settings, because moto has none."""
         self.error_on_dryrun()
         settings, wanted = self.ec2.settings, self._filters_from_querystring()
         types = self._get_param("InstanceTypes", []) or sorted(settings.prices)
@@ -95,7 +95,7 @@ class SpotActions(Actions):
 
 
 def score(ec2: Ec2, zone: str, instance_types: list[str]) -> int:
-    """1 to 10: the settings' score; 1 where every type's pool refuses."""
+    """Return the placement score in the settings, from 1 to 10, or 1 if all pools of the types refuse."""
     if instance_types and all(ec2.capacity.free(Pool(kind, zone, "spot")) < 1 for kind in instance_types):
         return 1
     return ec2.settings.spot.placement_scores.get(zone, 9)

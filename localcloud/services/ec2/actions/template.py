@@ -1,4 +1,4 @@
-"""Launch templates: a template's parameters are folded into those of a launch."""
+"""Launch templates, and merging of their parameters into a launch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from moto.ec2.exceptions import EC2ClientError
 from localcloud.services.ec2.store.records import backend
 
 Parameters = dict[str, Any]
-"""The members of an EC2 request, or of a structure in it, as the model of its operation names them."""
+"""Members of an EC2 request or of a structure in it, with the names of the operation's model."""
 MERGED_BY_MEMBER = ("MetadataOptions", "Placement", "Monitoring", "InstanceMarketOptions")
 
 
 def plain(parsed: Any) -> Any:
-    """moto's parsed parameters as plain dictionaries, lists and strings."""
+    """Convert moto's parsed parameters to plain dictionaries, lists and strings."""
     if hasattr(parsed, "original_dict"):
         parsed = parsed.original_dict()
     if isinstance(parsed, Base64EncodedString):
@@ -26,7 +26,7 @@ def plain(parsed: Any) -> Any:
 
 
 def tags_for(parameters: Parameters, resource_type: str) -> dict[str, str]:
-    """What TagSpecifications say for this type of resource."""
+    """Return the tags in TagSpecifications for this type of resource."""
     return {
         tag["Key"]: tag.get("Value", "")
         for specification in parameters.get("TagSpecifications") or []
@@ -36,7 +36,7 @@ def tags_for(parameters: Parameters, resource_type: str) -> dict[str, str]:
 
 
 def template_version(specification: Parameters) -> Any:
-    """The launch template version a request names; $Default when it names none."""
+    """Return the launch template version that a request names; by default $Default."""
     store = backend()
     if specification.get("LaunchTemplateId"):
         template = store.launch_templates.get(specification["LaunchTemplateId"])
@@ -57,7 +57,7 @@ def template_version(specification: Parameters) -> Any:
 
 
 def with_template(parameters: Parameters) -> Parameters:
-    """The parameters with their launch template folded in: the request wins, tags and metadata options are united."""
+    """Merge the launch template into the parameters. The request wins; tags and metadata options are combined."""
     specification = parameters.get("LaunchTemplate")
     if not specification:
         return dict(parameters)

@@ -1,6 +1,6 @@
-"""What EC2 refuses before it looks at anything: ids that cannot be one, filters and tags that there are not.
+"""Validation of ids, filters and tags before any action.
 
-moto takes a malformed id for one that is not there, and many of its actions take any filter and any tag.
+moto treats a malformed id like a missing one, and many of its actions accept any filter and any tag.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ IDS = {
     "SecurityGroup": ("sg", "InvalidGroupId"),
     "LaunchTemplate": ("lt", "InvalidLaunchTemplateId"),
 }
-"""What a parameter "...Id" or "...Ids" holds: how such an id begins, and its error's first half."""
+"""Prefix of the ids in each "...Id" or "...Ids" parameter, and the first half of the error code."""
 AT_LEAST_ONE = ("StartInstances", "StopInstances", "RebootInstances")
-"""moto's TerminateInstances asks for one itself."""
+"""Actions that need an instance id. moto's TerminateInstances checks this itself."""
 FILTER = re.compile(r"<li> <p> <code>([^<]+)</code>")
 ALSO = re.compile(r"You can also use (.*?) as the filter name")
 CODE = re.compile(r"<code>([^<]+)</code>")
-"""How botocore's documentation lists what Filters may name, and what else the same one is called."""
+"""Pattern of filter names and their aliases in botocore's documentation."""
 UNDOCUMENTED = {"DescribeVpcs": ("cidr-block", "isDefault"), "DescribeAddresses": ("domain",)}
-"""What EC2 takes all the same: Ansible's ec2_vpc_net and ec2_eip and Terraform's data source aws_vpc ask so."""
+"""Undocumented filters that EC2 accepts: Ansible's ec2_vpc_net and ec2_eip and Terraform's aws_vpc use them."""
 LONGEST_KEY, LONGEST_VALUE = 128, 256
 RESERVED = "aws:"
 NO_TEMPLATE = "The specified launch template, with template ID {}, does not exist."
@@ -43,11 +43,11 @@ NETWORK = {
     "SecurityGroups": "instance-level security groups",
     "PrivateIpAddress": "an instance-level private IP address",
 }
-"""What RunInstances takes for the instance or for its network cards, and not for both."""
+"""Parameters of RunInstances that are valid for the instance or its network cards, but not both."""
 
 
 def check(action: str, parameters: Mapping[str, Any], *, for_a_service: bool) -> None:
-    """EC2ClientError with what EC2 would say. A service of AWS's may write tags that are AWS's own."""
+    """Raise EC2ClientError with EC2's error. Only AWS services may write tags with the prefix `aws:`."""
     _check_ids(action, parameters)
     _check_filters(action, parameters)
     for tag in _tags(parameters):
@@ -89,7 +89,7 @@ def _check_filters(action: str, parameters: Mapping[str, Any]) -> None:
 
 @cache
 def _filters(action: str) -> frozenset[str]:
-    """As documented; none where the documentation lists none."""
+    """Return the documented filters of an action; empty if the documentation lists none."""
     model = get_service_model("ec2")
     shape = model.operation_model(action).input_shape if action in model.operation_names else None
     members = shape.members if shape is not None else {}
@@ -102,7 +102,7 @@ def _filters(action: str) -> frozenset[str]:
 
 
 def _tags(parameters: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Those that a request writes, a launch template's too."""
+    """Yield the tags that a request writes, including those in a launch template."""
     data = parameters.get("LaunchTemplateData") or {}
     for specification in [*_listed(parameters, "TagSpecifications"), *_listed(data, "TagSpecifications")]:
         yield from _listed(specification, "Tags")
@@ -156,7 +156,7 @@ def _check_network(parameters: Mapping[str, Any]) -> None:
 
 
 def _check_resources(ids: Iterable[str]) -> None:
-    """moto looks only for some kinds."""
+    """Check that the resources exist. moto checks only some kinds."""
     store = records.backend()
     known: Mapping[str, tuple[Callable[[str], Any], str, str]] = {
         "i": (records.instance, "InvalidInstanceID.NotFound", "The instance ID '{}' does not exist"),

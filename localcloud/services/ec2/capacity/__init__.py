@@ -1,1 +1,1 @@
-"""How many instances may start where."""
+"""Capacity: the number of instances that may start in each pool."""

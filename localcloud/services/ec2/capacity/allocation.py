@@ -1,4 +1,4 @@
-"""Which pools give how many members of a fleet. Pure: what there is room for is asked of a function."""
+"""Allocation of fleet members to capacity pools. Pure: a function parameter supplies the available capacity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 @dataclass(frozen=True)
 class Pool:
-    """Where instances come from: one type, in one zone, on one market."""
+    """A capacity pool: an instance type in a zone on a market."""
 
     instance_type: str
     zone: str
@@ -23,7 +23,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why EC2 does not start (all of) what was asked, with its error code."""
+    """EC2's reason not to start all requested instances, with its error code."""
 
     code: str
     message: str
@@ -31,7 +31,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Grant:
-    """How many may start, and why not more."""
+    """Number of instances that may start, and the reason for the limit."""
 
     count: int
     refusal: Refusal | None = None
@@ -39,7 +39,7 @@ class Grant:
 
 @dataclass(frozen=True)
 class Rules:
-    """SpotOptions or OnDemandOptions; `least` is MinTargetCapacity."""
+    """Rules of SpotOptions or OnDemandOptions; `least` is MinTargetCapacity."""
 
     strategy: str
     single_type: bool
@@ -48,15 +48,13 @@ class Rules:
 
 
 class Choice(Protocol):
-    """One override: the pool it launches in, and how much capacity each of its members is."""
+    """An override: its capacity pool, and the capacity of each member."""
 
     @property
-    def pool(self) -> Pool:
-        """Where it launches."""
+    def pool(self) -> Pool: ...
 
     @property
-    def weight(self) -> int:
-        """WeightedCapacity."""
+    def weight(self) -> int: ...
 
 
 C = TypeVar("C", bound=Choice)
@@ -64,7 +62,7 @@ C = TypeVar("C", bound=Choice)
 
 @dataclass(frozen=True)
 class Batch(Generic[C]):
-    """So many members from this override."""
+    """A number of members from one override."""
 
     override: C
     count: int
@@ -72,7 +70,7 @@ class Batch(Generic[C]):
 
 @dataclass(frozen=True)
 class Plan(Generic[C]):
-    """What to launch, and which overrides were refused why."""
+    """Members to launch, and the refusals by override."""
 
     batches: list[Batch[C]]
     refusals: list[tuple[C, Refusal]]
@@ -82,11 +80,11 @@ Room = Callable[[C, int], Grant]
 
 
 def plan(overrides: Sequence[C], wanted: int, rules: Rules, room: Room[C]) -> Plan[C]:
-    """Which overrides give how many members.
+    """Return the number of members of each override.
 
-    `overrides` come in the order in which they are to be tried. The first group of overrides that may be combined
-    (one type, one zone, as the rules say) and holds everything wins; else the one that holds most, if it reaches the
-    least; else nothing is launched.
+    `overrides` are in the order of preference. The first group that may be combined (one type or one zone, by the
+    rules) and provides everything wins. Otherwise the group with the most capacity wins if it reaches the minimum.
+    Otherwise nothing is launched.
     """
     if wanted < 1:
         return Plan([], [])

@@ -1,4 +1,4 @@
-"""How fast EBS fetches volumes from snapshots: what a request may ask for, and what a region gives at a time. Pure."""
+"""Initialization rates of EBS volumes: valid values and the limit of a region. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from localcloud.services.ec2.capacity.allocation import Grant, Refusal
 
 LEAST, MOST = 100, 300
-"""MiB/s for one volume."""
+"""Range in MiB/s for one volume."""
 REGION_MOST = 5_000
-"""MiB/s of all volumes that are being initialized at a time, a quota of the account in the region."""
+"""Limit in MiB/s for all volumes in initialization, a quota of the account in the region."""
 
 
 def fault(ebs: dict[str, Any], *, snapshot: bool) -> Refusal | None:
-    """What is wrong with the rate that a block device asks for."""
+    """Return the error in a block device's rate, or None."""
     rate = ebs.get("VolumeInitializationRate")
     if rate is None:
         return None
@@ -33,12 +33,12 @@ def fault(ebs: dict[str, Any], *, snapshot: bool) -> Refusal | None:
 
 
 def goes_on(*, gib: int, rate: int, made: datetime, now: datetime) -> bool:
-    """Whether a volume is still being initialized. How much of it was ever written nobody knows here: the whole."""
+    """Return True if the volume is still in initialization. Assumes that all of the volume has data."""
     return rate > 0 and now < made + timedelta(seconds=gib * 1024 / rate)
 
 
 def grant(in_progress: Iterable[int], rate: int) -> Grant | None:
-    """How many volumes of this rate may be made beside those of the rates that go on; None: any number."""
+    """Return the number of volumes with this rate that fit beside those in progress; None: any number."""
     if not rate:
         return None
     free = REGION_MOST - sum(in_progress)

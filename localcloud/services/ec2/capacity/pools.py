@@ -1,4 +1,4 @@
-"""How many instances may start now: room in the pool, the quota, addresses in the subnet."""
+"""Limits of launches: capacity of the pool, quota, and free addresses of the subnet."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from localcloud.services.ec2.store.records import LIVE, backend, instances, now
 
 @functools.cache
 def vcpus(instance_type: str) -> int:
-    """As the catalogue says."""
+    """Return the vCPUs of a type in the catalogue."""
     return int(INSTANCE_TYPES[instance_type]["VCpuInfo"]["DefaultVCpus"])
 
 
 @functools.cache
 def offered_in(region: str, instance_type: str) -> frozenset[str]:
-    """The zones that have the type."""
+    """Return the zones that offer the type."""
     offerings = INSTANCE_TYPE_OFFERINGS["availability-zone"].get(region, [])
     return frozenset(o["Location"] for o in offerings if o["InstanceType"] == instance_type)
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """The pools' room: the settings', unless somebody changed it while the cloud runs."""
+    """The capacity of all pools: from the settings, or as changed at runtime."""
 
     settings: Settings
     changed: dict[str, int | None] = field(default_factory=dict)
 
     def set(self, pool: str, slots: int | None) -> None:
-        """From now on pools ("type/zone/market", parts may be patterns) have `slots`; None: room without end."""
+        """Set the slots of pools ("type/zone/market", wildcards allowed). None means unlimited."""
         self.changed[pool] = slots
 
     def unset(self, pool: str) -> bool:
-        """The settings decide again; False when nothing had been changed for this key."""
+        """Remove a runtime change. Return False if this key had none."""
         return self.changed.pop(pool, self) is not self
 
     def slots(self, pool: Pool) -> int | None:
-        """Room in this pool, taken or not; None is room without end. A change at runtime beats the settings."""
+        """Return the total slots of a pool, or None if unlimited. Runtime changes override the settings."""
         parts = (pool.instance_type, pool.zone, pool.market)
         wrapped = {key: (slots,) for key, slots in self.changed.items()}
         changed = value_for_pool(wrapped, *parts)
@@ -53,8 +53,7 @@ class Capacity:
     def grant(
         self, pool: Pool, wanted: int, subnet_id: str | None = None, initialization_rate: int = 0
     ) -> Grant:
-        """How many of `wanted` can start now, the disks of each fetched at this rate. The tightest limit gives the
-        reason."""
+        """Return how many of `wanted` can start now, and the reason of the tightest limit."""
         grant = Grant(wanted)
         disks = initialization.grant(_initializing(), initialization_rate)
         for limit in (self._quota(pool), self._slots_left(pool), self._addresses(subnet_id), disks):
@@ -63,7 +62,7 @@ class Capacity:
         return grant
 
     def free(self, pool: Pool) -> float:
-        """Room left in the pool; infinite where nothing limits it."""
+        """Return the free slots of a pool; infinite if unlimited."""
         limit = self._slots_left(pool)
         return float("inf") if limit is None else limit.count
 
@@ -117,7 +116,7 @@ class Capacity:
 
 
 def _initializing() -> list[int]:
-    """MiB/s of every volume that is being initialized at a rate."""
+    """Return the rates in MiB/s of all volumes in initialization."""
     found = []
     for volume in backend().volumes.values():
         rate = int(getattr(volume, "volume_initialization_rate", None) or 0)
@@ -129,10 +128,9 @@ def _initializing() -> list[int]:
 
 
 def market_of(instance: Any) -> str:
-    """`spot` or `on-demand`."""
     return instance.lifecycle or "on-demand"
 
 
 def pool_of(instance: Any) -> Pool:
-    """The pool the instance takes room in."""
+    """Return the capacity pool that the instance occupies."""
     return Pool(instance.instance_type, instance.placement.zone, market_of(instance))

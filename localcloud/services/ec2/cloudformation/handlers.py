@@ -1,7 +1,7 @@
-"""AWS::EC2::* for CloudFormation: each type is one API call, a few settings after it, and the call that deletes it.
+"""AWS::EC2::* for CloudFormation: each type has one API call to create, optional further calls, and one to delete.
 
-The engine is ministack's: it asks for create, update and delete. A changed property that cannot be changed in place is
-answered with a newly created resource; the engine then deletes the old one when the update has succeeded.
+ministack's engine calls create, update and delete. If a property cannot change in place, update returns a new resource,
+and the engine deletes the old one after the update.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from localcloud.services.ec2.cloudformation.kinds import KINDS
 
 
 def caller(client: Callable[[], Any]) -> Call:
-    """Makes template values fit the operation's input; members it does not have are left out."""
+    """Return a function that calls an operation with template values. Unknown members are left out."""
 
     def call(operation: str, **parameters: Any) -> Any:
         ec2 = client()
@@ -33,7 +33,7 @@ def caller(client: Callable[[], Any]) -> Call:
 
 
 def coerce(shape: Any, value: Any) -> Any:
-    """A template value (anything may be a string there) as the type that botocore expects for this shape."""
+    """Convert a template value, which may be a string, to the type of this shape."""
     kind = shape.type_name
     if kind == "structure":
         members = {
@@ -60,7 +60,10 @@ def _text(value: Any) -> str:
 
 
 def install(client: Callable[[], Any]) -> None:
-    """Add every type of the table to ministack's CloudFormation. `client` answers the current region's EC2 client."""
+    """Add every type of the table to ministack's CloudFormation.
+
+    `client` returns EC2's client in the current region.
+    """
     call = caller(client)
     handlers = {
         name: {
@@ -105,7 +108,7 @@ def _updater(call: Call, kind: Kind) -> Callable[..., tuple[str, Properties]]:
 
 def _deleter(call: Call, kind: Kind) -> Callable[[str, Properties], None]:
     def delete(physical_id: str, properties: Properties) -> None:
-        """Whatever EC2 refuses (a dependency, say) fails the stack's delete; only what is already gone is fine."""
+        """Delete the resource. Missing resources are fine; any other refusal fails the stack's deletion."""
         try:
             kind.delete(call, physical_id, properties)
         except ClientError as error:

@@ -1,4 +1,4 @@
-"""How CloudFormation makes, changes and deletes one type of EC2's resources."""
+"""Description of an EC2 resource type for CloudFormation."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from ministack.core.responses import new_uuid
 
 Properties = dict[str, Any]
 Call = Callable[..., Any]
-"""An EC2 operation by name, with template values for parameters: `handlers.caller` makes one."""
+"""Calls an EC2 operation by name with template values. Created by `handlers.caller`."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How one resource type is made, changed and deleted."""
+    """Operations that create, change and delete one resource type."""
 
     create: str
-    """The operation; its parameters are the resource's properties."""
+    """Operation with the resource's properties as parameters."""
     identify: Callable[[Any, Properties], str]
-    """The physical id, from the operation's answer."""
+    """Returns the physical id in the operation's answer."""
     delete: Callable[[Call, str, Properties], None]
     attributes: Callable[[Call, str, Properties], Properties]
-    """What Fn::GetAtt can ask, read back so that it is true after an update too."""
+    """Returns the attributes for Fn::GetAtt, read again so that they are correct after an update."""
     tag_type: str | None = None
     prepare: Callable[[Properties, str, str], Properties] = lambda properties, logical_id, stack: properties
-    """The operation's parameters, from (properties, logical id, stack)."""
+    """Returns the operation's parameters from (properties, logical id, stack)."""
     settle: Callable[[Call, str, Properties, Properties | None], None] = lambda call, physical_id, new, old: (
         None
     )
-    """What has to be said in further calls, after a create (old is None) and after an update in place."""
+    """Makes further calls after a create (old is None) and after an update in place."""
     in_place: frozenset[str] = field(default_factory=frozenset)
-    """Properties that `settle` can change; any other change is a replacement. Tags always can."""
+    """Properties that `settle` can change, besides tags. Other changes replace the resource."""
 
 
 def generated_name(stack: str, logical_id: str) -> str:
@@ -44,7 +44,7 @@ def id_only(name: str) -> Callable[[Call, str, Properties], Properties]:
 
 
 def id_at(*keys: str) -> Callable[[Mapping[str, Any], Properties], str]:
-    """The physical id at this place of the answer."""
+    """Return a function that reads the physical id at this position of the answer."""
 
     def identify(answer: Any, properties: Properties) -> str:
         for key in keys:
@@ -55,5 +55,5 @@ def id_at(*keys: str) -> Callable[[Mapping[str, Any], Properties], str]:
 
 
 def deletes(operation: str, parameter: str) -> Callable[[Call, str, Properties], None]:
-    """Delete by the id alone."""
+    """Return a function that deletes by id."""
     return lambda call, physical_id, properties: call(operation, **{parameter: physical_id})

@@ -1,4 +1,4 @@
-"""Every type of EC2's resources that CloudFormation makes here."""
+"""All EC2 resource types that CloudFormation supports here."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PEER_PREFIX = {"ingress": "SourcePrefixListId", "egress": "DestinationPrefixList
 
 
 def permission(rule: Properties, direction: str) -> Properties:
-    """A rule of a template as the API's IpPermission."""
+    """Convert a template's rule to the API's IpPermission."""
     described = {"Description": rule["Description"]} if rule.get("Description") else {}
     permitted: Properties = {
         k: rule[k] for k in ("IpProtocol", "FromPort", "ToPort") if rule.get(k) is not None
@@ -71,7 +71,7 @@ def permission(rule: Properties, direction: str) -> Properties:
 
 
 def _group_rules(call: Call, group_id: str, new: Properties, old: Properties | None) -> None:
-    """Only the difference is applied: rules of separate SecurityGroupIngress/Egress resources stay."""
+    """Apply only the changed rules. Rules of separate SecurityGroupIngress and SecurityGroupEgress resources stay."""
     for direction in ("ingress", "egress"):
         wanted, had = _permissions(new, direction), _permissions(old or {}, direction)
         gone = [rule for rule in had if rule not in wanted]
@@ -83,7 +83,7 @@ def _group_rules(call: Call, group_id: str, new: Properties, old: Properties | N
 
 
 def _permissions(properties: Properties, direction: str) -> list[Properties]:
-    """The rules a template gives a group; without egress rules everything may leave, as EC2 starts a group."""
+    """Return a group's rules. Without egress rules all outbound traffic is allowed, as in EC2."""
     rules = properties.get("SecurityGroupIngress" if direction == "ingress" else "SecurityGroupEgress") or []
     if not rules and direction == "egress":
         return [ALL_OUT]
@@ -96,7 +96,7 @@ def _group_parameters(parameters: Properties, logical_id: str, stack: str) -> Pr
 
 
 def _one_rule(direction: str) -> Kind:
-    """AWS::EC2::SecurityGroupIngress and ...Egress."""
+    """Return AWS::EC2::SecurityGroupIngress or AWS::EC2::SecurityGroupEgress."""
 
     def revoke(call: Call, physical_id: str, properties: Properties) -> None:
         call(
@@ -118,7 +118,7 @@ def _one_rule(direction: str) -> Kind:
 
 
 def _template_version(call: Call, template_id: str, new: Properties, old: Properties | None) -> None:
-    """Changed data is a new version; $Default stays where it is, as CloudFormation leaves it."""
+    """Create a version for changed data. As in CloudFormation, $Default stays unchanged."""
     if old is not None and old.get("LaunchTemplateData") != new.get("LaunchTemplateData"):
         call(
             "create_launch_template_version",
@@ -145,7 +145,7 @@ def _template_parameters(parameters: Properties, logical_id: str, stack: str) ->
 
 
 def _destination(properties: Properties) -> Properties:
-    """The one destination a route has, under the name DeleteRoute uses too."""
+    """Return the destination of a route, with the name that DeleteRoute also uses."""
     names = ("DestinationCidrBlock", "DestinationIpv6CidrBlock", "DestinationPrefixListId")
     return {name: properties[name] for name in names if properties.get(name)}
 

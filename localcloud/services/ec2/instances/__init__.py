@@ -1,1 +1,1 @@
-"""Instances after their launch: states, spot requests, what a host learns about itself."""
+"""Instances after their launch: states, spot requests, and instance metadata."""

@@ -1,7 +1,7 @@
-"""An instance's states: what moves it from one to the next, how long that takes, and the event that says so.
+"""Instance states: the transitions, their duration, and their events.
 
-moto never moves an instance by itself and its start, stop and terminate are instant; here a machine is behind each
-instance and its states follow what the machine does.
+In moto, start, stop and terminate take effect at once, and instances never change on their own. Here a machine is
+behind each instance, and the states follow the machine.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48, "st
 
 @dataclass(frozen=True)
 class Reason:
-    """Why an instance left the running state: `StateReason`, and the sentence `StateTransitionReason`."""
+    """Why an instance left the running state: `StateReason`, and the text of `StateTransitionReason`."""
 
     code: str
     text: str
     transition: str
 
     def state_reason(self) -> StateReason:
-        """As moto keeps it."""
+        """Return the reason in moto's form."""
         return StateReason(f"{self.code}: {self.text}", self.code)
 
 
@@ -63,40 +63,42 @@ BY_FAILURE = Reason("Server.InternalError", "The host of the instance failed", "
 
 
 def failed_launch(reason: str) -> Reason:
-    """The machine of a pending instance did not come up."""
+    """Return the reason for a pending instance whose machine did not start."""
     return Reason("Server.InternalError", f"Internal error on launch: {reason}", "Server.InternalError")
 
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """Moves instances. All methods that change one hold LOCK; the hypervisor never waits for it."""
+    """State transitions of instances. Methods that change an instance hold LOCK; the hypervisor never waits for it."""
 
     settings: Settings
     hypervisor: Hypervisor
     timers: Timers
     changed: Callable[[], None]
 
-    # -- asked for by the API
+    # -- requested by the API
 
     def launch(self, new: Any, trouble: Reason | None = None) -> None:
-        """A fresh instance: pending now, a machine after the boot latency, running when the machine is; terminated in
-        its place where there is `trouble`."""
+        """Start a new instance: pending, then a machine after the boot latency, then running.
+
+        With `trouble` it is terminated.
+        """
         self._pending(new, self._boot if trouble is None else partial(self.terminate, reason=trouble))
 
     def start(self, stopped: Any, trouble: Reason | None = None) -> None:
-        """A stopped instance starts again on the disk it had; it is stopped again where there is `trouble`."""
+        """Start a stopped instance on its disk. With `trouble` it is stopped again."""
         Instance.start(stopped)
         stopped.launch_time = now()
         self._pending(stopped, self._boot if trouble is None else partial(self._stopped_again, trouble))
 
     def stop(self, running: Any, reason: Reason) -> None:
-        """Its processes are asked to end; then it is stopped and keeps its disk."""
+        """End the processes of an instance, then stop it and keep its disk."""
         self._because(running, reason)
         self._set(running, "stopping")
         self.hypervisor.stop(running.id)
 
     def terminate(self, doomed: Any, reason: Reason) -> None:
-        """Its processes are asked to end; then it and its disk are gone."""
+        """End the processes of an instance, then delete it and its disk."""
         self._because(doomed, reason)
         had_a_machine = doomed.state != "pending" or getattr(doomed, "booted", False)
         self._set(doomed, "shutting-down")
@@ -108,21 +110,21 @@ class Lifecycle:
             self._later(self.settings.latencies.terminate, doomed, "shutting-down", self._terminated)
 
     def fail(self, failing: Any) -> None:
-        """Its power fails; before it has a machine, EC2 cannot bring it up."""
+        """Fail an instance's power. Without a machine yet, its launch fails."""
         if failing.state == "pending" and not getattr(failing, "booted", False):
             self.terminate(failing, failed_launch("the host failed"))
         else:
             self.hypervisor.kill(failing.id)
 
     def reboot(self, running: Any) -> None:
-        """Down and up again; a machine that is on its way down or up already needs no second reboot."""
+        """Reboot a machine, unless it is already on its way down or up."""
         try:
             self.hypervisor.reboot(running.id)
         except HostNotRunningError:
             log.info("%s is already rebooting", running.id)
 
     def interrupt_after(self, warned: Any, seconds: float) -> None:
-        """EC2 takes a spot instance back in `seconds`: it is stopped or terminated, as its request says."""
+        """Interrupt a spot instance in `seconds`: stop or terminate it, as its request says."""
 
         def take_back() -> None:
             with request_scope(warned.owner_id, warned.region_name), LOCK:
@@ -140,13 +142,13 @@ class Lifecycle:
 
         self.timers.after(seconds, take_back)
 
-    # -- told by the hypervisor
+    # -- reported by the hypervisor
 
     def machine_changed(self, instance_id: str, what: str, reason: str) -> None:
-        """One of the hypervisor's `listeners`."""
+        """Handle an event of the hypervisor."""
         found = found_anywhere(instance_id)
         if found is None:
-            log.warning("a machine of no instance changed: %s %s (%s)", instance_id, what, reason)
+            log.warning("a machine without an instance changed: %s %s (%s)", instance_id, what, reason)
             return
         with request_scope(found.owner_id, found.region_name), LOCK:
             self._machine_changed(found, what, reason)
@@ -168,7 +170,10 @@ class Lifecycle:
             log.info("%s ended by itself while %s", changed.id, state)
 
     def _powered_off(self, off: Any) -> None:
-        """The host shut itself down: InstanceInitiatedShutdownBehavior decides; what cannot stop is terminated."""
+        """Handle a shutdown from inside by InstanceInitiatedShutdownBehavior.
+
+        Instances that cannot stop are terminated.
+        """
         if off.instance_initiated_shutdown_behavior == "terminate" or not spot_requests.may_stop(off):
             self.terminate(off, BY_HOST)
             return
@@ -176,7 +181,7 @@ class Lifecycle:
         self._set(off, "stopping")
         self._later(self.settings.latencies.stop, off, "stopping", self._stopped)
 
-    # -- steps
+    # -- transitions
 
     def _pending(self, starting: Any, then: Callable[[Any], None]) -> None:
         starting.nics[0].mac_address = mac_of(starting.private_ip)
@@ -207,7 +212,7 @@ class Lifecycle:
         self._later(self.settings.latencies.terminated_visible, doomed, "terminated", self._forget)
 
     def _forget(self, terminated: Any) -> None:
-        """DescribeInstances no longer shows it."""
+        """Remove a terminated instance from DescribeInstances."""
         reservations = backend().reservations
         for reservation in list(reservations.values()):
             if terminated in reservation.instances:
@@ -231,7 +236,7 @@ class Lifecycle:
         changing.state_reason = reason.state_reason()
 
     def _later(self, seconds: float, changing: Any, expected: str, act: Callable[[Any], None]) -> None:
-        """`act` on the instance in a while, if it is still in the `expected` state."""
+        """Call `act` on the instance after `seconds` if it is still in the `expected` state."""
 
         def fire() -> None:
             with request_scope(changing.owner_id, changing.region_name), LOCK:
@@ -241,7 +246,7 @@ class Lifecycle:
         self.timers.after(seconds, fire)
 
     def resume(self) -> None:
-        """After a restart: what was under way goes on; what ran was switched off with the local cloud."""
+        """Continue transitions after a restart. Instances that ran are stopped."""
         for account, region in list(everything()):
             with request_scope(account, region), LOCK:
                 for reservation in list(ec2_backends[account][region].reservations.values()):
@@ -254,7 +259,7 @@ class Lifecycle:
     def _resume(self, restored: Any) -> None:
         latencies = self.settings.latencies
         if restored.state in LIVE:
-            log.info("%s ran when the local cloud ended: it was switched off", restored.id)
+            log.info("%s was running when the local cloud stopped, so it is now stopped", restored.id)
             self._powered_off(restored)
         elif restored.state == "stopping":
             self._later(latencies.stop, restored, "stopping", self._stopped)
@@ -266,7 +271,7 @@ class Lifecycle:
 
 
 def role_of(profile: dict[str, Any] | None) -> str | None:
-    """The name of the role in an instance profile, as DescribeInstances shows the profile."""
+    """Return the name of the role in an instance profile of DescribeInstances."""
     if not profile:
         return None
     known = ministack_iam._lookup_instance_profile("", profile["Arn"])
@@ -275,7 +280,7 @@ def role_of(profile: dict[str, Any] | None) -> str | None:
 
 
 def machine_of(instance: Any) -> Machine:
-    """The instance as the hypervisor knows it."""
+    """Return the hypervisor's machine for an instance."""
     known = INSTANCE_TYPES[instance.instance_type]
     gpus = known.get("GpuInfo", {}).get("Gpus", [])
     return Machine(
@@ -296,25 +301,25 @@ def machine_of(instance: Any) -> Machine:
 
 
 def mac_of(private_ip: str) -> str:
-    """The hardware address that goes with an address, whoever holds it.
+    """Return the MAC address for an IP address.
 
-    A VPC tells no host of another's death: were it drawn, hosts would talk to the dead holder's for a minute.
+    With random addresses, hosts would send packets to the previous holder of an IP address for a minute.
     """
     return ":".join(f"{byte:02x}" for byte in (0x02, 0x00, *map(int, private_ip.split("."))))
 
 
 def user_data_of(instance: Any) -> bytes | None:
-    """What the metadata service hands out, decoded."""
+    """Return the decoded user data for the metadata service."""
     return base64.b64decode(str(instance.user_data)) if instance.user_data else None
 
 
 def aware(moment: datetime) -> datetime:
-    """moto's times are naive UTC."""
+    """Convert moto's naive UTC times."""
     return moment if moment.tzinfo else moment.replace(tzinfo=now().tzinfo)
 
 
 def wrong_state(instance: Any, wanted: str) -> EC2ClientError:
-    """AWS's error for an act that the instance's state forbids."""
+    """Return AWS's error for an action that the instance's state forbids."""
     return EC2ClientError(
         "IncorrectInstanceState",
         f"The instance '{instance.id}' is not in a state from which it can be {wanted}.",

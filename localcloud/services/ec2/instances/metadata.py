@@ -1,4 +1,4 @@
-"""What a host's metadata service may tell now: tags, interruption notice, credentials of the instance role."""
+"""Current details for a host's metadata service: tags, interruption notice, and the role's credentials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _minted: dict[str, tuple[str, dict[str, str]]] = {}
 
 
 def details_of(instance_id: str) -> InstanceDetails:
-    """The hypervisor asks this at every request of a host; an instance that is gone has nothing to tell."""
+    """Return the details of an instance, which are empty once it is gone.
+
+    The hypervisor calls this for each request.
+    """
     found = found_anywhere(instance_id)
     if found is None:
         return InstanceDetails()
@@ -49,9 +52,9 @@ def _details(found: Any, account: str) -> InstanceDetails:
 
 
 def credentials_of(found: Any, account: str) -> dict[str, str] | None:
-    """A session of the instance's role, the same until shortly before it ends; None without a role.
+    """Return a session of the instance's role, or None. The session stays the same until shortly before it expires.
 
-    The session's name is the instance id, as on AWS: that is how a policy or a log tells hosts apart.
+    As on AWS, its name is the instance id, which identifies the host in policies and logs.
     """
     role = role_of(found.iam_instance_profile)
     if role is None or ministack_iam._roles.get(role) is None:

@@ -1,8 +1,8 @@
-"""Security groups as the firewall of each host: who reaches whom, and who reaches AWS.
+"""Security groups as firewall rules of each host: traffic to other hosts, and to AWS.
 
-There is nothing outside: a network in a rule lets through the hosts of the same VPC that are in it, for VPCs do not
-know of each other. The endpoint stands for AWS: a host reaches it, and Systems Manager the host, where a rule lets TCP
-out to port 443 at an address of AWS's.
+A network in a rule means the hosts of the same VPC in that network, because VPCs are isolated. The endpoint stands for
+AWS: a host reaches it, and Systems Manager reaches the host, if a rule allows outbound TCP to port 443 at an address of
+AWS.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17, "icmpv6": 58}
 ICMP = PROTOCOLS["icmp"]
 HTTPS = 443
 AWS = ipaddress.IPv4Address("52.94.0.1")
-"""An address of AWS's (ip-ranges.amazonaws.com)."""
+"""An address of AWS (ip-ranges.amazonaws.com)."""
 ENDPOINT = Rule(frozenset({f"{ENDPOINT_ADDRESS}/32"}), PROTOCOLS["tcp"])
 
 
@@ -38,7 +38,7 @@ class _Member:
 
 
 def rules_of(instance_ids: Collection[str]) -> Mapping[str, Rules]:
-    """What the groups of these instances let through now; an instance that is gone has no entry."""
+    """Return the current rules of these instances. Instances that are gone have no entry."""
     found: dict[str, Rules] = {}
     for account, region in list(everything()):
         with request_scope(account, region), LOCK:
@@ -50,7 +50,7 @@ def rules_of(instance_ids: Collection[str]) -> Mapping[str, Rules]:
 
 
 def create_group(store: Any, stock: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """The members of a VPC's default group reach each other, by a rule of its own."""
+    """Let the members of a VPC's default group reach each other, by a rule in the group."""
     group = stock(store, *arguments, **named)
     if group.is_default:
         group.add_ingress_rule(
@@ -109,7 +109,7 @@ def _number(rule: Any) -> int | None:
 
 
 def _ports(rule: Any) -> tuple[int, int] | None:
-    """Ports, of ICMP types; None is all of them."""
+    """Return the range of ports or ICMP types, or None for all."""
     first, last = rule.from_port, rule.to_port
     if first is None or first == -1 or _number(rule) not in (ICMP, PROTOCOLS["tcp"], PROTOCOLS["udp"]):
         return None

@@ -1,4 +1,4 @@
-"""Spot instance requests: opened with their instance, changed as it changes, and what they allow it."""
+"""Spot instance requests: created and changed with their instance."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ def open_request(
     fleet_id: str | None,
     on_demand: float | None,
 ) -> SpotRequest:
-    """The request behind a spot instance that was just launched. One that names no highest price takes the one
-    `on_demand`.
-    """
+    """Create the request of a launched spot instance. Its maximum price defaults to `on_demand`."""
     request = SpotRequest(
         id="sir-" + secrets.token_hex(4),
         type=options.get("SpotInstanceType") or "one-time",
@@ -41,18 +39,18 @@ def open_request(
 
 
 def request_of(instance: Any) -> SpotRequest | None:
-    """The request this instance fulfils; None for on-demand."""
+    """Return the request of an instance, or None for on-demand."""
     return here().spot_requests.get(getattr(instance, "spot_instance_request_id", None) or "")
 
 
 def may_stop(instance: Any) -> bool:
-    """Only on-demand instances and those of a persistent spot request can be stopped, and no spot member of a fleet."""
+    """Return True if the instance can be stopped: on-demand, or from a persistent request outside a fleet."""
     request = request_of(instance)
     return request is None or (request.type == "persistent" and request.fleet_id is None)
 
 
 def refuse_stop(instance: Any) -> None:
-    """Raise AWS's error when this instance can only be terminated."""
+    """Raise AWS's error if the instance can only be terminated."""
     if not may_stop(instance):
         raise EC2ClientError(
             "UnsupportedOperation",
@@ -62,13 +60,13 @@ def refuse_stop(instance: Any) -> None:
 
 
 def stopped_by_ec2(instance: Any) -> bool:
-    """An interruption stopped it; only EC2 can start it again."""
+    """Return True if an interruption stopped the instance, so that only EC2 can start it again."""
     request = request_of(instance)
     return request is not None and request.status == "instance-stopped-no-capacity"
 
 
 def disable_request_of(instance: Any) -> None:
-    """The instance was stopped."""
+    """Disable the request of a stopped instance."""
     request = request_of(instance)
     if request is not None and request.state == "active":
         by_ec2 = instance.state_reason.code.startswith("Server.")
@@ -78,14 +76,14 @@ def disable_request_of(instance: Any) -> None:
 
 
 def enable_request_of(instance: Any) -> None:
-    """The instance starts again."""
+    """Enable the request of a started instance."""
     request = request_of(instance)
     if request is not None and request.state == "disabled":
         request.set_state("active", "fulfilled")
 
 
 def close_request_of(instance: Any, reason_code: str) -> None:
-    """The instance was terminated."""
+    """Close the request of a terminated instance."""
     request = request_of(instance)
     if request is None or request.state == "cancelled":
         return

@@ -1,4 +1,4 @@
-"""Permissions that an EC2 request needs: every action on every resource, with the condition keys that AWS gives."""
+"""Permission checks of EC2 requests: every action on every resource, with AWS's condition keys."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ ON_ONE = {
 
 
 def checks(zones: Collection[str], request: Request, base: Check) -> list[Check] | None:
-    """Every check of an EC2 request; None for actions that AWS gives no resource. Launches go to one of the `zones`."""
+    """Return all checks of an EC2 request, or None for actions without resources. Launches use one of the `zones`."""
     operation = request.action.split(":", 1)[1]
     find = _finders(zones).get(operation)
     if find is None:
@@ -69,7 +69,7 @@ def checks(zones: Collection[str], request: Request, base: Check) -> list[Check]
 
 
 def _is_about_tags(key: str) -> bool:
-    """ministack unites the tags of all types of a request; here each resource has its own."""
+    """Return True for tag keys. ministack merges the tags of all types, but each resource has its own."""
     return key.lower().startswith("aws:requesttag/") or key.lower() == "aws:tagkeys"
 
 
@@ -89,7 +89,7 @@ def _finders(zones: Collection[str]) -> dict[str, Callable[[str, Parameters, Bas
 
 
 def parsed(operation: str, params: Mapping[str, Any]) -> Parameters:
-    """The flat parameters as the operation's input."""
+    """Parse flat parameters into the operation's input."""
     model: ServiceModel = get_service_model("ec2")
     flat = MultiDict({key: value[0] if isinstance(value, list) else value for key, value in params.items()})
     request = {
@@ -111,12 +111,15 @@ def _instances(action: str, request: Parameters, base: Base) -> Iterator[Check]:
         try:
             yield from passed_roles(profile_of(request))
         except EC2ClientError:
-            return  # fails with its own error
+            return  # the request fails with its own error
 
 
 def _attributes(request: Parameters) -> Context:
-    """`ec2:Attribute` is the parameter of that name, `ec2:Attribute/<parameter>` the value of another that has but one.
-    docs.aws.amazon.com/AWSEC2/latest/UserGuide/iam-policy-structure.html, "ec2:Attribute condition keys"."""
+    """Return the condition keys of a changed attribute.
+
+    `ec2:Attribute` is the value of that parameter, and `ec2:Attribute/<parameter>` the value of a single other one.
+    docs.aws.amazon.com/AWSEC2/latest/UserGuide/iam-policy-structure.html, "ec2:Attribute condition keys".
+    """
     said = {"ec2:attribute": request["Attribute"]} if "Attribute" in request else {}
     return said | {
         f"ec2:attribute/{name}".lower(): str(value["Value"])
@@ -164,7 +167,7 @@ def _deregister_image(action: str, request: Parameters, base: Base) -> Iterator[
     yield check_on(action, image_id, base)
     image = records.backend().amis.get(image_id)
     if image is not None and str(request.get("DeleteAssociatedSnapshots")).lower() == "true":
-        # who may not is answered `missing-permissions` for the snapshot, and the image goes all the same
+        # after a denial the answer has `missing-permissions` for the snapshot, and the image is still deleted
         yield replace(check_on("ec2:DeleteSnapshot", image.ebs_snapshot.id, base), optional=True)
 
 

@@ -1,7 +1,7 @@
-"""Permissions that a launch needs on all that it uses and makes, with the condition keys that AWS gives.
+"""Permission checks of launches for all resources that they use and create, with AWS's condition keys.
 
-A resource that a request creates carries the request's tags for its own type and no others: a policy that asks for
-aws:RequestTag denies a launch that leaves one created type untagged, as on AWS.
+As on AWS, a created resource has only the request's tags for its own type. A policy with aws:RequestTag therefore
+denies a launch that leaves one created type without the tag.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def run_instances(zones: Collection[str], action: str, request: Parameters, base
 
 
 def create_fleet(zones: Collection[str], action: str, request: Parameters, base: Base) -> Iterator[Check]:
-    """An instant fleet needs RunInstances and CreateFleet on everything that is launched."""
+    """Check RunInstances and CreateFleet for everything that an instant fleet launches."""
     yield from checks_of_created(action, "CreateFleet", "fleet", tags_for(request, "fleet"), base)
     try:
         markets = [
@@ -43,7 +43,7 @@ def create_fleet(zones: Collection[str], action: str, request: Parameters, base:
         ]
         launches = [launch for market in markets for launch, _, _ in launch_requests(request, market)]
     except (EC2ClientError, KeyError):
-        return  # the request is wrong in itself and fails with its own error; nothing is launched
+        return  # the request is invalid and fails with its own error; nothing is launched
     for launch in launches:
         yield from _launch(zones, (action, "ec2:RunInstances"), "CreateFleet", launch, base)
 
@@ -94,7 +94,7 @@ def _launch(
 
 
 def _own_roles_of_ec2(launch: Launch, *, is_fleet: bool) -> Iterator[Check]:
-    """Whether the caller may make those that are missing."""
+    """Check that the caller may create missing service-linked roles."""
     for service in acting(launch.pool.market, is_fleet=is_fleet):
         if not service_linked_roles.exists(service):
             context = {"iam:awsservicename": service}
@@ -103,7 +103,7 @@ def _own_roles_of_ec2(launch: Launch, *, is_fleet: bool) -> Iterator[Check]:
 
 
 def _inputs(launch: Launch) -> list[str]:
-    """The resources a launch uses and does not make."""
+    """Return the existing resources that a launch uses."""
     given = launch.parameters
     cards = given.get("NetworkInterfaces") or []
     groups = [
@@ -116,14 +116,13 @@ def _inputs(launch: Launch) -> list[str]:
 
 
 def _snapshots(image_id: str) -> list[str]:
-    """What the image's disk is made of. AWS's reference lists snapshots among what a launch uses, without saying when
-    it asks for them: here it always does."""
+    """Return the snapshots of an image. AWS documents no condition for this check, so it always applies here."""
     image = records.backend().amis.get(image_id)
     return [image.ebs_snapshot.id] if image is not None and image.ebs_snapshot else []
 
 
 def _of_template(request: Parameters, merged: Parameters) -> Context:
-    """ec2:LaunchTemplate, and whether the request changes anything the template says."""
+    """Return ec2:LaunchTemplate, and whether the request overrides the template."""
     template = merged.get("LaunchTemplate")
     if not template:
         return {}
@@ -152,7 +151,7 @@ def _volume(ebs: Parameters) -> Context:
 
 
 def _image_parameter(request: Parameters) -> Iterator[Check]:
-    """The caller must be able to read the parameter that names the image."""
+    """Check that the caller may read the parameter that names the image."""
     image = with_template(request).get("ImageId") or ""
     if image.startswith("resolve:ssm:"):
         name = re.sub(r":[^:/]*$", "", image.removeprefix("resolve:ssm:"))

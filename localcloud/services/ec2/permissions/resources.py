@@ -1,4 +1,4 @@
-"""EC2's resources as policies name them: their ARNs and condition keys."""
+"""ARNs and condition keys of EC2's resources."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from localcloud.services.ec2.store import records
 from localcloud.services.iam.checks import Check
 
 Context = dict[str, Any]
-"""Condition keys of a request and their values."""
+"""Condition keys of a request with their values."""
 Base = Mapping[str, Any]
-"""The condition keys that a request has before its resources add theirs."""
+"""Condition keys of a request, without its resources' keys."""
 
 KIND_OF_PREFIX = {
     "i": "instance",
@@ -33,17 +33,17 @@ KIND_OF_PREFIX = {
     "vpce": "vpc-endpoint",
 }
 UNOWNED = ("image", "snapshot")
-"""Their ARNs have no account."""
+"""Kinds of resources whose ARNs have no account."""
 
 
 def arn(kind: str, resource_id: str = "*") -> str:
-    """The ARN of an EC2 resource of the caller's account and region."""
+    """Return the ARN of an EC2 resource in the caller's account and region."""
     account = "" if kind in UNOWNED else get_account_id()
     return f"arn:aws:ec2:{get_region()}:{account}:{kind}/{resource_id}"
 
 
 def existing(resource_id: str) -> tuple[str, Context]:
-    """ARN and condition keys of a resource that exists."""
+    """Return ARN and condition keys of an existing resource."""
     prefix = resource_id.split("-")[0]
     kind = KIND_OF_PREFIX.get(prefix, prefix)
     context = resource_tags(resource_id)
@@ -94,7 +94,7 @@ def check_on(action: str, resource_id: str, base: Base, extra: Mapping[str, Any]
 def checks_of_created(
     action: str, operation: str, kind: str, tags: Mapping[str, str], context: Mapping[str, Any]
 ) -> Iterator[Check]:
-    """A resource that comes into being, and its tags if it has any."""
+    """Check the creation of a resource and, if it has tags, CreateTags."""
     given = {**context, **request_tags(tags)}
     yield Check(action, arn(kind), given)
     if tags:

@@ -1,4 +1,4 @@
-"""Permissions that Systems Manager's requests need on EC2's instances."""
+"""Permission checks of Systems Manager's requests on EC2 instances."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from localcloud.services.iam.requests import Request
 
 
 def _send_command(request: Request, base: Check) -> list[Check]:
-    """The document, and every instance the command reaches, whether named or found by its tags."""
+    """Check the document and every instance of the command, named directly or by tags."""
     asked = request.fields()
     document = Check(request.action, document_arn(str(asked.get("DocumentName", ""))), base.context)
     return [document, *(_on_host(request.action, i, base) for i in _hosts_of(asked))]
@@ -23,7 +23,7 @@ def _send_command(request: Request, base: Check) -> list[Check]:
 def _start_session(request: Request, base: Check) -> list[Check]:
     asked = request.fields()
     document = str(asked.get("DocumentName") or "SSM-SessionManagerRunShell")
-    # AWS asks for the document where one is named, or a policy's condition demands it; here it is asked for always.
+    # AWS checks the document of a session only if it is named or a policy requires it; here always
     checked = Check(base.action, base.resource, {**base.context, "ssm:sessiondocumentaccesscheck": "true"})
     return [
         _on_host(request.action, str(asked.get("Target", "")), checked),
@@ -40,7 +40,7 @@ def _on_host(action: str, instance_id: str, base: Check) -> Check:
 
 
 def _hosts_of(asked: Parameters) -> list[str]:
-    """The instances of a SendCommand: by id, or those that carry all of the wanted tags."""
+    """Return the instances of a SendCommand: by id, or those with all of the tags."""
     ids = list(asked.get("InstanceIds") or [])
     targets = [target for target in asked.get("Targets") or [] if isinstance(target, dict)]
     for target in targets:
@@ -59,7 +59,7 @@ def _hosts_of(asked: Parameters) -> list[str]:
 
 
 def _tags_of_hosts() -> dict[str, dict[str, str]]:
-    """The tags of every instance of this account and region."""
+    """Return the tags of every instance of this account and region."""
     with LOCK:
         tags = records.backend().tags
         return {one.id: dict(tags.get(one.id, {})) for one in records.instances()}

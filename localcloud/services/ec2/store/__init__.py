@@ -1,1 +1,1 @@
-"""What EC2 remembers: moto's store, our records beside it, and what others may see of both."""
+"""EC2's state: moto's store, additional records, and views for other services."""

@@ -1,4 +1,4 @@
-"""Private addresses. All hosts share one bridge and are known by their address, so no two may have the same one."""
+"""Private addresses. All hosts share one bridge, so each address is unique across networks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from moto.ec2.models import ec2_backends
 from localcloud.services.ec2.store.records import everything
 
 FIRST = 4
-"""AWS keeps a subnet's first four addresses for itself, and the last one."""
+"""AWS reserves the first four addresses of a subnet, and the last one."""
 
 
 def next_address(subnet: Any, instance: Any) -> str:
-    """Replaces moto's Subnet.get_available_subnet_ip, which after a restart gives out AWS's own addresses and knows
-    no other network: the address after the one given last that nobody has, in whatever network.
+    """Return the next free address after the one assigned last.
+
+    Replaces moto's Subnet.get_available_subnet_ip, which after a restart assigns AWS's reserved addresses and ignores
+    other networks.
     """
     end, start = subnet.cidr.num_addresses - 1, getattr(subnet, "last_given", FIRST - 1) + 1
     everywhere = list(_subnets())
@@ -33,7 +35,7 @@ def next_address(subnet: Any, instance: Any) -> str:
 
 
 def _subnets() -> Iterator[Any]:
-    """Every subnet of every account and region."""
+    """Yield every subnet of every account and region."""
     for account, region in everything():
         for by_id in ec2_backends[account][region].subnets.values():
             yield from by_id.values()

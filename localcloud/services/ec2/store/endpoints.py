@@ -1,5 +1,7 @@
-"""Gateway endpoints: which VPC a request comes through, for conditions of policies
-(docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html, "Properties of the network")."""
+"""Gateway endpoints: the VPC of a request, for conditions in policies.
+
+docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html, "Properties of the network"
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,14 @@ from ministack.core.responses import get_account_id, get_region
 from localcloud.services.ec2.store.records import LOCK, backend, everything, instances
 
 OFF = ("stopped", "terminated")
-"""Whoever is in another state may have something to say: one that shuts down brings its work away."""
+"""States without traffic. A host that shuts down still uploads its work."""
 
 
 def condition_keys(service: str, address: str) -> Mapping[str, str]:
-    """The condition keys of a request to that service from that address: those of the endpoint in the routes of the
-    host's subnet. Whoever comes from elsewhere, past an endpoint, or to a region that nobody uses, has none of them."""
+    """Return the condition keys of the endpoint in the routes of the host's subnet.
+
+    Empty for other sources, for services without an endpoint, and for unused regions.
+    """
     if (get_account_id(), get_region()) not in everything():
         return {}
     with LOCK:
@@ -43,7 +47,7 @@ def _endpoint(service: str, host: Any) -> Any | None:
 
 
 def _route_table(subnet: str, vpc: str) -> str | None:
-    """The subnet's own, else its VPC's main one."""
+    """Return the subnet's own route table, or the VPC's main one."""
     tables = [each for each in backend().route_tables.values() if each.vpc_id == vpc]
     by_subnet = {to.get("SubnetId"): each.id for each in tables for to in each.associations}
     main = next((each.id for each in tables if any(to["Main"] for to in each.associations)), None)

@@ -1,4 +1,4 @@
-"""What the local cloud remembers about EC2 beyond moto's store, per account and region."""
+"""State of EC2 besides moto's store, by account and region."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ministack.core.responses import get_account_id, get_region, request_scope
 from moto.ec2.models import ec2_backends
 
 LOCK = threading.RLock()
-"""moto is not thread-safe: everything that reads or writes its store holds this."""
+"""Guards moto's store, which is not thread-safe. Every reader and writer holds this lock."""
 MARKETS = {"spot": "SpotOptions", "on-demand": "OnDemandOptions"}
-"""By market: the block of a fleet's request that has its rules."""
+"""Block of a fleet's request that has the rules of each market."""
 PRODUCT = "Linux/UNIX"
 STATUS = {
     "fulfilled": "Your Spot request is fulfilled.",
@@ -27,18 +27,17 @@ STATUS = {
 }
 
 LIVE = ("pending", "running")
-"""The states in which an instance takes room, counts against quotas, and can fail."""
+"""States in which an instance occupies capacity, counts against quotas, and can fail."""
 GONE = ("shutting-down", "terminated")
 
 
 def now() -> datetime:
-    """The current instant, aware."""
     return datetime.now(UTC)
 
 
 @dataclass(frozen=True)
 class Answered:
-    """What a client token was answered with, and for which parameters."""
+    """The answer to a client token, with its parameters."""
 
     signature: str
     answer: Any
@@ -47,7 +46,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class Notice:
-    """EC2 will do `action` to a spot instance at `at`."""
+    """An interruption notice: EC2 will do `action` at `at`."""
 
     action: str
     at: datetime
@@ -55,7 +54,7 @@ class Notice:
 
 @dataclass
 class SpotRequest:
-    """One spot instance request. `state` and `status` change as its instance does."""
+    """A spot instance request. `state` and `status` follow its instance."""
 
     id: str
     type: str
@@ -73,11 +72,11 @@ class SpotRequest:
     updated: datetime = field(default_factory=now)
 
     def set_state(self, state: str, status: str) -> None:
-        """Change what DescribeSpotInstanceRequests shows."""
+        """Change the state that DescribeSpotInstanceRequests shows."""
         self.state, self.status, self.updated = state, status, now()
 
     def described(self) -> dict[str, Any]:
-        """As DescribeSpotInstanceRequests shows it."""
+        """Return the request in the format of DescribeSpotInstanceRequests."""
         return {
             "SpotInstanceRequestId": self.id,
             "Type": self.type,
@@ -99,7 +98,7 @@ class SpotRequest:
         }
 
     def filter_values(self) -> dict[str, list[str]]:
-        """What filters can ask."""
+        """Return the values that filters compare."""
         return {
             "spot-instance-request-id": [self.id],
             "instance-id": [self.instance_id],
@@ -115,7 +114,7 @@ class SpotRequest:
 
 @dataclass
 class Fleet:
-    """An instant fleet that was created; its members are remembered by id."""
+    """An instant fleet. Its members are stored by id."""
 
     id: str
     request: dict[str, Any]
@@ -126,7 +125,7 @@ class Fleet:
     members: list[str] = field(default_factory=list)
 
     def described(self) -> dict[str, Any]:
-        """As DescribeFleets shows it."""
+        """Return the fleet in the format of DescribeFleets."""
         capacity = self.request["TargetCapacitySpecification"]
         by_market = {
             market: sum(len(row["InstanceIds"]) for row in self.rows if row["Lifecycle"] == market)
@@ -153,7 +152,7 @@ class Fleet:
 
 @dataclass
 class Records:
-    """One account's fleets, spot requests, client tokens and interruption notices in one region."""
+    """Fleets, spot requests, client tokens and interruption notices of one account in one region."""
 
     fleets: dict[str, Fleet] = field(default_factory=dict)
     spot_requests: dict[str, SpotRequest] = field(default_factory=dict)
@@ -165,23 +164,23 @@ _records: dict[tuple[str, str], Records] = {}
 
 
 def records_of(account: str, region: str) -> Records:
-    """The records of this account and region; empty ones the first time."""
+    """Return the records of this account and region, created at the first call."""
     return _records.setdefault((account, region), Records())
 
 
 def here() -> Records:
-    """The records of the current request's account and region."""
+    """Return the records of the current request's account and region."""
     return records_of(get_account_id(), get_region())
 
 
 def backend() -> Any:
-    """moto's store of the current request's account and region."""
-    here()  # what moto knows of, we keep
+    """Return moto's store of the current request's account and region."""
+    here()  # saved together with our records
     return ec2_backends[get_account_id()][get_region()]
 
 
 def tags_of(resource: Any) -> list[dict[str, str]]:
-    """Replaces moto's TaggedEC2Resource.get_tags, which looks at every tag of the account for each resource."""
+    """Return a resource's tags. Replaces moto's TaggedEC2Resource.get_tags, which scans all tags of the account."""
     if not resource.id:
         return []
     tags = resource.ec2_backend.tags.get(resource.id, {})
@@ -189,29 +188,28 @@ def tags_of(resource: Any) -> list[dict[str, str]]:
 
 
 def listed_tags(resource_id: str) -> list[dict[str, str]]:
-    """A resource's tags as answers list them."""
+    """Return a resource's tags in the format of answers."""
     return [{"Key": key, "Value": value} for key, value in backend().tags.get(resource_id, {}).items()]
 
 
 def tag_filters(resource_id: str) -> dict[str, list[str]]:
-    """What filters can ask of a resource's tags."""
+    """Return the filter values of a resource's tags."""
     tags = backend().tags.get(resource_id, {})
     return {"tag-key": list(tags), **{f"tag:{key}": [value] for key, value in tags.items()}}
 
 
 def instances() -> Iterator[Any]:
-    """Every instance of the current account and region, terminated ones included."""
+    """Yield every instance of the current account and region, including terminated ones."""
     for reservation in backend().reservations.values():
         yield from reservation.instances
 
 
 def instance(instance_id: str) -> Any | None:
-    """The instance, or None."""
     return next((found for found in instances() if found.id == instance_id), None)
 
 
 def found_anywhere(instance_id: str) -> Any | None:
-    """The instance in whatever account and region it is, or None."""
+    """Return the instance from any account and region, or None."""
     for account, region in list(everything()):
         with request_scope(account, region), LOCK:
             found = instance(instance_id)
@@ -221,7 +219,7 @@ def found_anywhere(instance_id: str) -> Any | None:
 
 
 def everything() -> dict[tuple[str, str], Records]:
-    """The records of every account and region that was used."""
+    """Return the records of all accounts and regions."""
     return _records
 
 
@@ -229,12 +227,12 @@ Snapshot = dict[tuple[str, str], tuple[Any, Records]]
 
 
 def snapshot() -> Snapshot:
-    """moto's stores and our records, to be pickled together: they share instances."""
+    """Return moto's stores and our records. Both must be pickled together, because they share instances."""
     return {(a, r): (ec2_backends[a][r], records) for (a, r), records in _records.items()}
 
 
 def restore(saved: Snapshot) -> None:
-    """What `snapshot` answered, back in place."""
+    """Restore the result of `snapshot`."""
     for (account, region), (store, records) in saved.items():
         ec2_backends[account][region] = store
         _records[account, region] = records

@@ -1,4 +1,4 @@
-"""The rest of ministack (Lambda in a VPC, SSM's stock checks, reset) looks into ministack's own EC2: show it moto's."""
+"""Views of moto's EC2 for other parts of ministack (Lambda in a VPC, SSM, reset), which read ministack's own EC2."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from localcloud.services.ec2.store.records import LOCK, backend, instances, list
 
 
 class View(Mapping[str, Any]):
-    """A read-only stand-in for one of ministack's EC2 stores, computed at every look."""
+    """A read-only replacement for one of ministack's EC2 stores, computed at each access."""
 
     def __init__(self, rows: Callable[[], dict[str, Any]]) -> None:
         self._rows = rows
@@ -30,7 +30,7 @@ class View(Mapping[str, Any]):
 
 
 def install() -> None:
-    """Replace the stores that others read."""
+    """Replace the stores that other parts read."""
     for name, rows in {
         "_instances": _instances,
         "_tags": lambda: {key: listed_tags(key) for key in backend().tags},
