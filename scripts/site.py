@@ -10,6 +10,8 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+from scripts import llms
+
 ROOT = Path(__file__).resolve().parents[1]
 BESIDE = {
     "trainyard/job.schema.json": "job.schema.json",
@@ -29,9 +31,12 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add what the site serves from outside docs/."""
+    """Add the files from outside docs/, and the pages for language models."""
     for source, place in served().items():
         files.append(File.generated(config, place, abs_src_path=str(ROOT / source)))
+    docs = Path(config.docs_dir)
+    for name, text in (("llms.txt", llms.index), ("llms-full.txt", llms.full)):
+        files.append(File.generated(config, name, content=text(config.nav, docs)))
     return files
 
 

@@ -28,10 +28,12 @@ STORY = (
     "docs/tasks/results.md",
     "docs/tasks/python.md",
     "docs/tasks/cost.md",
+    "docs/agents.md",
     "docs/tasks/upgrade.md",
     "docs/tasks/destroy.md",
 )
 """The pages whose blocks are run on one yard, in this order (tests/e2e/own_cloud/test_docs.py)."""
+SKILL = ROOT / "examples" / "agent-skill" / "SKILL.md"
 MARK = re.compile(r"<!-- (not run|not ours): (.+?) -->")
 SHELL = ("sh", "console")
 SEPARATORS = re.compile(r"^[;&|(){}]+$")
@@ -71,7 +73,7 @@ class Command:
 
 def pages() -> list[str]:
     """Every page that people read, by its path."""
-    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    found = [ROOT / "README.md", SKILL, *sorted((ROOT / "docs").rglob("*.md"))]
     names = [page.relative_to(ROOT).as_posix() for page in found]
     return [name for name in names if not name.startswith(OF_RECORD)]
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts import llms
+
 ROOT = Path(__file__).resolve().parents[2]
 FETCHED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "video": "src"}
 """What a browser fetches without being asked to, and by which attribute."""
@@ -89,6 +91,18 @@ def test_the_python_reference_is_that_of_the_docstrings(site: Path) -> None:
         "client.yard.Yard.find",
     ):
         assert f'id="trainyard.{name}"' in page, name
+
+
+def test_language_models_find_every_command_and_page(site: Path) -> None:
+    short, whole = (site / "llms.txt").read_text(), (site / "llms-full.txt").read_text()
+    for words, command in llms.commands():
+        assert f"- `{' '.join(words)}" in short
+        assert " ".join(command.help.split()) in short
+    linked = re.findall(r"\]\(([^)]+\.html)\)", short)
+    assert {"programs.html", "tasks/stop-and-resume.html", "job-file.html"} <= set(linked)
+    assert [each for each in linked if "://" not in each and not (site / each).exists()] == []
+    assert "# Stop and resume" in whole
+    assert len(short) < 40_000  # a page that fits into every context
 
 
 def test_links_to_files_beside_the_pages_lead_to_copies(site: Path) -> None:
