@@ -1,1 +1,2 @@
-"""The control plane: pure decisions (core), AWS (aws), one file a function (workflows)."""
+"""The control plane: pure decisions (core), access to AWS (aws), shared steps (steps), and one file per function
+(workflows)."""

@@ -36,7 +36,7 @@ Sentence = Literal[
     "use the ledger",
     "write objects",
 ]
-"""What a function may do. `stacks/constructs/permissions/grants.py` has the permissions of each sentence."""
+"""The permissions that a function can ask for. `stacks/constructs/permissions/grants.py` translates each sentence."""
 
 
 class Grant(NamedTuple):

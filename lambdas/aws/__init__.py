@@ -1,10 +1,9 @@
-"""AWS, one module per service (EC2 and DynamoDB have folders): the only place that imports boto3 and that
-knows AWS's error codes.
+"""Access to AWS, with one module or folder per service. Only this package imports boto3 and reads AWS's error codes.
 
-Every function asks or acts, and answers in core's words; none decides.
-"""
+Every function reads or acts, and returns the types of core. No function here decides."""
 
 import boto3 as boto3
 
-# Here already, a few imports deep: from ten or so on, each call that compiles urllib3's expressions asks the kernel for
-# memory and gives it back (CPython 3.11 keeps its frames in chunks): a fifth of a cold import.
+
+# Import boto3 here, at a shallow depth. Below about ten nested imports, CPython 3.11 allocates and frees a chunk of
+# frames for each regular expression that urllib3 compiles, which costs a fifth of a cold import.

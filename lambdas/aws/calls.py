@@ -1,4 +1,4 @@
-"""Calls as all modules beside this one make them: every page of an answer, and errors that are answers."""
+"""Paginated calls, and calls whose errors are answers."""
 
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
@@ -9,13 +9,13 @@ from lambdas.aws.clients import client
 
 
 def listed(service: str, operation: str, key: str, **request: Any) -> Iterator[Any]:
-    """What every page of the answer holds under this key."""
+    """Yield the items under `key` of every page."""
     pages = client(service).get_paginator(operation).paginate(**request)
     return (item for page in pages for item in page[key])
 
 
 def unless(codes: Collection[str], call: Callable[..., Any], **request: Any) -> Any:
-    """What the call answers; None where that is an error of one of these codes."""
+    """Return the answer of the call, or None if AWS refuses it with one of these codes."""
     try:
         return call(**request)
     except ClientError as error:

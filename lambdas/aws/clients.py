@@ -1,6 +1,7 @@
-"""Clients that all retry alike, and the one place where AWS's errors get a word: AccessDenied, with the action's name,
-when IAM says no; ServiceUnavailable when AWS is in trouble, be it throttling, its own fault, a conflict or the network.
-What is left is a ClientError, for whoever asked to know."""
+"""Clients with one retry policy, and the translation of AWS's errors.
+
+AccessDenied names the denied action. ServiceUnavailable covers throttling, conflicts, network errors and errors of the
+service itself. All other errors stay ClientError."""
 
 import os
 import random
@@ -46,7 +47,7 @@ THROTTLED = frozenset(
         "Unavailable",
     }
 )
-"""AWS has done nothing, for now."""
+"""Codes of requests that AWS refused for now and did not carry out."""
 TROUBLE = THROTTLED | {
     "InternalError",
     "InternalFailure",
@@ -55,22 +56,23 @@ TROUBLE = THROTTLED | {
     "RequestTimeoutException",
     "ServiceUnavailable",
 }
-"""A service's own trouble: whatever else it is asked now fares no better."""
+"""Codes of a service that currently fails; other requests to it would fail, too."""
 NO_ANSWER = (HTTPClientError, NoConnectionError, IncompleteReadError)
-"""botocore's errors where a service was not reached, said nothing or broke off."""
+"""Errors of botocore for a service that was not reached, or whose answer is missing or incomplete."""
 NOT_NOW = frozenset({"TransactionConflict", "ProvisionedThroughputExceeded", "ThrottlingError"})
-"""Why DynamoDB cancels a transaction that it may do a moment later: another one wrote the same rows, or it has no room.
+"""Reasons for which DynamoDB cancels a transaction that may succeed a moment later: a conflict, or missing throughput.
 (API reference, TransactionCanceledException)"""
 CONFLICT_TRIES = 8
 CONFLICT_SECONDS = 0.05
-"""Before the second try of a transaction that met another, doubled each time."""
+"""The pause before the second try of a conflicting transaction. It doubles with each try."""
 NOT_SHOWN = ("InvalidAMIID.NotFound", "InvalidArnException")
 NOT_SHOWN_TRIES = 4
 SHOWN_LATE = {"ec2": "DeregisterImage", "kms": "CreateGrant"}
-"""AWS may deny for some seconds what has just been made: EC2 an image, KMS a role that is to have a grant."""
+"""Operations, by service, that AWS may refuse for some seconds after their object was created: a new image in EC2, a
+new role in KMS."""
 ACTION = re.compile(r"not authorized to perform:? ([a-z0-9-]+:[A-Za-z]+)")
 PREFIXES = {"stepfunctions": "states", "service-quotas": "servicequotas"}
-"""IAM's names of services, where they are not the client's."""
+"""Names of services in IAM that differ from the name of the client."""
 ACTIONS = {
     "s3:CopyObject": "s3:PutObject",
     "s3:CreateMultipartUpload": "s3:PutObject",
@@ -81,14 +83,14 @@ ACTIONS = {
     "s3:UploadPart": "s3:PutObject",
     "dynamodb:TransactWriteItems": "dynamodb:UpdateItem",
 }
-"""IAM's names of actions, where they are not the operation's (service authorization reference). What answers HEAD says
-none itself."""
+"""Names of actions in IAM that differ from the name of the operation (service authorization reference). Answers to HEAD
+contain no action."""
 
 
 @cache
 def client(service: str, region: str | None = None, *, read_seconds: float = 30.0) -> Any:
-    """The client of this process for that service, in the process's own region where none is named; botocore does the
-    retries that AWS's hiccups need. `read_seconds`: how long it waits for an answer."""
+    """Return the cached client of a service, by default in the region of this process. botocore retries transient
+    errors. `read_seconds` limits the wait for an answer."""
     config = Config(
         retries={"mode": "standard", "total_max_attempts": 5},
         connect_timeout=5,
@@ -105,12 +107,13 @@ def client(service: str, region: str | None = None, *, read_seconds: float = 30.
 
 
 def denial(code: str, message: str, *, action: str) -> AccessDenied | None:
-    """The denial that an error of AWS is, naming the action (the message's own where it has one); else None."""
+    """Return AccessDenied if the error is a denial, else None. It names the action from the message, else `action`."""
     if code == NO_ROLE_OF_EC2:
         return AccessDenied(
-            f"The account lacks a role that EC2 launches through ({message}), and the deployment could not make it, as "
-            "the Training stack's output Prepared says. Somebody who may makes it once: aws iam "
-            "create-service-linked-role --aws-service-name spot.amazonaws.com, and the same for ec2fleet.amazonaws.com"
+            f"The account lacks a service-linked role that EC2 needs for launches ({message}). The deployment could "
+            "not create it (output Prepared of the Training stack), so no host can be launched. An administrator "
+            "creates it with aws iam create-service-linked-role --aws-service-name spot.amazonaws.com, and again with "
+            "ec2fleet.amazonaws.com"
         )
     if code not in NO and "is not authorized to perform" not in message:
         return None
@@ -142,18 +145,18 @@ def _raise_network(exception: Exception, **_: Any) -> None:
 
 
 def unanswered(error: Exception) -> ServiceUnavailable:
-    """The word for one of NO_ANSWER: what was asked may have been done."""
+    """Return the error for one of NO_ANSWER. AWS may have carried out the request."""
     return ServiceUnavailable(f"AWS could not be asked: {error}", type(error).__name__)
 
 
 def _cancelled_for_now(parsed: Mapping[str, Any]) -> bool:
-    """Whether a transaction failed for reasons that pass."""
+    """Return True if a transaction failed only for transient reasons."""
     codes = {str(reason.get("Code")) for reason in parsed.get("CancellationReasons", [])} - {"None"}
     return bool(codes) and codes <= NOT_NOW
 
 
 def _wait_for_others(response: tuple[Any, Mapping[str, Any]] | None, attempts: int, **_: Any) -> float | None:
-    """Seconds until botocore tries such a transaction again; None where its own rules decide."""
+    """Return the seconds until botocore retries a conflicting transaction; None leaves the decision to botocore."""
     if response is None or not _cancelled_for_now(response[1]) or attempts >= CONFLICT_TRIES:
         return None
     return random.uniform(0.5, 1.0) * CONFLICT_SECONDS * (1 << attempts)
@@ -162,7 +165,7 @@ def _wait_for_others(response: tuple[Any, Mapping[str, Any]] | None, attempts: i
 def _wait_until_shown(
     response: tuple[Any, Mapping[str, Any]] | None, attempts: int, **_: Any
 ) -> float | None:
-    """Seconds until botocore asks again for what AWS does not show, yet or any more."""
+    """Return the seconds until botocore retries a request for an object that AWS does not show yet."""
     if response is None or response[1].get("Error", {}).get("Code") not in NOT_SHOWN:
         return None
     return float(2 ** (attempts - 1)) if attempts < NOT_SHOWN_TRIES else None

@@ -1,4 +1,4 @@
-"""CloudWatch: how busy the GPUs of many hosts are and whether people use them, or their processors, in one call."""
+"""Metrics of hosts from CloudWatch: use of GPUs and processors, and use by people, for many hosts in one call."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
@@ -11,45 +11,48 @@ from trainyard.values.lazy import dataclass
 
 MOST_QUERIES = 500
 MOST_POINTS = 100_800
-"""What one GetMetricData takes, and answers."""
+"""Limits of one GetMetricData call."""
 LAG = timedelta(minutes=2)
-"""How old a minute is before it can be read: the agent collects for one, and sends within another."""
+"""The age at which a minute is complete: the agent collects for one minute and sends within another."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """`seconds`: how often it is told."""
+    """A metric of hosts."""
 
     namespace: str
     name: str
+
     seconds: int
+    """The length of a period."""
 
     @property
     def period(self) -> timedelta:
         return timedelta(seconds=self.seconds)
 
     def begin_of(self, at: datetime) -> datetime:
-        """Of the period that this instant is in."""
+        """Return the start of the period that contains this time."""
         return datetime.fromtimestamp(at.timestamp() // self.seconds * self.seconds, UTC)
 
 
 GPUS = Metric(host_metrics.NAMESPACE, host_metrics.GPU_UTILIZATION, host_metrics.GPU_SECONDS)
 IN_USE = Metric(host_metrics.NAMESPACE, "InUse", 60)
-"""What agents of dev hosts tell (training/host/dev/idle/decision.py): 0 nobody, 1 kernels, 2 terminals, 3 both."""
+"""Use of a dev host, as its agent sends it (training/host/dev/idle/decision.py): 0 none, 1 kernels, 2 terminals, 3
+both."""
 PROCESSORS = Metric(
     host_metrics.PROCESSOR_NAMESPACE, host_metrics.PROCESSOR_UTILIZATION, host_metrics.PROCESSOR_SECONDS
 )
-"""Of basic monitoring, which costs nothing and needs no agent."""
+"""Basic monitoring of EC2, which is free and needs no agent."""
 
 Series = tuple[Metric, str]
 """A metric of a host."""
 Known = dict[Series, dict[datetime, float]]
-"""What is known of each, by the begin of its period."""
+"""Values of each metric by the start of their period."""
 
 
 def windows(asked: Collection[Series], *, minutes: int, now: datetime) -> dict[Series, Window]:
-    """The window of each that ends where CloudWatch can know everything; a call for each 500. All of these metrics
-    are told once a minute."""
+    """Return the last `minutes` of each metric, up to the newest minute that is complete in CloudWatch. All these
+    metrics have a period of one minute. One call reads up to 500 of them."""
     end = now.replace(second=0, microsecond=0) - LAG + timedelta(minutes=1)
     begin = end - timedelta(minutes=minutes)
     known = _read(asked, begin, end, period=timedelta(minutes=1))
@@ -58,8 +61,8 @@ def windows(asked: Collection[Series], *, minutes: int, now: datetime) -> dict[S
 
 
 def processors(hosts: Collection[str], *, minutes: int, now: datetime) -> dict[str, Window]:
-    """The same of all processors of each host, by periods that lie in the window: those that EC2 must have told of,
-    which takes it up to a period, and what it has told of later ones."""
+    """Return the processor utilization of each host, for the periods in the window. EC2 may deliver the newest period
+    late, so that period is included only if CloudWatch has a value."""
     first = PROCESSORS.begin_of(
         now - timedelta(minutes=minutes) + PROCESSORS.period - timedelta(microseconds=1)
     )
@@ -89,7 +92,8 @@ def _gather(asked: list[Series], begin: datetime, end: datetime, found: Known) -
     for result in listed("cloudwatch", "get_metric_data", "MetricDataResults", **request):
         series = asked[int(result["Id"][1:])]
         known = found[series]
-        # A list that the service left out is one without values.
+
+        # The service omits empty lists.
         stamps, values = result.get("Timestamps") or [], result.get("Values") or []
         for at, value in zip(stamps, values, strict=True):
             period = series[0].begin_of(at)
@@ -97,7 +101,7 @@ def _gather(asked: list[Series], begin: datetime, end: datetime, found: Known) -
 
 
 def _query(n: int, metric: Metric, host: str) -> dict[str, Any]:
-    """The maximum: of all GPUs of the host, the busiest."""
+    """Return the query of the maximum, which is the busiest GPU of the host."""
     dimensions = [{"Name": "InstanceId", "Value": host}]
     which = {"Namespace": metric.namespace, "MetricName": metric.name, "Dimensions": dimensions}
     return {"Id": f"m{n}", "MetricStat": {"Metric": which, "Period": metric.seconds, "Stat": "Maximum"}}

@@ -1,4 +1,4 @@
-"""IAM: the roles that AWS's own services act through."""
+"""Service-linked roles in IAM."""
 
 from lambdas.aws.calls import unless
 from lambdas.aws.clients import client
@@ -8,6 +8,6 @@ TAKEN = ("InvalidInput",)
 
 
 def make_service_linked_role(service: str) -> bool:
-    """The role of `spot.amazonaws.com` or the like; False where the account has it."""
+    """Create the service-linked role of a service such as `spot.amazonaws.com`; return False if the account has it."""
     made = unless(TAKEN, client("iam").create_service_linked_role, AWSServiceName=service)
     return made is not None

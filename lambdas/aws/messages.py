@@ -1,4 +1,4 @@
-"""Messages to others: a notification to subscribers (SNS), an event to a function of the yard (Lambda)."""
+"""Notifications (SNS) and asynchronous calls of functions (Lambda)."""
 
 from botocore.exceptions import ClientError
 
@@ -7,11 +7,11 @@ from lambdas.core.notifications import Notification
 from trainyard.core.model.errors import Infrastructure
 
 MOST_SUBJECT = 100
-"""Characters, printable ASCII: SNS refuses any other subject (API reference, Publish)."""
+"""The most characters of a subject, which must be printable ASCII (API reference, Publish)."""
 
 
 def publish(topic: str, notification: Notification) -> None:
-    """Publish the notification, with as much of the subject as SNS takes. Raises Infrastructure if SNS refuses it."""
+    """Publish the notification with a shortened, printable subject. Raises Infrastructure if SNS refuses it."""
     plain = "".join(each if each.isascii() and each.isprintable() else "?" for each in notification.subject)
     try:
         client("sns").publish(TopicArn=topic, Subject=plain[:MOST_SUBJECT], Message=notification.text)
@@ -20,5 +20,5 @@ def publish(topic: str, notification: Notification) -> None:
 
 
 def invoke(function: str, payload: bytes) -> None:
-    """Have a function of the yard called, without waiting for it."""
+    """Call a function of the yard asynchronously."""
     client("lambda").invoke(FunctionName=function, InvocationType="Event", Payload=payload)

@@ -1,9 +1,9 @@
-"""AWS's price list, by its Query API. It costs nothing, answers ten questions at once and five a second, and has no
-resource that a role could be narrowed to (docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html).
+"""AWS's price list, read with the free Query API
+(docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html).
 
-It is served in three regions of the world for all of them, and in one of China, where prices are in yuan; GovCloud has
-none, and its credentials are none of the world's (aws/karpenter-provider-aws#5432).
-"""
+The API accepts ten concurrent requests and five a second. Three regions serve it for the whole world, and one in China
+serves prices in yuan. GovCloud has no such API, and its credentials work in no other partition
+(aws/karpenter-provider-aws#5432)."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from trainyard.protocol.storage import Storage
 
 SERVED_IN, CHINAS = "us-east-1", "cn-northwest-1"
 PAGE = 100
-"""The most that GetProducts answers at a time."""
+"""The most products in one answer of GetProducts."""
 LINUX = {
     "operatingSystem": "Linux",
     "preInstalledSw": "NA",
@@ -36,12 +36,13 @@ STORAGE = {
     Storage.TABLE: ("AmazonDynamoDB", "TimedStorage-ByteHrs", {}),
     Storage.LOGS: ("AmazonCloudWatch", "TimedStorage-ByteHrs", {}),
 }
-"""The service, what a bill calls it (docs.aws.amazon.com/ebs/latest/userguide/ebs-billing-usage-reports.html and the
-like), and what narrows the question."""
+"""The service, its usage type on bills (docs.aws.amazon.com/ebs/latest/userguide/ebs-billing-usage-reports.html and
+similar pages) and the filters of the request."""
 
 
 def read(region: str, earlier: PriceList | None, now: datetime) -> PriceList:
-    """The region's list as it is now; where AWS does not tell it, the `earlier` one with the reason."""
+    """Return the current price list of the region. If AWS does not return it, repeat the prices of `earlier` with the
+    reason."""
     try:
         return PriceList(on_demand=_on_demand(region), storage=_storage(region), read=now, asked=now)
     except (ServiceUnavailable, AccessDenied) as error:
@@ -59,7 +60,7 @@ def read(region: str, earlier: PriceList | None, now: datetime) -> PriceList:
 
 
 def _on_demand(region: str) -> dict[str, float]:
-    """Of the catalogue's types that have a price there."""
+    """Return the hourly prices of the catalogue's types that are sold in the region."""
     found = _dearest("AmazonEC2", region, LINUX)
     priced = {name: found.get(f"BoxUsage:{name}") for name in all_types()}
     return {name: price for name, price in priced.items() if price}
@@ -74,7 +75,7 @@ def _storage(region: str) -> dict[str, float]:
 
 
 def _dearest(service: str, region: str, narrowed: dict[str, str]) -> dict[str, float]:
-    """Dollars by usage type; of products that nothing tells apart, those of the dearest."""
+    """Return dollars by usage type. If several products share a usage type, the highest price counts."""
     found: dict[str, float] = {}
     for product in _products(service, region, narrowed):
         usage, price = usage_type(product), dollars(product)
@@ -84,7 +85,7 @@ def _dearest(service: str, region: str, narrowed: dict[str, str]) -> dict[str, f
 
 
 def _products(service: str, region: str, narrowed: dict[str, str]) -> Iterator[Any]:
-    """Every product of the service there that its attributes narrow the question to; None for one that is no JSON."""
+    """Yield the products of the service that match the filters; None for an entry that is not JSON."""
     terms = {"regionCode": region, **narrowed}
     filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in terms.items()]
     served = CHINAS if region.startswith("cn-") else SERVED_IN

@@ -1,4 +1,4 @@
-"""The yard's bucket: objects read and written, prefixes looked at."""
+"""Objects in S3, mostly in the yard's bucket."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from trainyard.core.model.errors import AccessDenied
 from trainyard.values.lazy import dataclass
 
 GONE = ("NoSuchKey", "NoSuchVersion", "404", "MethodNotAllowed")
-"""MethodNotAllowed: the version asked for is a delete marker."""
+"""Codes of a missing object. MethodNotAllowed means that the requested version is a delete marker."""
 EMPTY = "InvalidRange"
 NO_BUCKET = ("NoSuchBucket", "404")
 LARGEST_DOCUMENT = 16 * 2**20
@@ -29,14 +29,14 @@ class Object:
 
 @dataclass(frozen=True)
 class Tagged:
-    """A whole object, with the ETag by which it can be written over if nobody else has."""
+    """A whole object with its ETag, for conditional writes."""
 
     content: bytes
     etag: str
 
 
 def get_start(bucket: str, key: str, *, most: int, version: str | None = None) -> Object | None:
-    """At most so many first bytes of the object; None when there is no such object (or version)."""
+    """Return the first `most` bytes of the object; None if the object or version is missing."""
     request = {"Bucket": bucket, "Key": key, "Range": f"bytes=0-{most - 1}"}
     if version:
         request["VersionId"] = version
@@ -55,8 +55,8 @@ def get_start(bucket: str, key: str, *, most: int, version: str | None = None) -
 
 
 def get(bucket: str, key: str) -> bytes | None:
-    """The whole object; None when there is none. Raises ValueError for what is larger than anything that a run writes
-    down: a host may have put it there."""
+    """Return the whole object; None if it is missing. Raises ValueError if it is larger than LARGEST_DOCUMENT: a host
+    may have written it."""
     answer = unless(GONE, client("s3").get_object, Bucket=bucket, Key=key)
     if answer is None:
         return None
@@ -68,13 +68,13 @@ def get(bucket: str, key: str) -> bytes | None:
 
 
 def get_tagged(bucket: str, key: str) -> Tagged | None:
-    """The same with its ETag."""
+    """Return the whole object with its ETag; None if it is missing."""
     answer = unless(GONE, client("s3").get_object, Bucket=bucket, Key=key)
     return Tagged(_content(answer), answer["ETag"]) if answer else None
 
 
 def _content(answer: Mapping[str, Any]) -> bytes:
-    """What S3 sends after its answer, which may break off."""
+    """Read the body of the answer. The connection may break while it is read."""
     try:
         content: bytes = answer["Body"].read()
     except NO_ANSWER as error:
@@ -83,8 +83,8 @@ def _content(answer: Mapping[str, Any]) -> bytes:
 
 
 def get_json(bucket: str, key: str) -> dict[str, Any] | None:
-    """The JSON object under that key; None when there is none. Raises ValueError for what is no JSON, and for what is
-    too large (`get`)."""
+    """Return the JSON object under that key; None if it is missing or not an object. Raises ValueError if the content
+    is not JSON or is too large."""
     content = get(bucket, key)
     document = None if content is None else json.loads(content)
     return document if isinstance(document, dict) else None
@@ -95,7 +95,8 @@ def put(bucket: str, key: str, content: bytes, *, media_type: str) -> None:
 
 
 def put_version(bucket: str, key: str, content: bytes, *, media_type: str) -> tuple[str | None, str]:
-    """Write; the version's id (None where the bucket keeps no versions) and its ETag, both as events have them."""
+    """Write an object; return its version ID (None in a bucket without versions) and its ETag, in the form that S3
+    events use."""
     made = client("s3").put_object(Bucket=bucket, Key=key, Body=content, ContentType=media_type)
     return made.get("VersionId"), made["ETag"].strip('"')
 
@@ -105,8 +106,8 @@ def put_json(bucket: str, key: str, document: Mapping[str, Any]) -> None:
 
 
 def put_json_once(bucket: str, key: str, document: Mapping[str, Any], *, over: str | None = None) -> bool:
-    """Write unless the key is taken (`over`: by anything but the object of that ETag); False when it is. Of two writers
-    one wins and both can read what it wrote."""
+    """Write the document if the key is unused, or, with `over`, only if the object still has that ETag. Return False
+    otherwise. If two calls write at once, exactly one succeeds."""
     condition = {"IfNoneMatch": "*"} if over is None else {"IfMatch": over}
     written = unless(
         (*TAKEN, *GONE),
@@ -121,7 +122,7 @@ def put_json_once(bucket: str, key: str, document: Mapping[str, Any], *, over: s
 
 
 def first_page(bucket: str, prefix: str) -> tuple[tuple[str, int], ...]:
-    """(key, size) of the first thousand objects under a prefix."""
+    """Return (key, size) of up to 1,000 objects under a prefix."""
     return sizes(bucket, prefix, most=1000)
 
 
@@ -133,33 +134,32 @@ def sizes(bucket: str, prefix: str, *, most: int) -> tuple[tuple[str, int], ...]
 
 
 def unreadable(bucket: str, prefix: str) -> str | None:
-    """Why nothing under the prefix can be read from here, of a bucket that is somebody's; None where it can be, or
-    nothing is there."""
+    """Return the reason why objects under the prefix of a data bucket cannot be read; None if they can, or if there are
+    none."""
     s3 = client("s3")
     try:
         answer = unless(NO_BUCKET, s3.head_bucket, Bucket=bucket)
         if answer is None:
-            return f"there is no bucket {bucket}; check its name"
+            return f"the bucket {bucket} does not exist; check its name"
         here, there = s3.meta.region_name, answer.get("BucketRegion") or s3.meta.region_name
         if there != here:
-            return f"it is in {there}, and the yard in {here}; copy it to a bucket there: aws s3 sync"
+            return f"the bucket is in {there} and the yard in {here}; copy the data to a bucket in {here}: aws s3 sync"
         first = next((key for key, size in first_page(bucket, prefix) if size), None)
         if first:
             get_start(bucket, first, most=1)
     except AccessDenied as error:
         return (
-            f"S3 says no ({error}); the bucket's policy must let this account s3:GetObject and s3:ListBucket there; "
-            "what a KMS key encrypts needs that key's ARN in data_buckets and kms:Decrypt in the key's policy"
+            f"S3 denies access ({error}); the bucket's policy must allow this account s3:GetObject and s3:ListBucket; "
+            "data that a KMS key encrypts needs the ARN of the key in data_buckets and kms:Decrypt in the key's policy"
         )
     return None
 
 
 def keys(bucket: str, prefix: str) -> tuple[str, ...]:
-    """Every key under a prefix."""
     pages = client("s3").get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
     return tuple(found["Key"] for page in pages for found in page.get("Contents", []))
 
 
 def as_bytes(document: Mapping[str, Any]) -> bytes:
-    """What `put_json` writes."""
+    """Return the bytes that `put_json` writes."""
     return json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"

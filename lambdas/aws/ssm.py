@@ -1,4 +1,4 @@
-"""Systems Manager: which hosts it knows, documents sent to them, what a command came to, open sessions, parameters."""
+"""Systems Manager: registered hosts, commands and their results, open sessions, parameters."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,15 +14,15 @@ MOST_IDS = 50
 LAST_LINES = 4000
 SESSIONS_A_PAGE = 200
 FORWARDS = "AWS-StartPortForwardingSession"
-"""What the documents are called by which a port of a host is carried to a person's computer."""
+"""The prefix of the SSM documents that forward a port of a host to a user's computer."""
 UNDER_WAY = ("Pending", "InProgress")
 NEVER_TOLD = ("DeliveryTimedOut", "Undeliverable")
-"""Status details of a command whose host said nothing (Systems Manager's user guide, "Understanding command
-statuses"): what the agent itself kills for its time is ExecutionTimedOut."""
+"""Status details of a command whose host never answered (Systems Manager's user guide, "Understanding command
+statuses"). A command that the agent killed for its time limit has ExecutionTimedOut instead."""
 
 
 def online(ids: Collection[str]) -> frozenset[str]:
-    """Those of these instances whose agent is registered and answers."""
+    """Return the instances whose agent is registered and answers."""
     found: set[str] = set()
     ordered = sorted(ids)
     for first in range(0, len(ordered), MOST_IDS):
@@ -35,10 +35,10 @@ def online(ids: Collection[str]) -> frozenset[str]:
 def send(
     document: str, ids: Sequence[str], parameters: Mapping[str, str], *, comment: str
 ) -> tuple[str, ...]:
-    """Send the document to all these hosts; the ids of the commands (one for each 50 hosts).
+    """Send the SSM document to all these hosts; return the IDs of the commands (one for each 50 hosts).
 
-    Raises StartFailed, nothing sent, when Systems Manager does not know one of them. A repeated call sends
-    again: documents are written so that this changes nothing on the host."""
+    Raises StartFailed before anything is sent if Systems Manager does not list one of the hosts. A repeated call sends
+    the command again; the SSM documents tolerate that."""
     commands = []
     for first in range(0, len(ids), MOST_IDS):
         try:
@@ -65,7 +65,7 @@ def send(
 def send_to_known(
     document: str, ids: Sequence[str], parameters: Mapping[str, str], *, comment: str
 ) -> tuple[str, ...]:
-    """Send the document to those of these hosts that Systems Manager knows; the others."""
+    """Send the SSM document to the registered hosts of these; return the other hosts."""
     try:
         send(document, ids, parameters, comment=comment)
         return ()
@@ -82,21 +82,23 @@ def send_to_known(
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command came to on one host: SSM's status, and the end of what it printed (errors last)."""
+    """The result of a command on one host."""
 
     status: str
+    """The status in Systems Manager."""
     exit_code: int
     tail: str
+    """The end of the output, with errors last."""
 
 
 def status(command: str, instance: str) -> str:
-    """How the command stands on that host now; Pending also in the second in which SSM does not know it yet."""
+    """Return the status of the command on that host; Pending while Systems Manager does not list it yet."""
     answer = client("ssm").list_command_invocations(CommandId=command, InstanceId=instance)
     return str(answer["CommandInvocations"][0]["Status"]) if answer["CommandInvocations"] else "Pending"
 
 
 def silent(command: str) -> frozenset[str]:
-    """The instances that never told how this command ended: Systems Manager gave up waiting for them by itself."""
+    """Return the hosts that never reported the end of this command before Systems Manager stopped waiting."""
     return frozenset(
         str(invocation["InstanceId"])
         for invocation in _invocations(CommandId=command)
@@ -105,7 +107,7 @@ def silent(command: str) -> frozenset[str]:
 
 
 def result(command: str, instance: str) -> CommandResult:
-    """The same, with what the step that failed has printed: it is there once the step has ended."""
+    """Return the result of the command on that host, with the output of the step that failed."""
     answer = client("ssm").list_command_invocations(CommandId=command, InstanceId=instance, Details=True)
     if not answer["CommandInvocations"]:
         return CommandResult("Pending", -1, "")
@@ -124,7 +126,7 @@ def result(command: str, instance: str) -> CommandResult:
 
 
 def sessions() -> dict[str, frozenset[str]]:
-    """The instances that a person has a session on, each with the documents that these were begun by."""
+    """Return the instances with open sessions, and the SSM documents of these sessions."""
     size = {"PageSize": SESSIONS_A_PAGE}
     found: dict[str, set[str]] = {}
     for session in listed("ssm", "describe_sessions", "Sessions", State="Active", PaginationConfig=size):
@@ -134,7 +136,7 @@ def sessions() -> dict[str, frozenset[str]]:
 
 
 def commanded() -> frozenset[str]:
-    """The instances on which a command of Systems Manager is under way."""
+    """Return the instances on which a command runs."""
     return frozenset(
         str(invocation["InstanceId"])
         for status in UNDER_WAY
@@ -143,13 +145,13 @@ def commanded() -> frozenset[str]:
 
 
 def parameter(name: str) -> str | None:
-    """The parameter's value; None when there is no such parameter."""
+    """Return the value of the parameter; None if it is missing."""
     answer = unless(["ParameterNotFound"], client("ssm").get_parameter, Name=name)
     return str(answer["Parameter"]["Value"]) if answer else None
 
 
 def parameter_types(names: Collection[str]) -> dict[str, str]:
-    """The type of each of these parameters that there is (String, StringList, SecureString); no value is read."""
+    """Return the type of each existing parameter (String, StringList, SecureString). Values are not read."""
     if not names:
         return {}
     chosen = [{"Key": "Name", "Option": "Equals", "Values": sorted(names)}]

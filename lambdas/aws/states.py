@@ -1,7 +1,7 @@
-"""Step Functions: executions started, task tokens answered.
+"""Step Functions: start and stop executions, answer task tokens.
 
-A token that was answered before, or whose task is over, is not an error: somebody else was faster.
-"""
+A task token may be answered already, or its task may be over. Both are no errors, because another call may have been
+faster."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -20,14 +20,14 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 def start(machine: str, name: str, execution_input: Mapping[str, Any]) -> bool:
-    """Start an execution of that name; False when there is one already (the same event came twice)."""
+    """Start an execution of that name; return False if it exists, because the same event arrived twice."""
     ask, given = client("stepfunctions").start_execution, json.dumps(execution_input)
     started = unless(["ExecutionAlreadyExists"], ask, stateMachineArn=machine, name=name, input=given)
     return started is not None
 
 
 def stop(arn: str, trouble: Trouble) -> bool:
-    """Stop this execution, which then runs no Catch; False when it is over already."""
+    """Stop this execution without running its Catch; return False if it had ended."""
     given = {"error": trouble.error, "cause": trouble.reason}
     try:
         client("stepfunctions").stop_execution(executionArn=arn, **given)
@@ -40,13 +40,13 @@ def stop(arn: str, trouble: Trouble) -> bool:
 
 
 def is_over(arn: str) -> bool:
-    """Whether this execution has ended, however."""
+    """Return True if this execution has ended with any status."""
     return over_since(arn) is not None
 
 
 def over_since(arn: str) -> datetime | None:
-    """When this execution ended, however; None while it goes on. One that Step Functions does not know any more ended
-    long ago."""
+    """Return the end of this execution; None while it runs. An execution that Step Functions no longer lists ended long
+    ago."""
     found = unless(["ExecutionDoesNotExist"], client("stepfunctions").describe_execution, executionArn=arn)
     if found is None:
         return LONG_AGO
@@ -54,7 +54,8 @@ def over_since(arn: str) -> datetime | None:
 
 
 def running(machines: Iterable[str]) -> frozenset[str]:
-    """The names of all executions of these state machines that are not over; one that is not deployed has none."""
+    """Return the names of all running executions of these state machines. A state machine that is not deployed has
+    none."""
     return frozenset(name for machine in machines for name in _running(machine))
 
 
@@ -65,17 +66,17 @@ def _running(machine: str) -> Iterable[str]:
 
 
 def succeed(token: str, output: Mapping[str, Any]) -> bool:
-    """Answer the token; False when it was answered before."""
+    """Answer the task token; return False if it was answered before."""
     return _answer("send_task_success", taskToken=token, output=json.dumps(output))
 
 
 def fail(token: str, trouble: Trouble) -> bool:
-    """Fail the task of this token; False when it was answered before."""
+    """Fail the task of this token; return False if it was answered before."""
     return _answer("send_task_failure", taskToken=token, error=trouble.error[:256], cause=trouble.to_cause())
 
 
 def heartbeat(token: str) -> bool:
-    """Say that the task is alive; False when it is over."""
+    """Send a heartbeat for the task; return False if the task is over."""
     return _answer("send_task_heartbeat", taskToken=token)
 
 

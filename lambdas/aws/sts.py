@@ -1,4 +1,4 @@
-"""STS: credentials of a role, for a while."""
+"""Temporary credentials of a role from STS."""
 
 from typing import Any
 
@@ -6,12 +6,13 @@ from lambdas.aws.calls import unless
 from lambdas.aws.clients import client
 
 TOO_LARGE = ("PackedPolicyTooLarge", "PackedPolicyTooLargeException")
-"""STS packs a policy into its token, which has less room than the policy may have characters."""
+"""STS packs the policy into its session token, whose limit is below the allowed number of characters of a policy."""
 
 
 def assume(role: str, session: str, policy: str, *, seconds: int) -> dict[str, Any] | None:
-    """What a credential process prints (docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html).
-    None where the policy finds no room in the token."""
+    """Return credentials in the format of a credential process
+    (docs.aws.amazon.com/sdkref/latest/guide/feature-process-credentials.html). Return None if the policy is too large
+    for the token."""
     answer = unless(
         TOO_LARGE,
         client("sts").assume_role,

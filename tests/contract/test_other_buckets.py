@@ -64,7 +64,7 @@ def test_what_is_not_there_is_said(shelves: Shelves) -> None:
     nothing = shelves.admitted(f"s3://{shelves.corpus}/nowhere/")
     assert f"there is nothing under s3://{shelves.corpus}/nowhere/" in nothing["reason"]
     gone = shelves.admitted(f"s3://gone-{shelves.name}/x/")
-    assert f"there is no bucket gone-{shelves.name}" in gone["reason"]
+    assert f"the bucket gone-{shelves.name} does not exist" in gone["reason"]
 
 
 def test_a_bucket_of_another_region_is_refused(shelves: Shelves, cloud: Cloud) -> None:
@@ -73,4 +73,7 @@ def test_a_bucket_of_another_region_is_refused(shelves: Shelves, cloud: Cloud) -
     there = {"LocationConstraint": "eu-central-1"}
     shelves.objects.create_bucket(Bucket=far, CreateBucketConfiguration=there)
     shelves.listed = (*shelves.listed, far)
-    assert "it is in eu-central-1, and the yard in us-east-1" in shelves.admitted(f"s3://{far}/x/")["reason"]
+    assert (
+        "the bucket is in eu-central-1 and the yard in us-east-1"
+        in shelves.admitted(f"s3://{far}/x/")["reason"]
+    )

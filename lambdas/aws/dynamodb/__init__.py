@@ -1,1 +1,1 @@
-"""DynamoDB: the yard's one table, as the ledger of runs and as patrol's logbook."""
+"""The yard's DynamoDB table: the ledger of runs and patrol's logbook."""

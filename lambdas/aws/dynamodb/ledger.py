@@ -45,17 +45,18 @@ BAKE_LOCK = ("bake", "lock")
 
 @dataclass(frozen=True)
 class Lock:
-    """Who may move the image parameter: a run, its execution, and when that execution's time is up at the latest."""
+    """The lock of a bake, which allows it to change the image parameter."""
 
     run: str
     execution_arn: str
     until: datetime
+    """The latest end of the execution."""
 
 
 class AlreadyWrittenError(Exception):
-    """A condition of a write did not hold: another call was here before, which callers expect and handle.
+    """A condition of a write failed because another call wrote first. Callers expect this.
 
-    `numbers`: which writes of the transaction, the first being 0, had conditions that did not hold."""
+    `numbers` are the indexes of the writes whose conditions failed."""
 
     def __init__(self, message: str, *, numbers: Sequence[int] = ()) -> None:
         super().__init__(message)
@@ -63,8 +64,6 @@ class AlreadyWrittenError(Exception):
 
 
 class Table:
-    """The yard's one table."""
-
     def __init__(self, table: str) -> None:
         self.table = table
         self.dynamodb = client("dynamodb")
@@ -76,10 +75,11 @@ class Table:
     def _only_if(
         self, condition: str, act: Literal["Put", "Delete"], values: Mapping[str, Any], **more: Any
     ) -> bool:
-        """Whether the condition held, so that it is done. `#name` in it is an attribute, `:name` one of `values`.
+        """Write if the condition holds; return whether it held. In the condition `#name` is an attribute and `:name` is
+        one of `values`.
 
-        A transaction of one: botocore gives it a token, so that its retry of one whose answer was lost is told that it
-        is done. Alone, the retry would meet its own write and be told that the condition does not hold."""
+        The call is a transaction of one write, because botocore gives a transaction a client token. After a lost
+        answer, a plain write would meet its own earlier effect and fail."""
         names = {word: word[1:] for word in re.findall(r"#\w+", condition)}
         words: dict[str, Any] = {"ExpressionAttributeNames": names} if names else {}
         if values:
@@ -94,16 +94,16 @@ class Table:
         return True
 
     def pool(self) -> tuple[WarmHost, ...]:
-        """All hosts in the pool."""
+        """Return all hosts in the warm pool."""
         rows = self._query("pk = :pool", {"pool": POOL}, ConsistentRead=True)
         return tuple(serialization.from_json(WarmHost, {**row, "instance": row["sk"]}) for row in rows)
 
     def _query(self, condition: str, values: Mapping[str, str], **more: Any) -> list[dict[str, Any]]:
-        """The rows for whose keys the condition holds, in which `:name` is one of `values`."""
+        """Return the rows whose keys meet the condition. In the condition `:name` is one of `values`."""
         return [unpack(item) for item in self._items(condition, values, **more)]
 
     def _items(self, condition: str, values: Mapping[str, str], **more: Any) -> Iterator[Mapping[str, Any]]:
-        """The same as DynamoDB's API has them."""
+        """Yield the items whose keys meet the condition, in the format of DynamoDB's API."""
         words = {f":{name}": {"S": value} for name, value in values.items()}
         asked = {"KeyConditionExpression": condition, "ExpressionAttributeValues": words, **more}
         return listed("dynamodb", "query", "Items", TableName=self.table, **asked)
@@ -111,10 +111,10 @@ class Table:
 
 class Ledger(Table):
     def write(self, *writes: Write) -> None:
-        """All rows of a call in one transaction of up to 100 (the conditions belong into the first 100).
+        """Write all rows in one transaction of up to 100 writes. Rows with conditions must be among the first 100.
 
-        Raises AlreadyWrittenError, having written nothing, when a condition does not hold. A late state is no reason:
-        everything else is written without it."""
+        Raises AlreadyWrittenError without writing anything if a condition fails. A late state does not fail the
+        transaction: all other values are written."""
         for first in range(0, len(writes), MOST_WRITES):
             chunk = writes[first : first + MOST_WRITES]
             try:
@@ -135,13 +135,14 @@ class Ledger(Table):
             raise AlreadyWrittenError(str(error), numbers=_of_failed_conditions(error)) from error
 
     def read(self, run: str) -> Records | None:
-        """All rows of a run; None for a run the ledger does not know."""
+        """Return all rows of a run; None if the ledger has no such run."""
         found = self._read(run)
-        # A Query may show a part of a transaction that is written meanwhile: what looks torn is read once more.
+
+        # A Query may show half of a concurrent transaction, so rows that look torn are read again.
         return self._read(run) if found and found.torn else found
 
     def known(self, run: str) -> Records:
-        """All rows of a run that must be there; raises Misconfigured where some are not."""
+        """Return all rows of a run. Raises Misconfigured if rows are missing."""
         found = self.read(run)
         if found is None:
             raise self.lost(run)
@@ -150,11 +151,13 @@ class Ledger(Table):
         return found
 
     def lost(self, run: str, rows: str | None = None) -> Misconfigured:
-        """That the ledger knows nothing of the run any more, or nothing of these `rows` of it."""
+        """Return the error for a run whose rows, or whose `rows` of one kind, are missing."""
+
         of = f"{rows} of the run {run}" if rows else f"the run {run}"
         return Misconfigured(
-            f"The ledger {self.table} does not know {of}: the rows were deleted, or the table replaced, while the run "
-            f"went on. Start it again; a training goes on from its last checkpoint with checkpoints.resume: {run}."
+            f"The ledger {self.table} lacks {of}: the rows were deleted, or the table replaced, during the run. The "
+            f"run cannot continue. Start it again; checkpoints.resume: {run} continues a training from its last "
+            "checkpoint."
         )
 
     def _read(self, run: str) -> Records | None:
@@ -164,12 +167,12 @@ class Ledger(Table):
         )
 
     def run(self, run: str) -> RunRow | None:
-        """The run's own row alone; None for a run the ledger does not know."""
+        """Return only the run's own row; None if the ledger has no such run."""
         found = records.of_rows(run, [row] if (row := self._get(f"run#{run}", "run")) else [])
         return found.run if found else None
 
     def timeline(self, run: str) -> tuple[Entry, ...]:
-        """Every timeline entry of a run, in order."""
+        """Return every timeline entry of a run, in order."""
         rows = self._query("pk = :timeline", {"timeline": f"timeline#{run}"}, ConsistentRead=True)
         return tuple(serialization.from_json(Entry, row) for row in rows)
 
@@ -178,49 +181,49 @@ class Ledger(Table):
         return reading.read_one(row) if row else None
 
     def waiting(self, run: str) -> tuple[TokenRow, ...]:
-        """The tokens of a run that nobody has answered, be the run itself known or not."""
+        """Return the unanswered task tokens of a run, even if the run's own row is missing."""
         tokens_of = {"run": f"run#{run}", "token": "token#"}
         rows = self._query("pk = :run AND begins_with(sk, :token)", tokens_of, ConsistentRead=True)
         tokens: Iterable[TokenRow] = (reading.read_one(row) for row in rows if "token" in row)
         return tuple(token for token in tokens if token.answered is None)
 
     def owner(self, kind: ResourceKind, name: str) -> Owner | None:
-        """Whose the instance, image or command is, by its look-up row."""
+        """Return the run that owns the instance, image or command, from its look-up row."""
         row = self._get(f"{kind}#{name}", "run")
         return serialization.from_json(Owner, row) if row else None
 
     def prices(self) -> PriceList | None:
-        """The region's price list; None until patrol has asked for it."""
+        """Return the region's price list; None until patrol has read it."""
         row = self._get(*PRICES)
         return serialization.from_json(PriceList, row) if row else None
 
     def claims(self) -> tuple[int, tuple[Claim, ...]]:
-        """How many places were given until now, and the claims of training runs that are not concluded and of launches.
+        """Return the number of slots given so far, and the claims of open training runs and of dev hosts.
 
-        The number is read first: who gives a place by these claims and finds another number was not alone."""
+        The number is read first. Admission is conditional on this number, which detects concurrent admissions."""
         given = self._get(*PLACES)
         rows = self._query("pk = :open", {"open": OPEN}, ConsistentRead=True)
         claims = tuple(claim for row in rows if (claim := claim_of(row)))
         return int(given["number"]) if given else 0, claims
 
     def warm_hosts(self) -> tuple[int, tuple[WarmHost, ...]]:
-        """How often hosts were put into the pool until now, and all that are there. The number is read first, as that
-        of the claims."""
+        """Return how often hosts entered the warm pool so far, and all hosts in it. The number is read first; a write
+        that is conditional on it detects concurrent changes."""
         given = self._get(*POOLED)
         return int(given["number"]) if given else 0, self.pool()
 
     def warm_host(self, instance: str) -> WarmHost | None:
-        """The host, if it is in the pool."""
+        """Return the host if it is in the warm pool."""
         row = self._get(POOL, instance)
         return serialization.from_json(WarmHost, {**row, "instance": instance}) if row else None
 
     def dev(self, name: str) -> DevRow | None:
-        """Who has the name of a dev host."""
+        """Return the row of a dev host's name."""
         row = self._get(DEV, name)
         return serialization.from_json(DevRow, {**row, "name": name}) if row else None
 
     def take_dev_name(self, row: DevRow, before: DevRow | None) -> bool:
-        """Whether the name is now as the row says: nobody has taken it since `before` was read."""
+        """Claim the name of a dev host. Return False if another call changed the row after `before` was read."""
         known = {name: value for name, value in serialization.to_json(row).items() if name != "name"}
         return self._only_if(
             "#run = :before" if before else "attribute_not_exists(pk)",
@@ -230,17 +233,17 @@ class Ledger(Table):
         )
 
     def may_image_dev_host(self, run: str, instance: str) -> bool:
-        """Whether its owner or patrol wants that host to be imaged by this snapshot."""
+        """Return True if the owner or patrol asked for this snapshot of the dev host."""
         row = self._get(DEV_IMAGING, run)
         return row is not None and row["instance"] == instance
 
     def bake_lock(self) -> Lock | None:
-        """The lock as somebody holds it; None when it is free."""
+        """Return the lock of the current bake; None if the lock is free."""
         row = self._get(*BAKE_LOCK)
         return serialization.from_json(Lock, row) if row else None
 
     def take_bake_lock(self, lock: Lock, *, instead_of: str | None) -> bool:
-        """Whether the lock is this run's now: it was free, its own, or that of `instead_of`, which is over."""
+        """Acquire the lock. It must be free, belong to this run already, or belong to `instead_of`, which has ended."""
         return self._only_if(
             "attribute_not_exists(pk) OR #run IN (:mine, :over)",
             "Put",
@@ -249,17 +252,17 @@ class Ledger(Table):
         )
 
     def give_back_bake_lock(self, run: str) -> bool:
-        """Whether the lock was this run's until now."""
+        """Release the lock; return False if this run did not hold it."""
         return self._only_if("#run = :mine", "Delete", {"mine": run}, Key=key_of(*BAKE_LOCK))
 
 
 def _did_not_hold(error: ClientError) -> bool:
-    """Return True if a transaction was cancelled because a condition of its own did not hold."""
+    """Return True if a condition of the transaction failed."""
     return bool(_of_failed_conditions(error))
 
 
 def _of_failed_conditions(error: ClientError) -> list[int]:
-    """Return the numbers of the transaction's writes whose conditions did not hold; none for another error."""
+    """Return the indexes of the writes whose conditions failed; none for another error."""
     if error.response["Error"]["Code"] != "TransactionCanceledException":
         return []
     codes = [reason.get("Code") for reason in error.response.get("CancellationReasons", [])]

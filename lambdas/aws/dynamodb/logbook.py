@@ -1,4 +1,4 @@
-"""What patrol writes down, in the yard's one table: its passes, its verdicts, the month's money; and runs in bulk."""
+"""Patrol's rows in the yard's table: passes, verdicts and the costs of the month. Also bulk reads of runs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -21,12 +21,12 @@ KEPT = timedelta(days=90)
 MOST_KEYS = 100
 MOST_ROUNDS = 5
 MOST_VERDICTS = 500
-"""In one row: an item of DynamoDB holds 400 KB."""
+"""The most verdicts of one row: an item of DynamoDB holds 400 KB."""
 
 
 @dataclass(frozen=True)
 class OpenRun:
-    """A run that was admitted and that nobody has concluded."""
+    """A run that was admitted and is not concluded."""
 
     run: str
     kind: str
@@ -35,7 +35,7 @@ class OpenRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """What goes on by the ledger: runs, and the claims of training runs and of launches."""
+    """The runs that are not concluded, and the claims of training runs and dev hosts."""
 
     runs: tuple[OpenRun, ...]
     claims: tuple[Claim, ...]
@@ -43,19 +43,19 @@ class Opened:
 
 @dataclass(frozen=True)
 class Known:
-    """What the passes before have left: None where nobody has counted the month, or asked for the price list."""
+    """The results of earlier passes. Each is None until patrol has written it."""
 
     money: Money | None
     prices: PriceList | None
 
 
 class Throttled(Infrastructure):
-    """AWS answers less than was asked, again and again: the next patrol asks anew."""
+    """DynamoDB throttles every try of a read. The next pass tries again."""
 
 
 class Logbook(Table):
     def begin(self, now: datetime, *, apart: timedelta) -> bool:
-        """Whether this patrol may go on: no other has begun within the time that lies between two."""
+        """Record the start of a pass; return False if another pass began less than `apart` ago."""
         return self._put_if(
             "attribute_not_exists(pk) OR #at < :soon",
             {"pk": PATROL, "sk": "pass", "at": serialization.timestamp(now)},
@@ -67,7 +67,7 @@ class Logbook(Table):
         return serialization.from_json(Money, row) if row else None
 
     def known(self) -> Known:
-        """One call."""
+        """Read the costs of the month and the price list in one call."""
         rows = {row["sk"]: row for row in self._batch([(PATROL, "money"), PRICES])}
         money, prices = rows.get("money"), rows.get("prices")
         return Known(
@@ -76,19 +76,19 @@ class Logbook(Table):
         )
 
     def keep(self, prices: PriceList) -> None:
-        """For everybody who asks for the region's prices until the next time."""
+        """Store the region's price list until the next read."""
         key = dict(zip(("pk", "sk"), PRICES, strict=True))
         self.dynamodb.put_item(TableName=self.table, Item=packed(key | serialization.to_json(prices)))
 
     def count(self, money: Money, before: Money | None) -> bool:
-        """Whether the count is written: nobody else has counted since `before`."""
+        """Write the costs of the month; return False if another pass wrote them after `before` was read."""
         row = {"pk": PATROL, "sk": "money", **serialization.to_json(money)}
         if before is None:
             return self._put_if("attribute_not_exists(pk)", row)
         return self._put_if("#at = :before", row, before=serialization.timestamp(before.at))
 
     def once(self, what: str, now: datetime) -> bool:
-        """Whether this is the first time that anybody asks: for what is said once alone."""
+        """Return True on the first call for `what`, to send a notification only once."""
         row = {
             "pk": PATROL,
             "sk": f"once#{what}",
@@ -98,7 +98,7 @@ class Logbook(Table):
         return self._put_if("attribute_not_exists(pk)", row)
 
     def write(self, verdicts: Sequence[VerdictRow], now: datetime) -> None:
-        """The verdicts that changed or were acted on in this pass; up to 500 in a row."""
+        """Write the verdicts that changed or were carried out in this pass, up to 500 a row."""
         for number, first in enumerate(range(0, len(verdicts), MOST_VERDICTS)):
             row = {
                 "pk": f"{PATROL}#{now:%Y-%m-%d}",
@@ -114,7 +114,7 @@ class Logbook(Table):
         return [serialization.from_json(VerdictRow, verdict) for row in rows for verdict in row["verdicts"]]
 
     def opened(self) -> Opened:
-        """Return the runs that have not been concluded, and all claims, by one call for thousands."""
+        """Return the open runs and all claims. One call reads thousands."""
         rows = self._query("pk = :open", {"open": OPEN})
         runs = (row for row in rows if not str(row["sk"]).startswith(HELD))
         return Opened(
@@ -123,7 +123,7 @@ class Logbook(Table):
         )
 
     def runs(self, names: Iterable[str]) -> dict[str, RunRow]:
-        """The rows of these runs, as far as the ledger has them: a call for each hundred."""
+        """Return the rows of these runs that exist. One call reads a hundred."""
         found = {}
         for row in self._batch((f"run#{name}", "run") for name in sorted(set(names))):
             known = records.of_rows(str(row["pk"]).removeprefix("run#"), [row])
@@ -132,7 +132,7 @@ class Logbook(Table):
         return found
 
     def awaited(self, attempts: Mapping[str, int], wait: str) -> dict[str, str]:
-        """The image that each of these runs waits for in that attempt, where it has asked for one."""
+        """Return the image that each of these runs waits for in that attempt."""
         keys = ((f"run#{run}", f"wait#{attempt:04d}#{wait}") for run, attempt in sorted(attempts.items()))
         return {
             str(row["pk"]).removeprefix("run#"): str(row["image"])
@@ -153,7 +153,9 @@ class Logbook(Table):
                 if not wanted:
                     break
             else:
-                raise Throttled(f"DynamoDB has not read {counted(len(wanted), 'row')} in {MOST_ROUNDS} calls")
+                raise Throttled(
+                    f"DynamoDB left {counted(len(wanted), 'row')} unread after {MOST_ROUNDS} calls"
+                )
 
     def _put_if(self, condition: str, row: Mapping[str, Any], **values: str) -> bool:
         return self._only_if(condition, "Put", values, Item=packed(row))

@@ -18,24 +18,24 @@ from trainyard.values import serialization
 
 LOOK_UPS_LIVE = timedelta(days=90)
 PRICES = ("patrol", "prices")
-"""The key of the region's price list, which patrol keeps."""
+"""The key of the region's price list."""
 OPEN = "open"
-"""The key under which every run has a row from Admit to Conclude."""
+"""The partition key of the rows of open runs, from Admit to Conclude."""
 HELD = "held#"
-"""Precedes, under that key, a launch whose host may still run."""
+"""The prefix of the sort key of a claim of a dev host that may still run."""
 PLACES = ("places", "given")
-"""The key of the number of places that training runs were given so far."""
+"""The key of the number of slots given so far."""
 POOL = "pool"
-"""The key under which every host in the pool has a row."""
+"""The partition key of the hosts in the warm pool."""
 POOLED = ("places", "pool")
-"""The key of the number of times that a run has put hosts into the pool."""
+"""The key of the number of times that hosts entered the warm pool."""
 DEV = "dev"
-"""The key under which every name of a dev host has a row."""
+"""The partition key of the names of dev hosts."""
 DEV_IMAGING = "dev-imaging"
-"""The key under which every snapshot has a row that may image a dev host."""
+"""The partition key of the snapshots that may image a dev host."""
 IMAGING_LIVES = timedelta(days=1)
 ResourceKind = Literal["instance", "image", "command"]
-"""What a look-up row is about."""
+"""The kind of resource of a look-up row."""
 
 
 def run_row(
@@ -49,8 +49,8 @@ def run_row(
     grows: bool = True,
     add: Mapping[str, float] | None = None,
 ) -> Write:
-    """`waits`: whether it may go on waiting; else what it has waited for is over, and goes from the row. `grows`: the
-    same of more hosts. `add`: dollars."""
+    """Write values of the run's row. Without `waits`, remove the wait; without `grows`, remove the wait for more hosts.
+    `add` adds dollars."""
     gone = (*(() if waits else ("waiting",)), *(() if grows else ("grows",)))
     return Write(
         f"run#{run}",
@@ -66,8 +66,8 @@ def run_row(
 
 
 def open_row(run: str, kind: str, execution_arn: str, claim: Claim | None = None) -> Write:
-    """That the run goes on: whoever looks for runs that nobody has concluded need not read them all. A training run has
-    its claim with it."""
+    """Mark the run as open, so that open runs can be listed without reading all runs. A training run includes its
+    claim."""
     claimed = (
         {}
         if claim is None
@@ -77,7 +77,7 @@ def open_row(run: str, kind: str, execution_arn: str, claim: Claim | None = None
 
 
 def held_row(claim: Claim) -> Write:
-    """The claim of a launch, which outlives its run: patrol deletes the row once no host of the launch runs."""
+    """Write the claim of a dev host. It outlives its run; patrol deletes it once the host no longer runs."""
     known = {
         name: value
         for name, value in serialization.to_json(claim).items()
@@ -91,13 +91,13 @@ def no_held_row(run: str) -> Write:
 
 
 def claim_of(row: Mapping[str, Any]) -> Claim | None:
-    """Return the claim of a row of an open run or of a launch; None for a run that asks for no place."""
+    """Return the claim of an open run or a dev host; None for a run that needs no slot."""
     run = str(row["sk"]).removeprefix(HELD)
     return serialization.from_json(Claim, {**row, "run": run}) if "hosts" in row else None
 
 
 def slot_given(before: int) -> Write:
-    """That one more place is given. AlreadyWrittenError where somebody else has given one since `before` was read."""
+    """Count one more slot. Raises AlreadyWrittenError if another slot was given after `before` was read."""
     return _next_number(PLACES, before)
 
 
@@ -130,7 +130,8 @@ def launch_request_row(
 
 
 def launch_request_counted(run: str, attempt: int, before: int) -> Write:
-    """That an attempt asks once more. AlreadyWrittenError where it has since `before` was read."""
+    """Count one more launch request of an attempt. Raises AlreadyWrittenError if another was counted after `before` was
+    read."""
     return _next_number((f"run#{run}", f"asks#{attempt:04d}"), before)
 
 
@@ -150,8 +151,8 @@ def attempt_row(
 
 
 def pooled_rows(hosts: Iterable[WarmHost], before: int) -> list[Write]:
-    """That these hosts of a run are the pool's from now on. AlreadyWrittenError where somebody else has put some there
-    since `before` was read, or where one of them is there."""
+    """Move these hosts of a run to the warm pool. Raises AlreadyWrittenError if other hosts entered it after `before`
+    was read, or if one of these is in it."""
     writes = [_next_number(POOLED, before)]
     for host in hosts:
         known = {name: value for name, value in serialization.to_json(host).items() if value is not None}
@@ -162,12 +163,13 @@ def pooled_rows(hosts: Iterable[WarmHost], before: int) -> list[Write]:
 
 
 def wiped_row(instance: str, ready: datetime, until: datetime) -> Write:
-    """That it may be taken; AlreadyWrittenError where it is not in the pool any more, or was wiped before."""
+    """Make a wiped host available. Raises AlreadyWrittenError if it left the warm pool or is available already."""
     return Write(POOL, instance, {"ready": ready, "until": until}, only="run", unless="ready")
 
 
 def cooled_rows(hosts: Iterable[WarmHost], at: datetime) -> list[Write]:
-    """That these have left the pool, and whose bill that is. AlreadyWrittenError where one of them has left before."""
+    """Remove these hosts from the warm pool and bill their time to their runs. Raises AlreadyWrittenError if one of
+    them left before."""
     writes: list[Write] = []
     dollars: dict[str, float] = {}
     for host in hosts:
@@ -181,7 +183,7 @@ def cooled_rows(hosts: Iterable[WarmHost], at: datetime) -> list[Write]:
 
 
 def no_warm_row(instance: str) -> Write:
-    """The same where the ledger knows nothing more of the run that had kept it."""
+    """Remove a host of a deleted run from the warm pool."""
     return Write(POOL, instance, delete=True)
 
 
@@ -194,10 +196,10 @@ def launched_row(
     taken: str | None = None,
     releasing: datetime | None = None,
 ) -> Write:
-    """`taken`: the run that had kept it in the pool; `releasing`: it is ended as soon as it is known.
+    """Write the row of a launched host. `taken` is the run that kept the host in the warm pool before; `releasing`
+    marks a host that ends as soon as it is recorded.
 
-    The time of the launch is the time of the first write. A second call of Launch does not move the start of the bill.
-    """
+    The first write sets the time of the launch. A second call of Launch does not move the start of the bill."""
     values = serialization.to_json(host) | {"attempt": attempt, "gang": gang, "taken": taken}
     if releasing:
         values["releasing"] = releasing
@@ -208,13 +210,13 @@ def launched_row(
 def host_row(
     run: str, instance: str, values: HostUpdate, *, rising: tuple[tuple[str, Any], ...] = ()
 ) -> Write:
-    """News of a host that this run has launched; AlreadyWrittenError where it has not."""
+    """Write values of a host. Raises AlreadyWrittenError if this run has not launched the host."""
     return Write(f"run#{run}", f"host#{instance}", values, only="launched", rising=rising)
 
 
 def token_row(run: str, attempt: int, wait: str, token: str, now: datetime) -> Write:
-    """The token of a wait that begins, which nobody has answered; AlreadyWrittenError where it is stored: the function
-    was called twice, and the other call may have answered it."""
+    """Store the task token of a new wait as unanswered. Raises AlreadyWrittenError if it is stored: AWS called the
+    function twice, and the other call may have answered it."""
     return Write(
         f"run#{run}",
         f"token#{attempt:04d}#{wait}",
@@ -225,7 +227,7 @@ def token_row(run: str, attempt: int, wait: str, token: str, now: datetime) -> W
 
 
 def wait_row(run: str, row: WaitRow) -> Write:
-    """What the wait is for, once it is sent or asked for."""
+    """Record the command or image of the wait after the request for it."""
     values = {"since": row.since, "command": row.command, "image": row.image}
     known = {name: value for name, value in values.items() if value is not None}
     return Write(f"run#{run}", f"wait#{row.attempt:04d}#{row.wait}", known, put=True)
@@ -240,13 +242,13 @@ def event_row(run: str, entry: Entry) -> Write:
 
 
 def look_up_row(kind: ResourceKind, name: str, owner: Owner, now: datetime) -> Write:
-    """Which run that thing belongs to."""
+    """Record the run that owns the resource."""
     expires = int((now + LOOK_UPS_LIVE).timestamp())
     known = {name: value for name, value in serialization.to_json(owner).items() if value is not None}
     return Write(f"{kind}#{name}", "run", known | {"expires": expires}, put=True)
 
 
 def dev_imaging_row(run: str, instance: str, now: datetime) -> Write:
-    """That the snapshot of this name may image a dev host."""
+    """Allow the snapshot of this name to image a dev host."""
     expires = int((now + IMAGING_LIVES).timestamp())
     return Write(DEV_IMAGING, run, {"instance": instance, "at": now, "expires": expires}, put=True)

@@ -1,4 +1,4 @@
-"""Rows as DynamoDB's API has them, and back."""
+"""Conversion of rows to and from the format of DynamoDB's API."""
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
@@ -9,14 +9,14 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from trainyard.values import serialization
 
 SMALLEST = 1e-120
-"""Numbers nearer to 0 become 0: DynamoDB takes none below 1e-130."""
+"""Numbers closer to 0 are stored as 0, because DynamoDB accepts none below 1e-130."""
 
 
 class FromDynamoDB(TypeDeserializer):  # type: ignore[misc]  # boto3 has no types
-    """Numbers as JSON has them: no value of a row needs a Decimal's digits."""
+    """A deserializer that returns int or float: no value of a row needs a Decimal."""
 
     def deserialize(self, value: Mapping[str, Any]) -> Any:
-        """As boto3 does; at once for what nearly every value is."""
+        """Deserialize a value. The common types skip the general code of boto3."""
         for kind, content in value.items():
             if kind in ("S", "BOOL"):
                 return content
@@ -36,7 +36,7 @@ PACK, UNPACK = TypeSerializer(), FromDynamoDB()
 
 
 class Packed(Mapping[str, Any]):
-    """A row whose attributes are unpacked when somebody reads them."""
+    """A row that unpacks an attribute when it is read."""
 
     def __init__(self, item: Mapping[str, Any]) -> None:
         self._item = item
@@ -59,7 +59,6 @@ def key_of(pk: str, sk: str) -> dict[str, Any]:
 
 
 def pack(value: Any) -> dict[str, Any]:
-    """The value as DynamoDB's API has it."""
     packed: dict[str, Any] = PACK.serialize(_exact(serialization.to_json(value)))
     return packed
 
@@ -79,5 +78,4 @@ def _exact(value: Any) -> Any:
 
 
 def unpack(item: Mapping[str, Any]) -> dict[str, Any]:
-    """The item as JSON knows it."""
     return {name: UNPACK.deserialize(value) for name, value in item.items()}

@@ -1,4 +1,4 @@
-"""One write of a row, and what DynamoDB is asked for it."""
+"""A write of a row, and its request to DynamoDB."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
@@ -11,38 +11,40 @@ from trainyard.values.lazy import dataclass
 
 @dataclass(frozen=True)
 class Write:
-    """One row to write. `put` replaces the row; otherwise `values` are set on it (None removes nothing and is left
-    out), and the attributes in `without` are taken away. `unless` names an attribute that must not be there yet, `only`
-    one that must, `same` one that must have that value, `other` one that must not have it. `add`: numbers
-    that are added to those that are there, or to 0.
-    `delete` removes it, where there is `only` that.
-
-    `rising`: paths of attributes, the most significant first, with their new values. All together must be above those
-    in the row. A missing attribute is below every value. So a signal that arrives late changes nothing.
-
-    `stage`: the values name a state, and perhaps an attempt, of a run. If the row has a later attempt, or a later state
-    (states.ORDER) of this attempt, it keeps both. The other values are written.
-
-    `kept`: attributes whose first value stays."""
+    """One row to write: an update, unless `put` or `delete` is set."""
 
     pk: str
     sk: str
     values: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes to set. None leaves an attribute as it is."""
     without: tuple[str, ...] = ()
+    """Attributes to remove."""
     put: bool = False
+    """Replace the whole row."""
     unless: str | None = None
+    """An attribute that must be missing."""
     only: str | None = None
+    """An attribute that must exist."""
     same: tuple[str, int] | None = None
+    """An attribute that must have this value."""
     other: tuple[str, str] | None = None
+    """An attribute that must not have this value."""
     rising: tuple[tuple[str, Any], ...] = ()
+    """Paths of attributes, most significant first, with their new values. Together the values must be above the values
+    in the row. A missing attribute is below every value. Therefore a late signal changes nothing."""
     stage: bool = False
+    """The values name a state of a run, perhaps with an attempt. If the row has a later attempt, or a later state
+    (states.ORDER) of this attempt, both stay and only the other values are written."""
     add: Mapping[str, float] = field(default_factory=dict)
+    """Numbers to add to the attributes, which count as 0 if missing."""
     kept: frozenset[str] = frozenset()
+    """Attributes that keep their first value."""
     delete: bool = False
+    """Delete the row. The condition `only` applies."""
 
     @property
     def of_late_stage(self) -> "Write":
-        """Return the write without its state and attempt: those of the row stay."""
+        """Return the write without its state and attempt."""
         return replace(self, stage=False, kept=self.kept | {"state", "attempt"}) if self.stage else self
 
 

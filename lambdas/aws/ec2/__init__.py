@@ -1,1 +1,1 @@
-"""EC2: what can be had, fleets, instances, images."""
+"""EC2: offerings, fleets, instances and images."""

@@ -1,8 +1,7 @@
-"""EC2 CreateFleet `instant`: one ask for the hosts of one gang, all of one type in one zone, or none, where there are
-fewer than it needs at least. It may name several pools, of which EC2 takes one.
+"""CreateFleet of type `instant`: one request for the hosts of one gang, all of one type in one zone, or none. If the
+request names several capacity pools, EC2 chooses one.
 
-CreateFleet answers 200 with Errors[] when it launched nothing: success is the number of ids, never the
-absence of an exception.
+CreateFleet answers 200 with Errors[] if it launched nothing. Only the number of instance IDs shows success.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -33,25 +32,26 @@ KINDS = {
     "InvalidInstanceType": RefusalKind.UNSUPPORTED,
     **dict.fromkeys(THROTTLED, RefusalKind.THROTTLED),
 }
-"""What kind of no each of EC2's codes is. Any other code means the yard is set up wrongly."""
+"""The kind of refusal by EC2's error code. Any other code means that the yard is set up wrongly."""
 ROOT_DEVICE = "/dev/sda1"
 ANSWER_SECONDS = 75.0
-"""A fleet of fifty hosts takes EC2 a while, and who gives up asks for it once more: twice, in the three minutes that
-Launch has."""
+"""The wait for an answer. A fleet of fifty hosts takes EC2 a while. After this wait Launch sends the request again; two
+tries fit into its three minutes."""
 
 
 @dataclass(frozen=True)
 class Template:
-    """The launch template to launch from; every request names the image beside it."""
+    """The launch template of a request. Every request names the image separately."""
 
     id: str
     version: str
 
 
 def template(templates: Collection[str], rate: int) -> Template:
-    """The one whose root disk is fetched at this rate, of those named `rate=id:version`; KeyError where there is none.
+    """Return the launch template with this rate for fetching the root disk, from entries `rate=id:version`. Raises
+    KeyError if it is missing.
 
-    An override of a fleet may say much of a disk, but not that."""
+    The overrides of a fleet cannot set this rate."""
     named = dict(each.split("=") for each in templates)
     template_id, version = named[str(rate)].split(":")
     return Template(template_id, version)
@@ -59,17 +59,18 @@ def template(templates: Collection[str], rate: int) -> Template:
 
 @dataclass(frozen=True)
 class Launched:
-    """The hosts, all of the type that EC2 chose, in the candidate that it took; `volume_charge` is dollars once for
-    each."""
+    """The launched hosts, all of one type."""
 
     instances: tuple[str, ...]
     type: str
     candidate: Candidate
+    """The candidate that EC2 chose."""
     volume_charge: float = 0.0
+    """Dollars, once for each host."""
 
 
 Refusals = tuple[FleetRefusal, ...]
-"""What each of the candidates that a request asks was refused with, in their order."""
+"""The refusal of each candidate of a request, in the order of the candidates."""
 
 
 def launch(
@@ -83,14 +84,15 @@ def launch(
     root_gib: int | None = None,
     key: str = "",
 ) -> Launched | Refusals:
-    """Launch the part's hosts from this image in the zone and market of one candidate, at least as many as it needs, or
-    none. The candidates share a market, and no two share a type and zone. The same token never launches twice.
+    """Launch the hosts of the part from this image in the zone and market of one candidate: at least as many as it
+    needs, or none. The candidates share a market and differ in type or zone. A client token launches only once.
 
-    `root_gib`: the size of the root disk (None: as large as the image's own); `key` is the one it is encrypted with.
-    Network interfaces get their tag from the template; a fleet's spot request cannot be tagged from here.
-    Fewer ids than asked for are answered as Launched all the same: they cost money, so the caller must know.
-    Raises ServiceUnavailable where EC2 throttles or does not answer: no pool has said no, and hosts may be launched;
-    the same ask, with the same token, is made again."""
+    `root_gib` is the size of the root disk (None: the size of the image's disk), and `key` encrypts it. Network
+    interfaces get their tag from the launch template. A fleet cannot tag its spot request.
+
+    Launched may contain fewer IDs than requested: these hosts cost money, so the caller must learn of them. Raises
+    ServiceUnavailable if EC2 throttles or does not answer. Then hosts may have been launched, and the caller repeats
+    the request with the same client token."""
     match candidates[0].market:
         case Market.SPOT:
             market, options_of, allocation = "spot", "SpotOptions", "capacity-optimized"
@@ -137,7 +139,7 @@ def launch(
 
 
 def _taken(group: Mapping[str, Any], candidates: Sequence[Candidate]) -> Candidate:
-    """The one of the candidates in which these hosts are."""
+    """Return the candidate that these hosts are in."""
     if len(candidates) == 1:
         return candidates[0]
     where = (group["InstanceType"], _override(group)["SubnetId"])
@@ -147,7 +149,7 @@ def _taken(group: Mapping[str, Any], candidates: Sequence[Candidate]) -> Candida
 def _refusal(
     candidate: Candidate, candidates: Sequence[Candidate], errors: Sequence[Mapping[str, Any]]
 ) -> FleetRefusal:
-    """What was said of this candidate. Of one that EC2 says nothing of, it has found no room there."""
+    """Return the refusal of this candidate. If EC2 names no reason, the candidate counts as full."""
     mine = [
         (_override(error).get("InstanceType", "EC2"), no)
         for error in errors
@@ -160,7 +162,7 @@ def _refusal(
 
 
 def _is_about(error: Mapping[str, Any], candidate: Candidate) -> bool:
-    """An error that names no pool is about all of them."""
+    """Return True if the error concerns this candidate. An error without a capacity pool concerns all of them."""
     override = _override(error)
     return (override.get("InstanceType", candidate.type), override.get("SubnetId", candidate.subnet)) == (
         candidate.type,
@@ -169,7 +171,7 @@ def _is_about(error: Mapping[str, Any], candidate: Candidate) -> bool:
 
 
 def _disk(root_gib: int | None, key: str) -> dict[str, Any]:
-    """The override of a root disk's size, as the launch templates have that disk in all else."""
+    """Return the override of the root disk's size. All other properties repeat the launch template."""
     if root_gib is None:
         return {}
     disk = {"VolumeSize": root_gib, "VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True}
@@ -178,13 +180,13 @@ def _disk(root_gib: int | None, key: str) -> dict[str, Any]:
 
 
 def _override(said: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The override that hosts were launched by, or that an error is about."""
+    """Return the override that launched the hosts, or that the error concerns."""
     found: Mapping[str, Any] = said.get("LaunchTemplateAndOverrides", {}).get("Overrides", {})
     return found
 
 
 def _fleet_refusal(code: str, message: str) -> FleetRefusal:
-    """A missing permission is raised, since every pool would say the same."""
+    """Return the refusal. A denial is raised instead, because every capacity pool would repeat it."""
     denied = denial(code, message, action="ec2:CreateFleet")
     if denied:
         raise denied
@@ -192,5 +194,5 @@ def _fleet_refusal(code: str, message: str) -> FleetRefusal:
 
 
 def _kind(code: str) -> RefusalKind:
-    """EC2 sometimes gives a sub-code behind a dot: the part before it decides when the whole is unknown."""
+    """Return the kind of refusal. If the whole code is not listed, the part before the dot decides."""
     return KINDS.get(code) or KINDS.get(code.partition(".")[0]) or RefusalKind.CONFIGURATION

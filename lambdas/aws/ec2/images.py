@@ -1,4 +1,4 @@
-"""AMIs: made under a name that makes it happen once, looked at, retired with their snapshots."""
+"""AMIs and their snapshots: create them once under a name, find them, retire them."""
 
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -17,27 +17,27 @@ from trainyard.values import serialization
 UNKNOWN = ("InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable")
 GONE = ("InvalidSnapshot.NotFound",)
 MADE_FOR = re.compile(AMI)
-"""CreateImage describes its snapshots: `Created by CreateImage(i-0123...) for ami-0123...`."""
+"""The AMI in the description of a snapshot: `Created by CreateImage(i-0123...) for ami-0123...`."""
 
 
 def find(image: str) -> Image | None:
-    """The image, or None when EC2 does not know it."""
+    """Return the image; None if EC2 does not list it."""
     answer = unless(UNKNOWN, client("ec2").describe_images, ImageIds=[image], IncludeDisabled=True)
     return next((_image(data) for data in answer["Images"]), None) if answer else None
 
 
 def of_yard(yard: str) -> tuple[Image, ...]:
-    """Every image that this yard made."""
+    """Return every image that this yard made."""
     return _own(Filters=_made_by(yard))
 
 
 def of_dev(yard: str, name: str) -> tuple[Image, ...]:
-    """Every image of the dev host of that name."""
+    """Return every image of the dev host of that name."""
     return _own(Filters=[*_made_by(yard), {"Name": f"tag:{Tag.DEV}", "Values": [name]}])
 
 
 def of_account() -> tuple[Image, ...]:
-    """Every image of the account in this region, whoever made it."""
+    """Return every image of the account in this region, from any source."""
     return _own()
 
 
@@ -49,9 +49,9 @@ def _own(**more: Any) -> tuple[Image, ...]:
 def create(
     instance: str, name: str, *, description: str, tags: Mapping[str, str], reboot: bool = False
 ) -> str:
-    """The id of the image of that name: a new one, or the one an earlier call with this name began.
+    """Create an image; return its ID. A repeated call with the same name returns the first image.
 
-    Without a reboot, unless asked for: the documents that prepare the disk end with a sync."""
+    By default the host is not rebooted, because the SSM documents that prepare the disk end with a sync."""
     marks = [{"Key": key, "Value": value} for key, value in tags.items()]
     try:
         answer = client("ec2").create_image(
@@ -67,7 +67,7 @@ def create(
         named = client("ec2").describe_images(Owners=["self"], Filters=[{"Name": "name", "Values": [name]}])
         if not named["Images"]:
             raise ServiceUnavailable(
-                f"EC2 says that there is an image {name} already, and does not show it yet",
+                f"EC2 has an image {name} that it does not show yet",
                 "InvalidAMIName.Duplicate",
             ) from error
         return str(named["Images"][0]["ImageId"])
@@ -75,11 +75,11 @@ def create(
 
 
 def retire(image: str) -> None:
-    """Deregister the image and delete its snapshots; one that is gone already is fine, once EC2 has said so for some
-    seconds: of one that was just made it may say the same.
+    """Deregister the image and delete its snapshots. If EC2 reports the image as missing for some seconds, it counts as
+    retired; a new image may be invisible at first.
 
-    Raises AccessDenied, or Misconfigured for everything else that EC2 says against it: of snapshots that it could not
-    delete it tells in a 200 answer."""
+    Raises AccessDenied, or Misconfigured for any other refusal. EC2 reports snapshots that it could not delete in a 200
+    answer."""
     deregister = partial(client("ec2").deregister_image, ImageId=image, DeleteAssociatedSnapshots=True)
     answer = _ended(deregister, UNKNOWN, f"deregister {image}")
     failed = [
@@ -90,17 +90,19 @@ def retire(image: str) -> None:
     if failed:
         raise Misconfigured(
             f"{image} was deregistered, but not all of its snapshots were deleted: {', '.join(failed)}. "
-            "They cost money until they are (missing-permissions: the role of this function lacks ec2:DeleteSnapshot)"
+            "They cost money until they are deleted (missing-permissions: the role of this function lacks "
+            "ec2:DeleteSnapshot)"
         )
 
 
 def delete_snapshot(snapshot: str) -> None:
-    """Delete a snapshot that no image stands on; one that is gone already is fine. Raises as `retire` does."""
+    """Delete a snapshot that belongs to no image. A missing snapshot is skipped. Raises AccessDenied, or Misconfigured
+    for any other refusal."""
     _ended(partial(client("ec2").delete_snapshot, SnapshotId=snapshot), GONE, f"delete {snapshot}")
 
 
 def _ended(call: Callable[[], Any], gone: Collection[str], what: str) -> dict[str, Any]:
-    """What EC2 answers; nothing for what is gone already."""
+    """Return the answer of EC2, or an empty one if the object is gone."""
     try:
         return unless(gone, call) or {}
     except ClientError as error:
@@ -109,13 +111,13 @@ def _ended(call: Callable[[], Any], gone: Collection[str], what: str) -> dict[st
 
 
 def snapshots_of_yard(yard: str) -> tuple[Stored, ...]:
-    """Every snapshot that carries the yard's tag, also those that nobody made for an image."""
+    """Return every snapshot with the yard's tag, including snapshots without an image."""
     found = listed("ec2", "describe_snapshots", "Snapshots", OwnerIds=["self"], Filters=_made_by(yard))
     return tuple(_stored(data) for data in found)
 
 
 def being_made(yard: str) -> dict[str, str]:
-    """The instances that an image of the yard is being made of, and that image."""
+    """Return the instances that are being imaged, each with its image."""
     pending = {"Name": "state", "Values": ["pending"]}
     made = _own(Filters=[*_made_by(yard), pending])
     return {image.tags[Tag.HOST]: image.id for image in made if Tag.HOST in image.tags}
@@ -126,7 +128,7 @@ def _made_by(yard: str) -> list[dict[str, Any]]:
 
 
 def _stored(data: Mapping[str, Any]) -> Stored:
-    """The yard's tag `Tag.KIND` is on what CreateImage made for it, and on nothing else."""
+    """Convert a snapshot. Only snapshots of images that the yard made have the tag `Tag.KIND`."""
     tags = _tags(data)
     image = MADE_FOR.search(data.get("Description", ""))
     return Stored(

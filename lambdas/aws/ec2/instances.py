@@ -1,5 +1,5 @@
-"""EC2 instances: found by their tags; stopped, ended and tagged many at a time. One that EC2 refuses keeps no other
-running."""
+"""EC2 instances: find them by their tags; start, stop, terminate and tag many at a time. A refusal for one host does
+not affect the others."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -20,32 +20,36 @@ from trainyard.values.quantities import counted
 LIVE = ("pending", "running", "stopping", "stopped")
 PAGE = 1000
 WHEN = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
-"""How EC2 writes when a state changed: `User initiated (2026-11-20 12:00:00 GMT)`."""
+"""The time in EC2's reason of a state: `User initiated (2026-11-20 12:00:00 GMT)`."""
 GIB = re.compile(r"[1-9][0-9]{0,4}")
 DOLLARS = re.compile(r"[0-9]{1,4}(\.[0-9]{1,9})?")
 CHUNK = 500
 MOST_TAGGED = 1000
 MOST_VALUES = 200
-"""Of a filter."""
+"""The most values of a filter."""
 GONE = "InvalidInstanceID.NotFound"
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why EC2 does not do what it was asked for a host. `passing`: it may do so soon."""
+    """The refusal of an action on a host."""
 
     code: str
     message: str
+
     passing: bool = False
+    """The action may succeed soon."""
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
 
 
 NEVER_RAN = ("Client.InternalError", "Client.InvalidKMSKey")
-"""docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html: mostly a disk's key that may not be used."""
-FORGOTTEN = Refusal(GONE, "EC2 has forgotten it", passing=True)
-NOT_SHOWN = Refusal(GONE, "EC2 does not show it, nor its tags, yet", passing=True)
+"""State reasons of hosts that never ran, mostly because EC2 may not use the key of the disk
+(docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html)."""
+
+FORGOTTEN = Refusal(GONE, "EC2 no longer lists it", passing=True)
+NOT_SHOWN = Refusal(GONE, "EC2 does not show it or its tags yet", passing=True)
 
 
 @dataclass(frozen=True)
@@ -61,25 +65,25 @@ class Instance:
     image: str
     tags: Mapping[str, str]
     changed: datetime | None = None
-    """When its state changed last, where EC2 says so."""
+    """The time of the last change of state, if EC2 gives it."""
     attached: datetime | None = None
-    """When its root disk came to be; `launched` is when it was started last."""
+    """The time at which the root disk was attached. `launched` is the time of the last start."""
 
     @property
     def volume_charge(self) -> float:
-        """Dollars once, for the rate that its disk was fetched at: what Launch noted."""
+        """Return the one-time charge in dollars for fetching the disk at its rate, from the tag that Launch wrote."""
         noted = self.tags.get(Tag.VOLUME_CHARGE, "")
         return float(noted) if DOLLARS.fullmatch(noted) else 0.0
 
     @property
     def price(self) -> float | None:
-        """Dollars an hour, the most that Launch expected, where that is noted."""
+        """Return the highest expected dollars an hour, from the tag that Launch wrote."""
         noted = self.tags.get(Tag.PRICE, "")
         return float(noted) if DOLLARS.fullmatch(noted) else None
 
     @property
     def disk_gib(self) -> int | None:
-        """The size of its disk, where Launch has noted it."""
+        """Return the size of the disk, from the tag that Launch wrote."""
         noted = self.tags.get(Tag.DISK, "")
         return int(noted) if GIB.fullmatch(noted) else None
 
@@ -89,12 +93,12 @@ class Instance:
 
     @property
     def state_and_why(self) -> str:
-        """In EC2's words."""
+        """Return the state and its reason as EC2 words them."""
         return f"{self.state} ({self.state_reason or 'no reason given'})"
 
     @property
     def never_ran(self) -> bool:
-        """EC2 took it back before it ran, for a fault of whoever launched it."""
+        """Return True if EC2 ended the host before it ran, because of a wrong launch request."""
         return self.state_reason.startswith(NEVER_RAN)
 
     @property
@@ -103,7 +107,7 @@ class Instance:
 
 
 def of_run(run: str, *, attempt: int | None = None, states: Iterable[str] = LIVE) -> tuple[Instance, ...]:
-    """Every instance that carries this run's tag, whatever the ledger knows: a crash cannot hide one."""
+    """Return every instance with the tag of this run. A crash cannot hide one, because the ledger is not consulted."""
     filters = [
         {"Name": f"tag:{Tag.RUN}", "Values": [run]},
         {"Name": "instance-state-name", "Values": list(states)},
@@ -114,7 +118,8 @@ def of_run(run: str, *, attempt: int | None = None, states: Iterable[str] = LIVE
 
 
 def of_ids(ids: Collection[str]) -> tuple[Instance, ...]:
-    """These instances, as far as EC2 knows them (a filter, not ids: one that is not visible yet is no error)."""
+    """Return the instances that EC2 lists. The query is a filter, so an instance that is not visible yet
+    raises no error."""
     asked = sorted(ids)
     parts = [asked[first : first + MOST_VALUES] for first in range(0, len(asked), MOST_VALUES)]
     return tuple(
@@ -123,7 +128,7 @@ def of_ids(ids: Collection[str]) -> tuple[Instance, ...]:
 
 
 def of_dev(yard: str, name: str) -> tuple[Instance, ...]:
-    """The instances of the dev host of that name which are there, stopped ones too."""
+    """Return the running and stopped instances of the dev host of that name."""
     filters = [
         {"Name": f"tag:{Tag.YARD}", "Values": [yard]},
         {"Name": f"tag:{Tag.DEV}", "Values": [name]},
@@ -133,35 +138,33 @@ def of_dev(yard: str, name: str) -> tuple[Instance, ...]:
 
 
 def of_yard(yard: str) -> tuple[Instance, ...]:
-    """Every instance of the yard, also those that ended within the last hour: a call for each thousand."""
+    """Return every instance of the yard, including those that ended within the last hour. One call reads 1,000."""
     chosen = [{"Name": f"tag:{Tag.YARD}", "Values": [yard]}]
     return _describe(Filters=chosen, PaginationConfig={"PageSize": PAGE})
 
 
 def images_in_use() -> frozenset[str]:
-    """The images that any instance of the account still runs from."""
+    """Return the images of all instances of the account that are not terminated."""
     return frozenset(instance.image for instance in _describe() if instance.state != "terminated")
 
 
 def stop(ids: Collection[str], *, new: Collection[str] = ()) -> dict[str, Refusal]:
-    """Stop these, on-demand ones only; why EC2 refuses which of them. `new`: launched a moment ago, so that EC2 may not
-    show them yet."""
+    """Stop these on-demand hosts; return the refusals. EC2 may not show the hosts in `new` yet."""
     return _remembered(_each(client("ec2").stop_instances, sorted(ids), new=new))
 
 
 def terminate(ids: Collection[str], *, new: Collection[str] = ()) -> dict[str, Refusal]:
-    """End these, which may happen twice; why EC2 refuses which of them. `new` as in `stop`."""
+    """Terminate these hosts; return the refusals. The call may be repeated. EC2 may not show the hosts in `new` yet."""
     return _remembered(_each(client("ec2").terminate_instances, sorted(ids), new=new))
 
 
 def start(ids: Collection[str]) -> dict[str, Refusal]:
-    """Start these again, one that runs goes on; why EC2 refuses which of them."""
+    """Start these hosts; return the refusals. A running host keeps running."""
     return _each(client("ec2").start_instances, sorted(ids))
 
 
 def all_done(refused: Mapping[str, Refusal]) -> None:
-    """Where EC2 has refused any of what was asked for: ServiceUnavailable if it may do so soon (it is in trouble, or
-    does not know a new host yet), else Infrastructure."""
+    """Raise ServiceUnavailable if every refusal is transient, else Infrastructure. Return if nothing was refused."""
     if refused:
         problems = "; ".join(f"{host}: {why}" for host, why in list(refused.items())[:3])
         passing = all(why.passing for why in refused.values())
@@ -171,13 +174,14 @@ def all_done(refused: Mapping[str, Refusal]) -> None:
 
 
 def keep_disks(ids: Collection[str]) -> None:
-    """From now on these stop where they would end by shutting themselves down. EC2 takes one a call. One that is gone
-    meanwhile is no error; Infrastructure for any other refusal."""
+    """Make these hosts stop, not terminate, when they shut themselves down. EC2 takes one host a call. A host that is
+    gone is no error; any other refusal raises Infrastructure."""
     all_done(_there(_each(_stop_at_shutdown, sorted(ids), chunk=1)))
 
 
 def tag(hosts: Mapping[str, Sequence[str]], key: str) -> None:
-    """Write the tag: hosts by value. One that is gone meanwhile is no error; Infrastructure for any other refusal."""
+    """Write the tag on the hosts under each value. Hosts that are gone are skipped; any other refusal raises
+    Infrastructure."""
     refused: dict[str, Refusal] = {}
     for value, ids in hosts.items():
         refused |= _each(_tagger(key, value), ids, chunk=MOST_TAGGED)
@@ -185,8 +189,8 @@ def tag(hosts: Mapping[str, Sequence[str]], key: str) -> None:
 
 
 def retag(ids: Collection[str], tags: Mapping[str, str]) -> None:
-    """Write all these tags on all of them, in one call. One that is gone meanwhile is no error; Infrastructure for any
-    other refusal."""
+    """Write all these tags on all hosts in one call. Hosts that are gone are skipped; any other refusal raises
+    Infrastructure."""
     written = [{"Key": key, "Value": value} for key, value in tags.items()]
 
     def write(InstanceIds: Sequence[str]) -> Any:  # noqa: N803 - as the other calls name it
@@ -196,18 +200,18 @@ def retag(ids: Collection[str], tags: Mapping[str, str]) -> None:
 
 
 def subnets(ids: Iterable[str]) -> dict[str, str]:
-    """One of these subnets by Availability Zone."""
+    """Return one of these subnets for each Availability Zone."""
     answer = client("ec2").describe_subnets(SubnetIds=list(ids))
     return {subnet["AvailabilityZone"]: subnet["SubnetId"] for subnet in reversed(answer["Subnets"])}
 
 
 def _there(refused: Mapping[str, Refusal]) -> dict[str, Refusal]:
-    """Without those that are gone."""
+    """Drop the refusals of hosts that are gone."""
     return {host: why for host, why in refused.items() if why.code != GONE}
 
 
 def _remembered(refused: Mapping[str, Refusal]) -> dict[str, Refusal]:
-    """Without those that have long ended: nothing is left to stop or to end."""
+    """Drop the refusals of hosts that ended long ago."""
     return {host: why for host, why in refused.items() if why != FORGOTTEN}
 
 
@@ -229,9 +233,11 @@ def _tagger(key: str, value: str) -> Callable[..., Any]:
 def _each(
     call: Callable[..., Any], ids: Sequence[str], chunk: int = CHUNK, new: Collection[str] = ()
 ) -> dict[str, Refusal]:
-    """All in calls of `chunk`. EC2 refuses a call whole: of one that it refuses, each half is asked again, down to the
-    host that it is about, unless EC2 itself is in trouble. A missing permission is raised, unless it is missing for
-    hosts alone whose tag nobody can see: EC2 has forgotten them, or does not show those that are `new` yet."""
+    """Call EC2 with `chunk` hosts at a time; return the refusals.
+
+    EC2 refuses a call as a whole. Then each half is tried again, down to the refused host, unless EC2 itself fails. A
+    denial is raised, unless it only concerns hosts whose tags are invisible: EC2 no longer lists them, or does not show
+    those in `new` yet."""
     refused: dict[str, Refusal] = {}
     waiting = [list(ids[first : first + chunk]) for first in range(0, len(ids), chunk)]
     while waiting:
@@ -260,7 +266,8 @@ def _refusal(Code: str, Message: str = "", **_: Any) -> Refusal:  # noqa: N803 -
 
 
 def _unseen(ids: Collection[str]) -> frozenset[str]:
-    """Those of which EC2 knows nothing, or no tags since they have ended; none for whom may not look."""
+    """Return the instances that EC2 no longer lists, or lists without tags because they were terminated. Return none if
+    the caller lacks ec2:DescribeInstances."""
     try:
         known = {host.id for host in of_ids(ids) if host.state != "terminated"}
     except AccessDenied:

@@ -1,4 +1,4 @@
-"""What EC2 offers where, what spot costs now, and how much of it the account may have."""
+"""Instance types on offer, spot prices, and quotas of the account."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,7 +9,7 @@ from trainyard.core.model.errors import ServiceUnavailable
 
 
 def offered(types: Sequence[str]) -> frozenset[tuple[str, str]]:
-    """(type, zone) pairs of these types that EC2 offers in this region."""
+    """Return the (type, zone) pairs of these types that EC2 offers in this region."""
     found = listed(
         "ec2",
         "describe_instance_type_offerings",
@@ -21,7 +21,7 @@ def offered(types: Sequence[str]) -> frozenset[tuple[str, str]]:
 
 
 def spot_prices(types: Sequence[str], *, now: datetime) -> dict[tuple[str, str], float]:
-    """Dollars per hour by (type, zone): the last change before now (EC2 answers it for StartTime = now)."""
+    """Return dollars per hour by (type, zone). For StartTime = now, EC2 returns the last change before it."""
     prices = listed(
         "ec2",
         "describe_spot_price_history",
@@ -40,8 +40,9 @@ def spot_prices(types: Sequence[str], *, now: datetime) -> dict[tuple[str, str],
 
 
 def vcpu_quota(code: str) -> float | None:
-    """How many vCPUs the quota allows: the account's own, else AWS's default; None where AWS knows no such quota, or
-    does not say now: it answers five such questions a second, and EC2 itself knows its quotas at the launch."""
+    """Return the vCPUs that the quota allows: the account's own value, else AWS's default. Return None if the quota
+    does not exist or Service Quotas is throttled (five requests a second); EC2 enforces its quotas at the launch
+    anyway."""
     quotas = client("service-quotas")
     for ask in (quotas.get_service_quota, quotas.get_aws_default_service_quota):
         try:

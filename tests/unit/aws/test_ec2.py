@@ -40,7 +40,7 @@ def test_a_new_host_that_ec2_does_not_show_yet_is_none_that_it_has_forgotten(
     refused = act(["i-1", "i-new"], new=["i-new"])
     assert set(refused) == {"i-new"}
     assert states(account)["i-1"] != "running"
-    with pytest.raises(ServiceUnavailable, match="does not show it, nor its tags, yet"):
+    with pytest.raises(ServiceUnavailable, match="does not show it or its tags yet"):
         instances.all_done(refused)
 
 
@@ -72,7 +72,7 @@ def test_an_image_that_is_gone_is_retired(account: Recorded) -> None:
 
 def test_an_image_whose_name_is_taken_and_that_is_not_shown_yet_is_asked_for_again(account: Recorded) -> None:
     account.broken = {"CreateImage": "InvalidAMIName.Duplicate"}
-    with pytest.raises(ServiceUnavailable, match="does not show it yet"):
+    with pytest.raises(ServiceUnavailable, match="does not show yet"):
         images.create("i-1", "digits-1", description="d", tags={})
     account.images = {"ami-1": "pending"}
     assert images.create("i-1", "digits-1", description="d", tags={}) == "ami-1"
