@@ -68,10 +68,10 @@ def _stand_still(machine: Machine, word: str) -> Ending:
         return CommandEnd(0, f"no program of a run runs on this host{synced}\n")
     if word == "resume":
         program.gang.resume()
-        return CommandEnd(0, "the program goes on\n")
+        return CommandEnd(0, "the program continues\n")
     seconds = ALONE_SECONDS if program.gang.is_alone else IN_GANG_SECONDS
     program.gang.pause(seconds)
-    return CommandEnd(0, f"the program stands still, for {seconds:g} s at most; the disks are synced\n")
+    return CommandEnd(0, f"the program is paused for at most {seconds:g} s; the disks are synced\n")
 
 
 def _generalize(machine: Machine, parameters: Parameters) -> Ending:

@@ -69,7 +69,7 @@ def say(lab: Lab, minutes: float | None, *, at: datetime | None = None) -> None:
 def test_the_page_says_when_the_host_is_stopped_and_one_key_keeps_it(page: Page, lab: Lab) -> None:
     assert page.warning == ""
     say(lab, 4)
-    page.until("the warning", lambda: "it is stopped in about 4 min. Its disk stays." in page.warning)
+    page.until("the warning", lambda: "will be stopped in about 4 min. Its disk stays." in page.warning)
     page.driver.find_element(By.CSS_SELECTOR, f"{BANNER} button").click()
     page.until("no warning", lambda: page.warning == "")
     assert lab.held.read_text() == "hold 2h\n"
@@ -101,7 +101,7 @@ def test_a_hold_that_nobody_writes_is_told_with_what_to_type(page: Page, lab: La
     say(lab, 4)
     page.until("the warning", lambda: "in about 4 min" in page.warning)
     page.driver.find_element(By.CSS_SELECTOR, f"{BANNER} button").click()
-    said = "It is not kept: nobody has written the tag. In a terminal: trainyard hold 2h"
+    said = "The host is not kept: nobody has written the tag. In a terminal, type: trainyard hold 2h"
     page.until("why", lambda: said in page.warning)
     lab.command.write_text(works)
 

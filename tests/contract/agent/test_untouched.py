@@ -130,7 +130,7 @@ def test_a_loss_that_becomes_nan_is_nan_in_signals_and_metrics_and_a_warning_in_
     assert (finished["step"], finished["loss"], finished["nan_since"]) == (5, "NaN", 3)
     assert finished["but"] == ["its loss has been NaN since step 3"]
     assert [each["loss"] for each in metrics(yard)["samples"]] == [0.5, 0.5, "NaN", "NaN", "NaN"]
-    assert yard.log().count("[trainyard] the loss has been NaN since step 3. The program goes on") == 1
+    assert yard.log().count("[trainyard] the loss has been NaN since step 3. The program continues") == 1
 
 
 @pytest.mark.parametrize("pattern", [r"(?P<step>(x{1000}){1000})"])

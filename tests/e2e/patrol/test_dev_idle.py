@@ -128,7 +128,7 @@ def left_alone(runs: Runs, hosts: dict[str, str], page: Browser) -> None:
     """It warns, is kept by the key, warns before the hold is over, and is stopped with the page still open."""
     mine = hosts["left"]
     let_go(runs, mine)
-    page.until("the warning", lambda: "Nobody uses this dev host" in page.text(BANNER))
+    page.until("the warning", lambda: "This dev host is not in use" in page.text(BANNER))
     page.driver.find_element(By.CSS_SELECTOR, f"{BANNER} button").click()
     page.until("it goes", lambda: page.text(BANNER) == "")
     now = datetime.now(UTC)

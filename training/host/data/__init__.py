@@ -1,1 +1,1 @@
-"""The job's data, from the bucket onto this host's disk."""
+"""Download the job's data from the bucket to this host's disk."""

@@ -1,4 +1,4 @@
-"""The job's data on this host's disk: every entry whole, or this worker's share of its files."""
+"""Fetch the job's data to this host's disk: each entry whole, or this worker's share of its files."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DataEntry:
-    """`data.NAME` of the job."""
+    """An entry of the job's section `data`."""
 
     name: str
     source: str
@@ -39,7 +39,7 @@ def entries_of(job: Job) -> list[DataEntry]:
 
 
 def fetch_whole(bucket: Bucket, job: Job, paths: Paths, *, given_up: Callable[[], bool] = never) -> None:
-    """Every entry that all hosts have whole. Those that are shared out are looked at: is there enough for all?"""
+    """Fetch every entry that all hosts need whole. Raises HostTrouble if a shared entry has too few files."""
     found = {entry: look(bucket, entry) for entry in entries_of(job)}
     for entry, files in found.items():
         if entry.is_shared_out:
@@ -58,13 +58,14 @@ def fetch_shares(
     *,
     given_up: Callable[[], bool] = never,
 ) -> None:
-    """This host's share of every entry that is shared out by file (sharding.py), and nothing else of it."""
+    """Fetch this host's share of every entry that is shared out by file (sharding.py)."""
     shared_out = [entry for entry in entries_of(job) if entry.is_shared_out]
     _bring(bucket, {entry: _due(bucket, entry, cluster, assignment) for entry in shared_out}, paths, given_up)
 
 
 def look(bucket: Bucket, entry: DataEntry) -> list[Object]:
-    """The objects of an entry: one, or everything under a prefix. Nothing there is a final failure."""
+    """Return the objects of an entry: one, or all under a prefix. Raises Missing if there are none, or all are
+    empty."""
     holder, key = bucket.of(entry.source)
     found = [
         item for item in holder.list(key) if item.key == key or item.key.startswith(key.rstrip("/") + "/")
@@ -81,13 +82,13 @@ def look(bucket: Bucket, entry: DataEntry) -> list[Object]:
 
 
 def make_sure_all_get_some(entry: DataEntry, files: list[Object], *, workers: int) -> None:
-    """Empty files (`_SUCCESS`) do not count: a worker cannot train on them."""
+    """Raise HostTrouble if there are fewer files than workers. Empty files such as `_SUCCESS` do not count."""
     filled = sum(1 for item in files if item.size)
     if filled < workers:
         raise HostTrouble(
-            f"data.{entry.name}: {workers} workers are to share {filled} files at {entry.source} (sharding: file), but "
-            f"each needs a file of its own; write the data as {workers} files or more, or let every host have all of "
-            "them (sharding: none)",
+            f"data.{entry.name}: {workers} workers share {filled} files at {entry.source} (sharding: file), but each "
+            f"worker needs a file of its own; write the data as {workers} files or more, or let every host have all "
+            "files (sharding: none)",
             final=True,
         )
 
@@ -112,7 +113,7 @@ def _due(bucket: Bucket, entry: DataEntry, cluster: Cluster, assignment: Assignm
 def _bring(
     bucket: Bucket, wanted: Mapping[DataEntry, list[Object]], paths: Paths, given_up: Callable[[], bool]
 ) -> None:
-    """Let the folder of each entry hold these files and no other, fetching only what is missing."""
+    """Fetch the missing files of each entry, and remove all other files from its folder."""
     paths.data.mkdir(parents=True, exist_ok=True)
     clear_staging(paths.data)
     folders = [_Folder(entry, paths, files, bucket.of(entry.source)[0]) for entry, files in wanted.items()]
@@ -124,14 +125,14 @@ def _bring(
     for folder, files in missing.items():
         if len(files) < len(folder.files):
             logger.info(
-                "%s: %d of %d files are here already",
+                "%s: this host already has %d of %d files",
                 *(folder.label, len(folder.files) - len(files), len(folder.files)),
             )
         download_all(folder.bucket, files, what=folder.label, arrived=folder.note, given_up=given_up)
 
 
 def named_files(entry: DataEntry, files: list[Object], bucket: Bucket) -> dict[str, Object]:
-    """The files by their path in the entry's folder; `.` where the entry is a single object and so itself a file."""
+    """Return the files by their path in the entry's folder, or by `.` if the entry is a single object."""
     key = bucket.of(entry.source)[1]
     if [item.key for item in files] == [key]:
         return {".": files[0]}
@@ -144,7 +145,7 @@ def named_files(entry: DataEntry, files: list[Object], bucket: Bucket) -> dict[s
 
 
 class _Folder:
-    """An entry on the disk, with the journal of what its files are."""
+    """An entry on the disk, with the journal that maps its files to objects."""
 
     def __init__(self, entry: DataEntry, paths: Paths, files: list[Object], bucket: Bucket) -> None:
         named = named_files(entry, files, bucket)
@@ -155,7 +156,7 @@ class _Folder:
         self._journal = Journal(paths.journals / f"{entry.name}.jsonl")
 
     def clear(self) -> None:
-        """Remove what the entry does not hold, or holds as something else."""
+        """Remove all files and folders that do not belong to the entry."""
         if self._root in self.files:
             if _is_folder(self._root):
                 remove_tree(self._root)

@@ -1,8 +1,8 @@
-"""Whether what lies on the disk is what S3 has: the size, and the MD5 sums that S3 gives as ETags.
+"""Compare a file on the disk with its object in S3: by size, and by the MD5 checksums that S3 gives as ETags.
 
-The ETag of an object that was put in one piece is the MD5 of its bytes; of one that came in n parts it is the MD5 of
-the parts' MD5s, with `-n` behind. Of what a KMS key encrypts S3 gives no sum: there the size must do, and what TLS
-and S3 watch over themselves.
+The ETag of an object that was uploaded in one piece is the MD5 of its bytes. For an upload in n parts it is the MD5 of
+the parts' MD5s, followed by `-n`. Objects that a KMS key encrypts have no checksum. For these the size is compared, and
+TLS and S3 protect the content.
 """
 
 import hashlib
@@ -24,9 +24,10 @@ def difference(
     part_sizes: Callable[[int], Sequence[int]],
     has_sum: Callable[[], bool],
 ) -> str | None:
-    """What was found where it differs from `item`; None when the file is the object, as far as S3 lets one know.
+    """Return how the file differs from its object, or None if it does not.
 
-    `part_sizes(n)` gives the sizes of the object's first n parts, bytes; `has_sum()` whether its ETag is a sum.
+    `part_sizes(n)` returns the sizes in bytes of the object's first n parts. `has_sum()` returns True if the object's
+    ETag is a checksum.
     """
     size = path.stat().st_size
     if size != item.size:
@@ -44,13 +45,13 @@ def difference(
 
 
 def parts_in(etag: str) -> int:
-    """How many parts an object was put together from; 0 for one that was put in one piece."""
+    """Return the number of parts in which an object was uploaded; 0 for one piece."""
     _, dash, count = etag.partition("-")
     return int(count) if dash else 0
 
 
 def even_parts(size: int, parts: int, *, first: int) -> list[int]:
-    """The sizes of the parts as nearly all uploaders cut them: all like the first, the rest in the last."""
+    """Return the part sizes that nearly all uploaders choose: all like the first, with the rest in the last."""
     return [first] * (parts - 1) + [size - first * (parts - 1)]
 
 
@@ -60,7 +61,7 @@ def md5(path: Path) -> str:
 
 
 def md5_of_parts(path: Path, sizes: Sequence[int]) -> str:
-    """The ETag of the file had it been put together from parts of these sizes. The parts are read side by side."""
+    """Return the ETag of the file for an upload in parts of these sizes. The parts are read in parallel."""
     starts = [0, *accumulate(sizes)][: len(sizes)]
     with path.open("rb") as file, ThreadPoolExecutor(PARTS_AT_ONCE, thread_name_prefix="sum") as pool:
         digests = pool.map(lambda start, size: _digest(file.fileno(), start, size), starts, sizes)
@@ -69,7 +70,7 @@ def md5_of_parts(path: Path, sizes: Sequence[int]) -> str:
 
 
 def _digest(file: int, start: int, size: int) -> bytes:
-    """The MD5 of one part of a file."""
+    """Return the MD5 of one part of a file."""
     part, end = _md5(), start + size
     while start < end and (piece := os.pread(file, min(PIECE, end - start), start)):
         part.update(piece)

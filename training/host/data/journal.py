@@ -1,4 +1,4 @@
-"""Which object each file of a data entry is: a line a file, so that a restarted agent fetches only what is missing."""
+"""A journal of the files of a data entry and their objects. A restarted agent fetches only files that are missing."""
 
 import json
 import threading
@@ -11,7 +11,7 @@ from training.host.bucket import Object
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """An object's ETag and time, and the size (bytes) and time (ns) of the file it became."""
+    """An object's ETag and time, with the size (bytes) and time (ns) of its file."""
 
     etag: str
     changed: str
@@ -25,7 +25,8 @@ class FileFacts:
 
 
 class Journal:
-    """Safe to share by threads. A file that was changed since it was noted counts as missing."""
+    """The journal of one data entry. Threads may share it. A file that has changed since its entry counts as
+    missing."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -33,7 +34,7 @@ class Journal:
         self._noted = _read(path)
 
     def holds(self, name: str, item: Object, path: Path) -> bool:
-        """Whether the file at `path` is this object as it now is."""
+        """Return True if the file at `path` has the content of this object."""
         noted = self._noted.get(name)
         return noted is not None and path.is_file() and noted == FileFacts.of(item, path)
 
@@ -48,7 +49,7 @@ class Journal:
 
 
 def _read(path: Path) -> dict[str, FileFacts]:
-    """The last line of a name counts; half a line, the end of an agent that was killed, counts for nothing."""
+    """Read a journal. The last line of a name counts. Half a line, left by an agent that was killed, is skipped."""
     noted: dict[str, FileFacts] = {}
     if path.exists():
         for line in path.read_text().splitlines():

@@ -1,4 +1,4 @@
-"""`~/.keras` for programs that call `load_data()`: the job's data entry `keras`."""
+"""Provide the job's data entry `keras` as `~/.keras`, for programs that call `load_data()`."""
 
 from training.host.paths import Paths
 
@@ -7,8 +7,8 @@ DATASETS = "datasets"
 
 
 def link(paths: Paths) -> None:
-    """Let Keras find what it would download. The entry is `~/.keras` itself, or its `datasets` where it has no such
-    folder. What is there already stays."""
+    """Link the entry to the place where Keras looks before it downloads: `~/.keras`, or `~/.keras/datasets` if the
+    entry has no folder `datasets`. An existing `~/.keras` stays."""
     entry, home = paths.data / ENTRY, paths.home / ".keras"
     if not entry.is_dir() or home.exists() or home.is_symlink():
         return

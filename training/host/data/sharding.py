@@ -1,19 +1,17 @@
-"""Which files of a data entry a host gets. Pure.
+"""Choose the files of a data entry for each host. Pure.
 
-`sharding: none` gives every host all files. `sharding: file` gives each *worker* files of its own, and every file to
-one of them: the largest file goes first, each to the worker that has the fewest bytes so far (then the fewest files,
-then the lowest number). Files of equal size are so dealt out in the order of their names, every n-th to the same
-worker; files of different sizes come out balanced to within the largest of them; and every worker has one as long as
-there are as many files as workers. The rule knows nothing but names, sizes and the number of workers: each host
-finds its share alone, and finds the same one again after a restart.
+`sharding: none` gives every host all files. `sharding: file` gives each file to exactly one *worker*. Files are dealt
+out from the largest to the smallest, each to the worker with the fewest bytes so far (then the fewest files, then the
+lowest number). Thus files of equal size go to the workers in turn, in the order of their names. Shares of files with
+different sizes differ by at most the largest file. Every worker gets a file if there are enough. Each host computes its
+share from names, sizes, and the number of workers, and finds the same share again after a restart.
 
-The chief of `multi_worker` (and the only host of `single` and `mirrored`) is worker 0. With `parameter_server` the
-parameter servers, and a chief that only coordinates, train nothing and get no file. An evaluator looks at all of them.
+The chief of `multi_worker` (and the only host of `single` and `mirrored`) is worker 0. With `parameter_server`, the
+parameter servers and a chief that only coordinates do not train, and get no file. An evaluator gets all files.
 
-Data are best shared by file when they do not fit on one disk or would take long to fetch, and when any worker's part
-looks like the whole: training then sees the global batch through the workers' own files, and steps per epoch are
-those of the worker with the least. Without sharding every worker has everything and takes its part of each batch.
-"""
+Sharing by file suits data that do not fit on one disk or take long to fetch, if each worker's part resembles the whole.
+Training then takes each batch from the workers' own files, and an epoch has the steps of the worker with the least
+data. Without sharding, every worker has all files and takes its part of each batch."""
 
 import heapq
 from collections.abc import Iterable
@@ -42,7 +40,7 @@ class Share:
 
 
 def due(cluster: Cluster, assignment: Assignment) -> All | Share | Nothing:
-    """What a host gets of an entry that is shared out by file."""
+    """Return a host's part of an entry that is shared out by file."""
     if assignment.role is Role.EVALUATOR:
         return All()
     readers = cluster.workers
@@ -50,7 +48,7 @@ def due(cluster: Cluster, assignment: Assignment) -> All | Share | Nothing:
 
 
 def shares(files: Iterable[Object], workers: int) -> list[list[Object]]:
-    """Each worker's files, sorted by key."""
+    """Return each worker's files, sorted by key."""
     shared: list[list[Object]] = [[] for _ in range(workers)]
     heap = [(0, 0, worker) for worker in range(workers)]
     for item in sorted(files, key=lambda item: (-item.size, item.key)):

@@ -1,6 +1,6 @@
-"""Objects from the bucket onto the disk. s5cmd moves the bytes (docs/decisions/0005); what came is checked here.
+"""Download objects from the bucket with s5cmd (docs/decisions/0005), and verify them.
 
-A file appears under its name by one rename, after its bytes were compared with S3's sums (integrity.py).
+A file gets its final name by one rename, after its bytes were compared with S3's checksums (integrity.py).
 """
 
 import importlib.resources
@@ -26,23 +26,24 @@ from training.host.bucket import Bucket, Object
 from training.host.data.integrity import difference
 from training.host.errors import Damaged, HostTrouble, Unreachable
 from training.host.outages import is_passing_code
+from trainyard.values.quantities import counted
 
 OBJECTS_AT_ONCE = 64
 CHECKS_AT_ONCE = 4
 RETRIES = 5
-"""The pause before the last retry is 16 s at most. s5cmd's own 10 retries pause up to 300 s, so that a host would wait
-for minutes after an outage has ended; the caller (insistence.py) tries again and tells the user."""
+"""The pause before the last retry is at most 16 s. s5cmd's own 10 retries pause up to 300 s, so a host would wait for
+minutes after the end of an outage. The caller (agent/retries.py) retries longer, and tells the user."""
 PROGRESS_SECONDS = 10.0
 LOOK_SECONDS = 0.2
 STAGING = ".incoming-"
-"""How the folders begin in which objects arrive; one that is left over was an agent's that is gone."""
+"""Prefix of folders in which objects arrive. A leftover folder belonged to an agent that was killed."""
 CODE = re.compile(r"^(\w+):.*?(?:status code: \d+)?", re.DOTALL)
 
 logger = logging.getLogger(__name__)
 
 
-def nothing(path: Path, item: Object) -> None:
-    """Nobody wants to know."""
+def ignore(path: Path, item: Object) -> None:
+    """Ignore the arrival of a file."""
 
 
 def never() -> bool:
@@ -54,38 +55,38 @@ def download_all(
     wanted: Mapping[Path, Object],
     *,
     what: str = "download",
-    arrived: Callable[[Path, Object], None] = nothing,
+    arrived: Callable[[Path, Object], None] = ignore,
     given_up: Callable[[], bool] = never,
 ) -> None:
-    """Every object at its path, side by side. What came damaged is fetched once more.
+    """Download each object to its path, in parallel. Fetch damaged objects once more.
 
-    `arrived` hears of each file when it is in its place (from several threads); once `given_up` says so it ends
-    at once. Raises what Bucket raises, Damaged, and HostTrouble: the disk is too small, given up.
+    `arrived` is called for each file with its final name, from several threads. Stop at once when `given_up` returns
+    True. Raises the errors of Bucket, Damaged, and HostTrouble if the disk is too small or the download was given up.
     """
     if not wanted:
         return
     make_sure_they_fit({what: sum(item.size for item in wanted.values())}, next(iter(wanted)))
     damaged = _Transfer(bucket, wanted, what, arrived, given_up).run()
     if damaged:
-        logger.warning("%s: %d objects came damaged and are fetched once more", what, len(damaged))
+        logger.warning("%s: %s arrived damaged: fetching again", what, counted(len(damaged), "object"))
         again = {path: wanted[path] for path in damaged}
         damaged = _Transfer(bucket, again, what, arrived, given_up).run()
     for path, found in damaged.items():
         raise Damaged(
-            f"{bucket.uri(wanted[path].key)} came damaged twice: {found} ({what}); the object was changed meanwhile "
-            "or cannot be read whole: upload it again and start again",
+            f"{bucket.uri(wanted[path].key)} arrived damaged twice: {found} ({what}); the object has changed "
+            "meanwhile or cannot be read whole: upload it again and start again",
             final=True,
         )
 
 
 def make_sure_they_fit(sizes: Mapping[str, int], near: Path) -> None:
-    """`sizes`: bytes that are to be fetched onto the disk that holds `near`, by what they are."""
+    """Raise HostTrouble if the disk that holds `near` has no room for the sum of `sizes` (in bytes, by label)."""
     folder = next(folder for folder in (near, *near.parents) if folder.is_dir())
     free = shutil.disk_usage(folder).free
     if sum(sizes.values()) > free:
         listed = " and ".join(f"{what} {size / 1e9:.1f} GB" for what, size in sizes.items() if size)
         raise HostTrouble(
-            f"the disk is too small: {listed} are to be fetched, {sum(sizes.values()) / 1e9:.1f} GB in all, and "
+            f"the disk is too small for {listed}: {sum(sizes.values()) / 1e9:.1f} GB in total, but only "
             f"{free / 1e9:.1f} GB are free at {folder}; give the launch template a larger volume or the job less "
             "data (`sharding: file` gives each worker only its share)",
             final=True,
@@ -93,27 +94,27 @@ def make_sure_they_fit(sizes: Mapping[str, int], near: Path) -> None:
 
 
 def clear_staging(folder: Path) -> None:
-    """Remove what agents that are gone have left half fetched in `folder`."""
+    """Remove half fetched files that killed agents have left in `folder`."""
     for leftover in folder.glob(f"{STAGING}*"):
         shutil.rmtree(leftover, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
 class OutputLine:
-    """A line of s5cmd: the file it speaks of (None: of nothing in particular), and its complaint if it has one."""
+    """A line of s5cmd's output: the file that it is about, and the error, if it has these."""
 
     path: Path | None
     complaint: str | None
 
     @property
     def code(self) -> str:
-        """The error code of S3 at the complaint's beginning."""
+        """The error code of S3 at the start of the complaint."""
         found = CODE.match(self.complaint or "")
         return found[1] if found else ""
 
 
 def parsed(line: str) -> OutputLine:
-    """`{"success": true, "destination": TO, ...}`, `{"command": "cp FROM TO", "error": ..., ...}`, or prose."""
+    """Parse a line: `{"success": true, "destination": TO, ...}`, `{"command": "cp FROM TO", "error": ...}`, or text."""
     try:
         fields: dict[str, Any] = json.loads(line)
     except ValueError:
@@ -126,14 +127,14 @@ def parsed(line: str) -> OutputLine:
 
 
 def progress(here: int, total: int, more: int, seconds: float) -> str:
-    """How far it is, of `total` bytes, of which `more` came in the last `seconds`."""
+    """Describe the progress of a download of `total` bytes, of which `more` arrived in the last `seconds`."""
     if here >= total:
-        return f"all {total / 1e9:.1f} GB are here; comparing their sums"
+        return f"all {total / 1e9:.1f} GB have arrived; verifying the checksums"
     return f"{here / 1e9:.1f} of {total / 1e9:.1f} GB, {max(more, 0) / 1e6 / seconds:.0f} MB/s"
 
 
 class _Transfer:
-    """One run of s5cmd. `run` returns the files that came damaged, with what was found."""
+    """One run of s5cmd. `run` returns the files that arrived damaged, with the difference."""
 
     def __init__(
         self,
@@ -185,7 +186,9 @@ class _Transfer:
                 elif output.path:
                     checks.append(pool.submit(self._check, output.path))
         if self._given_up():
-            raise HostTrouble(f"{self._what}: given up, since the attempt is over or this host must leave")
+            raise HostTrouble(
+                f"{self._what}: given up, because the attempt has ended or this host must leave"
+            )
         if complaint:
             raise self._trouble(complaint)
         for check in checks:
@@ -193,14 +196,14 @@ class _Transfer:
         if process.returncode or len(checks) != len(self._wanted):
             raise HostTrouble(
                 f"{self._what}: s5cmd ended with {process.returncode} after {len(checks)} of {len(self._wanted)} "
-                "objects and did not say why"
+                "objects without an error message"
             )
 
     def _command(self, number: int, staging: Path) -> str:
-        """Copy one object to its number in `staging`, taking `*` and `?` in its key as they are."""
+        """Return the command that copies one object to its number in `staging`. `*` and `?` in its key are literal."""
         key = self._wanted[number][1].key
         if "\n" in key:
-            raise HostTrouble(f"{key!r} has a line break in its name; name the object otherwise", final=True)
+            raise HostTrouble(f"{key!r} has a line break in its name; rename the object", final=True)
         source = shlex.quote(self._bucket.uri(key))
         return f"cp --raw --source-region {self._bucket.region} {source} {shlex.quote(str(staging / str(number)))}\n"
 
@@ -250,7 +253,7 @@ class _Transfer:
 
     @contextmanager
     def _watched(self, process: "subprocess.Popen[str]", staging: Path) -> Iterator[None]:
-        """Say every ten seconds how far it is, and end it once it is given up."""
+        """Log the progress every ten seconds, and end s5cmd if the download is given up."""
         over = threading.Event()
         watch = threading.Thread(
             target=self._watch, args=(process, staging, over), name="transfer", daemon=True
@@ -275,11 +278,11 @@ class _Transfer:
 
 
 def _bytes_in(staging: Path) -> int:
-    """What the files take on the disk: s5cmd writes its parts wherever they belong."""
+    """Return the bytes that the files use on the disk. s5cmd writes parts in any order, so sizes do not tell that."""
     size = 0
     for entry in os.scandir(staging):
         try:
             size += entry.stat().st_blocks * 512
-        except FileNotFoundError:  # it has arrived meanwhile
+        except FileNotFoundError:  # renamed meanwhile
             continue
     return size

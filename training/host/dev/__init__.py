@@ -1,3 +1,3 @@
-"""What a dev host has besides: a host of a launch that somebody sits at, by its tag `dev`."""
+"""Additions for dev hosts, on which users work interactively. A dev host has the tag `dev`."""
 
 UNIT = "trainyard-jupyter.service"

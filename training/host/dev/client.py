@@ -1,6 +1,6 @@
-"""The command `trainyard` on a dev host: the client, by the hosts' Python, with JupyterLab's packages beside.
+"""The command `trainyard` on a dev host: the client, in the hosts' Python, with JupyterLab's packages.
 
-Run as a file: nothing of the agent is on its path.
+It runs as a file, so that the agent's folder is not on its path.
 """
 
 import os
@@ -11,9 +11,9 @@ from pathlib import Path
 JUPYTER = Path("/opt/trainyard/jupyter")
 PACKAGES = JUPYTER / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 WITHOUT = """\
-Error: this host's image has no JupyterLab, and what the client needs comes with it
-What it means: `trainyard hold 2h`, `trainyard release` are all that is said here; for the rest use your own computer
-Next: an image with JupyterLab: no JUPYTER=none in its base image; for a local cloud type make jupyter before its bake
+Error: this host's image has no JupyterLab, whose packages the client needs
+What it means: only `trainyard hold 2h` and `trainyard release` work here; use your own computer for other commands
+Next: bake an image with JupyterLab (without JUPYTER=none in its base image; for a local cloud, run make jupyter first)
 """
 
 

@@ -1,4 +1,4 @@
-"""How JupyterLab of this host is, for whoever is to reach it."""
+"""The state of JupyterLab on this host, for the command that connects to it."""
 
 import http.client
 import json
@@ -15,34 +15,39 @@ from training.host.paths import Paths
 LOOK_SECONDS = 0.3
 ASK_SECONDS = 5.0
 LAST_BYTES = 2000
-"""Of its log, for somebody who asks why."""
+"""Bytes of the end of its log that are returned."""
 
 
 class Way(StrEnum):
-    """`absent`: the image was baked without. `idle`: nobody has started it. `failed`: it dies whenever it starts."""
+    """The state of JupyterLab."""
 
     SERVES = "serves"
     STARTS = "starts"
     IDLE = "idle"
+    """It was not started."""
     FAILED = "failed"
+    """It ends whenever it is started."""
     ABSENT = "absent"
+    """The image has no JupyterLab."""
 
 
 @dataclass(frozen=True, slots=True)
 class Jupyter:
-    """`token` is empty unless it serves, `log` (its last lines) if it does."""
+    """JupyterLab on this host."""
 
     way: Way
     port: int = PORT
     token: str = ""
+    """Empty unless it serves."""
     log: str = ""
+    """The last lines of its log; empty if it serves."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
 
 def look(paths: Paths, unit_state: Callable[[], str]) -> Jupyter:
-    """As it is now. Raises PermissionError to an account that is not its own."""
+    """Return its present state. Raises PermissionError for accounts that may not read its token."""
     if not paths.jupyter.exists():
         return Jupyter(Way.ABSENT)
     if (token := _token(paths)) and _answers(token):
@@ -52,7 +57,7 @@ def look(paths: Paths, unit_state: Callable[[], str]) -> Jupyter:
 
 
 def wait(paths: Paths, seconds: float) -> Jupyter:
-    """Once it serves, or never will; as it is, when the time is over. The agent may start it yet where nobody has."""
+    """Wait until it serves or cannot serve, at most `seconds`, and return its state."""
     ends = time.monotonic() + seconds
     while True:
         found = look(paths, unit_state)
@@ -62,13 +67,13 @@ def wait(paths: Paths, seconds: float) -> Jupyter:
 
 
 def unit_state() -> str:
-    """As systemd calls it."""
+    """Return the unit's state in systemd's words."""
     asked = ["systemctl", "is-active", UNIT]
     return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def start() -> None:
-    """Ask for it; nothing happens where it runs. Raises OSError, subprocess.CalledProcessError."""
+    """Start the unit without waiting. Raises OSError, subprocess.CalledProcessError."""
     subprocess.run(["systemctl", "start", "--no-block", UNIT], check=True, capture_output=True, text=True)
 
 
@@ -80,7 +85,7 @@ def _token(paths: Paths) -> str:
 
 
 def _answers(token: str) -> bool:
-    """To this token: what else may have taken the port does not know it."""
+    """Return True if the server accepts this token, which another process on the port would not do."""
     connection = http.client.HTTPConnection(ADDRESS, PORT, timeout=ASK_SECONDS)
     try:
         connection.request("GET", "/api/status", headers={"Authorization": f"token {token}"})

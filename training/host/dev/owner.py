@@ -1,7 +1,7 @@
-"""In its owner's name: what is typed on a dev host sends jobs, looks at runs and stops them.
+"""Credentials of a dev host's owner: commands that are typed on the host submit, show, and stop runs in that name.
 
-The agent asks the yard for credentials (renewal.py) and leaves them where the account that shells have reads
-them, by an AWS config in its home unless there is one: whoever has put keys of theirs there keeps using those.
+The agent requests credentials from the yard (renewal.py). The account of shells reads them through an AWS config in its
+home, unless that file exists: a user who has put own keys there keeps using those.
 """
 
 import logging
@@ -25,26 +25,26 @@ from trainyard.protocol.signals import DevCredentials, Sent, Signal
 from trainyard.protocol.tags import Tag
 
 LOOK_SECONDS, AGAIN_SECONDS = 2.0, 60.0
-"""Nobody waits for them as a run does."""
+"""Longer intervals than a run's, because no run waits for these credentials."""
 NEEDED = (Tag.RUN, Tag.BUCKET, Tag.BUS, Tag.ROLE, Tag.SUBMITTER)
 
 logger = logging.getLogger(__name__)
 
 
 def begin(paths: Paths, identity: Identity) -> None:
-    """From now on, in a thread of its own; without the tags of a host that the yard has launched nothing."""
+    """Start the renewal in its own thread. Do nothing on a host without the tags of the yard."""
     if lacking := [name for name in NEEDED if name not in identity.tags]:
-        logger.warning("nothing is done here in the owner's name: the host has no tag %s", lacking[0])
+        logger.warning("no credentials of the owner: the host has no tag %s", lacking[0])
         return
     try:
         entry = shell_account.find()
         account = Account(entry.pw_uid, entry.pw_gid)
         configure(paths, identity, entry, account)
     except (HostTrouble, OSError) as trouble:
-        logger.warning("nothing is done here in the owner's name: %s", trouble)
+        logger.warning("no credentials of the owner: %s", trouble)
         return
-    kept = _renewal(paths, identity, account)
-    Repeat("credentials of the owner", lambda _: kept.turn(), every=LOOK_SECONDS).start()
+    owners = _renewal(paths, identity, account)
+    Repeat("credentials of the owner", lambda _: owners.turn(), every=LOOK_SECONDS).start()
 
 
 def _renewal(paths: Paths, identity: Identity, account: Account) -> Renewal:
@@ -68,8 +68,8 @@ def _renewal(paths: Paths, identity: Identity, account: Account) -> Renewal:
 
 
 def configure(paths: Paths, identity: Identity, entry: pwd.struct_passwd, account: Account) -> None:
-    """Where boto3, the aws command and `trainyard` of that account find the credentials, the region and the yard.
-    What is there stays."""
+    """Write the files by which boto3, the aws command, and `trainyard` find credentials, region, and yard. Existing
+    files stay."""
     home = Path(entry.pw_dir)
     process = f"credential_process = /bin/cat {paths.credentials}"
     written = {

@@ -1,5 +1,5 @@
-# A user's login shell on a host: the Python of programs, with TensorFlow, as in JupyterLab's terminal, and the limits of
-# programs (trainyard-host.service). training/baking installs it as /etc/profile.d/trainyard.sh.
+# Settings of a user's login shell on a host: the programs' Python with TensorFlow, as in JupyterLab's terminal, and the
+# limits of programs (trainyard-host.service). training/baking installs this file as /etc/profile.d/trainyard.sh.
 PATH="/opt/trainyard/venv/bin:/opt/trainyard/jupyter/bin:$PATH"
 if [ -d "$HOME/.venv/bin" ]; then
     PATH="$HOME/.venv/bin:$PATH"

@@ -1,7 +1,8 @@
-"""`python -m training.host.dev.serve`: become JupyterLab, as the account that shells have. What the unit runs.
+"""`python -m training.host.dev.serve`: become JupyterLab, as the account of shells. Its unit runs this.
 
-It is on the host's loopback alone, and asks for a token that is made here, once a boot. Its kernels run in an
-environment in that account's home, layered on the hosts' Python: what people install lies on the disk, with their work.
+JupyterLab listens only on the loopback interface, and requires a token that is created here, once per boot. Its kernels
+run in an environment in that account's home, layered on the hosts' Python. Packages that users install lie there, on
+the disk.
 """
 
 import os
@@ -19,13 +20,12 @@ from training.host.program.packages import bring_commands, site_packages
 
 ADDRESS, PORT = "127.0.0.1", 8888
 ENVIRONMENT = ".venv"
-"""Below the account's home."""
+"""The environment's path below the account's home."""
 LAYER = "trainyard-image.pth"
 MOST_LOG = 1 << 20
-"""Bytes, from which on a start puts the log aside."""
+"""Size in bytes from which the log is rotated at a start."""
 INHERITED = ("INVOCATION_ID", "AWS_")
-"""What begins with one of these: by which its unit's processes are known, and where AWS is, which commands on the host
-ask."""
+"""Prefixes of inherited variables: one identifies the unit's processes, the others tell commands where AWS is."""
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def give_folders(paths: Paths, account: pwd.struct_passwd) -> None:
-    """What it writes to outside of its home; and from here on all that is printed goes to its log."""
+    """Give the account the files outside its home that the server writes, and send all further output to its log."""
     paths.jupyter_run.mkdir(mode=0o700, exist_ok=True)
     os.chown(paths.jupyter_run, account.pw_uid, account.pw_gid)
     log = paths.jupyter_log
@@ -71,7 +71,7 @@ def _become_server(paths: Paths, account: pwd.struct_passwd) -> None:
 
 
 def options(home: Path) -> list[str]:
-    """Those that no setting of a person's may change. Another port would be one that nobody forwards."""
+    """Return the options that no user's setting may change. Only this port is forwarded."""
     values = {
         "ServerApp.ip": ADDRESS,
         "ServerApp.port": str(PORT),
@@ -84,30 +84,30 @@ def options(home: Path) -> list[str]:
 
 
 def variables(paths: Paths, kernels: Path) -> dict[str, str]:
-    """For the server, its kernels and terminals."""
+    """Return the variables for the server, its kernels, and its terminals."""
     path = [kernels / "bin", paths.python.parent, paths.jupyter / "bin"]
     return {
         "PATH": os.pathsep.join([*map(str, path), SYSTEM_PATH]),
         "JUPYTER_TOKEN_FILE": str(paths.jupyter_token),
         "JUPYTER_RUNTIME_DIR": str(paths.jupyter_run / "runtime"),
-        "TF_CPP_MIN_LOG_LEVEL": "1",  # as programs have it
+        "TF_CPP_MIN_LOG_LEVEL": "1",  # as for programs
     }
 
 
 def make_token(paths: Paths) -> None:
-    """The same one until the host is started again, so that an open page outlives the server."""
+    """Create the token, once per boot, so that an open page outlives the server."""
     if not paths.jupyter_token.exists():
         write_whole(paths.jupyter_token, secrets.token_urlsafe(32), mode=0o600)
 
 
 def make_environment(paths: Paths, home: Path) -> Path:
-    """That of kernels and terminals. One that is there keeps its packages. Raises HostTrouble."""
+    """Create the environment of kernels and terminals. An existing one keeps its packages. Raises HostTrouble."""
     environment = home / ENVIRONMENT
     command = [str(paths.python), "-m", "venv", "--without-pip", str(environment)]
     made = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if made.returncode:
-        said = (made.stderr or made.stdout).strip()
-        raise HostTrouble(f"the environment {environment} could not be made: {said}")
+        output = (made.stderr or made.stdout).strip()
+        raise HostTrouble(f"the environment {environment} could not be created: {output}")
     image = site_packages(paths.python.parents[1])
     (environment / image.relative_to(paths.python.parents[1]) / LAYER).write_text(f"{image}\n")
     bring_commands(paths.python.parent, environment / "bin")

@@ -1,4 +1,4 @@
-"""The account that shells have on this host: Systems Manager's. What people do in JupyterLab they do as it, too."""
+"""The account of shells on this host, which Systems Manager uses. JupyterLab runs as this account, too."""
 
 import os
 import pwd
@@ -9,12 +9,12 @@ from training.host.account import has_one_account
 from training.host.errors import HostTrouble
 
 NAME = "ssm-user"
-"""As Systems Manager's agent makes it at the first session, with the right to become root."""
+"""Systems Manager's agent creates this account at the first session, with the right to become root."""
 
 
 def find() -> pwd.struct_passwd:
-    """That account, made if no session has been here yet; whoever asks, where the machine knows one account only.
-    Raises HostTrouble."""
+    """Return the account, and create it before the first session. Return the present account if the machine has only
+    one. Raises HostTrouble."""
     if has_one_account():
         return pwd.getpwuid(os.geteuid())
     try:
@@ -23,12 +23,12 @@ def find() -> pwd.struct_passwd:
         pass
     made = subprocess.run(["useradd", "-m", NAME], capture_output=True, text=True, check=False)
     if made.returncode:
-        raise HostTrouble(f"the account {NAME} could not be made: {made.stderr.strip()}")
+        raise HostTrouble(f"the account {NAME} could not be created: {made.stderr.strip()}")
     return pwd.getpwnam(NAME)
 
 
 def become(account: pwd.struct_passwd) -> None:
-    """This process, for good, with nothing of root's. Nothing changes where it is that account."""
+    """Switch this process to the account for good, without root's rights."""
     if account.pw_uid == os.geteuid():
         return
     os.initgroups(account.pw_name, account.pw_gid)
@@ -37,7 +37,7 @@ def become(account: pwd.struct_passwd) -> None:
 
 
 def environment(account: pwd.struct_passwd) -> dict[str, str]:
-    """What a login would say."""
+    """Return the variables that a login would set."""
     shell = next((each for each in ("/bin/bash", account.pw_shell) if Path(each).exists()), "/bin/sh")
     names = {"USER": account.pw_name, "LOGNAME": account.pw_name}
     return {**names, "HOME": account.pw_dir, "SHELL": shell, "LANG": "C.UTF-8"}

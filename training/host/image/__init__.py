@@ -1,1 +1,1 @@
-"""A disk that becomes an image, or came from one."""
+"""Disks that become images, or come from images."""

@@ -1,7 +1,7 @@
-"""A disk comes from another host: an image may have been made of one that was not generalized, and ran on.
+"""Detect a disk that comes from another host: an image may have been made of a running host that was not generalized.
 
-What says who that host was is dropped; whatever else is on the disk stays. cloud-init makes new SSH host keys and the
-Systems Manager agent registers anew by themselves, both because the instance is another.
+Files with the identity of that host are removed; all other files stay. cloud-init creates new SSH host keys and the
+Systems Manager agent registers again by themselves, because the instance id differs.
 """
 
 import json
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def take_over(paths: Paths, identity: Identity) -> None:
-    """Make the disk this instance's. Called at every start of the agent, before anything else."""
+    """Make this instance the owner of the disk. The agent calls this first at every start."""
     before = _noted(paths)
     if before.get("instance") == identity.instance:
         return
@@ -33,7 +33,7 @@ def take_over(paths: Paths, identity: Identity) -> None:
 
 
 def owner(paths: Paths) -> str:
-    """The instance that this disk belongs to; empty while no agent has taken it over."""
+    """Return the instance that owns this disk; empty before an agent has taken it over."""
     return _noted(paths).get("instance", "")
 
 

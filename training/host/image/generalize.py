@@ -1,7 +1,7 @@
-"""Generalizing: before an image is made, what belongs to this instance alone goes off the disk, and is looked for.
+"""Generalize a disk before an image is made: remove what belongs only to this instance, and check that it is gone.
 
-Two depths. `host`: a host that somebody may start again in a week with all its files: who it was goes, and what its
-agent was doing. `builder`: nothing of its making is left either, and nothing that opens a door.
+There are two depths. `host` is for a host that a user may start again later with all its files: its identity and the
+agent's state are removed. `builder` also removes traces of the bake, credentials, and logs.
 """
 
 import os
@@ -29,7 +29,7 @@ IDENTITY = (
     "var/lib/amazon/ssm/Vault",
     "var/lib/amazon/ssm/registration",
 )
-"""Patterns below the root, as are those that follow."""
+"""Patterns of paths below the root."""
 AGENTS_WORK = (
     "run/trainyard/orders",
     "var/lib/trainyard/state.json",
@@ -47,7 +47,7 @@ COMMANDS = (
     "var/lib/amazon/ssm/*/document/state/completed/*",
     "var/lib/amazon/ssm/*/inventory",
 )
-"""What the Systems Manager agent keeps of commands; those under way, generalizing for one, keep theirs."""
+"""The Systems Manager agent's files of commands. The files of running commands, such as this one, stay."""
 
 HOMES = ("root", "home/*")
 CREDENTIALS = (
@@ -74,7 +74,7 @@ BUILDERS = (
 )
 PASSING = ("tmp/*", "var/tmp/*", "var/crash/*", "opt/aws/amazon-cloudwatch-agent/logs/*")
 LOGS = "var/log"
-"""Logs and temporary files: services write new ones at any time, so that they may be there again already."""
+"""Logs and temporary files. Services may write new ones at any time, so the check skips them."""
 
 SEARCHED = ("root", "home", "etc", "opt/trainyard", "usr/local/etc")
 PASSED_OVER = (
@@ -100,17 +100,17 @@ DEPTHS = ("host", "builder")
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Something that must not be in an image, and why."""
+    """A path that must not be in an image, and why."""
 
     path: Path
     what: str
 
 
 def generalize(paths: Paths, instance: str, *, depth: str, command: str = "") -> list[Path]:
-    """What was removed. Leaves the mark that keeps this very instance quiet.
+    """Remove everything, mark this instance as generalized, and return the removed paths.
 
-    `command` is the id of the Systems Manager command that this is a part of. Raises HostTrouble naming what is there
-    and must not be."""
+    `command` is the id of the Systems Manager command that runs this. Raises HostTrouble that names the paths that must
+    not stay."""
     removed, kept = [], []
     for path in [*_must_go(paths.root, depth), *_may_come_back(paths.root, depth, command)]:
         try:
@@ -127,14 +127,14 @@ def generalize(paths: Paths, instance: str, *, depth: str, command: str = "") ->
 
 
 def left(paths: Paths, depth: str) -> list[Left]:
-    """What is there and must not be: looked for anew."""
+    """Look again for paths that must not be in an image."""
     found = [
-        Left(path, "it is there again") for path in _must_go(paths.root, depth) if path != paths.generalized
+        Left(path, "it exists again") for path in _must_go(paths.root, depth) if path != paths.generalized
     ]
     if paths.machine_id.exists() and paths.machine_id.read_text().strip():
         found.append(Left(paths.machine_id, "it names this machine"))
     if depth == "builder":
-        found += [Left(path, f"{what} is in it") for path, what in _secrets(paths)]
+        found += [Left(path, f"it contains {what}") for path, what in _secrets(paths)]
     return found
 
 
@@ -142,8 +142,8 @@ def refuse(found: Sequence[Left]) -> None:
     if found:
         named = "; ".join(f"{item.path}: {item.what}" for item in found)
         raise HostTrouble(
-            f"this disk must not become an image: {named}. Take it off at the end of the recipe's commands, or by "
-            "hand, and start again",
+            f"this disk must not become an image: {named}. Remove it at the end of the recipe's commands, or by hand, "
+            "and start again",
             final=True,
         )
 
@@ -173,7 +173,7 @@ def _remove(path: Path) -> None:
 
 
 def _secrets(paths: Paths) -> Iterator[tuple[Path, str]]:
-    """In files written since this instance came up: what the base image carries is its publisher's."""
+    """Find secrets in files that were written since the boot. Files of the base image are its publisher's business."""
     passed_over = {paths.root / folder for folder in PASSED_OVER}
     since = _came_up(paths.root / "proc/stat")
     for folder in SEARCHED:
@@ -185,13 +185,13 @@ def _secrets(paths: Paths) -> Iterator[tuple[Path, str]]:
 
 
 def _came_up(stat: Path) -> float:
-    """When this instance started, in seconds since 1970; 0 where the kernel does not say."""
+    """Return when this instance booted, in seconds since 1970; 0 if the kernel does not tell."""
     lines = stat.read_text().splitlines() if stat.exists() else []
     return next((float(line.split()[1]) for line in lines if line.startswith("btime ")), 0.0)
 
 
 def _files(folder: Path, passed_over: Collection[Path] = ()) -> Iterator[Path]:
-    """Regular files, links left out."""
+    """Yield the regular files below a folder, without links."""
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if Path(place, name) not in passed_over)
         for name in sorted(names):

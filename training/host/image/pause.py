@@ -1,7 +1,7 @@
-"""Pausing: the program stands still while EC2 takes the instant of its disk; it goes on by itself if nobody says so.
+"""Pause a program while EC2 captures its disk. The program resumes by itself if no order does that.
 
-The documents pause and resume call it beside the agent, which goes on: to the run a paused program is one that says
-nothing for a while. Whoever asks the program to leave meanwhile wakes it too (Program.ask_to_leave).
+The SSM documents pause and resume call this while the agent still runs. To the run, a paused program is silent for a
+while. An order to leave wakes the program, too (Program.ask_to_leave).
 """
 
 import json
@@ -12,17 +12,17 @@ from training.host.paths import Paths
 from training.host.program.process import Program
 
 ALONE_SECONDS = 120.0
-"""How long a program without peers stands still at most: far less than it may be silent."""
+"""Longest pause of a program without peers: far less than a program may be silent."""
 IN_GANG_SECONDS = 5.0
-"""The same in a cluster: TensorFlow's peers give a process up that has been silent for 7 seconds."""
+"""Longest pause of a program in a cluster: TensorFlow's peers give up a process that has been silent for 7 s."""
 
 WAKE = '{ sleep "$1"; kill -s CONT -- "-$2"; } &'
 
 
 def pause(paths: Paths) -> str:
-    """Stop this host's program where it is and bring all it has written to the disk. What was done, in words.
+    """Freeze this host's program and sync the disks. Return a sentence about it.
 
-    The disk is synced before, too, so that the program stands still as briefly as may be."""
+    The disks are synced before, too, so that the pause is short."""
     os.sync()
     program = running(paths)
     if program is None:
@@ -31,20 +31,20 @@ def pause(paths: Paths) -> str:
     _wake_later(program, seconds)
     program.freeze()
     os.sync()
-    return f"the program {program.pid} stands still, for {seconds:g} s at most; the disks are synced"
+    return f"the program {program.pid} is paused for at most {seconds:g} s; the disks are synced"
 
 
 def resume(paths: Paths) -> str:
-    """Let this host's program go on. One that was not paused goes on as it did."""
+    """Resume this host's program. A program that was not paused is not affected."""
     program = running(paths)
     if program is None:
         return "no program of a run runs on this host"
     program.thaw()
-    return f"the program {program.pid} goes on"
+    return f"the program {program.pid} continues"
 
 
 def running(paths: Paths) -> Program | None:
-    """The program that the agent has started, if one runs."""
+    """Return the running program of the agent, or None."""
     try:
         state = json.loads(paths.state.read_text())
     except FileNotFoundError:
@@ -54,14 +54,14 @@ def running(paths: Paths) -> Program | None:
 
 
 def patience(paths: Paths) -> float:
-    """How long the program may stand still, in seconds."""
+    """Return the longest pause of the program in seconds."""
     attempt = int(json.loads(paths.state.read_text())["attempt"])
     hosts = json.loads(paths.cluster(attempt).read_text())["hosts"]
     return ALONE_SECONDS if len(hosts) == 1 else IN_GANG_SECONDS
 
 
 def _wake_later(program: Program, seconds: float) -> None:
-    """The dead man's switch: a process of its own, which the end of the document does not end. To wake what goes on
+    """Start a process that resumes the program later, even after the SSM document has ended. Waking a running program
     changes nothing."""
     subprocess.run(
         ["/bin/sh", "-c", WAKE, "wake", f"{seconds:g}", str(program.pid)],

@@ -1,1 +1,1 @@
-"""A host between two runs: wiped of the first, it waits for the next."""
+"""A host in the warm pool: it is wiped after one run and waits for the next."""

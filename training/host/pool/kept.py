@@ -1,12 +1,12 @@
-"""What the next run finds of the last one's: data that were fetched, and packages that were installed. Nothing else.
+"""Retain fetched data and installed packages of one run for the next run of a warm host, and no other files.
 
-The files are the account's, whose program could have changed them. So root notes each of them when it has come and no
-program has run yet: the inode, and the times of its last change, which nobody can set (ctime). When the host is wiped,
-a file that is another one now, or was changed, linked or given other rights since, is left out.
+The program's account owns these files, so a program could have changed them. Therefore root notes each file after it
+has arrived and before a program runs: its inode, and the time of its last change (ctime), which no program can set.
+When the host is wiped, a file that was replaced, changed, linked, or given other permissions is not retained.
 
-Data are noted only of a job that installs no packages: what pip builds is code, which runs beside the fetching.
-Packages are kept only by a list that names nothing but packages of the index, by which whoever has the same list would
-install the same; the list is read before pip runs.
+Data are noted only for jobs without packages: pip may run code of packages while data are fetched. Packages are
+retained only if their list names nothing but packages of the index, so that any run with the same list would install
+the same. The list is read before pip runs.
 """
 
 import hashlib
@@ -28,14 +28,14 @@ from trainyard.core.model.job import Job
 
 DATA, PACKAGES = "data", "packages"
 MOST_NOTED = 200_000
-"""Files: noting more takes longer than fetching is worth."""
+"""Limit of files. For more files, the notes take longer than fetching again."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """One file, or one link, as it was."""
+    """The state of one file or link."""
 
     device: int
     inode: int
@@ -50,18 +50,21 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A folder: `kind` and `source` say what it is of, `folder` where it is below the program's home. `journal` are the
-    lines by which a data entry knows which objects its files are (data/journal.py)."""
+    """A retained folder."""
 
     kind: str
+    """DATA or PACKAGES."""
     source: str
+    """The data's URI, or the hash of the list of packages."""
     folder: str
+    """Its path below the program's home."""
     files: Mapping[str, Noted]
     journal: tuple[str, ...] = ()
+    """The lines of the data entry's journal (data/journal.py)."""
 
     @property
     def name(self) -> str:
-        """In the folder of what is kept."""
+        """The name of its folder among the retained ones."""
         return f"{self.kind}-{hashlib.sha256(self.source.encode()).hexdigest()[:32]}"
 
 
@@ -69,7 +72,7 @@ class Tree:
 
 
 def note(job: Job, packages: str | None, paths: Paths) -> None:
-    """Write down what is there. To be called when all is fetched, and before any program of the run has started."""
+    """Note all files. Call this when everything is fetched and no program of the run has started yet."""
     trees: list[Tree] = []
     if not job.program.requirements:
         trees = [_data(entry, paths) for entry in entries_of(job) if not entry.is_shared_out]
@@ -89,7 +92,7 @@ def _data(entry: DataEntry, paths: Paths) -> Tree:
 
 
 def _look(folder: Path) -> Iterator[tuple[str, Noted]]:
-    """Every file and link below it, by its path there."""
+    """Yield every file and link below a folder, by its path there."""
     for entry in walk(folder):
         path = Path(entry.path)
         yield str(path.relative_to(folder)), Noted.of(path.lstat())
@@ -99,7 +102,7 @@ def _look(folder: Path) -> Iterator[tuple[str, Noted]]:
 
 
 def take(paths: Paths) -> None:
-    """Bring what is as it was noted to where root alone comes. To be called while no process of the account's runs."""
+    """Move the unchanged files to a folder that only root can read. Call this while no process of the account runs."""
     try:
         trees = [_tree(each) for each in json.loads(paths.noted.read_text())]
     except FileNotFoundError:
@@ -110,7 +113,7 @@ def take(paths: Paths) -> None:
         shutil.rmtree(there, ignore_errors=True)
         same = _same(paths.home / tree.folder, tree.files)
         if tree.kind == PACKAGES and len(same) < len(tree.files):
-            logger.info("packages were changed, and are not kept")
+            logger.info("the packages have changed and are not retained")
             continue
         for name in same:
             target = there / "files" / name
@@ -118,11 +121,11 @@ def take(paths: Paths) -> None:
             (paths.home / tree.folder / name).rename(target)
         (there / "files").mkdir(parents=True, exist_ok=True)
         (there / "tree.json").write_text(json.dumps(asdict(tree)))
-        logger.info("%s: %d of %d files are kept", tree.name, len(same), len(tree.files))
+        logger.info("%s: %d of %d files are retained", tree.name, len(same), len(tree.files))
 
 
 def _same(folder: Path, noted: Mapping[str, Noted]) -> list[str]:
-    """Whatever folders lead to it: what is found there is the very file that was noted."""
+    """Return the paths that still lead to the noted file, in the noted state."""
     return [name for name, before in noted.items() if _now(folder / name) == before]
 
 
@@ -142,14 +145,14 @@ def _tree(fields: Mapping[str, Any]) -> Tree:
 
 
 def give(job: Job, paths: Paths, account: Account) -> None:
-    """Put what is kept where the run's fetching finds it, and remove the rest. Whether an object of the bucket is still
-    what it was, fetching sees, with the credentials of the run that names it."""
+    """Move retained files to the paths where the run fetches to, and remove the rest. The fetch then compares them with
+    the bucket, with the run's own credentials."""
     wanted = {entry.source: entry for entry in entries_of(job) if not entry.is_shared_out}
     for there in sorted(paths.kept.glob("*")) if paths.kept.is_dir() else ():
         try:
             tree = _tree(json.loads((there / "tree.json").read_text()))
         except (OSError, ValueError, KeyError, TypeError):
-            continue  # half of what an agent that was killed has kept
+            continue  # incomplete, because the agent was killed meanwhile
         if tree.kind == PACKAGES:
             _move(there / "files", paths.spare / tree.source, account)
         elif tree.source in wanted:
@@ -160,12 +163,12 @@ def give(job: Job, paths: Paths, account: Account) -> None:
 
 
 def forget(paths: Paths) -> None:
-    """Nothing is kept any more."""
+    """Remove all retained files."""
     shutil.rmtree(paths.kept, ignore_errors=True)
 
 
 def _move(files: Path, to: Path, account: Account) -> None:
-    """All that is kept of a tree, its folders the account's again."""
+    """Move the files of a tree, and give its folders back to the account."""
     to.parent.mkdir(parents=True, exist_ok=True)
     account.give(to.parent)
     shutil.rmtree(to, ignore_errors=True)

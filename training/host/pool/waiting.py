@@ -1,4 +1,4 @@
-"""Waiting in the pool: wiped, said so, and then nothing, until the host's tags name another run or its time is over."""
+"""Wait in the warm pool: wipe the host, report that, and wait until its tags name another run or its time is over."""
 
 import logging
 import time
@@ -22,7 +22,7 @@ LOOK_SECONDS = 0.5
 NOTICE_SECONDS = 5.0
 REPORT_SECONDS = 15.0
 GRACE = timedelta(minutes=3)
-"""Patrol ends a host whose time in the pool is over; one that it has forgotten ends itself."""
+"""Patrol ends a host whose time in the warm pool is over. If it does not, the host ends itself after this time."""
 
 logger = logging.getLogger(__name__)
 
@@ -38,19 +38,20 @@ def wait_if_warm(
     events: Callable[[str], Any],
     power_off: Callable[[str], None],
 ) -> Identity:
-    """The identity by which another run has taken the host; at once that of a host which is not in the pool. One that
-    cannot be wiped, that EC2 takes back or that nobody takes powers itself off, and never comes back."""
+    """Return the identity with which another run has claimed the host, or at once if the host is not in the warm pool.
+    A host that cannot be wiped, that EC2 takes back, or that no run claims powers itself off; then this never
+    returns."""
     if warm_until(identity.tags) is None:
         return identity
     try:
         account = find_account()
         put_up_fence(account)
         wipe(paths, account, name=account_name)
-    except Exception as trouble:  # whatever it is, its program's files must reach no other run
+    except Exception as trouble:  # in any case, its program's files must not reach another run
         logger.exception("this host cannot be wiped")
         why = trouble.reason if isinstance(trouble, HostTrouble) else repr(trouble)
         reason = f"it cannot be wiped for another run: {why}"
-        _say(events(identity.region), identity, reason)
+        _send(events(identity.region), identity, reason)
         return _end(power_off, reason)
     return _Waiting(metadata, identity, events(identity.region), power_off).wait()
 
@@ -69,14 +70,14 @@ def wiped(identity: Identity, now: datetime, reason: str | None = None) -> dict[
     return entry(sent, Sender.of(host, tags))
 
 
-def _say(events: Any, identity: Identity, reason: str | None = None) -> None:
+def _send(events: Any, identity: Identity, reason: str | None = None) -> None:
     try:
         answer = events.put_events(Entries=[wiped(identity, datetime.now(UTC), reason)])
     except (ClientError, BotoCoreError) as error:
-        logger.warning("cannot say that it is wiped: %s", error)
+        logger.warning("the signal that this host is wiped could not be sent: %s", error)
         return
     if answer.get("FailedEntryCount"):
-        logger.warning("cannot say that it is wiped: %s", answer["Entries"][0])
+        logger.warning("the signal that this host is wiped could not be sent: %s", answer["Entries"][0])
 
 
 class _Waiting:
@@ -86,39 +87,39 @@ class _Waiting:
         self._metadata, self._identity, self._events, self._power_off = metadata, identity, events, power_off
         self._first = identity.tags[Tag.POOL]
         self._until = warm_until(identity.tags)
-        self._noticed_at = self._said_at = float("-inf")
+        self._noticed_at = self._sent_at = float("-inf")
 
     def wait(self) -> Identity:
-        logger.info("waits in the pool for a run")
+        logger.info("this host waits in the warm pool for a run")
         while True:
             try:
-                taken = self._turn(time.monotonic())
+                claimed = self._turn(time.monotonic())
             except HostTrouble as trouble:
-                logger.warning("cannot see whether a run has taken this host: %s", trouble.reason)
-                taken = None
+                logger.warning("cannot find out if a run has claimed this host: %s", trouble.reason)
+                claimed = None
                 self._end_if_over()
-            if taken:
-                return taken
+            if claimed:
+                return claimed
             time.sleep(LOOK_SECONDS)
 
     def _turn(self, seconds: float) -> Identity | None:
         if seconds - self._noticed_at >= NOTICE_SECONDS:
             self._noticed_at = seconds
             if self._metadata.notice():
-                _end(self._power_off, "EC2 takes it back, and no run has it")
-        said = {name: self._metadata.tag(name) for name in (Tag.POOL, Tag.RUN)}
-        until = warm_until(said)
+                _end(self._power_off, "EC2 takes this host back, and no run has claimed it")
+        tags = {name: self._metadata.tag(name) for name in (Tag.POOL, Tag.RUN)}
+        until = warm_until(tags)
         if until is None:
-            return self._taken()
+            return self._read_claim()
         self._until = until
         self._end_if_over()
-        if said[Tag.POOL] == self._first and seconds - self._said_at >= REPORT_SECONDS:
-            self._said_at = seconds  # until the tag says until when it may wait: then somebody has heard it
-            _say(self._events, self._identity)
+        if tags[Tag.POOL] == self._first and seconds - self._sent_at >= REPORT_SECONDS:
+            self._sent_at = seconds  # repeated until the yard has set the end of the wait in the tag
+            _send(self._events, self._identity)
         return None
 
-    def _taken(self) -> Identity | None:
-        """Once two looks at all tags see the same: they may not change all at once."""
+    def _read_claim(self) -> Identity | None:
+        """Return the new identity once two looks at all tags agree, because tags may change one by one."""
         found = self._metadata.identity()
         time.sleep(LOOK_SECONDS / 2)
         return (
@@ -127,4 +128,4 @@ class _Waiting:
 
     def _end_if_over(self) -> None:
         if self._until and datetime.now(UTC) >= self._until + GRACE:
-            _end(self._power_off, "its time in the pool is over, and no run has taken it")
+            _end(self._power_off, "its time in the warm pool is over, and no run has claimed it")

@@ -1,7 +1,7 @@
-"""Wiping: nothing of a run is left on its host, for the next run's program to find.
+"""Wipe a host after a run, so that the next run's program finds nothing of it.
 
-A program is an account without rights (account.py): what it could leave is its processes, its files, and what the
-kernel keeps for an account without a process. What cannot be removed is an error: such a host ends.
+Programs run as an account without rights (account.py). It can leave processes, files, and objects that the kernel keeps
+for an account without a process. If something cannot be removed, the host ends.
 """
 
 import logging
@@ -20,7 +20,7 @@ from training.host.pool import kept
 END_SECONDS = 10.0
 LOOK_SECONDS = 0.1
 SYSTEM_V = {"shm": "shmid", "msg": "msqid", "sem": "semid"}
-"""What /proc/sysvipc has, and what it calls the id of each."""
+"""The tables of /proc/sysvipc, with the column of the id."""
 ELSEWHERE = (
     "var/spool/cron/crontabs/{name}",
     "var/spool/cron/{name}",
@@ -29,8 +29,8 @@ ELSEWHERE = (
     "var/lib/systemd/linger/{name}",
     "run/user/{uid}",
 )
-"""Where programs with rights write for an account. One of ours may call none (no_new_privs); they are looked for all
-the same."""
+"""Paths to which privileged programs write for an account. Our programs cannot call these (no_new_privs), but the paths
+are checked anyway."""
 AS_ACCOUNT = """\
 import ctypes, os, pathlib, platform, sys
 libc, mine = ctypes.CDLL(None, use_errno=True), os.getuid()
@@ -51,18 +51,19 @@ found = libc.syscall(number, GET_PERSISTENT, -1, PROCESS)
 for ring in (USER, USER_SESSION, *([found] if found > 0 else [])):
     libc.syscall(number, CLEAR, ring)
 """
-"""What the account itself may take away: memory, queues and semaphores of System V (IPC_RMID is 0), queues of POSIX in
-the folders that are named, the keys on its keyrings. A kernel without keyrings has none."""
+"""Removes, as the account: shared memory, queues, and semaphores of System V (IPC_RMID is 0), POSIX queues in the given
+folders, and the keys on its keyrings. A kernel without keyrings has none."""
 
 logger = logging.getLogger(__name__)
 
 
 def wipe(paths: Paths, account: Account, *, name: str) -> None:
-    """Remove all that is the last run's; `name` is the account's. What may be kept is (kept.py), where root alone
-    comes. To be called by an agent that has done nothing for that run itself: no thread of it writes any more, and its
-    memory holds nothing of it. May happen twice. Raises HostTrouble, or OSError, where something is left."""
+    """Remove everything of the last run. `name` is the name of its account. Files that may be retained (kept.py) move
+    to a folder that only root can read. Only call this in an agent that has not worked for that run: its threads would
+    still write, and its memory would hold secrets. A second call is harmless. Raises HostTrouble or OSError if
+    something remains."""
     if not account.is_another:
-        raise HostTrouble(f"{ONE_ACCOUNT_ONLY}, so that nobody can tell what is left of it")
+        raise HostTrouble(f"{ONE_ACCOUNT_ONLY}, so its files cannot be told from others")
     began = time.monotonic()
     end_processes(paths, account)
     kept.take(paths)
@@ -78,7 +79,7 @@ def wipe(paths: Paths, account: Account, *, name: str) -> None:
 
 
 def end_processes(paths: Paths, account: Account) -> None:
-    """Until there is none. Raises HostTrouble for one that does not end."""
+    """Kill the account's processes until none remains. Raises HostTrouble if one does not end."""
     end = time.monotonic() + END_SECONDS
     account.end_all()
     while left := sorted(_processes(paths.root / "proc", account.uid)):
@@ -89,7 +90,7 @@ def end_processes(paths: Paths, account: Account) -> None:
 
 
 def _processes(proc: Path, uid: int) -> Iterator[int]:
-    """Those of the account, but for what has ended and waits for its parent."""
+    """Yield the account's processes, without zombies."""
     for folder in proc.glob("[0-9]*"):
         try:
             status = (folder / "status").read_text()
@@ -115,7 +116,7 @@ def _remove_elsewhere(paths: Paths, account: Account, name: str) -> None:
 
 
 def _remove_kept_by_kernel(paths: Paths, account: Account) -> None:
-    """What outlives the processes of who has made it. Raises HostTrouble for what is left."""
+    """Remove kernel objects that outlive the account's processes. Raises HostTrouble if some remain."""
     with _queues(paths) as folders:
         done = subprocess.run(
             [str(paths.python), "-I", "-S", "-c", AS_ACCOUNT, *map(str, folders)],
@@ -129,13 +130,11 @@ def _remove_kept_by_kernel(paths: Paths, account: Account) -> None:
             cwd="/",
         )
         if done.returncode:
-            raise HostTrouble(
-                f"what the kernel keeps of the last run cannot be removed: {done.stderr[-500:]}"
-            )
+            raise HostTrouble(f"kernel objects of the last run cannot be removed: {done.stderr[-500:]}")
         left = [str(queue) for folder in folders for queue in folder.iterdir() if _is_of(queue, account)]
     left += _system_v(paths.root / "proc/sysvipc", account)
     if left:
-        raise HostTrouble(f"the kernel keeps of the last run: {', '.join(left[:5])}")
+        raise HostTrouble(f"kernel objects of the last run remain: {', '.join(left[:5])}")
 
 
 def _is_of(path: Path, account: Account) -> bool:
@@ -143,7 +142,7 @@ def _is_of(path: Path, account: Account) -> bool:
 
 
 def _system_v(tables: Path, account: Account) -> list[str]:
-    """What there is of the account's, in words."""
+    """Return the account's objects of System V, each as kind and id."""
     found = []
     for kind, called in SYSTEM_V.items():
         lines = (tables / kind).read_text().splitlines() if (tables / kind).exists() else [""]
@@ -157,7 +156,7 @@ def _system_v(tables: Path, account: Account) -> list[str]:
 
 @contextmanager
 def _queues(paths: Paths) -> Iterator[tuple[Path, ...]]:
-    """Where the queues of POSIX can be seen, files of a file system of their own; nowhere on a kernel without any."""
+    """Yield the folders in which POSIX queues appear as files; none on a kernel without queues."""
     if "mqueue" not in (paths.root / "proc/filesystems").read_text():
         yield ()
         return
@@ -171,7 +170,7 @@ def _queues(paths: Paths) -> Iterator[tuple[Path, ...]]:
         ["mount", "-t", "mqueue", "mqueue", str(folder)], check=False, capture_output=True, text=True
     )
     if done.returncode:
-        raise HostTrouble(f"the queues of the last run cannot be seen: {done.stderr.strip()}")
+        raise HostTrouble(f"POSIX queues of the last run cannot be listed: {done.stderr.strip()}")
     try:
         yield (folder,)
     finally:

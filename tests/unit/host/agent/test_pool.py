@@ -304,12 +304,12 @@ def test_it_says_that_it_is_wiped_until_its_tag_says_until_when_and_then_waits(
 
 def test_ec2_takes_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
     notice = Notice("terminate", datetime.now(UTC))
-    with pytest.raises(OffError, match="EC2 takes it back"):
+    with pytest.raises(OffError, match="EC2 takes this host back"):
         wait(Service((f"{until(5)} first", "first"), notice=notice), Bus(), monkeypatch)
 
 
 def test_its_time_is_over_and_everybody_has_forgotten_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(OffError, match="its time in the pool is over"):
+    with pytest.raises(OffError, match="its time in the warm pool is over"):
         wait(Service((f"{until(-4)} first", "first")), Bus(), monkeypatch)
 
 
@@ -334,6 +334,6 @@ def test_one_that_cannot_be_wiped_says_why_and_ends(
 
 
 def test_where_programs_run_as_the_agent_nobody_can_tell_what_is_left(paths: Paths) -> None:
-    with pytest.raises(HostTrouble, match="nobody can tell what is left"):
+    with pytest.raises(HostTrouble, match="cannot be told from others"):
         wipe.wipe(paths, account.own(), name="trainyard")
     assert paths.data.exists()

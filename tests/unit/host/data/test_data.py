@@ -93,7 +93,7 @@ def test_every_file_has_one_worker_and_the_shares_are_balanced() -> None:
 def test_fewer_files_than_workers_is_refused_with_both_numbers() -> None:
     entry = DataEntry("train", "s3://b/data/train/", Sharding.FILE)
     make_sure_all_get_some(entry, [item("a"), item("b")], workers=2)
-    with pytest.raises(HostTrouble, match=r"data\.train: 3 workers are to share 2 files") as refused:
+    with pytest.raises(HostTrouble, match=r"data\.train: 3 workers share 2 files") as refused:
         make_sure_all_get_some(entry, [item("a"), item("b"), item("_SUCCESS", 0)], workers=3)
     assert refused.value.final
 
@@ -101,7 +101,7 @@ def test_fewer_files_than_workers_is_refused_with_both_numbers() -> None:
 def test_too_little_disk_is_said_with_the_numbers_of_all(tmp_path: Path) -> None:
     make_sure_they_fit({"data.train": 1, "data.test": 0}, tmp_path / "not" / "yet")
     with pytest.raises(
-        HostTrouble, match=r"data\.train 8000000\.0 GB and data\.test 1000000\.0 GB .* GB are free"
+        HostTrouble, match=r"data\.train 8000000\.0 GB and data\.test 1000000\.0 GB: 9000000\.0 GB in total, .* GB are free"
     ) as no:
         make_sure_they_fit({"data.train": 8 * 10**15, "data.test": 10**15}, tmp_path / "not" / "yet")
     assert no.value.final
@@ -203,7 +203,7 @@ def test_s5cmd_is_understood(line: str, path: Path | None, complaint: str | None
 def test_progress_is_said_in_gigabytes_and_speed() -> None:
     assert progress(12 * 10**8, 8 * 10**9, 21 * 10**8, 10) == "1.2 of 8.0 GB, 210 MB/s"
     assert progress(5 * 10**8, 8 * 10**9, -(10**8), 10) == "0.5 of 8.0 GB, 0 MB/s"
-    assert progress(8 * 10**9, 8 * 10**9, 0, 10) == "all 8.0 GB are here; comparing their sums"
+    assert progress(8 * 10**9, 8 * 10**9, 0, 10) == "all 8.0 GB have arrived; verifying the checksums"
 
 
 PIP = [

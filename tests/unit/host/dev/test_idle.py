@@ -132,8 +132,8 @@ def test_the_agent_reads_what_patrol_writes() -> None:
 
 def test_the_warning_says_when_and_what_to_type() -> None:
     assert decision.warning(in_(4.6), NOON) == (
-        "trainyard: nobody uses this dev host, and it is stopped in about 5 min. Its disk stays. "
-        "Use it, or keep it: trainyard hold 2h"
+        "trainyard: this dev host is not in use, and will be stopped in about 5 min. Its disk stays. "
+        "To keep it, use it or type: trainyard hold 2h"
     )
     assert "within the next minutes" in decision.warning(in_(-1), NOON)
 
@@ -262,7 +262,7 @@ def test_something_printed_is_seen_and_a_word_to_all_comes_through(shell: Shell)
     shell.type("echo hello\r")
     shell.until(lambda seen: abs((datetime.now(UTC) - seen.active).total_seconds()) < 12)
     before = datetime.now(UTC)
-    terminals.tell("stopped soon", shell.folder)
+    terminals.write_to_all("stopped soon", shell.folder)
     shell.until(lambda seen: b"*** stopped soon ***" in shell.printed)
     assert decision.is_echo(shell.seen(), before)
 
@@ -295,9 +295,9 @@ def test_somebody_who_is_in_by_ssh_has_no_terminal() -> None:
         return Process(pid, name, parent, pid, pid, None, -1, 0)
 
     listening = {1: process(1, "init", 0), 5: process(5, "sshd", 1), 7: process(7, "bash", 1)}
-    assert not terminals.somebody_is_in((terminal(),), listening)
-    assert terminals.somebody_is_in((terminal(session=True),), listening)
-    assert terminals.somebody_is_in((), listening | {9: process(9, "sshd-session", 5)})
+    assert not terminals.has_session((terminal(),), listening)
+    assert terminals.has_session((terminal(session=True),), listening)
+    assert terminals.has_session((), listening | {9: process(9, "sshd-session", 5)})
 
 
 def test_names_of_processes_may_hold_anything() -> None:
@@ -463,7 +463,7 @@ def test_each_look_is_told_and_who_leaves_is_warned_once_before_the_window_is_ov
     assert (datum["MetricName"], datum["Dimensions"]) == ("InUse", [{"Name": "InstanceId", "Value": "i-1"}])
     assert ends(tmp_path) == "2026-11-20T12:32:00.000Z"
     watch.turn(in_(28))
-    shell.until(lambda seen: b"it is stopped in about 5 min" in shell.printed)
+    shell.until(lambda seen: b"will be stopped in about 5 min" in shell.printed)
     assert shell.printed.count(b"***") == 2
 
 

@@ -111,7 +111,7 @@ def test_a_secret_that_the_bake_brought_is_named(paths: Paths, name: str, text: 
     path = put(paths.root, name, text)
     with pytest.raises(HostTrouble, match="must not become an image") as caught:
         generalize(paths, INSTANCE, depth="builder")
-    assert f"{path}: {what} is in it" in caught.value.reason
+    assert f"{path}: it contains {what}" in caught.value.reason
 
 
 @pytest.mark.parametrize(

@@ -78,10 +78,10 @@ def stands_still(paths: Paths) -> bool:
 
 
 def test_a_paused_program_stands_still_until_it_is_told_to_go_on(paths: Paths, program: Program) -> None:
-    assert f"the program {program.pid} stands still, for 120 s at most" in pause.pause(paths)
+    assert f"the program {program.pid} is paused for at most 120 s" in pause.pause(paths)
     assert stands_still(paths)
     assert program.exit_code() is None
-    assert pause.resume(paths) == f"the program {program.pid} goes on"
+    assert pause.resume(paths) == f"the program {program.pid} continues"
     until_it_counts(paths)
 
 

@@ -1,1 +1,1 @@
-"""Whether anybody uses this dev host: what patrol is told, and who is warned before it takes the host for idle."""
+"""Find out if a dev host is in use: publish that for patrol, and warn users before patrol finds the host idle."""

@@ -1,7 +1,7 @@
-"""Is anybody at this dev host, and when will patrol take it for idle? Pure.
+"""Decide if a dev host is in use, and when patrol will find it idle. Pure.
 
-What is not known is never idle: a Jupyter that runs and does not answer makes the minute unknown, and nothing is
-published of it. Patrol reads what is (lambdas/core/patrol/judgement.py).
+Unknown is never idle: if Jupyter runs but does not answer, nothing is published for that minute. Patrol reads the
+published values (lambdas/core/patrol/judgement.py).
 """
 
 from collections.abc import Collection
@@ -9,53 +9,59 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 KERNELS, TERMINALS = 1, 2
-"""What the metric InUse is the sum of."""
+"""The terms of the metric InUse."""
 RECENT = timedelta(minutes=2)
-"""Who did something within that time is at it still: twice what lies between two looks."""
+"""Activity within this time counts as present use. It is twice the interval between two looks."""
 ECHO = timedelta(seconds=10)
-"""Within that time what a terminal prints is our own warning: the kernel notes it by eight seconds."""
-LONGEST_NOTICE, SHORTEST_NOTICE = timedelta(minutes=5), timedelta(minutes=1)
+"""Output of a terminal this close to our own warning is that warning. The kernel's times have a precision of 8 s."""
+LONGEST_WARNING, SHORTEST_WARNING = timedelta(minutes=5), timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """As Jupyter tells: `state` is idle, busy, starting, restarting, dead, ...; `active`: its last message."""
+    """A kernel of Jupyter."""
 
     name: str
     state: str
+    """idle, busy, starting, restarting, dead, and others."""
     active: datetime
+    """The time of its last message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terminal:
-    """`runs`: the command in its foreground, if that works by itself and waits for no key. `active`: when something
-    was printed there last. `session`: a person sits there by a session from elsewhere, which patrol sees itself."""
+    """A pseudo-terminal."""
 
     name: str
     active: datetime
+    """The time of its last output."""
     runs: str = ""
+    """The command in its foreground, if that does not wait for keys."""
     session: bool = False
+    """True if it belongs to a remote session, which patrol detects itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """`kernels` is None where Jupyter runs and does not tell. `told`: when the terminals were warned last."""
+    """Kernels and terminals at one moment."""
 
     kernels: tuple[Kernel, ...] | None
+    """None if Jupyter runs but does not answer."""
     terminals: tuple[Terminal, ...]
-    told: datetime | None = None
+    warned: datetime | None = None
+    """When the terminals were last warned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Why kernels, and terminals, are in use; empty where they are not."""
+    """The reasons why kernels and terminals are in use; empty if they are not."""
 
     kernels: str = ""
     terminals: str = ""
 
     @property
     def value(self) -> int:
-        """Of the metric InUse."""
+        """The value of the metric InUse."""
         return KERNELS * bool(self.kernels) + TERMINALS * bool(self.terminals)
 
     @property
@@ -65,19 +71,17 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Nobody can tell."""
+    """It is unknown if the host is in use."""
 
     reason: str
 
 
 def use_of(seen: Seen, now: datetime) -> Use | Unknown:
-    """A busy terminal is known to be busy, whatever Jupyter does not tell."""
+    """Return the use of the host. A busy terminal is in use even if Jupyter does not answer."""
     terminals = _terminals(seen, now)
     if seen.kernels is None:
         return (
-            Use(terminals=terminals)
-            if terminals
-            else Unknown("Jupyter runs and does not tell of its kernels")
+            Use(terminals=terminals) if terminals else Unknown("Jupyter runs but does not list its kernels")
         )
     return Use(_kernels(seen.kernels, now), terminals)
 
@@ -94,19 +98,21 @@ def _terminals(seen: Seen, now: datetime) -> str:
     busy = next((each for each in seen.terminals if each.runs), None)
     if busy:
         return f"{busy.runs} runs in {busy.name}"
-    recent = (each for each in seen.terminals if now - each.active <= RECENT and not is_echo(each, seen.told))
+    recent = (
+        each for each in seen.terminals if now - each.active <= RECENT and not is_echo(each, seen.warned)
+    )
     found = next(recent, None)
     return f"{found.name} was used just now" if found else ""
 
 
-def is_echo(terminal: Terminal, told: datetime | None) -> bool:
-    """Whether what it printed last was our warning."""
-    return told is not None and abs(terminal.active - told) <= ECHO
+def is_echo(terminal: Terminal, warned: datetime | None) -> bool:
+    """Return True if the last output of the terminal was our warning."""
+    return warned is not None and abs(terminal.active - warned) <= ECHO
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedBy:
-    """What patrol judges this host by, as its tag Tag.JUDGED_BY says."""
+    """The rules by which patrol judges this host, from its tag Tag.JUDGED_BY."""
 
     window: timedelta
     grace: timedelta
@@ -115,32 +121,34 @@ class JudgedBy:
 
     @staticmethod
     def of_tag(text: str) -> "JudgedBy | None":
-        """None for a tag that is not there yet, or that cannot be read."""
-        words = dict(word.partition("=")[::2] for word in text.split())
+        """Parse the tag; None if it is missing or cannot be read."""
+        settings = dict(setting.partition("=")[::2] for setting in text.split())
         try:
             return JudgedBy(
-                window=timedelta(minutes=float(words["window_minutes"])),
-                grace=timedelta(minutes=float(words["grace_minutes"])),
-                idle_percent=float(words["idle_percent"]),
-                idle_cpu_percent=float(words["idle_cpu_percent"]),
+                window=timedelta(minutes=float(settings["window_minutes"])),
+                grace=timedelta(minutes=float(settings["grace_minutes"])),
+                idle_percent=float(settings["idle_percent"]),
+                idle_cpu_percent=float(settings["idle_cpu_percent"]),
             )
         except (KeyError, ValueError):
             return None
 
     @property
-    def notice(self) -> timedelta:
-        """How long before the end somebody is told: five minutes, or a third of a short window."""
-        return min(LONGEST_NOTICE, max(SHORTEST_NOTICE, self.window / 3))
+    def warns_before(self) -> timedelta:
+        """The time between the warning and the end: 5 min, or a third of a short window."""
+        return min(LONGEST_WARNING, max(SHORTEST_WARNING, self.window / 3))
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """`ends`: when patrol may take the host for idle at the earliest, if nobody uses it until then. `warns`: whether it
-    is time to say so. `held`: until when somebody holds it."""
+    """The future of the host if it stays unused."""
 
     ends: datetime
+    """When patrol may find the host idle at the earliest."""
     warns: bool
+    """True if it is time to warn users."""
     held: datetime | None = None
+    """The end of the hold, if there is one."""
 
 
 def outlook(
@@ -152,19 +160,19 @@ def outlook(
     in_session: bool,
     now: datetime,
 ) -> Outlook:
-    """`used`: when the host was in use last, as far as it can see itself, or could be used first; `born`: when it
-    booted; `in_session`: somebody has a session on it, which keeps it."""
+    """Return the outlook. `used` is when the host was last in use, or could first be used; `born` is its boot.
+    `in_session` is True if a session is open, which keeps the host."""
     ends = max(used + judged_by.window, born + judged_by.grace, held or used)
     return Outlook(
-        ends, not in_session and now >= ends - judged_by.notice, held if held and held > now else None
+        ends, not in_session and now >= ends - judged_by.warns_before, held if held and held > now else None
     )
 
 
 def warning(ends: datetime, now: datetime) -> str:
-    """For a terminal."""
+    """Return the warning for a terminal."""
     minutes = max(0, round((ends - now).total_seconds() / 60))
     when = f"in about {minutes} min" if minutes else "within the next minutes"
     return (
-        f"trainyard: nobody uses this dev host, and it is stopped {when}. Its disk stays. "
-        "Use it, or keep it: trainyard hold 2h"
+        f"trainyard: this dev host is not in use, and will be stopped {when}. Its disk stays. "
+        "To keep it, use it or type: trainyard hold 2h"
     )

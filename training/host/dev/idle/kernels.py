@@ -1,4 +1,4 @@
-"""What the Jupyter server of this host tells of its kernels and terminals."""
+"""Read kernels and terminals from the Jupyter server of this host."""
 
 import http.client
 import json
@@ -13,14 +13,14 @@ ANSWER_SECONDS = 10.0
 
 
 class Server:
-    """At that address, with the token in that file, which is made anew when it starts."""
+    """The Jupyter server at this address. Each start of the server writes a new token into the file."""
 
     def __init__(self, address: str, port: int, token: Path) -> None:
         self._address, self._port, self._token = address, port, token
 
     def look(self) -> tuple[tuple[Kernel, ...], tuple[Terminal, ...]]:
-        """Nothing where no server listens: it is not there, and has no kernels. Raises HostTrouble for one that
-        listens and does not tell."""
+        """Return kernels and terminals, none if no server listens. Raises HostTrouble if a server listens but does not
+        answer."""
         try:
             kernels, terminals = self._get("/api/kernels"), self._get("/api/terminals")
         except (FileNotFoundError, ConnectionRefusedError):
@@ -28,7 +28,7 @@ class Server:
         try:
             return tuple(map(_kernel, kernels)), tuple(map(_terminal, terminals))
         except (KeyError, TypeError, ValueError) as error:
-            raise HostTrouble(f"Jupyter tells of its kernels what cannot be read: {error!r}") from error
+            raise HostTrouble(f"Jupyter's list of kernels cannot be read: {error!r}") from error
 
     def _get(self, path: str) -> Any:
         headers = {"Authorization": f"token {self._token.read_text().strip()}"}
@@ -36,7 +36,7 @@ class Server:
         try:
             connection.request("GET", path, headers=headers)
             answer = connection.getresponse()
-            said = answer.read()
+            body = answer.read()
         except ConnectionRefusedError:
             raise
         except (OSError, http.client.HTTPException) as error:
@@ -45,18 +45,18 @@ class Server:
             connection.close()
         if answer.status != http.client.OK:
             raise HostTrouble(f"Jupyter answers GET {path} with HTTP {answer.status}")
-        return json.loads(said)
+        return json.loads(body)
 
 
-def _kernel(told: dict[str, Any]) -> Kernel:
+def _kernel(model: dict[str, Any]) -> Kernel:
     return Kernel(
-        f"{told['name']} {told['id'][:8]}", told["execution_state"], _instant(told["last_activity"])
+        f"{model['name']} {model['id'][:8]}", model["execution_state"], _instant(model["last_activity"])
     )
 
 
-def _terminal(told: dict[str, Any]) -> Terminal:
-    """What runs there is seen in its pseudo-terminal."""
-    return Terminal(f"Jupyter's terminal {told['name']}", _instant(told["last_activity"]))
+def _terminal(model: dict[str, Any]) -> Terminal:
+    """Return the terminal without its command, which is found through its pseudo-terminal."""
+    return Terminal(f"Jupyter's terminal {model['name']}", _instant(model["last_activity"]))
 
 
 def _instant(text: str) -> datetime:

@@ -1,4 +1,4 @@
-"""How much this host computes by itself, as patrol sees it through CloudWatch: its GPUs, its processors."""
+"""The load of this host's GPUs and processors, as patrol sees it through CloudWatch."""
 
 import shutil
 from collections import deque
@@ -10,13 +10,13 @@ from training.host.processes import Process, computed
 from training.host.reporting import gpus
 
 SPAN = timedelta(minutes=5)
-"""Of which EC2 tells the average of the processors."""
+"""EC2 publishes the average processor load of this time."""
 CPU_WINDOW = timedelta(minutes=15)
-"""Of shorter windows EC2 tells too late, and patrol does not ask."""
+"""Patrol ignores the processors with shorter windows, because EC2 publishes too late for them."""
 
 
 class Load:
-    """Looked at once a minute."""
+    """The load, measured once a minute."""
 
     def __init__(self) -> None:
         self._before: Mapping[int, Process] | None = None
@@ -24,8 +24,8 @@ class Load:
         self._spans: deque[tuple[datetime, float]] = deque()
 
     def is_busy(self, processes: Mapping[int, Process], judged_by: JudgedBy, now: datetime) -> bool:
-        """Whether a GPU works, or processors have, for five minutes, as much as counts. Raises HostTrouble where the
-        driver does not tell."""
+        """Return True if a GPU, or the processors over five minutes, are above patrol's thresholds. Raises HostTrouble
+        if the driver does not answer."""
         used = self._processors(processes, now)
         if judged_by.window >= CPU_WINDOW and used >= judged_by.idle_cpu_percent:
             return True
@@ -33,7 +33,7 @@ class Load:
         return max(shown.get(gpus.UTILIZATION, ()), default=0.0) >= judged_by.idle_percent
 
     def _processors(self, processes: Mapping[int, Process], now: datetime) -> float:
-        """Percent of one, over the last five minutes."""
+        """Return the processor load of the last five minutes, in percent of one processor."""
         if self._before is not None:
             self._spans.append((now, computed(self._before, processes)))
         if self._looked is None:

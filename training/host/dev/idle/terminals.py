@@ -1,4 +1,4 @@
-"""This host's pseudo-terminals, whoever opened them: what runs there, when something was printed, a word to all."""
+"""This host's pseudo-terminals: their foreground commands, their last output, and a message to all of them."""
 
 import logging
 import os
@@ -13,30 +13,30 @@ from training.host.processes import Process, ancestors
 SHELLS = ("sh", "bash", "dash", "zsh", "fish", "ksh", "tcsh")
 SSH = ("sshd", "sshd-session")
 SESSIONS = ("ssm-session-wor", *SSH)
-"""Whose terminals are at the other end of a session: Systems Manager's (a process has a name of 15 letters), ssh's."""
+"""Processes of remote sessions: Systems Manager's (the kernel cuts names to 15 characters) and ssh's."""
 
 logger = logging.getLogger(__name__)
 
 
 def look(processes: Mapping[int, Process], pts: Path) -> tuple[Terminal, ...]:
-    """Those in that folder. One that is closed meanwhile is not there."""
+    """Return the terminals in the folder `pts`, except those that are closed meanwhile."""
     return tuple(found for path in _of(pts) if (found := _terminal(path, processes)))
 
 
-def somebody_is_in(terminals: Iterable[Terminal], processes: Mapping[int, Process]) -> bool:
-    """Whether a session is open, as far as this host can see: one with a terminal, or by ssh, as editors have."""
+def has_session(terminals: Iterable[Terminal], processes: Mapping[int, Process]) -> bool:
+    """Return True if a session with a terminal is open, or a session of ssh without one, as editors use."""
     by_ssh = (each for each in processes.values() if each.name in SSH)
     connected = any(above.name in SSH for each in by_ssh for above in ancestors(each, processes))
     return connected or any(each.session for each in terminals)
 
 
-def tell(text: str, pts: Path) -> None:
-    """Write it to every terminal, as wall does to those that have a login. Who does not take it is left out."""
+def write_to_all(text: str, pts: Path) -> None:
+    """Write a message to every terminal, like the command wall. Skip terminals that cannot be written to."""
     for path in _of(pts):
         try:
             _write(path, f"\r\n\a*** {text} ***\r\n".encode())
         except OSError as error:
-            logger.info("%s was not told: %s", path, error)
+            logger.info("%s: the message could not be written: %s", path, error)
 
 
 def _of(pts: Path) -> Iterable[Path]:
@@ -57,7 +57,7 @@ def _terminal(path: Path, processes: Mapping[int, Process]) -> Terminal | None:
 
 
 def _runs(mine: list[Process], leader: Process | None) -> str:
-    """What is in the foreground, but for the shell that waits for a line."""
+    """Return the name of the foreground process; empty for a shell that waits for a command."""
     foreground = next(
         (each for each in mine if each.group == each.foreground and each.pid == each.group), None
     )
@@ -67,8 +67,8 @@ def _runs(mine: list[Process], leader: Process | None) -> str:
 
 
 def _waits_for_keys(path: Path) -> bool:
-    """Whether its program reads key by key, as shells at their prompt, editors, pagers and Python's own prompt do. A
-    command that works by itself leaves the terminal as the shell sets it for commands: line by line."""
+    """Return True if the terminal is read key by key, as by a shell's prompt, an editor, a pager, or Python's prompt. A
+    command that does not wait for keys leaves the terminal in the mode that the shell sets for commands: by lines."""
     file = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
     try:
         return not termios.tcgetattr(file)[3] & termios.ICANON

@@ -1,4 +1,4 @@
-"""Once a minute: who is at this dev host, told to CloudWatch for patrol; and a warning before patrol finds it idle."""
+"""Once a minute, publish the use of this dev host for patrol, and warn users before patrol finds it idle."""
 
 import json
 import logging
@@ -30,11 +30,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """Of this host, as they are now: by what it is judged, since when it can be used, until when it is held."""
+    """Tags of this host."""
 
     judged_by: JudgedBy | None
     ready: datetime | None
+    """When the host became usable."""
     held: datetime | None
+    """The end of its hold."""
 
     @staticmethod
     def read(tag: Callable[[str], str | None]) -> "Tags":
@@ -44,7 +46,7 @@ class Tags:
 
 
 def _instant(text: str | None) -> datetime | None:
-    """None for one that cannot be read: patrol tells of that."""
+    """Parse an instant; None if it cannot be read, which patrol reports."""
     try:
         at = datetime.fromisoformat(text or "")
     except ValueError:
@@ -53,17 +55,18 @@ def _instant(text: str | None) -> datetime | None:
 
 
 def begin(paths: Paths, identity: Identity, server: Server, *, now: datetime) -> None:
-    """From now on, in a thread of its own."""
+    """Start the watch in its own thread."""
     metadata = Metadata()
     cloudwatch = credentials.of_the_host(identity.region).client("cloudwatch", config=CALLS)
     watch = Watch(cloudwatch, identity.instance, paths, server, lambda: Tags.read(metadata.tag), born=now)
-    Repeat("who uses this host", lambda _: watch.turn(datetime.now(UTC)), every=EVERY_SECONDS).start()
+    Repeat("use of this host", lambda _: watch.turn(datetime.now(UTC)), every=EVERY_SECONDS).start()
 
 
 class Watch:
-    """`turn` is called once a minute. What keeps it from telling is logged once and ends nothing: unknown is not idle.
+    """The watch over one dev host. Call `turn` once a minute. A trouble is logged once and ends nothing, because
+    unknown is not idle.
 
-    `tags` raises HostTrouble where the host's own are not to be had."""
+    `tags` raises HostTrouble if the host's tags cannot be read."""
 
     def __init__(
         self,
@@ -83,21 +86,21 @@ class Watch:
         self._born = born
         self._used = born
         self._load = Load()
-        self._told: datetime | None = None
+        self._warned_at: datetime | None = None
         self._warned = False
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
 
     def turn(self, now: datetime) -> None:
         running = processes.find()
         at_terminals = terminals.look(running, self._paths.terminals)
         use = self._use(at_terminals, now)
         if isinstance(use, Use):
-            self._tried(lambda: self._publish(use, now))
-        tags = self._tried(self._tags)
+            self._try(lambda: self._publish(use, now))
+        tags = self._try(self._tags)
         if tags is None or tags.judged_by is None:
             return
         judged_by: JudgedBy = tags.judged_by
-        busy = self._tried(lambda: self._load.is_busy(running, judged_by, now))
+        busy = self._try(lambda: self._load.is_busy(running, judged_by, now))
         if isinstance(use, Unknown) or use.value or busy:
             self._used = now
         self._warn(
@@ -106,7 +109,7 @@ class Watch:
                 used=max(self._used, tags.ready or self._used),
                 born=self._born,
                 held=tags.held,
-                in_session=terminals.somebody_is_in(at_terminals, running),
+                in_session=terminals.has_session(at_terminals, running),
                 now=now,
             ),
             now,
@@ -116,9 +119,9 @@ class Watch:
         try:
             kernels, its_terminals = self._server.look()
         except HostTrouble as trouble:
-            self._say_once(trouble.reason)
-            return decision.use_of(Seen(None, at_terminals, self._told), now)
-        return decision.use_of(Seen(kernels, (*at_terminals, *its_terminals), self._told), now)
+            self._log_once(trouble.reason)
+            return decision.use_of(Seen(None, at_terminals, self._warned_at), now)
+        return decision.use_of(Seen(kernels, (*at_terminals, *its_terminals), self._warned_at), now)
 
     def _publish(self, use: Use, now: datetime) -> None:
         datum = {
@@ -131,29 +134,29 @@ class Watch:
         gpus.put(self._cloudwatch, [datum], what=f"the metric {METRIC}")
 
     def _warn(self, seen: Outlook, now: datetime) -> None:
-        """In a file that JupyterLab's extension reads (training/jupyter/packages/trainyard_idle), and once in every
-        terminal."""
+        """Write the outlook for JupyterLab's extension (training/jupyter/packages/trainyard_idle), and warn once in
+        every terminal."""
         if seen.warns and not self._warned:
             text = decision.warning(seen.ends, now)
             logger.info("%s", text)
-            terminals.tell(text, self._paths.terminals)
-            self._told = now
+            terminals.write_to_all(text, self._paths.terminals)
+            self._warned_at = now
         self._warned = seen.warns
-        told = {
+        written = {
             "at": timestamp(now),
             "ends": timestamp(seen.ends) if seen.warns else None,
             "held": timestamp(seen.held) if seen.held else None,
         }
-        write_whole(self._paths.idle, json.dumps(told))
+        write_whole(self._paths.idle, json.dumps(written))
 
-    def _tried(self, do: Callable[[], Any]) -> Any:
+    def _try(self, do: Callable[[], Any]) -> Any:
         try:
             return do()
         except HostTrouble as trouble:
-            self._say_once(trouble.reason)
+            self._log_once(trouble.reason)
             return None
 
-    def _say_once(self, reason: str) -> None:
-        if reason not in self._said:
-            self._said.add(reason)
-            logger.warning("who uses this host: %s", reason)
+    def _log_once(self, reason: str) -> None:
+        if reason not in self._logged:
+            self._logged.add(reason)
+            logger.warning("use of this host: %s", reason)

@@ -1,7 +1,7 @@
-// The page's half of training/jupyter/packages/trainyard_idle: a banner with the minutes that are left, and one key.
+// The page's part of training/jupyter/packages/trainyard_idle: a banner with the remaining minutes, and one button.
 //
-// A module-federation container as JupyterLab loads prebuilt extensions, written by hand: it shares nothing and has one
-// module, so that no build step is needed. `_JUPYTERLAB` is JupyterLab's own name for where containers are.
+// A module-federation container, the form in which JupyterLab loads prebuilt extensions. It is written by hand, shares
+// nothing, and has one module, so it needs no build step. JupyterLab looks for containers in `_JUPYTERLAB`.
 "use strict";
 (() => {
   const LOOK_MILLISECONDS = 10000;
@@ -11,7 +11,7 @@
 
   const config = () => JSON.parse(document.getElementById("jupyter-config-data").textContent);
 
-  // As JupyterLab's own requests: the page's token where it has one, its cookie otherwise.
+  // Authenticate like JupyterLab itself: by the page's token if it has one, otherwise by its cookie.
   async function ask(method, path) {
     const { baseUrl, token } = config();
     const headers = { "Content-Type": "application/json" };
@@ -19,17 +19,17 @@
     const cookie = document.cookie.match("\\b_xsrf=([^;]*)");
     if (cookie) headers["X-XSRFToken"] = cookie[1];
     const answer = await fetch(`${baseUrl}trainyard/${path}`, { method, headers, cache: "no-store" });
-    const said = await answer.json();
-    if (!answer.ok) throw new Error(said.message);
-    return said;
+    const body = await answer.json();
+    if (!answer.ok) throw new Error(body.message);
+    return body;
   }
 
-  function words(seconds) {
+  function timeLeft(seconds) {
     if (seconds < 30) return "within the next minutes";
     return `in about ${Math.max(1, Math.round(seconds / 60))} min`;
   }
 
-  // The banner lies over the page's lower edge: what somebody writes stays where it is.
+  // The banner covers the page's lower edge, so that the text under the cursor does not move.
   function banner(keep) {
     const box = document.createElement("div");
     box.id = ID;
@@ -66,7 +66,7 @@
       view.box.style.display = seconds === null ? "none" : "flex";
       if (seconds === null) return;
       view.text.textContent = trouble ||
-        `Nobody uses this dev host: it is stopped ${words(seconds)}. Its disk stays. Run a cell, or keep it.`;
+        `This dev host is not in use and will be stopped ${timeLeft(seconds)}. Its disk stays. Run a cell, or keep it.`;
       view.button.disabled = isHolding;
     }
 
@@ -76,7 +76,7 @@
       try {
         answer = await ask("GET", "idle");
       } catch (error) {
-        console.warn(`trainyard: whether this host is idle is not known: ${error.message}`);
+        console.warn(`trainyard: cannot find out if this host is idle: ${error.message}`);
         return;
       }
       if (answer.left === null) trouble = "";
@@ -92,7 +92,7 @@
         shown = null;
         trouble = "";
       } catch (error) {
-        trouble = `It is not kept: ${error.message}. In a terminal: trainyard hold 2h`;
+        trouble = `The host is not kept: ${error.message}. In a terminal, type: trainyard hold 2h`;
       }
       isHolding = false;
       show(shown);
@@ -105,7 +105,7 @@
     document.addEventListener("visibilitychange", () => { if (!document.hidden) look(); });
   }
 
-  const plugin = { id: "trainyard-idle:plugin", description: "Warns before this host is idle.", autoStart: true, activate };
+  const plugin = { id: "trainyard-idle:plugin", description: "Warns before this host is stopped as idle.", autoStart: true, activate };
   const module = { __esModule: true, default: plugin };
 
   window._JUPYTERLAB = window._JUPYTERLAB || {};
