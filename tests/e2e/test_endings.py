@@ -34,8 +34,8 @@ def test_one_that_a_person_stops_has_been_stopped(runs: Runs) -> None:
 
 ENDINGS = [
     # the argument, a part of the reason
-    ("kills itself", "ended by SIGKILL, which neither this host's agent sent nor the kernel"),
-    ("alarm", "ended by SIGALRM, which is an alarm that it had set itself; its last line: step 1"),
+    ("kills itself", "ended by SIGKILL, which neither this host's agent nor the kernel"),
+    ("alarm", "ended by SIGALRM, an alarm that it had set itself; its last line: step 1"),
     ("split", "its last line: --split must be train or test"),
 ]
 
@@ -67,7 +67,7 @@ def test_a_pipe_that_hides_an_exception_is_said_wherever_people_look(runs: Runs)
 def test_so_is_a_program_in_the_background(runs: Runs) -> None:
     lines = "nohup python ends_oddly.py 'goes on' & sleep 1"
     run = runs.run(a_job(runs, "ends_oddly", command=["sh", "-c", lines]))
-    assert "1 process of it still ran and was killed (python ends_oddly.py goes on)" in doubts(runs, run)
+    assert "1 of its processes still ran and was killed (python ends_oddly.py goes on)" in doubts(runs, run)
 
 
 STRICT = [

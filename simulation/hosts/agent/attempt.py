@@ -228,7 +228,7 @@ class Attempt:
             return None
         if not self._signs.hangs(program.gang, self._seconds()):
             return None
-        self._log.say(silence.SAID)
+        self._log.say(silence.HANGS)
         return notice.drain_hanging(self._machine.now())
 
     def news(self) -> None:

@@ -143,7 +143,9 @@ def test_an_object_that_changes_while_it_is_fetched_is_no_data(store: Store) -> 
     store.put(train__a=b"first")
     listed = next(iter(store.bucket.list("data/train/a")))
     store.put(train__a=b"other")
-    with pytest.raises(Damaged, match=r"data/train/a arrived damaged twice: ETag \w+ instead of \w+") as damaged:
+    with pytest.raises(
+        Damaged, match=r"data/train/a arrived damaged twice: ETag \w+ instead of \w+"
+    ) as damaged:
         download_all(store.bucket, {store.paths.data / "a": listed})
     assert damaged.value.final
     assert store.files() == {}

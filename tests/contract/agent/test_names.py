@@ -106,4 +106,4 @@ def test_an_archive_with_a_module_trainyard_is_refused(yard: Yard) -> None:
     yard.start_agent()
     failed = yard.hear("failed")
     assert (failed["kind"], failed["final"]) == ("program", True)
-    assert "programs/p.tar.gz brings a module trainyard of its own" in failed["reason"]
+    assert "programs/p.tar.gz contains a module trainyard" in failed["reason"]

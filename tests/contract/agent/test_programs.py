@@ -290,7 +290,7 @@ def _there(yard: Yard, name: str) -> str:
         (
             "print('bye')",
             {"expect": ["model"]},
-            "ended with 0 but left no model, which program.expect asks for",
+            "ended with 0, but left no model, which program.expect requires",
         ),
         (
             "import pandas_that_nobody_has",
@@ -301,7 +301,7 @@ def _there(yard: Yard, name: str) -> str:
         (
             "print('${', __import__('sys').argv)",
             {"args": {"where": "${nowhere}"}},
-            "${nowhere} stands for nothing",
+            "${nowhere} is not defined",
         ),
     ],
 )

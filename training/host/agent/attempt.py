@@ -275,7 +275,7 @@ class Attempt:
             self._context.peers.report_working(time.monotonic(), datetime.now(UTC))
         if not (hangs and self._context.assignment.is_chief):
             return None
-        self._monitor.log.note(silence.SAID)
+        self._monitor.log.note(silence.HANGS)
         return drain_hanging(datetime.now(UTC))
 
     def _signs_of_life(self, program: Program) -> Hashable:

@@ -114,7 +114,7 @@ class Conclusion:
             self._context.disk.release()
         self._monitor.log.note(f"the program ended with exit code {code}")
         self._monitor.listen()
-        code, tail = torchrun.seen_through(code, self._monitor.log.tail)
+        code, tail = torchrun.unwrap(code, self._monitor.log.tail)
         end = replace(
             end,
             code=code,
@@ -129,7 +129,7 @@ class Conclusion:
             exited=self._without_secrets(end.exited),
             strict=self._context.job.program.strict,
         )
-        end = replace(end, lacked=self._place_without_room(end))
+        end = replace(end, lacked=self._full_file_system(end))
         self._context.peers.report_ended(RESTART if end.left_early else code, datetime.now(UTC))
         if code == 0 and not drain:
             self._wait_for_workers()
@@ -249,9 +249,9 @@ class Conclusion:
             exited, exception=exited.exception and self._monitor.log.without_secrets(exited.exception)
         )
 
-    def _place_without_room(self, end: End) -> Room | None:
+    def _full_file_system(self, end: End) -> Room | None:
         """Return the room on the file system that was full according to the program's error."""
-        named = tracebacks.place_without_room(end.shown)
+        named = tracebacks.full_path(end.shown)
         if named:
             return room_at(Path(named))
         if named == "" and not (end.room and end.room.is_full) and room_at(SHARED_MEMORY).is_full:

@@ -1,1 +1,1 @@
-"""The user's program: fetched, started, told about its cluster, judged when it ends."""
+"""The user's program: fetch it, start it with its cluster's addresses, and decide how it ended."""

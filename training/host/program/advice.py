@@ -1,4 +1,4 @@
-"""What to do about errors that programs commonly end with. Pure."""
+"""Advice on common errors of programs. Pure."""
 
 import re
 
@@ -15,20 +15,22 @@ PACKAGES = {
     "skimage": "scikit-image",
     "yaml": "pyyaml",
 }
-"""Packages that are not called what they are imported as."""
+"""Packages whose name differs from the name that programs import."""
 
-VERSION_1 = "that is TensorFlow 1: import tensorflow.compat.v1 as tf and call tf.disable_v2_behavior()"
+VERSION_1 = (
+    "the program needs TensorFlow 1: import tensorflow.compat.v1 as tf and call tf.disable_v2_behavior()"
+)
 NAMES_OF_1 = (
     "placeholder|Session|InteractiveSession|app|flags|get_variable|variable_scope|global_variables_initializer|layers"
     r"|train\.\w+|ConfigProto|set_random_seed|logging"
 )
 NO_DATA = (
-    "if it is data that is missing: data entries lie in the folders TRAINYARD_DATA_<NAME>, which program.args may name "
-    "as ${data.NAME}"
+    "if data are missing: data entries lie in the folders TRAINYARD_DATA_<NAME>, which program.args may name as "
+    "${data.NAME}"
 )
 INTERNET = (
-    "the program loads {what} from the internet, which this host does not reach: put it into the bucket and name it "
-    "in the job's section data"
+    "the program loads {what} from the internet, which this host cannot reach: put it into the bucket and name it in "
+    "the job's section data"
 )
 KERAS_DATA = (
     "{name} is one of Keras's datasets: put it into the bucket as datasets/{name} below a folder that the job's "
@@ -36,7 +38,7 @@ KERAS_DATA = (
 )
 ADDRESS = re.compile(r"https?://[^\s'\"<>)\]]+")
 OLD_LAYERS = (
-    "tf.compat.v1.layers needs Keras 2: make the layer of variables and tf.matmul, or use tf_keras.layers"
+    "tf.compat.v1.layers needs Keras 2: build the layer from variables and tf.matmul, or use tf_keras.layers"
 )
 TOO_FEW_FILES = (
     "there are fewer files than workers: split the data into more files, or set auto_shard_policy to DATA"
@@ -45,18 +47,16 @@ NO_S3 = (
     "TensorFlow cannot read s3://: name the data in the job's section data and read it from the folder in "
     "TRAINYARD_DATA_<NAME>"
 )
-NO_CONTRIB = "tf.contrib is gone since TensorFlow 2: use Keras, or the package that took the part over"
+NO_CONTRIB = "TensorFlow 2 has no tf.contrib: use Keras, or the package that replaced that part"
 NO_EXAMPLES = (
-    "tensorflow.examples is gone: put the data into the bucket and name it in the job's section data"
+    "TensorFlow 2 has no tensorflow.examples: put the data into the bucket and the job's section data"
 )
-NO_ESTIMATOR = "tf.estimator is gone since TensorFlow 2.16: use Keras or a loop of your own"
-NO_PARTITIONER = "a variable partitioner works with tf_keras models only: leave it out, or use tf_keras"
+NO_ESTIMATOR = "TensorFlow has no tf.estimator since 2.16: use Keras or your own training loop"
+NO_PARTITIONER = "a variable partitioner works only with tf_keras models: remove it, or use tf_keras"
 GPU_MEMORY = "the GPU's memory is too small: use a smaller batch or an instance type with more GPU memory"
 MEMORY = "the host's memory is too small: use a smaller batch or a larger instance type"
-NO_GPU = (
-    "the program wants a GPU that this host does not have: name a type that has it in hardware.instance_types"
-)
-NO_CUDA = "this PyTorch is a build without CUDA: name one with it in the file of program.requirements"
+NO_GPU = "the program needs a GPU that this host does not have: name a type with that GPU in hardware.instance_types"
+NO_CUDA = "this PyTorch was built without CUDA: name a build with CUDA in the file of program.requirements"
 TOO_MANY_TASKS = (
     f"the program started more processes and threads than a host lets it run at once ({FEWEST:,}, or {PER_CPU} for "
     "each vCPU): start fewer, and wait for those that were started"
@@ -65,10 +65,10 @@ NO_TASK = (
     r"can't start new thread|[Cc]annot fork|fork: (?:retry: )?Resource temporarily unavailable"
     r"|BlockingIOError: \[Errno 11\] Resource temporarily unavailable"
 )
-PORT_IN_USE = "another server has the port: start one server only, at this host's own address in TF_CONFIG"
+PORT_IN_USE = "another server uses the port: start only one server, at this host's own address in TF_CONFIG"
 
 ADVICE = (
-    # what the program printed, what to do; the first that fits
+    # a pattern in the program's output, and the advice; the first match counts
     (r"tensorflow\.contrib|has no attribute 'contrib'", NO_CONTRIB),
     (r"No module named 'tensorflow\.examples", NO_EXAMPLES),
     (r"tensorflow[._]estimator|has no attribute 'estimator'", NO_ESTIMATOR),
@@ -96,18 +96,21 @@ ADVICE = (
         r"URL fetch failure|urlopen error|Temporary failure in name resolution|Max retries exceeded",
         INTERNET,
     ),
-    (r"Missing parentheses in call to 'print'", "that is Python 2: hosts run Python 3"),
+    (
+        r"Missing parentheses in call to 'print'",
+        "the program is written for Python 2, and hosts run Python 3",
+    ),
     (r"FileNotFoundError|NotFoundError: .*No such file or directory", NO_DATA),
 )
 NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 NO_NAME = re.compile(r"cannot import name '\w+' from '([\w.]+)'")
 KERAS_STORE = "keras-datasets/"
-"""In the address of every data set of Keras."""
+"""Part of the address of every data set of Keras."""
 COMPILED = tuple((re.compile(pattern), advice) for pattern, advice in ADVICE)
 
 
 def advice_on(output: str) -> str | None:
-    """What to do about what the program printed last; None when that is not known."""
+    """Return advice on the program's last output; None if there is none."""
     for pattern, advice in COMPILED:
         if pattern.search(output):
             return about_address(output) if advice is INTERNET else advice
@@ -124,7 +127,7 @@ def advice_on(output: str) -> str | None:
 
 
 def about_address(output: str) -> str:
-    """What to do about something that is on the internet, by its address where the program names it."""
+    """Return advice on a file from the internet, with its address if the output names it."""
     address = ADDRESS.search(output)
     url = address[0].rstrip(".,:;") if address else ""
     advice = INTERNET.format(what=url or "something")

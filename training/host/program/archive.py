@@ -1,4 +1,4 @@
-"""The program's archive, unpacked without letting it write anywhere else."""
+"""Unpack the program's source archive so that it cannot write outside its folder."""
 
 import errno
 import shutil
@@ -10,25 +10,25 @@ from training.host.errors import HostTrouble, ProgramFault
 from trainyard import archives
 
 FILTER: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-"""Beside our own check, where Python has one: Debian 12's 3.11.2 has not."""
+"""Python's own filter in addition to our check. Debian 12's Python 3.11.2 lacks it."""
 OF_THE_HOST = (errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM)
-"""Errors in which no name or size of the archive has a part."""
+"""Errors that no name or size in the source archive can cause."""
 LEFT_FREE = 64 * 2**20
 FIRST_SECOND, LAST_SECOND = 315_619_200, 4_354_732_800
 """The times that a zip file can hold, in any time zone: 1980-01-02 to 2107-12-31."""
 
 
 def unpack(archive: Path, folder: Path, *, source: str) -> int:
-    """Unpack a tar (plain, gz, bz2, xz) into `folder`; how many files there were.
+    """Unpack a tar (plain, gz, bz2, xz) into `folder` and return the number of files.
 
-    What may not be unpacked (trainyard.archives) ends it with ProgramFault, and so does what is not a tar, or an empty
-    one; what the disk has no room for with a HostTrouble that is final.
+    Raises ProgramFault for a member that must not be unpacked (trainyard.archives), for a file that is not a tar, and
+    for an empty one. Raises a final HostTrouble if the disk has no room.
     """
     try:
         with archive.open("rb") as file, archives.opened(file) as tar:
             files = _unpack_all(tar, folder, source)
     except archives.NotAllowedError as danger:
-        raise ProgramFault(f"{source} holds a member that may not be unpacked: {danger}") from danger
+        raise ProgramFault(f"{source} has a member that must not be unpacked: {danger}") from danger
     except archives.BROKEN as error:
         why = str(error).splitlines()[0].rstrip(":") if str(error) else type(error).__name__
         raise ProgramFault(
@@ -40,7 +40,7 @@ def unpack(archive: Path, folder: Path, *, source: str) -> int:
             raise _no_room(source) from error
         if error.errno in OF_THE_HOST:
             raise HostTrouble(f"unpacking {source} failed: {error}") from error
-        raise ProgramFault(f"{source} holds what cannot be unpacked here: {error}") from error
+        raise ProgramFault(f"{source} has a member that cannot be unpacked on this host: {error}") from error
     if files == 0:
         raise ProgramFault(f"{source} is an empty archive; put the program into it")
     return files
@@ -56,7 +56,7 @@ def _unpack_all(tar: tarfile.TarFile, folder: Path, source: str) -> int:
         member.mode = (member.mode & 0o755) | (0o700 if member.isdir() else 0o600)
         member.uid, member.gid = owner.st_uid, owner.st_gid
         member.uname = member.gname = ""
-        # what is no number is in no order with numbers
+        # a comparison with NaN is always False
         is_storable = FIRST_SECOND <= member.mtime <= LAST_SECOND
         member.mtime = (
             member.mtime if is_storable else LAST_SECOND if member.mtime > LAST_SECOND else FIRST_SECOND

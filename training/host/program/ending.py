@@ -1,4 +1,4 @@
-"""What a program's end means. Pure: exit code, who asked it to leave, and its last lines in; the signal out."""
+"""Decide how a program ended, from its exit code, the reason to leave, and its last lines. Pure."""
 
 import re
 import signal
@@ -13,14 +13,14 @@ from trainyard.protocol.processes import FORMING, RESTART
 from trainyard.protocol.signals import FailureKind, StopReason
 
 PREEMPTED = 42
-"""How TensorFlow's PreemptionCheckpointHandler leaves once it has saved."""
+"""The exit code of TensorFlow's PreemptionCheckpointHandler after it has saved."""
 KILLED = (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 LEFT = (0, RESTART, PREEMPTED, 128 + signal.SIGTERM)
-"""How a program ends that does as it is told, whatever it says meanwhile."""
-PREEMPTION_NEWS = re.compile(r"PreemptionCheckpointHandler|received termination notice")
+"""Exit codes of programs that leave on request, whatever they print."""
+PREEMPTION_MESSAGE = re.compile(r"PreemptionCheckpointHandler|received termination notice")
 
 TAIL_BYTES = 4096
-"""What of a log goes into a signal."""
+"""The end of a log that a signal contains."""
 
 PEER_ERRORS = re.compile(
     r"^(tensorflow\.python\.framework\.errors_impl\.)?(UnavailableError|AbortedError|CancelledError)\b"
@@ -31,45 +31,46 @@ PEER_ERRORS = re.compile(
     r"|torch\.distributed\.elastic\.rendezvous\.api\.Rendezvous(Connection|Closed|Timeout|Graceful)\w*\b"
     r"|([\w.]*\.)?(Jax|Xla)RuntimeError: ((UNAVAILABLE|ABORTED|CANCELLED|DEADLINE_EXCEEDED)\b|.*\bGloo\b.*peer)"
 )
-"""How a program that does not use our runtime dies when a peer of its cluster is gone: TensorFlow, PyTorch, JAX."""
+"""Errors of TensorFlow, PyTorch, and JAX in a program without our runtime that has lost a peer of its cluster."""
 NCCL_LOST_CONNECTION = re.compile(
     r"^(?:\[rank\d+\]: ?)?nccl(?:System|Internal)Error: .*\n.*Last error:\s*\n.*(?:[Ss]ocket|[Cc]onnect|peer)",
     re.MULTILINE,
 )
-"""What NCCL may call the loss of a peer, too (github.com/NVIDIA/nccl/issues/795): only what stands below tells."""
+"""Errors of NCCL that may also mean a lost peer (github.com/NVIDIA/nccl/issues/795): the lines below them tell."""
 ABORTS = re.compile(
     r"the JAX distributed service detected fatal errors|Watchdog caught collective operation timeout"
 )
-"""What JAX's client and PyTorch's watchdog of NCCL say before they end their process (SIGABRT) because another one is
-gone, or has not answered for ten minutes."""
+"""Messages of JAX's client and PyTorch's NCCL watchdog before they abort their process (SIGABRT), because another
+process has ended or has not answered for ten minutes."""
 ASKING = "asking the program to leave"
-"""The agent's line in the log after which all that the program says is its answer."""
+"""The agent's line in the log when it sends SIGTERM. Later lines are the program's answer to that."""
 CELL = re.compile(r"^(cell \[\d+\] of .+) ended with exit code \d+$", re.MULTILINE)
-"""A line of a notebook's program (trainyard/notebook): which cell it did not come past."""
+"""The line of a notebook's program (trainyard/notebook) that names the cell that failed."""
 INTERRUPTS = re.compile(
     r"[\w.]*(Interrupt|Interrupted\w*|Exit|Terminat\w+)\b|.*\b(SIGTERM|signal:? 15)\b", re.IGNORECASE
 )
-"""The exceptions by which programs leave when they are told to."""
+"""Exceptions by which programs leave on request."""
 NO_SPACE = "No space left on device"
+NO_MEMORY_LEFT = "because the host had no memory left: use a larger type or a smaller batch"
 MOST_AFTER = 20
-"""Lines of the program's own that may follow an exception as it ends; after more, the exception had been handled."""
+"""Most of the program's own lines that may follow an exception that ended it. After more, it had been handled."""
 MOST_AFTER_IN_DOUBT = 3
-"""Lines behind an exception that was handled, for it to be named beside the last line."""
+"""Most lines after a handled exception with which the reason still names that exception."""
 SHELLS_LAST = re.compile(
     r"\S*(sh|program\.shell): (line )?\d+: .*(not found|No such file|Permission denied|cannot execute|Killed|Aborted"
     r"|Segmentation fault|Bus error)|\S*python[\d.]*: (can't open file|No module named|Error while finding)"
     r"|[\w./-]+: error: "
 )
-"""A shell's, Python's or a command line parser's last line about a command that failed."""
+"""The last line of a shell, of Python, or of a command line parser about a command that failed."""
 KILLED_CHILD = re.compile(
     r"killed by signal: Killed|terminated abruptly|BrokenProcessPool|SIGKILL|exitcode:? -9|signal 9\b",
     re.IGNORECASE,
 )
-"""How exceptions tell that a process of the program was killed: torch's data loader, concurrent.futures, joblib."""
+"""Exceptions of torch's data loader, concurrent.futures, and joblib after a process of the program was killed."""
 CHIEF_FIRST_SECONDS = 5.0
-"""How long another host than the chief's waits with a failure of its program that nobody knows advice about: the first
-word ends the attempt, and where all failed the chief's is to be heard."""
-LEAVE_IT_IN = {
+"""Time that a host other than the chief's delays a failure without advice. The first signal ends the attempt, and if
+all programs failed, the chief's reason is the better one."""
+FOLDERS_OF_RESULTS = {
     "model": "the folder that TRAINYARD_MODEL names",
     "metrics": "the file that TRAINYARD_METRICS names",
     "checkpoint": "the folder that TRAINYARD_CHECKPOINTS names",
@@ -78,9 +79,10 @@ LEAVE_IT_IN = {
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """`but`: what speaks against it, a sentence each, though the exit code is 0."""
+    """The program has ended with 0."""
 
     but: tuple[str, ...] = ()
+    """Doubts about its success, one sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,8 @@ class Stopped:
     """The program has left, and a retry may help."""
 
     why: StopReason
-    said: str = ""
-    """What is known about a program that was killed."""
+    reason: str = ""
+    """The reason if the program was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,71 +101,72 @@ class Failed:
     exit_code: int | None
     final: bool = False
     advised: bool = False
-    """What to do about the program's error is known, and part of the reason."""
+    """True if the reason contains advice on the program's error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """The facts of one end: the program's own, also where torchrun stands between (torchrun.py)."""
+    """Everything that is known about a program's end. If torchrun started it, the processes below count
+    (torchrun.py)."""
 
     code: int
     tail: str
     """The program's last lines."""
     asked: StopReason | None = None
-    """Why this host has asked the program to leave, if it has."""
+    """Why this host has asked the program to leave; None if it has not."""
     handled_sigterm: bool = True
-    """SIGTERM reached a handler: a program without one would have ended by it. False too if it was not sent."""
+    """True if SIGTERM reached a handler. False if the program had none, or SIGTERM was not sent."""
     at_end: bool = False
-    """The program had come to its last step, or written the last of its results."""
+    """True if the program had reached its last step, or written its last results."""
     killed: bool = False
-    """The agent had to kill it."""
+    """True if the agent had to kill the program."""
     with_keeper: bool = False
-    """The shell that watches the program was killed too: all processes were, or the host was without power."""
+    """True if the shell that watches the program was killed, too: all processes were killed, or the power failed."""
     gang: int = 1
-    """How many hosts the attempt has."""
+    """The number of hosts of the attempt."""
     serves: bool = False
-    """This host only serves the chief."""
+    """True if this host only serves the chief."""
     missing: tuple[str, ...] = ()
-    """Results that the job expects and the program has not left."""
+    """Expected results that the program has not written."""
     room: Room | None = None
-    """On the disk of the program's home."""
+    """The room on the disk of the program's home."""
     lacked: Room | None = None
-    """On the file system of which the program's error says that it had no room."""
+    """The room on the file system that was full according to the program's error."""
     starved: bool = False
-    """The kernel killed for want of memory meanwhile, or does not say."""
+    """True if the kernel has killed processes for lack of memory meanwhile, or does not tell."""
     exited: Exit | None = None
-    """How the program's Python process says that it ended."""
+    """The end that the program's Python process has noted."""
     background: tuple[str, ...] = ()
-    """Processes that still ran, by their command lines."""
+    """The command lines of processes that still ran."""
     at_task_limit: bool = False
-    """The agent killed it because it stayed at the most processes and threads that a host lets a program run."""
+    """True if the agent killed the program because it stayed at the limit of processes and threads."""
     rights_taken: tuple[str, ...] = ()
-    """Folders that a host gave the program, without their owner's rights (folders.py)."""
+    """The program's folders from which it has removed their owner's rights (folders.py)."""
     strict: bool = False
-    """The job wants what speaks against an end with 0 to be a failure."""
+    """True if doubts about an end with 0 make it a failure (program.strict)."""
 
     @property
     def is_short(self) -> bool:
-        """Whether the host had no room for it, on its disk or in its memory."""
+        """True if the host's disk or memory was full."""
         full = self.room is not None and self.room.is_full
         return full or (self.code == 128 + signal.SIGKILL and self.starved)
 
     @property
     def left_early(self) -> bool:
-        """Return True for an exit code of 0 that is the answer to SIGTERM: the program saved, and is not at its end."""
+        """True if the program answered SIGTERM with exit code 0: it has saved, but has not finished."""
         return self.code == 0 and bool(self.asked) and self.handled_sigterm and not self.at_end
 
     @property
     def from_outside(self) -> bool:
-        """Return True if something else than the program ended it: it took the watching shell along, or several hosts
-        train, where a signal may be another host's doing."""
+        """True if the program did not end itself: the watching shell was killed, too, or several hosts train and
+        another host may have caused the signal."""
         if self.code not in KILLED or self.is_short:
             return False
         return self.with_keeper or (self.gang > 1 and self.code == 128 + signal.SIGTERM)
 
     @property
     def lost_a_peer(self) -> bool:
-        """Whether it ended because another host's part of it had gone."""
+        """True if the program ended because it had lost a peer on another host."""
         if self.gang == 1:
             return False
         if self.code == 128 + signal.SIGABRT and ABORTS.search(self.tail):
@@ -175,34 +178,34 @@ class End:
 
     @property
     def shown(self) -> Shown | None:
-        """The exception that may have ended it."""
+        """The exception that may have ended the program."""
         return ended_by(self)
 
     @property
     def exception(self) -> str:
-        """Its line; empty when there is none."""
+        """The line of that exception; empty if there is none."""
         return self.shown.exception if self.shown else ""
 
     @property
     def answer(self) -> str:
-        """The exception that it showed once it was asked to leave; empty when there is none."""
+        """The exception that the program printed after it was asked to leave; empty if there is none."""
         return tracebacks.last_exception(self.tail.rpartition(f"{AGENTS_OWN}{ASKING}")[2])
 
     @property
-    def left_as_told(self) -> bool:
-        """Whether it left since it was told to, with whatever exit code: it shows no trouble of its own."""
+    def left_on_request(self) -> bool:
+        """True if the program left because it was asked to, with any exit code, and shows no error of its own."""
         answer = self.answer
         return bool(self.asked) and not self.is_short and (not answer or bool(INTERRUPTS.match(answer)))
 
     @property
     def is_whole(self) -> bool:
-        """Whether what it wrote last is whole: it went by itself, and through no exception."""
-        by_itself = self.left_as_told and not self.killed and not self.answer and self.code < 128
+        """True if the program's last files are whole: it ended by itself and without an exception."""
+        by_itself = self.left_on_request and not self.killed and not self.answer and self.code < 128
         return by_itself or self.code in (0, RESTART, PREEMPTED)
 
 
 def waits_for_the_chief(ended: Failed, *, is_chief: bool) -> bool:
-    """Whether others than this host may know more of what went wrong."""
+    """Return True if another host may have a better reason for the failure."""
     return ended.kind is FailureKind.PROGRAM and not (is_chief or ended.advised)
 
 
@@ -211,7 +214,7 @@ def decide(end: End) -> Finished | Stopped | Failed:
         return Failed(FailureKind.PROGRAM, TOO_MANY_TASKS, end.code, final=True, advised=True)
     if end.code == 0 and not end.missing and not end.left_early:
         return _finished(end)
-    if end.asked and (end.serves or end.killed or end.code in LEFT or end.left_as_told):
+    if end.asked and (end.serves or end.killed or end.code in LEFT or end.left_on_request):
         return Stopped(end.asked)
     if end.code == 0:
         return Failed(FailureKind.PROGRAM, nothing_left(end.missing), 0)
@@ -221,7 +224,7 @@ def decide(end: End) -> Finished | Stopped | Failed:
         return Stopped(StopReason.KILLED, why(end))
     if end.lost_a_peer:
         return Stopped(end.asked or StopReason.PEER)
-    if end.gang > 1 and end.code == PREEMPTED and PREEMPTION_NEWS.search(end.tail):
+    if end.gang > 1 and end.code == PREEMPTED and PREEMPTION_MESSAGE.search(end.tail):
         return Stopped(StopReason.PEER)
     return Failed(FailureKind.PROGRAM, why(end), end.code, advised=_advice(end) is not None)
 
@@ -236,7 +239,7 @@ def _finished(end: End) -> Finished | Failed:
 
 
 def doubts(end: End) -> tuple[str, ...]:
-    """Return what speaks against an end with 0, each as the end of `succeeded, but ...`."""
+    """Return doubts about an end with 0, each as the end of a sentence `succeeded, but ...`."""
     found = []
     shown, caught = end.shown, end.exited is not None and end.exited.exception is None
     if shown and shown.is_last and caught:
@@ -244,19 +247,19 @@ def doubts(end: End) -> tuple[str, ...]:
     elif shown and shown.is_last:
         found.append(
             f"its last lines are an uncaught exception ({shown.exception}), whose exit code was hidden: run the lines "
-            "by program.shell, which ends with the first command that fails, also inside a pipe"
+            "with program.shell, which ends with the first command that fails, even inside a pipe"
         )
     elif SHELLS_LAST.match(last_line(end.tail)):
         found.append(
-            f"its last line is an error ({last_line(end.tail)}), whose exit code was hidden: run the lines by "
-            "program.shell, which ends with the first command that fails, also inside a pipe"
+            f"its last line is an error ({last_line(end.tail)}), whose exit code was hidden: run the lines with "
+            "program.shell, which ends with the first command that fails, even inside a pipe"
         )
     if end.background:
         count = len(end.background)
         still = (
-            "1 process of it still ran and was"
+            "1 of its processes still ran and was"
             if count == 1
-            else f"{count} processes of it still ran and were"
+            else f"{count} of its processes still ran and were"
         )
         found.append(
             f"{still} killed ({end.background[0]}): run the program in the foreground, without & and nohup"
@@ -265,8 +268,8 @@ def doubts(end: End) -> tuple[str, ...]:
 
 
 def ended_by(end: End) -> Shown | None:
-    """Return the exception that may have ended the program: the one that its Python process noted, else the last that
-    its output shows, unless so much follows that it had been handled."""
+    """Return the exception that may have ended the program: the one that its Python process noted, otherwise the last
+    one in its output. An exception that many lines follow had been handled."""
     if end.exited and end.exited.exception:
         return tracebacks.as_printed(end.exited.exception)
     shown = last_shown(end.tail)
@@ -277,54 +280,53 @@ def ended_by(end: End) -> Shown | None:
 
 
 def up_to_its_cell(tail: str) -> str:
-    """The last lines of a notebook's program until it says which cell has failed; any other's as they are. What a
-    kernel shows as it leaves is not why."""
+    """Cut the last lines of a notebook's program after the line that names the failed cell. The kernel's later output
+    is not the reason. Return other last lines unchanged."""
     found = _cell(tail)
     return tail[: found.end()] if found else tail
 
 
 def nothing_left(missing: tuple[str, ...]) -> str:
-    """For an end with 0 that is none."""
-    where = "; ".join(f"a {word} belongs into {LEAVE_IT_IN[word]}" for word in missing)
-    return f"the program ended with 0 but left no {' and no '.join(missing)}, which program.expect asks for: {where}"
+    """Return the reason for a program that ended with 0 but lacks expected results."""
+    where = "; ".join(f"write {word} into {FOLDERS_OF_RESULTS[word]}" for word in missing)
+    return f"the program ended with 0, but left no {' and no '.join(missing)}, which program.expect requires: {where}"
 
 
 def why(end: End) -> str:
-    """Say in one sentence why the program ended: the exception if one ended it, else what the exit code says; then what
-    to do."""
+    """Return one sentence with the reason of the end (the exception, or the exit code) and advice."""
     if end.lacked:
         return f"{end.lacked.advice_on_error}; {ended(end)}"
     if end.room and end.room.is_full:
         return f"{end.room.advice}; {ended(end)}"
     if end.code == 128 + signal.SIGKILL and end.starved:
-        return "the program was killed (SIGKILL) when the host had no memory left: use a larger type or a smaller batch"
+        return f"the program was killed (SIGKILL) {NO_MEMORY_LEFT}"
     advice = _advice(end)
     return f"{ended(end)}; {advice}" if advice else ended(end)
 
 
 def _advice(end: End) -> str | None:
-    """What to do about the exception that has certainly ended the program."""
+    """Return advice on an exception that certainly ended the program."""
     shown = end.shown
     if shown is None or not shown.is_last or NO_SPACE in shown.exception:
         return None
     if end.starved and KILLED_CHILD.search(shown.block):
-        return "the kernel killed that process when the host had no memory left: use a larger type or a smaller batch"
+        return f"the kernel killed that process {NO_MEMORY_LEFT}"
     return advice_on(shown.block)
 
 
 def in_cell(tail: str, exception: str) -> str:
-    """The exception with the cell of a notebook that showed it, before it."""
+    """Return the exception, preceded by the notebook's cell if there is one."""
     found = _cell(tail)
     return f"{found[1]}: {exception}" if found and exception else exception
 
 
 def _cell(tail: str) -> re.Match[str] | None:
-    """The last, since cells may print such lines too."""
+    """Find the last line about a failed cell, because cells may print such lines, too."""
     return next(reversed(list(CELL.finditer(tail))), None)
 
 
 def ended(end: End) -> str:
-    """Say what the exit code and the last lines show."""
+    """Describe the end by its exit code and last lines."""
     exception = in_cell(end.tail, end.exception)
     line = last_line(end.tail)
     shown = f"; its last line: {line}" if line else ""
@@ -335,24 +337,24 @@ def ended(end: End) -> str:
         return f"the program ended with exit code {end.code}: {exception}"
     before = last_shown(end.tail)
     if before and len(before.after) <= MOST_AFTER_IN_DOUBT:
-        shown += f" (before it, the program showed {before.exception})"
-    return f"the program ended with exit code {end.code} and showed no exception{shown}"
+        shown += f" (before that, the program printed {before.exception})"
+    return f"the program ended with exit code {end.code} and printed no exception{shown}"
 
 
 def _sender(end: End) -> str:
-    """Who may have sent the signal that ended the program."""
+    """Return the possible sender of the signal that ended the program, as the end of a sentence."""
     number = end.code - 128
     if number == signal.SIGALRM:
-        return ", which is an alarm that it had set itself"
+        return ", an alarm that it had set itself"
     if number not in (signal.SIGKILL, signal.SIGTERM):
         return ""
     if end.with_keeper:
-        return " together with all its processes, by something else than this host's agent"
-    return ", which neither this host's agent sent nor the kernel for want of memory: it did so itself, or a person"
+        return " together with all its processes, but not by this host's agent"
+    return ", which neither this host's agent nor the kernel (for lack of memory) sent: the program or a user sent it"
 
 
 def last_lines(text: bytes, most: int = TAIL_BYTES) -> str:
-    """The last whole lines of a log that fit into `most` bytes of UTF-8; of one huge line, its end."""
+    """Return the last whole lines of a log that fit into `most` bytes of UTF-8, or the end of one huge line."""
     if len(text) > most:
         cut = text[-most:]
         _, newline, rest = cut.partition(b"\n")

@@ -1,4 +1,4 @@
-"""What a program is given: its environment and its command line (docs/contracts/programs.md). Pure."""
+"""A program's environment and command line (docs/contracts/programs.md). Pure."""
 
 import os
 import re
@@ -18,25 +18,25 @@ from trainyard.core.model.program import Sharding
 from trainyard.protocol.cluster import Assignment, Cluster
 
 FORM_SECONDS = 100
-"""How long a cluster may take to form: hosts are ready before the start, only imports lie between. With what follows
-(the others are asked, then presumed lost) a host that hangs before it joins is seen within three minutes."""
+"""Time for a cluster to form: hosts are ready before the start, so only imports take time. A host that hangs before it
+joins is replaced within three minutes, which includes the time until its peers presume it lost."""
 FORM_SECONDS_WITH_SHARDS = 1800
-"""The same where hosts fetch their share of the data after the start order."""
+"""Time for a cluster to form if hosts fetch their share of the data after the start order."""
 NOT_GIVEN = ("TF_CONFIG", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", *NO_FILES)
-"""Variables of the agent that a program never gets. Packages come from the image and the job alone, so that none of
-Python's own variables may name another place for them; PYTHONPATH is replaced."""
+"""Variables of the agent that a program never gets. Packages come only from the image and the job, so Python's own
+variables must not name other folders; PYTHONPATH is replaced."""
 DEFAULTS = {
-    "TF_CPP_MIN_LOG_LEVEL": "1",  # TensorFlow's INFO lines would bury the program's own
+    "TF_CPP_MIN_LOG_LEVEL": "1",  # TensorFlow's INFO lines would hide the program's own
     "PYTHONUNBUFFERED": "1",
 }
 PLACEHOLDER = re.compile(r"\$(\$\{)|\$\{([^}]*)\}")
 SHELL = ("bash", "-eo", "pipefail", "-c")
 WHEN_ASKED_TO_LEAVE = "trap 'code=$?; wait; exit $((code ? code : 75))' TERM; "
-"""Stands before a shell's lines. The command that runs ends first, by its own handler for SIGTERM; then the shell ends,
-with that command's exit code, or with 75 (it wants to be started again) because lines may be left."""
+"""Prefix of a shell's lines. After SIGTERM, the running command ends first, by its own handler. Then the shell ends
+with that command's exit code, or with 75 (restart the program) instead of 0, because lines may remain."""
 SHELL_WORD = re.compile(r"(\$?)\$\{([^{}]*)\}")
 ASSIGNED = r"(?m)(?:^|[\s;&|(])NAME\+?=|\b(?:for|select|read(?: -\w+)*)\s+(?:\w+\s+)*NAME\b"
-"""How a shell's lines give a variable a value."""
+"""Assignments to a variable in a shell's lines."""
 
 
 def environment(
@@ -50,10 +50,10 @@ def environment(
     base: Mapping[str, str],
     secrets: dict[str, str],
 ) -> dict[str, str]:
-    """Everything in the program's environment; `base` is what the agent itself was given, `secrets` are those of
+    """Return the program's environment. `base` is the agent's own environment, `secrets` are the values of
     `program.secrets` by variable.
 
-    The job's `program.environment` overrides what is only a default, never what Trainyard promises.
+    The job's `program.environment` overrides defaults, but not the variables that Trainyard guarantees.
     """
     sharded = any(data.sharding is Sharding.FILE for data in job.data.values())
     promised = {
@@ -108,15 +108,16 @@ def command_line(cluster: Cluster, assignment: Assignment, job: Job, paths: Path
 
 
 def arguments(args: Mapping[str, object] | Sequence[object], known: Mapping[str, str]) -> list[str]:
-    """`program.args` as words of a command line: of a list each as it is, of a mapping `option`."""
+    """Return `program.args` as arguments of a command line: those of a list unchanged, those of a mapping as
+    options."""
     if isinstance(args, Mapping):
         return [word for name, value in args.items() for word in option(name, value, known)]
     return [fill(str(value), known) for value in args]
 
 
 def option(name: str, value: object, known: Mapping[str, str]) -> list[str]:
-    """--name value; true is --name alone, false is left out. A text that looks like an option itself is joined to its
-    own, --name=value, so that no parser takes it for the next one."""
+    """Return `--name value`, only `--name` for true, and nothing for false. A text that begins with a dash becomes
+    `--name=value`, so that a parser does not read it as the next option."""
     if isinstance(value, bool):
         return [f"--{name}"] if value else []
     text = fill(str(value), known)
@@ -124,7 +125,7 @@ def option(name: str, value: object, known: Mapping[str, str]) -> list[str]:
 
 
 def placeholders(cluster: Cluster, assignment: Assignment, job: Job, paths: Paths) -> dict[str, str]:
-    """What stands for each word in `${}`."""
+    """Return the value of each placeholder `${...}`."""
     job_name, task_index = frameworks.task(cluster, assignment)
     known = {
         "role": assignment.role,
@@ -151,27 +152,27 @@ def placeholders(cluster: Cluster, assignment: Assignment, job: Job, paths: Path
 
 
 def fill(text: str, known: Mapping[str, str]) -> str:
-    """`text` with every `${word}` replaced; `$${` is a plain `${`. Raises ProgramFault for an unknown word."""
+    """Replace every `${name}` in a text; `$${` becomes `${`. Raises ProgramFault for an unknown name."""
 
-    def meaning(found: re.Match[str]) -> str:
+    def value_of(found: re.Match[str]) -> str:
         if found[1]:
             return "${"
         if found[2] not in known:
             raise ProgramFault(
-                f"{text!r} in program.command, args or environment: ${{{found[2]}}} stands for nothing; "
-                f"known are {', '.join(sorted(known))}"
+                f"{text!r} in program.command, args or environment: ${{{found[2]}}} is not defined; "
+                f"use one of {', '.join(sorted(known))}"
             )
         return known[found[2]]
 
-    return PLACEHOLDER.sub(meaning, text)
+    return PLACEHOLDER.sub(value_of, text)
 
 
 def fill_shell(text: str, known: Mapping[str, str]) -> str:
-    """Return a shell's lines with every `${word}` of ours replaced. `$${word}` is the shell's own `${word}`.
+    """Replace every placeholder `${name}` of ours in a shell's lines. `$${name}` becomes `${name}`.
 
-    Everything else in braces is the shell's own, and so is a word that the lines themselves give a value."""
+    Other names in braces belong to the shell, and so do names to which the lines themselves assign a value."""
 
-    def meaning(found: re.Match[str]) -> str:
+    def value_of(found: re.Match[str]) -> str:
         word = found[2]
         if word not in known:
             return found[0]
@@ -179,4 +180,4 @@ def fill_shell(text: str, known: Mapping[str, str]) -> str:
             return f"${{{word}}}"
         return known[word]
 
-    return SHELL_WORD.sub(meaning, text)
+    return SHELL_WORD.sub(value_of, text)

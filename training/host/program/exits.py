@@ -1,4 +1,4 @@
-"""How a program's Python processes ended, as each notes when it ends (startup/sitecustomize.py). Pure but for the read.
+"""The ends of a program's Python processes, which each process notes itself (startup/sitecustomize.py).
 
 A process that is killed, or that leaves by `os._exit`, notes nothing.
 """
@@ -15,26 +15,27 @@ LAUNCHERS_OWN = (
     "torch.distributed.elastic.multiprocessing.errors.ChildFailedError",
     "torch.distributed.elastic.multiprocessing.api.SignalException",
 )
-"""Exceptions by which a launcher says that the process that it has started failed: that process knows why."""
+"""Exceptions by which a launcher reports that a process that it started has failed. That process has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """`exception`: what nothing caught, as Python prints it; None for an end by itself or by a SystemExit."""
+    """The end of one Python process."""
 
     pid: int
     parent: int
     exception: str | None
+    """The uncaught exception as Python prints it; None for a normal end or a SystemExit."""
 
     @property
     def is_a_launchers(self) -> bool:
-        """Return True for a process that only says that another one failed."""
+        """True if the process only reports that another one failed."""
         return bool(self.exception) and str(self.exception).startswith(LAUNCHERS_OWN)
 
 
 def read(path: Path) -> tuple[Exit, ...]:
-    """Return the exits in the order in which they were noted. The file is the program's: a line of any other form is
-    left out."""
+    """Return the exits in the order of their notes. The program may write to the file, so lines of any other form are
+    skipped."""
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             lines = file.read(MOST_BYTES).splitlines()
@@ -46,21 +47,21 @@ def read(path: Path) -> tuple[Exit, ...]:
 def _parsed(line: bytes) -> Exit | None:
     try:
         noted = json.loads(line)
-        said = noted["exception"]
-        return Exit(int(noted["pid"]), int(noted["parent"]), None if said is None else str(said))
+        exception = noted["exception"]
+        return Exit(int(noted["pid"]), int(noted["parent"]), None if exception is None else str(exception))
     except (ValueError, TypeError, KeyError):
         return None
 
 
 def of_program(exits: Sequence[Exit], *, keeper: int, pid: int | None) -> Exit | None:
-    """Return the exit that tells why the program ended: its own, or, of a shell or a launcher, that of the process that
-    it started and that ended last; None if none is known. `keeper`: the process that started the program; `pid`: the
-    program's own process, if it lived long enough to be seen."""
+    """Return the exit with the reason of the program's end, or None. For a shell or a launcher, that is the exit of the
+    process below it that ended last. `keeper` is the process that started the program, `pid` the program's own process
+    if it lived long enough to be seen."""
     own = next((each for each in reversed(exits) if each.parent == keeper or each.pid == pid), None)
     if own and not own.is_a_launchers:
         return own
     below = [each for each in exits if each.parent == (own.pid if own else pid)]
-    if own:  # the launcher says that one of them failed
+    if own:  # a launcher: one of the processes below it failed
         below = [each for each in below if each.exception] or [
             each for each in exits if each.exception and each != own
         ]

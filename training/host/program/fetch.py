@@ -1,4 +1,4 @@
-"""What must be on this host's disk before the program starts: job, program, packages, data."""
+"""Fetch job, program, packages, and data to this host's disk before the program starts."""
 
 import importlib
 import importlib.machinery
@@ -25,13 +25,13 @@ from trainyard.values import serialization
 
 BASH = "bash"
 LIBRARY = "trainyard"
-"""The one name of ours that programs can import."""
+"""Our only package that programs can import."""
 
 logger = logging.getLogger(__name__)
 
 
 def fetch_job(bucket: Bucket, run: str, paths: Paths) -> Job:
-    """Return the job as admitted, and keep it on disk where TRAINYARD_JOB points."""
+    """Return the admitted job, and write it to the path in TRAINYARD_JOB."""
     text = bucket.read(keys.job(run))
     paths.work.mkdir(parents=True, exist_ok=True)
     paths.job.write_bytes(text)
@@ -39,7 +39,7 @@ def fetch_job(bucket: Bucket, run: str, paths: Paths) -> Job:
 
 
 def recall_job(paths: Paths) -> Job:
-    """Return the job that `fetch_job` has kept on disk."""
+    """Return the job that `fetch_job` has written."""
     try:
         return serialization.read(Job, json.loads(paths.job.read_bytes()))
     except ValueError as error:
@@ -47,8 +47,8 @@ def recall_job(paths: Paths) -> Job:
 
 
 def fetch_all(bucket: Bucket, job: Job, paths: Paths) -> str | None:
-    """Program with its packages, and the data that every host has, side by side. Raises the first trouble of either,
-    and does not go on with the data for a program that cannot be run. What the list of packages is known by."""
+    """Fetch the program with its packages, and in parallel the data that every host has. Return the hash of the list of
+    packages (packages.install). Raises the first trouble, and stops the download of data if the program cannot run."""
     hopeless = threading.Event()
     with ThreadPoolExecutor(max_workers=2, thread_name_prefix="fetch") as pool:
         program = pool.submit(fetch_program, bucket, job.program, paths)
@@ -62,8 +62,8 @@ def fetch_all(bucket: Bucket, job: Job, paths: Paths) -> str | None:
 
 
 def fetch_program(bucket: Bucket, program: Program, paths: Paths) -> str | None:
-    """Unpack the source, install its requirements, and make sure that module or command can be found. What the list of
-    packages is known by (packages.install)."""
+    """Unpack the source, install its requirements, and check that its module or command exists. Return the hash of the
+    list of packages (packages.install)."""
     packages = None
     paths.sources.unlink(missing_ok=True)
     fresh(paths.program)
@@ -91,13 +91,13 @@ def fetch_program(bucket: Bucket, program: Program, paths: Paths) -> str | None:
 
 
 def search_path(paths: Paths, *, source: str | None) -> list[str]:
-    """What is on the program's path before what is installed: its own archive, or else the programs that are shipped.
-    Users may call their packages what they like, `training` for one."""
+    """Return the folders on the program's path before the installed packages: its source, and the shipped programs only
+    if it has no source. Users may name their own package `training`."""
     return [str(paths.program)] if source else [str(paths.program), str(paths.agent)]
 
 
 def refuse_our_name(folder: Path, brought_by: str) -> None:
-    """`import trainyard` must find what the host has. Raises ProgramFault where `folder` is in its way."""
+    """Raise ProgramFault if `folder` has a module `trainyard` that would hide the host's own."""
     importlib.invalidate_caches()
     found = importlib.machinery.PathFinder.find_spec(LIBRARY, [str(folder)])
     if found is None:
@@ -105,36 +105,36 @@ def refuse_our_name(folder: Path, brought_by: str) -> None:
     folders = map(Path, found.submodule_search_locations or ())
     if found.loader or any(entry.name.endswith(".py") for each in folders for entry in walk(each)):
         raise ProgramFault(
-            f"{brought_by} brings a module {LIBRARY} of its own, but that is the name under which programs import "
-            "what the host has (from trainyard.runtime import start): give yours another name"
+            f"{brought_by} contains a module {LIBRARY}, but programs import the host's package under that name (from "
+            "trainyard.runtime import start): rename your module"
         )
 
 
 def find_module(module: str, paths: Paths, *, source: str | None) -> None:
-    """Look for the module without importing it: a program may do anything when it is imported."""
+    """Check that the module exists, without importing it: an import may run any code. Raises ProgramFault."""
     importlib.invalidate_caches()
     first, _, rest = module.partition(".")
     found = importlib.machinery.PathFinder.find_spec(first, search_path(paths, source=source))
     if found is None:
         found_elsewhere = _ask_interpreter(module, paths)
         if not found_elsewhere:
-            raise ProgramFault(_not_found(module, source))
+            raise ProgramFault(_missing_module(module, source))
         return
     for name in filter(None, rest.split(".")):
         if found is None or found.submodule_search_locations is None:
-            raise ProgramFault(_not_found(module, source))
+            raise ProgramFault(_missing_module(module, source))
         found = importlib.machinery.PathFinder.find_spec(name, list(found.submodule_search_locations))
     if found is None or (
         found.submodule_search_locations is not None
         and importlib.machinery.PathFinder.find_spec("__main__", list(found.submodule_search_locations))
         is None
     ):
-        raise ProgramFault(_not_found(module, source))
+        raise ProgramFault(_missing_module(module, source))
 
 
 def find_command(name: str, paths: Paths, *, source: str | None) -> None:
-    """Look for what program.command begins with, as the program's folder and PATH have it; of one that is filled in
-    when the attempt starts nothing is known yet. Raises ProgramFault."""
+    """Check that the command of program.command exists in the program's folder or on PATH. A command with a placeholder
+    is only known when the attempt starts. Raises ProgramFault."""
     if "${" in name:
         return
     if "/" not in name:
@@ -147,33 +147,33 @@ def find_command(name: str, paths: Paths, *, source: str | None) -> None:
         raise ProgramFault(f"program.command begins with {name}, which is not in {where}")
     if not os.access(file, os.X_OK):
         raise ProgramFault(
-            f"program.command begins with {name}, which may not be executed: `chmod +x` it before it is packed, or "
-            f"name what runs it, as in [sh, {name}] or [python, {name}]"
+            f"program.command begins with {name}, which is not executable: `chmod +x` it before it is packed, or name "
+            f"its interpreter, as in [sh, {name}] or [python, {name}]"
         )
 
 
 def find_bash(paths: Paths) -> None:
-    """Look for the shell that runs program.shell. Raises ProgramFault."""
+    """Check that the shell of program.shell exists. Raises ProgramFault."""
     if shutil.which(BASH, path=commands_path(paths, os.environ.get("PATH", os.defpath))) is None:
         raise ProgramFault(
-            "this host's image has no bash, which runs program.shell: bake an image that has it, or write the lines "
-            'for another shell (program.command: [sh, "-ec", "..."])'
+            "this host's image has no bash, which program.shell needs: bake an image with bash, or use another shell "
+            '(program.command: [sh, "-ec", "..."])'
         )
 
 
 def _no_command(name: str, paths: Paths) -> str:
-    said = f"program.command begins with {name}, and this host has no such command"
+    missing = f"program.command begins with {name}, and this host has no such command"
     if (paths.program / name).is_file():
         runner = "python" if name.endswith(".py") else "sh"
-        return f"{said}; to run the source's file of that name write [{runner}, {name}]"
+        return f"{missing}; to run the source's file of that name, write [{runner}, {name}]"
     return (
-        f"{said}, neither of program.requirements nor of the image: check its name, or add the package that brings it "
-        "to the file that program.requirements names"
+        f"{missing}, neither from program.requirements nor from the image: check its name, or add its package to the "
+        "file that program.requirements names"
     )
 
 
 def _ask_interpreter(module: str, paths: Paths) -> bool:
-    """Whether an installed package has the module's first part."""
+    """Return True if an installed package has the first part of the module's name."""
     look = "import importlib.util, sys; print(importlib.util.find_spec(sys.argv[1]) is not None)"
     first = module.partition(".")[0]
     asked = [
@@ -182,10 +182,10 @@ def _ask_interpreter(module: str, paths: Paths) -> bool:
         "-c",
         look,
         first,
-    ]  # not in the agent's folder, where this is called
+    ]  # -I: ignore the agent's folder, which is the working directory here
     return command(asked, f"looking for {module}").strip() == "True"
 
 
-def _not_found(module: str, source: str | None) -> str:
+def _missing_module(module: str, source: str | None) -> str:
     where = f"{source} (unpacked, its top folder is on the path)" if source else "the programs of the image"
-    return f"program.module {module} cannot be found in {where}; it is run as `python -m {module}`"
+    return f"program.module {module} cannot be found in {where}; hosts run it as `python -m {module}`"

@@ -1,4 +1,4 @@
-"""The folders that a host gives a program: whether the program has left their owner the rights to them."""
+"""The folders that a host gives a program, and their owner's rights, which a program may remove."""
 
 import stat
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ OWNERS = stat.S_IRWXU
 
 
 def given_to_program(paths: Paths, attempt: int) -> tuple[Path, ...]:
-    """Return the folders that a host makes for a program and reads again, each after the one that holds it."""
+    """Return the folders that a host creates for a program and reads later, each after its parent."""
     return (
         paths.home,
         paths.program,
@@ -25,7 +25,7 @@ def given_to_program(paths: Paths, attempt: int) -> tuple[Path, ...]:
 
 def give_back_rights(folders: Iterable[Path]) -> tuple[str, ...]:
     """Give the owner of each folder its rights back, as the account that this thread acts as. Return the folders that
-    lacked some, each with its mode."""
+    lacked rights, each with its mode."""
     lacked = []
     for folder in folders:
         try:
@@ -33,18 +33,16 @@ def give_back_rights(folders: Iterable[Path]) -> tuple[str, ...]:
             if not stat.S_ISDIR(mode) or mode & OWNERS == OWNERS:
                 continue
             folder.chmod(stat.S_IMODE(mode) | OWNERS)
-        except (
-            OSError
-        ):  # the program has removed it, or lets another account have it: whoever reads it says so
+        except OSError:  # removed, or given to another account: the reader of the folder reports that
             continue
         lacked.append(f"{folder} (mode {stat.S_IMODE(mode):03o})")
     return tuple(lacked)
 
 
 def why_failed(lacked: tuple[str, ...]) -> str:
-    """Say in one sentence each what the program has done to its folders, what that means, and what to change."""
+    """Explain what the program has done to its folders, what that means, and what to change."""
     return (
-        f"the program ended with 0, but it has taken its own rights to {' and '.join(lacked)} away, where this host "
-        "reads what a run has left. The host has given them back and uploaded what is there; another attempt would end "
-        "alike, so none follows. Remove the chmod or umask from the program"
+        f"the program ended with 0, but it has removed its own rights to {' and '.join(lacked)}, from where this host "
+        "uploads a run's files. The host has restored the rights and uploaded the files; another attempt would end in "
+        "the same way, so none follows. Remove the chmod or umask from the program"
     )

@@ -1,11 +1,11 @@
-"""The variables by which TensorFlow, PyTorch and JAX find their cluster. Pure."""
+"""The variables through which TensorFlow, PyTorch, and JAX find their cluster. Pure."""
 
 import json
 
 from trainyard.protocol.cluster import Assignment, Cluster, Role
 
 MASTER_PORT = 29500
-"""The port on the host of rank 0 where the processes of PyTorch meet; PyTorch's default."""
+"""The port on the host of rank 0 where PyTorch's processes meet; PyTorch's default."""
 COORDINATOR_PORT = 8476
 """The port of JAX's coordinator on the host of rank 0."""
 

@@ -1,6 +1,7 @@
-"""The packages a program asks for, layered on those of the image.
+"""Install a program's packages, layered on the packages of the image.
 
-pip, not the image's uv: uv does not see what a virtual environment has from elsewhere, and would fetch TensorFlow anew.
+pip is used instead of the image's uv: uv does not see the image's packages from a virtual environment, and would fetch
+TensorFlow again.
 """
 
 import hashlib
@@ -19,68 +20,68 @@ from trainyard.core.jobfile.package_lists import base_of, lines_of, paths_in, te
 INSTALL_SECONDS = 1800
 LOOK_SECONDS = 120
 MOST_SCRIPT = 64 * 1024
-"""Bytes of a command that pip writes; it has some 200."""
-LINES_SAID = 4
+"""Limit in bytes for scripts that pip has written; these have about 200 bytes."""
+MOST_LINES = 4
 TELLING = ("error", "\N{MULTIPLICATION SIGN}", "╰─>", "modulenotfounderror", "importerror")
 HASH = re.compile(r"\s--hash=sha256:[0-9a-f]{64}")
 NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\[\], ()!=<>~*+;'\"-]*")
-"""A requirement that names a package, with its versions and markers."""
+"""A requirement that consists of a package's name, versions, and markers."""
 OPTION = re.compile(r"\s-")
-"""An option behind a requirement, such as --config-settings."""
+"""An option after a requirement, such as --config-settings."""
 OTHER_ENCODING = re.compile(
     r"\A(?:[^\n]*\n)?[ \t]*#[^\n]*coding[:=][ \t]*(?!utf-?8\b|us-ascii\b|ascii\b)", re.IGNORECASE
 )
-"""A comment in the first two lines by which pip reads the list in another encoding than a host does."""
-NO_WAY = re.compile(
+"""A comment in the first two lines that lets pip read the list in another encoding than this host."""
+UNREACHABLE = re.compile(
     r"connection broken by|\b(429|5\d\d) (Client|Server) Error|HTTP error (429|5\d\d)|ReadTimeoutError|Read timed out"
     r"|ConnectionResetError|ProtocolError"
 )
-"""What pip says of a package index that does not answer, or refuses for now."""
+"""pip's messages about a package index that does not answer, or refuses for now."""
 
 
 def install(requirements: str, paths: Paths) -> str | None:
-    """A virtual environment of the run's own, that of an earlier run of this host where that had the same list. What
-    the image has is not installed again, and needs no network. What the list is known by, None for one whose packages
-    are no other run's."""
-    listed = inside(paths.program, requirements)
-    if not listed.is_file():
+    """Install the list into a virtual environment of the run, or reuse the one of an earlier run of this host with the
+    same list. Packages of the image are not installed again, and need no network. Return the hash of the list; None if
+    its packages must not be reused by other runs."""
+    list_file = inside(paths.program, requirements)
+    if not list_file.is_file():
         raise ProgramFault(
-            f"program.requirements names {requirements}, which the program's archive does not hold"
+            f"program.requirements names {requirements}, which is not in the program's source archive"
         )
-    text = listed.read_bytes()
-    known_by = list_of_packages(text_of(text))
-    if known_by and (paths.spare / known_by).is_dir():
-        (paths.spare / known_by).rename(paths.venv)
-        return known_by
+    text = list_file.read_bytes()
+    list_hash = hash_of_list(text_of(text))
+    if list_hash and (paths.spare / list_hash).is_dir():
+        (paths.spare / list_hash).rename(paths.venv)
+        return list_hash
     command(
-        [str(paths.python), "-m", "venv", "--without-pip", str(paths.venv)], "making the run's environment"
+        [str(paths.python), "-m", "venv", "--without-pip", str(paths.venv)], "creating the run's environment"
     )
     layer = site_packages(paths.venv)
     (layer / "trainyard-image.pth").write_text(f"{site_packages(paths.python.parent.parent)}\n")
-    # -P: in the program's folder Python would take a random.py of the program's for its own
+    # -P: otherwise Python would import the program's own random.py, for example
     pip = [str(paths.venv / "bin/python"), "-P", "-m", "pip", "install", "--no-input", "--no-color"]
     quiet = ["--disable-pip-version-check", "--quiet"]
     command(
-        [*pip, *quiet, "--requirement", str(listed)],
+        [*pip, *quiet, "--requirement", str(list_file)],
         f"installing {requirements}",
         seconds=INSTALL_SECONDS,
         folder=_base(text, requirements, paths),
     )
     bring_commands(paths.python.parent, paths.venv / "bin")
-    return known_by
+    return list_hash
 
 
 def _base(text: bytes, requirements: str, paths: Paths) -> Path:
-    """Return the folder that the paths in a list start from, as a user who types `pip install -r` would choose it: the
-    list's own folder, or the program's if all that it names is there."""
+    """Return the folder that paths in a list are relative to, as in `pip install -r`: the folder of the list, or the
+    program's folder if all paths exist there."""
     own = str(PurePosixPath(requirements).parent)
     base = base_of(paths_in(text), own, lambda path: (paths.program / path).exists())
     return paths.program / (own if base is None else base)
 
 
-def list_of_packages(text: str) -> str | None:
-    """What a list of requirements is known by; None for one that brings more than packages of the index: an option, a
-    path, an address."""
+def hash_of_list(text: str) -> str | None:
+    """Return the hash of a list of requirements; None if it has more than packages of the index: an option, a path, or
+    an address."""
     wanted = [HASH.sub("", f" {line}").strip() for line in lines_of(text)]
     is_plain = all(NAMED.fullmatch(line) and not OPTION.search(line) for line in wanted)
     if not is_plain or OTHER_ENCODING.search(text) or paths_in(text.encode()):
@@ -89,8 +90,8 @@ def list_of_packages(text: str) -> str | None:
 
 
 def bring_commands(image: Path, own: Path) -> None:
-    """The image's own commands once more, by the interpreter in `own`: those of the image would not see what its
-    environment has beside it. What pip has installed there stays."""
+    """Copy the image's commands to the folder `own`, for the interpreter there: the image's own interpreter does not
+    see the packages of that environment. Commands that pip has installed there stay."""
     for script in image.iterdir():
         target = own / script.name
         if script.is_symlink() or not script.is_file() or target.exists():
@@ -103,7 +104,7 @@ def bring_commands(image: Path, own: Path) -> None:
 
 
 def commands_path(paths: Paths, system: str) -> str:
-    """Where a program's commands are found: the run's own, the image's, then the `system`'s."""
+    """Return the PATH of a program: the run's commands, the image's, then the `system`'s."""
     folders = [folder for folder in (paths.venv / "bin", paths.python.parent) if folder.is_dir()]
     return os.pathsep.join([*map(str, folders), system])
 
@@ -113,7 +114,7 @@ def site_packages(environment: Path) -> Path:
 
 
 def python_for(paths: Paths) -> Path:
-    """The interpreter a program runs with: the run's own environment if it has one."""
+    """Return the program's interpreter: the one of the run's environment, or the image's if the run has none."""
     own = paths.venv / "bin/python"
     return own if own.exists() else paths.python
 
@@ -121,8 +122,8 @@ def python_for(paths: Paths) -> Path:
 def command(
     arguments: Sequence[str], doing: str, *, seconds: float = LOOK_SECONDS, folder: Path | None = None
 ) -> str:
-    """What the command printed, run in the folder, as the account that this thread acts as: what pip installs may be
-    code that runs then. Raises ProgramFault with its telling lines when it fails."""
+    """Run a command in the folder and return its output. It runs as the account that this thread acts as, because pip
+    may run code of packages. Raises ProgramFault with its most informative lines if it fails."""
     try:
         done: subprocess.CompletedProcess[str] = subprocess.run(
             arguments,
@@ -140,19 +141,19 @@ def command(
         raise HostTrouble(f"{doing} failed: {error}") from error
     if done.returncode:
         output = done.stderr.strip() or done.stdout
-        lines = " / ".join(telling_lines(output))
-        if NO_WAY.search(output):
+        lines = " / ".join(error_lines(output))
+        if UNREACHABLE.search(output):
             raise Unreachable(
-                f"{doing} failed: {lines}; a package index could not be reached from this host: add the packages to "
-                "the image, or let hosts reach the index"
+                f"{doing} failed: {lines}; this host could not reach a package index: add the packages to the image, "
+                "or let hosts reach the index"
             )
         raise ProgramFault(f"{doing} failed: {lines}")
     return done.stdout
 
 
-def telling_lines(output: str) -> list[str]:
-    """The first lines in which pip names the error; where it names none, the last ones that are no warning."""
+def error_lines(output: str) -> list[str]:
+    """Return the first lines in which pip names the error, or its last lines without warnings if it names none."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     worded = [line for line in lines if not line.startswith(("WARNING:", "[notice]", "DEPRECATION:"))]
     named = [line for line in worded if line.lower().startswith(TELLING)]
-    return list(dict.fromkeys(named))[:LINES_SAID] or worded[-LINES_SAID:]
+    return list(dict.fromkeys(named))[:MOST_LINES] or worded[-MOST_LINES:]

@@ -1,9 +1,8 @@
-"""The user's program as a process: started in a group of its own, asked to leave, ended, and found again.
+"""The user's program as a process: start it in its own process group, ask it to leave, end it, and find it again.
 
-A few lines of shell stand between agent and program: they pass SIGTERM on and leave the exit code on disk, so that
-an agent that was restarted still learns how the program ended. Nothing of the job reaches that shell, neither as text
-nor by its environment: it is the agent's account's, and the program's is another (account.py).
-"""
+A short shell script runs between agent and program. It passes SIGTERM on and writes the exit code to the disk, so that
+a restarted agent still finds out how the program ended. The script runs as the agent's account. Therefore it gets
+neither text nor variables of the job; the program has another account (account.py)."""
 
 import json
 import os
@@ -39,18 +38,21 @@ SHELLS = ("sh", "bash", "dash")
 SHELLS_NAME = "program.shell"
 """The name under which bash runs the lines of program.shell (environment.py)."""
 HELPERS = re.compile(r"resource_tracker|forkserver|compile_worker|wandb|tensorboard")
-"""Processes that libraries leave behind, which train nothing."""
+"""Processes that libraries leave behind and that do not train."""
 MOST_COMMAND_CHARACTERS = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A started program. `born` tells its process id from a later one's; `keeper` is None for an earlier agent's."""
+    """A started program."""
 
     pid: int
+    """The process id of the keeper, the shell between agent and program."""
     born: int
+    """The keeper's start, which distinguishes it from a later process with the same id."""
     exit_file: Path
     keeper: "subprocess.Popen[bytes] | None" = field(default=None, compare=False, repr=False)
+    """None if an earlier agent has started the program."""
 
     @staticmethod
     def start(
@@ -63,8 +65,8 @@ class Program:
         exit_file: Path,
         most_tasks: int,
     ) -> "Program":
-        """Start it as this account, which may write into `log`, with at most `most_tasks` processes and threads. Raises
-        OSError if the disk has no room."""
+        """Start a program as this account, with at most `most_tasks` processes and threads. The account may write into
+        `log`. Raises OSError if the disk is full."""
         exit_file.parent.mkdir(parents=True, exist_ok=True)
         exit_file.unlink(missing_ok=True)
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +85,7 @@ class Program:
         return Program(keeper.pid, _birth(keeper.pid) or 0, exit_file, keeper)
 
     def exit_code(self) -> int | None:
-        """The program's exit code (128 + n when signal n ended it); None while it runs."""
+        """Return the program's exit code (128 + n if signal n ended it); None while it runs."""
         if self.is_alive():
             return None
         if self.exit_file.exists():
@@ -93,24 +95,24 @@ class Program:
         return 128 + signal.SIGKILL  # the keeper itself was killed
 
     def was_killed_whole(self) -> bool:
-        """Return True if the keeper was killed too, or lost with the power of its machine: it has not written down how
-        the program ended."""
+        """Return True if the keeper has not written the exit code: it was killed, too, or the power failed."""
         return not self.exit_file.exists() and not (self.keeper and self.keeper.returncode >= 0)
 
     def is_alive(self) -> bool:
         alive = _birth(self.pid) == self.born
         if self.keeper and not alive:
-            self.keeper.wait()  # it is over: nothing of it is left behind, and this does not wait
+            self.keeper.wait()  # removes the zombie; does not block, because the process has ended
         return alive
 
     def itself(self) -> int | None:
-        """The program's own process; None where its keeper is alone, who still writes down how it ended."""
+        """Return the id of the program's own process; None if it has ended and its keeper still writes the exit
+        code."""
         mine = (each for each in processes.find().values() if each.parent == self.pid)
         return next((each.pid for each in mine if each.state != processes.ZOMBIE), None)
 
     def _workers(self) -> list[int]:
-        """The processes that do the program's work: its own, or, if that is a shell without a trap for SIGTERM, those
-        that the shell runs."""
+        """Return the processes that do the program's work: its own, or the children of a shell that has no trap for
+        SIGTERM."""
         found = processes.find()
         waiting = [pid] if (pid := self.itself()) else []
         workers = []
@@ -131,20 +133,20 @@ class Program:
         return workers
 
     def left_running(self, account: Account, mark: str) -> tuple[str, ...]:
-        """Return the command lines of what the program has started and that still runs, the busiest first. `mark` is a
-        variable of the program's environment, as NAME=VALUE, that only its own processes have."""
+        """Return the command lines of the program's processes that still run, the busiest first. `mark` is a variable,
+        as NAME=VALUE, that only the program's processes have in their environment."""
         mine = sorted(self._left(account, mark), key=lambda each: -each.ticks)
         lines = (_command_line(each.pid) for each in mine)
         return tuple(line[:MOST_COMMAND_CHARACTERS] for line in lines if line and not HELPERS.search(line))
 
     def kill_left(self, account: Account, mark: str) -> None:
-        """End what the program has left running in sessions of its own."""
+        """Kill processes that the program has left running in other sessions."""
         for each in self._left(account, mark):
             _signal(each.pid, signal.SIGKILL)
 
     def _left(self, account: Account, mark: str) -> list[processes.Process]:
-        """Return the processes that the program has left. If it has no account of its own, its environment tells a
-        process that has left its session."""
+        """Return the processes that the program has left. A process in another session is found by its account, or by
+        its environment if the program has no account of its own."""
         return [
             each
             for each in processes.find().values()
@@ -164,8 +166,8 @@ class Program:
         return self.itself() is not None
 
     def processor_time(self) -> int:
-        """What the program and everything it started have used so far, in the kernel's ticks; those that ended
-        count as far as somebody waited for them. Kernels of notebooks have a group of their own."""
+        """Return the processor time of the program and its processes, in ticks. Processes that have ended count if
+        their parent waited for them. Kernels of notebooks have their own process group."""
         found = processes.find()
         return sum(
             each.ticks
@@ -175,15 +177,15 @@ class Program:
         )
 
     def handles_sigterm(self) -> bool:
-        """Whether SIGTERM does something else than end it: it has a handler, or ignores it. Of a shell, those
-        that it runs."""
+        """Return True if the program handles or ignores SIGTERM instead of ending by it. For a shell, its children
+        count."""
         workers = self._workers()
         return not workers or any(map(_handles_sigterm, workers))
 
     def ask_to_leave(self) -> None:
-        """Send SIGTERM to the program alone: what it started itself is its own to end. A shell passes nothing on, so
-        what it runs gets the signal, and the shell only if that ends it all the same. A program that was frozen must be
-        able to take the signal."""
+        """Send SIGTERM only to the program, which has to end its own children. A shell does not pass a signal on, so
+        its children get it, and the shell itself only if none of them handles it. Resume a frozen program, so that it
+        can handle the signal."""
         if not self.is_alive():
             return
         itself = self.itself()
@@ -192,7 +194,7 @@ class Program:
         is_ours = _runs_our_lines(itself)
         if (
             is_ours
-        ):  # bash first: its trap waits for what it runs, after which it must not begin the next line
+        ):  # bash first: its trap waits for the running command, and then it must not begin the next line
             for pid in (itself, *(handling or below)):
                 _signal(pid)
         elif handling:
@@ -203,17 +205,17 @@ class Program:
         self.thaw()
 
     def freeze(self) -> None:
-        """Stop the program and everything it started where they are."""
+        """Stop the program and all its processes (SIGSTOP)."""
         if self.is_alive():
             os.killpg(self.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let them go on."""
+        """Resume the program and all its processes (SIGCONT)."""
         if self.is_alive():
             os.killpg(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """End the program and everything it started, now."""
+        """Kill the program and its process group at once."""
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -224,7 +226,7 @@ class Program:
 
     @staticmethod
     def recall(path: Path) -> "Program | None":
-        """The program an earlier agent started; None when it started none."""
+        """Return the program that an earlier agent has started, or None."""
         if not path.exists():
             return None
         noted = json.loads(path.read_text())
@@ -233,7 +235,7 @@ class Program:
 
 @contextmanager
 def _handed_over(env: Mapping[str, str]) -> Iterator[IO[bytes]]:
-    """The environment as /proc shows one, in memory alone, to be read from its beginning."""
+    """Yield a file in memory with the environment, in the format of /proc, at its beginning."""
     with os.fdopen(os.memfd_create("environment"), "w+b") as file:
         file.write(b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in env.items()))
         file.seek(0)
@@ -241,7 +243,7 @@ def _handed_over(env: Mapping[str, str]) -> Iterator[IO[bytes]]:
 
 
 def _birth(pid: int) -> int | None:
-    """When the process started, in the kernel's ticks; None when there is no such process (a zombie is none)."""
+    """Return when the process started, in ticks since the boot; None if it does not exist or is a zombie."""
     found = processes.one(pid)
     return None if found is None or found.state == processes.ZOMBIE else found.born
 
@@ -256,7 +258,7 @@ def _signal(pid: int | None, number: signal.Signals = signal.SIGTERM) -> None:
 
 
 def _handles_sigterm(pid: int) -> bool:
-    """Return True if the process has a handler for SIGTERM or ignores it, and if it has just ended."""
+    """Return True if the process handles or ignores SIGTERM, or has just ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -266,7 +268,7 @@ def _handles_sigterm(pid: int) -> bool:
 
 
 def _runs_our_lines(pid: int | None) -> bool:
-    """Return True for the bash that runs program.shell, whose trap ends it after the command that runs."""
+    """Return True for the bash of program.shell, whose trap ends it after the running command."""
     return pid is not None and SHELLS_NAME.encode() in _arguments(pid)
 
 
@@ -297,8 +299,8 @@ def _owner(pid: int) -> int | None:
 
 
 def killed_for_memory() -> int | None:
-    """How many processes the kernel has killed for want of memory: of this agent's control group, else of the machine
-    since it started; None where it does not say."""
+    """Return how many processes the kernel has killed for lack of memory, in this agent's control group or else on the
+    machine since its boot; None if the kernel does not tell."""
     for counters in (_control_group() / "memory.events", KERNEL_COUNTERS):
         try:
             found = re.search(r"^oom_kill (\d+)$", counters.read_text(), re.MULTILINE)
@@ -310,7 +312,7 @@ def killed_for_memory() -> int | None:
 
 
 def _control_group() -> Path:
-    """The folder of the control group (version 2) that this agent and its program are in."""
+    """Return the folder of the control group (version 2) of this agent and its program."""
     try:
         found = re.search(r"^0::/(.*)$", Path("/proc/self/cgroup").read_text(), re.MULTILINE)
     except OSError:

@@ -1,6 +1,6 @@
-"""The job's `program.secrets`: read from Parameter Store when the program starts, for its environment alone.
+"""The job's `program.secrets`: read from Parameter Store when the program starts, only for its environment.
 
-They are on no disk. An agent that was restarted finds them where they are, in the environment of the program.
+Secrets are never written to a disk. A restarted agent reads them from the environment of the running program.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,14 +15,15 @@ from trainyard.core.model.secret_store import store_secret
 
 ACTION = "ssm:GetParameters"
 SHORTEST_HIDDEN = 6
-"""Characters of a line that is hidden in logs: to hide shorter ones would spoil what else they say."""
+"""Shortest secret line that is hidden in logs. Hiding shorter texts would make logs unreadable."""
 HIDDEN = "***"
 
 
 def fetch(wanted: Mapping[str, str], *, yard: str, client: Callable[[], Any]) -> dict[str, str]:
-    """The values by environment variable; `wanted` has the secrets' names, at most ten. `client` makes SSM's.
+    """Return the values by environment variable. `wanted` has at most ten secrets' names by variable. `client` creates
+    a client of SSM.
 
-    Raises Missing for a secret that is not there (any more), AccessDenied, or HostTrouble."""
+    Raises Missing for a secret that does not exist, AccessDenied, or HostTrouble."""
     if not wanted:
         return {}
     parameters = {variable: f"/{yard}/secrets/{secret}" for variable, secret in wanted.items()}
@@ -32,12 +33,12 @@ def fetch(wanted: Mapping[str, str], *, yard: str, client: Callable[[], Any]) ->
     except ClientError as error:
         raise _explained(error, names) from error
     except BotoCoreError as error:
-        said = f"the secrets {', '.join(names)} cannot be read: {error}"
-        raise (Unreachable(said) if is_passing_error(error) else HostTrouble(said)) from error
+        reason = f"the secrets {', '.join(names)} cannot be read: {error}"
+        raise (Unreachable(reason) if is_passing_error(error) else HostTrouble(reason)) from error
     if answer["InvalidParameters"]:
         missing = ", ".join(answer["InvalidParameters"])
         raise Missing(
-            f"there is no parameter {missing}, which program.secrets names; put the secret there "
+            f"there is no parameter {missing}, which program.secrets names; store the secret "
             f"({store_secret(answer['InvalidParameters'][0])}) and start again"
         )
     values = {str(each["Name"]): str(each["Value"]) for each in answer["Parameters"]}
@@ -45,19 +46,19 @@ def fetch(wanted: Mapping[str, str], *, yard: str, client: Callable[[], Any]) ->
 
 
 def held_by(pid: int | None, wanted: Mapping[str, str]) -> dict[str, str]:
-    """The same as a process has them that was started with them; none where it has ended."""
+    """Return the secrets in the environment of a running process; none if it has ended."""
     if not wanted or pid is None:
         return {}
     try:
         entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:  # it has just ended: what is left of it nobody may read
+    except OSError:  # it has just ended
         return {}
     pairs = (entry.decode(errors="surrogateescape").partition("=") for entry in entries)
     return {variable: value for variable, _, value in pairs if variable in wanted}
 
 
 class Hider:
-    """Takes the values out of text that is to be read by others. A value of several lines is hidden line by line."""
+    """Hides secret values in text that others read. A value with several lines is hidden line by line."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         lines = {line.strip() for value in values.values() for line in value.splitlines()}
@@ -70,14 +71,14 @@ class Hider:
 
 
 def _explained(error: ClientError, names: list[str]) -> HostTrouble:
-    code, said = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
-    if code == "AccessDeniedException" and "kms:" in said:
+    code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+    if code == "AccessDeniedException" and "kms:" in message:
         return HostTrouble(
-            f"the secrets {', '.join(names)} are encrypted with a key that the role of runs may not use ({said}); "
+            f"the secrets {', '.join(names)} are encrypted with a key that the role of runs may not use ({message}); "
             "encrypt them with the yard's key, or with AWS's own (put-parameter without --key-id), and start again",
             final=True,
         )
     if code == "AccessDeniedException":
         return AccessDenied(ACTION, ", ".join(names), role="role of runs")
-    failed = f"{ACTION} on {', '.join(names)} failed: {said or code}"
+    failed = f"{ACTION} on {', '.join(names)} failed: {message or code}"
     return Unreachable(failed) if is_passing_error(error) else HostTrouble(failed)

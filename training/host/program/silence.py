@@ -1,4 +1,4 @@
-"""Whether a program still goes on: by the work that it shows, not by its being there. Pure."""
+"""Decide if a program hangs, from signs of its work. Pure."""
 
 import re
 from collections import OrderedDict
@@ -9,34 +9,36 @@ from trainyard.protocol.times import PROGRAM_SILENT
 
 LOOK_SECONDS = 60.0
 SILENT_SECONDS = PROGRAM_SILENT.total_seconds()
-"""How long a program may show no work: one step in ten minutes is slow, and no hang. With the time that it then gets to
-leave, a gang that hangs is over within a quarter of an hour."""
+"""A program hangs after this time without signs of work: one step in ten minutes is slow, but not a hang. A gang that
+hangs ends within 15 min, including the program's time to leave."""
 WORKING_SHARE = 0.05
-"""From which share of one processor on, between two looks, a program works. What waits and asks again and again (gRPC's
-polling, heartbeats, a data loader's queue) takes a hundredth and less."""
+"""A program works if it has used at least this share of one processor since the last look. Programs that only wait and
+poll (gRPC, heartbeats, a data loader's queue) use one percent or less."""
 WORKING_GPU_PERCENT = 5.0
-"""The same of a GPU. One that only holds memory was seen at 2 %."""
+"""A program works if it uses at least this percentage of a GPU. A GPU that only holds memory shows up to 2 %."""
 LINES_REMEMBERED = 500
 TIME = re.compile(
     r"^[IWEF]\d{4} \d\d:\d\d:[\d.]+\s+\d+ |\d{4}-\d\d-\d\d[T ]|\b\d\d:\d\d:\d\d(?:[.,:]\d+)?Z?", re.ASCII
 )
-"""When a line was printed, as TensorFlow, absl and Python's logging have it."""
-SAID = (
-    f"for {SILENT_SECONDS / 60:g} minutes the program has shown no work: no progress, no new line or file, no real "
-    "share of a processor or GPU. It hangs, and is ended"
+"""The time in lines of TensorFlow, absl, and Python's logging."""
+HANGS = (
+    f"for {SILENT_SECONDS / 60:g} minutes the program has shown no work: no progress, no new line or file, and hardly "
+    "any use of a processor or GPU. It hangs and will be ended"
 )
 
 
 @dataclass(slots=True)
 class Silence:
-    """Looks once a minute. The looks count, not the clock: a host that stood still itself blames no program for it."""
+    """Detects a hang, with one look per minute. It counts looks instead of time, because a host may have been paused
+    itself."""
 
     _looked_at: float = float("-inf")
     _signs: Hashable = None
     _in_vain: int = 0
 
     def hangs(self, now: float, signs: Callable[[], Hashable]) -> bool:
-        """Whether nothing of what `signs` answers has changed for so long; it changes while the program goes on."""
+        """Return True if the result of `signs` has not changed for SILENT_SECONDS. It changes while the program
+        works."""
         if now - self._looked_at >= LOOK_SECONDS:
             self._looked_at = now
             before, self._signs = self._signs, signs()
@@ -45,20 +47,20 @@ class Silence:
 
     @property
     def works(self) -> bool:
-        """Whether the last look has seen something new."""
+        """True if the last look found a change."""
         return self._in_vain == 0 and self._signs is not None
 
 
 @dataclass(slots=True)
 class Effort:
-    """Counts the looks between which a program has used a real share of a processor."""
+    """Counts the looks since whose predecessor a program has used a significant share of a processor."""
 
     looks: int = 0
     _at: float | None = None
     _seconds: float = 0.0
 
     def look(self, now: float, seconds: float) -> None:
-        """`seconds` is what all its processes have used so far; less than before when some of them have ended."""
+        """Count a look. `seconds` is the processor time of all its processes so far, which falls if some have ended."""
         if self._at is not None and seconds - self._seconds >= WORKING_SHARE * max(now - self._at, 1e-9):
             self.looks += 1
         self._at, self._seconds = now, seconds
@@ -66,17 +68,17 @@ class Effort:
 
 @dataclass(slots=True)
 class NewLines:
-    """Counts the lines that say something new. What a program prints again and again while it waits (`CreateSession
-    still waiting`, `global_step/sec: 0`) is no work, whatever the time before it."""
+    """Counts new lines. A line that a program repeats while it waits (`CreateSession still waiting`, `global_step/sec:
+    0`) is not work, even if its time differs."""
 
     count: int = 0
-    _said: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    _recent: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
     def hear(self, line: str) -> None:
         text = TIME.sub("", line)
-        if text not in self._said:
+        if text not in self._recent:
             self.count += 1
-        self._said[text] = None
-        self._said.move_to_end(text)
-        if len(self._said) > LINES_REMEMBERED:
-            self._said.popitem(last=False)
+        self._recent[text] = None
+        self._recent.move_to_end(text)
+        if len(self._recent) > LINES_REMEMBERED:
+            self._recent.popitem(last=False)

@@ -1,5 +1,5 @@
-"""The limit of a program's processes and threads. A program that starts them without end (a fork bomb) fails by itself,
-and the agent of its host can still report the failure."""
+"""The limit of a program's processes and threads. A program that starts them without end (a fork bomb) fails, and the
+agent of its host can still report the failure."""
 
 import os
 from collections.abc import Callable

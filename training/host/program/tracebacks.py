@@ -1,7 +1,7 @@
-"""The exception that a program's output shows last. Pure: text in; the exception, and what was printed after it, out.
+"""Find the last exception in a program's output, and the lines after it. Pure.
 
-A line counts as an exception if a traceback stands above it, or if it has a form that no other line has: a name of
-Python's own, or a dotted one. `MeanAbsoluteError: 0.31` is a metric.
+A line counts as an exception if a traceback stands above it, or if it has the name of one of Python's own exceptions or
+a dotted name. `MeanAbsoluteError: 0.31` is a metric.
 """
 
 import builtins
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from training.host.disk import SHARED_MEMORY
 
 AGENTS_OWN = "[trainyard] "
-"""How the agent's own lines in the program's log begin."""
+"""Prefix of the agent's own lines in the program's log."""
 MOST_CHARACTERS = 400
 MARGIN = re.compile(r"^(?:\[[A-Za-z]+\d+\]: ?)?(?: *[|+] ?(?:[+|-]+ ?)*)?")
-"""What torch prints before a rank's lines, and Python before those of a group of exceptions."""
+"""Text that torch prints before a rank's lines, and Python before the lines of a group of exceptions."""
 HEADER = re.compile(r"Traceback \(most recent call last\):$")
 FRAME = re.compile(r'\s+File "[^"]+", line \d+')
 NAMED = re.compile(r"([A-Za-z_][\w.]*)(?::(?: (.*)|$)|$)")
@@ -29,12 +29,14 @@ OF_PYTHON = frozenset(
 )
 OF_NCCL = re.compile(r"nccl\w+Error$")
 NAMES_NODE = re.compile(r"^[ \t]*\[\[\{\{node ", re.MULTILINE)
-"""TensorFlow names the operation that failed, after what it has to say of it."""
-PLACE = re.compile(r"File \"|Detected at node|node |Stack trace|\d+ (successful|root|derived) |<stack traces")
+"""TensorFlow's line about the operation that failed, which follows the reason."""
+LOCATION = re.compile(
+    r"File \"|Detected at node|node |Stack trace|\d+ (successful|root|derived) |<stack traces"
+)
 """Lines between an exception and its reason."""
 ROOT_ERROR = re.compile(r"^\(\d+\) [A-Z_]+: +")
 SAYS_NOTHING = re.compile(r"(Graph execution error|Exception encountered when calling .*)[:.]*\s*$|:\s*$")
-"""How an exception's line ends that tells no reason: it stands below."""
+"""Ends of an exception's line without a reason, which then stands below."""
 NOISE = re.compile(
     r"this program ended with |cell \[\d+\] of .* ended with exit code |wandb: |Exception ignored in|sys:\d+: "
     r"|Set the environment variable HYDRA_FULL_ERROR|"
@@ -48,12 +50,14 @@ NOISE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """`exception`: its line, shortened, with the reason from below if the line tells none. `block`: the text from that
-    line to the last line of its message. `after`: the program's own lines behind it, without the noise of its end."""
+    """An exception in a program's output."""
 
     exception: str
+    """Its line, shortened. If the line has no reason, the reason from below follows."""
     block: str
+    """The text from that line to the last line of its message."""
     after: tuple[str, ...] = ()
+    """The program's own lines after it, without the noise of its end."""
 
     @property
     def is_last(self) -> bool:
@@ -77,12 +81,12 @@ def last_exception(text: str) -> str:
 
 
 def last_line(text: str) -> str:
-    """Return the program's last line, shortened: what a SystemExit or a parser of command lines says."""
+    """Return the program's last line, shortened: the message of a SystemExit or of a command line parser."""
     return next(reversed(own_lines(text.splitlines())), "")[:MOST_CHARACTERS]
 
 
 def own_lines(lines: list[str]) -> list[str]:
-    """Return the program's own lines that hold anything."""
+    """Return the program's own lines that are not empty."""
     return [line.strip() for line in lines if line.strip() and not line.startswith(AGENTS_OWN)]
 
 
@@ -117,32 +121,32 @@ def _has_frames_above(lines: list[str], index: int) -> bool:
 
 
 def _shown(lines: list[str], index: int) -> Shown:
-    """What stands from that line on: the exceptions of a group, what TensorFlow says below, then the program's own."""
+    """Parse the lines from the exception on: a group's exceptions, TensorFlow's lines, then the program's own."""
     line, rest = _bare(lines[index]).strip(), lines[index + 1 :]
     index, line = _whole_group(lines, index, line)
     text = "\n".join(map(_bare, rest))
     has_more = bool(SAYS_NOTHING.search(line)) or bool(NAMES_NODE.search(text))
     behind = () if has_more else own_lines(_without_message(rest))
     after = tuple(each for each in behind if not _is_noise(each))
-    return Shown(told(line, text), f"{line}\n{text}", after)
+    return Shown(with_reason(line, text), f"{line}\n{text}", after)
 
 
 def as_printed(exception: str) -> Shown:
-    """Return the exception that Python prints like this. Of a SyntaxError its place stands first, indented."""
+    """Return the exception that Python has printed as this text. A SyntaxError begins with its indented location."""
     lines = exception.splitlines()
     first = next((index for index, line in enumerate(lines) if not line.startswith(" ")), 0)
     below = "\n".join(lines[first + 1 :])
-    return Shown(told(lines[first], below), f"{lines[first]}\n{below}")
+    return Shown(with_reason(lines[first], below), f"{lines[first]}\n{below}")
 
 
-def told(line: str, below: str) -> str:
-    """Return the exception's line, shortened, with the reason from below if the line tells none."""
-    reason = said_below(below) if SAYS_NOTHING.search(line) else ""
+def with_reason(line: str, below: str) -> str:
+    """Return the exception's line, shortened. If it has no reason, add the reason from the lines below."""
+    reason = reason_below(below) if SAYS_NOTHING.search(line) else ""
     return (f"{line.rstrip(':. ')}: {reason}" if reason else line)[:MOST_CHARACTERS]
 
 
 def _whole_group(lines: list[str], index: int, line: str) -> tuple[int, str]:
-    """The last line of a group's output is of the last exception in it: name the group, then all that it holds."""
+    """Return the line of a group with all its exceptions. The last line of its output is its last exception."""
     if not re.match(r" *[|+]", lines[index]) or GROUP.search(line):
         return index, line
     inside = [line]
@@ -158,7 +162,7 @@ def _whole_group(lines: list[str], index: int, line: str) -> tuple[int, str]:
 
 
 def _without_message(rest: list[str]) -> list[str]:
-    """Leave out the indented lines right below an exception: a message of several lines has some."""
+    """Remove the indented lines right below an exception, which belong to a message with several lines."""
     first = next((index for index, line in enumerate(rest) if not line.startswith((" ", "\t"))), len(rest))
     return rest[first:]
 
@@ -167,22 +171,23 @@ def _is_noise(line: str) -> bool:
     return bool(NOISE.match(line)) or not line.strip(" |+-=*#")
 
 
-def said_below(text: str) -> str:
-    """What TensorFlow says of an operation that failed: the lines before that which names its node, else the first line
-    that is no place in a file."""
+def reason_below(text: str) -> str:
+    """Return TensorFlow's reason for a failed operation: the line before the node's name, or the first line that is not
+    a location."""
     node = NAMES_NODE.search(text)
     lines = [line.strip() for line in text[: node.start() if node else None].splitlines()]
-    told = [line for line in lines if line and not PLACE.match(line) and not line.startswith(AGENTS_OWN)]
-    return ROOT_ERROR.sub("", told[-1] if node else told[0]) if told else ""
+    reasons = [
+        line for line in lines if line and not LOCATION.match(line) and not line.startswith(AGENTS_OWN)
+    ]
+    return ROOT_ERROR.sub("", reasons[-1] if node else reasons[0]) if reasons else ""
 
 
 IN_SHARED_MEMORY = re.compile(r"</torch_\w+>|shared memory (object|limit)|\bshm_open\b|psm_[0-9a-f]{8}")
 QUOTED_PATH = re.compile(r"""['"<(](/[^'"<>()]+)['">)]""")
 
 
-def place_without_room(shown: Shown | None) -> str | None:
-    """Return the path of which the exception says that no room was left there; "" if it names none; None if it says
-    nothing like that."""
+def full_path(shown: Shown | None) -> str | None:
+    """Return the path that was full according to the exception; "" if it names no path; None if it is another error."""
     text = shown.block if shown else ""
     if IN_SHARED_MEMORY.search(text) and (
         "No space left" in text or "Bus error" in text or "out of shared" in text

@@ -15,7 +15,7 @@ from training.host.errors import HostTrouble
 from training.host.metadata import Identity, Metadata, Notice
 from training.host.paths import Paths
 from training.host.pool import kept, waiting, wipe
-from training.host.program.packages import list_of_packages
+from training.host.program.packages import hash_of_list
 from trainyard.core.model.job import Job, Pool
 from trainyard.core.model.program import Data, Program, Sharding
 
@@ -154,7 +154,7 @@ def packages_changed(paths: Paths) -> None:
 def test_packages_are_kept_whole_or_not_at_all(
     paths: Paths, program_has: Callable[[Paths], None], stays: dict[str, str]
 ) -> None:
-    known_by = list_of_packages("numpy==2.1\n")
+    known_by = hash_of_list("numpy==2.1\n")
     assert known_by
     kept.note(BUILDS, known_by, paths)
     program_has(paths)
@@ -200,7 +200,7 @@ def test_a_wipe_that_was_broken_off_keeps_what_it_had(paths: Paths) -> None:
 def test_a_list_that_brings_more_than_packages_of_the_index_is_no_other_runs(
     text: str, is_known: bool
 ) -> None:
-    assert (list_of_packages(text) is not None) is is_known
+    assert (hash_of_list(text) is not None) is is_known
 
 
 # -------------------------------------------------------------------------------------------------------------- waiting

@@ -13,7 +13,7 @@ from training.host.data.journal import Journal
 from training.host.data.sharding import All, Nothing, Share, due, shares
 from training.host.data.transfer import OutputLine, make_sure_they_fit, parsed, progress
 from training.host.errors import HostTrouble
-from training.host.program.packages import telling_lines
+from training.host.program.packages import error_lines
 from trainyard.core.model.program import Sharding
 from trainyard.protocol.cluster import Assignment, Cluster, Role, Strategy
 
@@ -101,7 +101,8 @@ def test_fewer_files_than_workers_is_refused_with_both_numbers() -> None:
 def test_too_little_disk_is_said_with_the_numbers_of_all(tmp_path: Path) -> None:
     make_sure_they_fit({"data.train": 1, "data.test": 0}, tmp_path / "not" / "yet")
     with pytest.raises(
-        HostTrouble, match=r"data\.train 8000000\.0 GB and data\.test 1000000\.0 GB: 9000000\.0 GB .* are free"
+        HostTrouble,
+        match=r"data\.train 8000000\.0 GB and data\.test 1000000\.0 GB: 9000000\.0 GB .* are free",
     ) as no:
         make_sure_they_fit({"data.train": 8 * 10**15, "data.test": 10**15}, tmp_path / "not" / "yet")
     assert no.value.final
@@ -240,7 +241,7 @@ PIP = [
 
 @pytest.mark.parametrize(("said", "told"), [row[1:] for row in PIP], ids=[row[0] for row in PIP])
 def test_what_pip_says_is_told_without_its_noise(said: str, told: list[str]) -> None:
-    assert telling_lines(said) == told
+    assert error_lines(said) == told
 
 
 @pytest.mark.parametrize("other", ["data/x/a//b", "data/x/a/./b", "data/x//a/b"])

@@ -5,7 +5,7 @@ import pytest
 
 from training.host.disk import Room
 from training.host.program.ending import (
-    LEAVE_IT_IN,
+    FOLDERS_OF_RESULTS,
     End,
     Failed,
     Finished,
@@ -41,10 +41,8 @@ NAMED_SIGNAL = f"{ASKED}Traceback (most recent call last):\n  File x\nRuntimeErr
 PREEMPTION = "INFO:tensorflow:Member worker/1 has received termination notice.\n"
 
 
-ALL = " together with all its processes, by something else than this host's agent"
-OWN = (
-    ", which neither this host's agent sent nor the kernel for want of memory: it did so itself, or a person"
-)
+ALL = " together with all its processes, but not by this host's agent"
+OWN = ", which neither this host's agent nor the kernel (for lack of memory) sent: the program or a user sent it"
 
 
 @pytest.mark.parametrize(
@@ -274,8 +272,8 @@ def test_whether_what_was_written_last_is_whole(sentence: str, end: End, is_whol
 def test_an_end_without_what_the_job_expects_is_a_failure() -> None:
     assert decide(End(code=0, tail="", missing=("model", "metrics"))) == Failed(
         FailureKind.PROGRAM,
-        "the program ended with 0 but left no model and no metrics, which program.expect asks for: a model belongs "
-        "into the folder that TRAINYARD_MODEL names; a metrics belongs into the file that TRAINYARD_METRICS names",
+        "the program ended with 0, but left no model and no metrics, which program.expect requires: write model into "
+        "the folder that TRAINYARD_MODEL names; write metrics into the file that TRAINYARD_METRICS names",
         0,
     )
 
@@ -284,11 +282,11 @@ def test_an_end_without_what_the_job_expects_is_a_failure() -> None:
     ("code", "said", "words"),
     [
         (139, TRACEBACK, "SIGSEGV"),
-        (3, "bye", "exit code 3 and showed no exception; its last line: bye"),
-        (137, "step 7\nstep 8\n", "SIGKILL, which neither this host's agent sent nor the kernel"),
+        (3, "bye", "exit code 3 and printed no exception; its last line: bye"),
+        (137, "step 7\nstep 8\n", "SIGKILL, which neither this host's agent nor the kernel"),
         (137, "step 7\nstep 8\n", "; its last line: step 8"),
-        (143, "step 8\n", "SIGTERM, which neither this host's agent sent"),
-        (142, "step 8\n", "SIGALRM, which is an alarm that it had set itself; its last line: step 8"),
+        (143, "step 8\n", "SIGTERM, which neither this host's agent nor the kernel"),
+        (142, "step 8\n", "SIGALRM, an alarm that it had set itself; its last line: step 8"),
         (134, "terminate called\n  what():  boom\n", "SIGABRT; its last line: what():  boom"),
         (
             2,
@@ -317,15 +315,18 @@ def test_a_full_disk_is_the_reason_even_when_the_program_could_not_say_so(code: 
             "add transformers to the file that program.req",
         ),
         ("ModuleNotFoundError: No module named 'sklearn'", "add scikit-learn to"),
-        ("ModuleNotFoundError: No module named 'tensorflow.contrib'", "tf.contrib is gone"),
+        ("ModuleNotFoundError: No module named 'tensorflow.contrib'", "TensorFlow 2 has no tf.contrib"),
         ("ModuleNotFoundError: No module named 'tensorflow.examples'", "put the data into the bucket"),
         (
             "ImportError: cannot import name 'Foo' from 'keras.utils' (/opt/x)",
             "the host's keras is another version",
         ),
         ("AttributeError: module 'tensorflow' has no attribute 'placeholder'", "tensorflow.compat.v1"),
-        ("AttributeError: module 'tensorflow' has no attribute 'contrib'", "tf.contrib is gone"),
-        ("AttributeError: module 'tensorflow' has no attribute 'estimator'", "tf.estimator is gone"),
+        ("AttributeError: module 'tensorflow' has no attribute 'contrib'", "TensorFlow 2 has no tf.contrib"),
+        (
+            "AttributeError: module 'tensorflow' has no attribute 'estimator'",
+            "TensorFlow has no tf.estimator",
+        ),
         (
             "AttributeError: module 'tensorflow._api.v2.train' has no attribute 'GradientDescentOptimizer'",
             "tensorflow.compat.v1",
@@ -381,11 +382,14 @@ def test_a_full_disk_is_the_reason_even_when_the_program_could_not_say_so(code: 
             "InvalidArgumentError: Could not satisfy device specification '/job:localhost/task:0/device:GPU:0'.",
             "that this host does not have: name a type",
         ),
-        ("AssertionError: Torch not compiled with CUDA enabled", "a build without CUDA: name one with it"),
-        ("OSError: [Errno 98] Address already in use", "another server has the port"),
+        (
+            "AssertionError: Torch not compiled with CUDA enabled",
+            "built without CUDA: name a build with CUDA",
+        ),
+        ("OSError: [Errno 98] Address already in use", "another server uses the port"),
         (
             "Exception: URL fetch failure on https://x/words.txt: None -- timed out",
-            "the program loads https://x/words.txt from the internet, which this host does not reach: put it into",
+            "the program loads https://x/words.txt from the internet, which this host cannot reach: put it into",
         ),
         (
             "Exception: URL fetch failure on https://x/tf-keras-datasets/mnist.npz: None -- [Errno -3] no name",
@@ -417,7 +421,7 @@ def test_of_a_notebook_the_cell_is_named_before_its_error_and_advice_comes_as_ev
         End(code=1, tail=f"{missing}{last}")
     )
     assert why(End(code=3, tail=exits)).endswith(
-        "showed no exception; its last line: cell [5] of train.ipynb ended with exit code 3"
+        "printed no exception; its last line: cell [5] of train.ipynb ended with exit code 3"
     )
 
 
@@ -532,12 +536,12 @@ DOUBTS: list[tuple[str, End, str | None]] = [
     (
         "a program that it left running",
         End(code=0, tail="step 1\n", background=("python train.py",)),
-        "1 process of it still ran and was killed (python train.py): run the program in the foreground",
+        "1 of its processes still ran and was killed (python train.py): run the program in the foreground",
     ),
     (
         "several",
         End(code=0, tail="step 1\n", background=("python a.py", "sleep 9")),
-        "2 processes of it still ran and were killed (python a.py)",
+        "2 of its processes still ran and were killed (python a.py)",
     ),
 ]
 
@@ -561,4 +565,4 @@ def test_what_speaks_against_an_end_with_0_is_said_and_strict_makes_it_a_failure
 
 
 def test_hosts_know_every_result_that_a_job_may_expect() -> None:
-    assert set(LEAVE_IT_IN) == set(Result)
+    assert set(FOLDERS_OF_RESULTS) == set(Result)

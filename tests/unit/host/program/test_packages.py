@@ -9,7 +9,7 @@ from pip._internal.req import req_file
 
 from training.host.paths import Paths
 from training.host.program import packages
-from training.host.program.packages import list_of_packages
+from training.host.program.packages import hash_of_list
 from trainyard.core.jobfile.package_lists import base_of, lines_of, paths_in, text_of
 
 LIST = """# what we need
@@ -74,8 +74,8 @@ def test_a_list_is_read_as_pip_reads_it(seed: int) -> None:
 
 @pytest.mark.parametrize("line", ["-e .", "./x.whl", "x-1.whl", "lib/mine", "x @ file:///y"])
 def test_a_list_that_brings_files_of_the_program_is_no_other_runs(line: str) -> None:
-    assert list_of_packages(f"numpy==2\n{line}\n") is None
-    assert list_of_packages("numpy==2\n") is not None
+    assert hash_of_list(f"numpy==2\n{line}\n") is None
+    assert hash_of_list("numpy==2\n") is not None
 
 
 @pytest.mark.parametrize(("where", "wheel"), [("needs", "needs/x.whl"), ("", "x.whl")])

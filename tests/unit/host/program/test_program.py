@@ -144,7 +144,7 @@ def test_the_name_under_which_programs_import_what_hosts_have_is_not_the_users(
     tmp_path: Path, files: list[str]
 ) -> None:
     write(tmp_path, *files)
-    with pytest.raises(ProgramFault, match=r"s3://b/p\.tar brings a module trainyard of its own"):
+    with pytest.raises(ProgramFault, match=r"s3://b/p\.tar contains a module trainyard"):
         refuse_our_name(tmp_path, "s3://b/p.tar")
 
 

@@ -226,9 +226,7 @@ def test_words_in_args_and_environment(sentence: str, text: str, filled: str) ->
 
 
 def test_an_unknown_word_is_named() -> None:
-    with pytest.raises(
-        ProgramFault, match=r"\$\{data\.trian\} stands for nothing; known are data\.train, role"
-    ):
+    with pytest.raises(ProgramFault, match=r"\$\{data\.trian\} is not defined; use one of data\.train, role"):
         fill("${data.trian}", {"role": "ps", "data.train": "/d"})
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from training.host.program.ending import End, Failed, Stopped, decide
-from training.host.program.torchrun import seen_through
+from training.host.program.torchrun import unwrap
 from trainyard.protocol.signals import StopReason
 
 ASKED = "[trainyard] asking the program to leave: interrupted\n"
@@ -89,7 +89,7 @@ NCCL_CUDA = NCCL_INTERNAL.format("Cuda failure 'invalid argument'")
 
 
 def ended(code: int, tail: str, asked: StopReason | None = None, *, gang: int = 2) -> End:
-    own, said = seen_through(code, tail)
+    own, said = unwrap(code, tail)
     return End(code=own, tail=said, asked=asked, gang=gang)
 
 
@@ -127,7 +127,7 @@ def test_an_end_that_is_no_fault_of_the_programs(sentence: str, end: End, why: s
     ("sentence", "end", "reason"),
     [
         ("its process' exception", ended(1, failed(OWN, "1")), "exit code 1: ValueError: the labels are strings"),
-        ("its process' exit code", ended(1, failed("", "3")), "exit code 3 and showed no exception"),
+        ("its process' exit code", ended(1, failed("", "3")), "exit code 3 and printed no exception"),
         ("alone, there is no peer", ended(1, failed(GLOO, "1"), gang=1), "exit code 1: RuntimeError: "),
         ("nor for NCCL", ended(134, NCCL_GONE, gang=1), "SIGABRT after: ncclRemoteError"),
         ("NCCL's own trouble", ended(1, failed(NCCL_CUDA, "1")), "ncclInternalError: Internal check failed"),
@@ -146,5 +146,5 @@ def test_what_it_saved_last_is_whole_unless_torchrun_killed_it(warning: str, is_
 
 
 def test_what_torchrun_did_not_end_is_as_it_was() -> None:
-    assert seen_through(1, OWN) == (1, OWN)
-    assert seen_through(0, failed(OWN, "1")) == (0, failed(OWN, "1"))
+    assert unwrap(1, OWN) == (1, OWN)
+    assert unwrap(0, failed(OWN, "1")) == (0, failed(OWN, "1"))

@@ -13,7 +13,7 @@ from training.host.disk import Room
 from training.host.program import environment, exits
 from training.host.program.ending import End, why
 from training.host.program.exits import Exit
-from training.host.program.tracebacks import last_exception, last_shown, place_without_room
+from training.host.program.tracebacks import full_path, last_exception, last_shown
 
 FRAMES = 'Traceback (most recent call last):\n  File "/x/train.py", line 3, in <module>\n    main()\n'
 NEW_LINE = "\n"
@@ -134,7 +134,7 @@ REASONS: list[tuple[str, End, str, str]] = [
     (
         "in doubt both, without advice",
         End(code=1, tail=f"{HANDLED}--split must be train\n", exited=LEFT_BY_ITSELF),
-        "its last line: --split must be train (before it, the program showed ModuleNotFoundError",
+        "its last line: --split must be train (before that, the program printed ModuleNotFoundError",
         "add apex",
     ),
     (
@@ -185,7 +185,7 @@ REASONS: list[tuple[str, End, str, str]] = [
             tail=f"{FRAMES}RuntimeError: DataLoader worker (pid 9) is killed by signal: Killed.\n",
             starved=True,
         ),
-        "the kernel killed that process when the host had no memory left: use a larger type",
+        "the kernel killed that process because the host had no memory left: use a larger type",
         "SIGKILL",
     ),
     (
@@ -225,7 +225,7 @@ PLACES: list[tuple[str, str, str | None]] = [
 
 @pytest.mark.parametrize(("text", "place"), [row[1:] for row in PLACES], ids=[row[0] for row in PLACES])
 def test_where_no_room_was_left(text: str, place: str | None) -> None:
-    assert place_without_room(last_shown(text)) == place
+    assert full_path(last_shown(text)) == place
 
 
 STARTUP = Path(environment.__file__).parent / "startup"

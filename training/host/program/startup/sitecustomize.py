@@ -1,12 +1,13 @@
-"""What a program's Python does before the program: import TensorFlow without looking for garbage meanwhile, which takes
-a fifth of that time; let the chief of parameter servers save on its own disk; and note, when it ends, whether an
-exception ended it, which its output does not show with certainty.
+"""Code that a program's Python runs before the program.
 
-TensorFlow writes each variable where it lies: on the disk of a parameter server, which nobody reads, so that
-`CheckpointManager`, `BackupAndRestore` and `ModelCheckpoint` fail as every tutorial has them. TensorFlow's own word for
-another place is `experimental_io_device`; here it has the default that such a program would have to name itself.
+- Import TensorFlow without garbage collection, which would take a fifth of that time.
+- Let the chief of parameter servers save on its own disk. By default, TensorFlow writes a variable on the disk of its
+  parameter server, which no process reads. `CheckpointManager`, `BackupAndRestore`, and `ModelCheckpoint` would fail,
+  used as in every tutorial. The option `experimental_io_device` names another device. It gets the default that such a
+  program would have to set itself.
+- Note at the end if an exception ended the process, because its output does not show that with certainty.
 
-Python imports this module by its name from PYTHONPATH. What the machine has under the same name is run, too.
+Python imports this module by its name from PYTHONPATH. A module of that name on the machine is run, too.
 """
 
 import atexit
@@ -27,11 +28,11 @@ OPTIONS = {
     "tensorflow.python.saved_model.save_options": "SaveOptions",
     "tensorflow.python.saved_model.load_options": "LoadOptions",
 }
-"""By module the class whose `experimental_io_device` has another default."""
+"""Classes whose `experimental_io_device` gets another default, by module."""
 
 
 class Finder:
-    """Has a say in how the modules of CHANGED are imported; imports nothing by itself."""
+    """An import hook that changes how the modules of CHANGED are imported."""
 
     @staticmethod
     def find_spec(
@@ -47,7 +48,7 @@ class Finder:
 
 
 def without_collector(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
-    """Next to nothing of what that import makes is garbage."""
+    """Import a module without garbage collection: the import creates hardly any garbage."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -58,14 +59,14 @@ def without_collector(execute: Callable[[ModuleType], None], module: ModuleType)
 
 
 def on_the_chiefs_disk(execute: Callable[[ModuleType], None], module: ModuleType) -> None:
-    """Changes a class of OPTIONS once its module is imported."""
+    """Import a module, then change its class of OPTIONS."""
     execute(module)
     options = getattr(module, OPTIONS[module.__name__])
     options.__init__ = with_own_device(options.__init__)
 
 
 def with_own_device(begin: Callable[..., None]) -> Callable[..., None]:
-    """The same `__init__`, where nobody names a device with that of this process."""
+    """Return an `__init__` that uses the device of this process if the caller names none."""
 
     @functools.wraps(begin)
     def begin_with_device(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -77,7 +78,7 @@ def with_own_device(begin: Callable[..., None]) -> Callable[..., None]:
 
 
 def own_device() -> str | None:
-    """This process as the cluster calls it that it has connected to; None before that."""
+    """Return the name of this process in its cluster; None before it has connected."""
     from tensorflow.python.eager import context
 
     server = context.get_server_def()
@@ -85,7 +86,7 @@ def own_device() -> str | None:
 
 
 def run_the_machines_own() -> None:
-    """The next module of this name on the path, which this one hides."""
+    """Run the next module of this name on the path, which this module hides."""
     here = Path(__file__).parent
     spec = PathFinder.find_spec("sitecustomize", [path for path in sys.path if Path(path or ".") != here])
     if spec and spec.loader:
@@ -93,8 +94,8 @@ def run_the_machines_own() -> None:
 
 
 def note_exit(file: Path) -> None:
-    """Append how this process ends: the exception that nothing caught, as Python prints it, or none. Python keeps it in
-    `sys` before it prints it, whatever hook the program has for that; a SystemExit is none."""
+    """Append this process's end to the file: its uncaught exception as Python prints it, or null. Python keeps that
+    exception in `sys`, whatever hook the program has installed, but not a SystemExit."""
     import json
 
     uncaught = getattr(sys, "last_value", None)
@@ -104,12 +105,12 @@ def note_exit(file: Path) -> None:
         if not file.exists() or file.stat().st_size < MOST_EXITS_BYTES:
             with file.open("a") as exits:
                 exits.write(f"{json.dumps(noted)}\n")
-    except OSError:  # a full disk, or a program that has removed the folder: then the output is all there is
+    except OSError:  # a full disk, or a removed folder: the agent then has only the output
         return
 
 
 def in_a_line(error: BaseException) -> str:
-    """Return the exception as Python prints it without its traceback; of a group, with all that it holds."""
+    """Return the exception as Python prints it without its traceback. A group is followed by its exceptions."""
     import traceback
 
     shown = "".join(traceback.format_exception_only(type(error), error)).strip()
@@ -123,7 +124,7 @@ MOST_EXITS_BYTES = 1024**2
 if "TRAINYARD_PROGRESS" in os.environ:
     atexit.register(note_exit, Path(os.environ["TRAINYARD_PROGRESS"]).with_name("exits.jsonl"))
 CHANGED = {"tensorflow": without_collector}
-"""By module how it is imported."""
+"""Functions that import a module in another way, by module."""
 if os.environ.get("TRAINYARD_STRATEGY") == "parameter_server":
     CHANGED |= dict.fromkeys(OPTIONS, on_the_chiefs_disk)
 sys.meta_path.insert(0, Finder)
